@@ -1,0 +1,1 @@
+//! A real ZooKeeper for tests.
