@@ -1,0 +1,246 @@
+//! The names of contenders' nodes: the only place that builds and reads them.
+//!
+//! A name is `_c_<uuid>-<kind><sequence>`, byte for byte what Apache Curator writes in its protected
+//! mode. What counts as a contender follows from what Curator yields to: it ranks a child by the text
+//! behind the *last* occurrence of the kind, so a child counts when that text is a sequence number,
+//! whatever stands before it. Children whose text is not a sequence number are nobody's contenders
+//! and are ignored.
+//!
+//! Sequences are compared as integers, never as text: text order breaks at the wrap to negative
+//! numbers.
+//!
+//! Pure: no I/O, no clock.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+/// How far from the wrap of the parent's signed 32-bit counter a new contender is refused: past the
+/// wrap newcomers sort before the holder, and two would hold.
+pub(crate) const WRAP_MARGIN: i64 = 1 << 20;
+
+/// What a contender's node stands for; on the wire the text before the sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// `lock-`: Curator's `InterProcessMutex` and `LeaderSelector`.
+    Lock,
+}
+
+impl Kind {
+    pub(crate) const fn tag(self) -> &'static str {
+        match self {
+            Kind::Lock => "lock-",
+        }
+    }
+}
+
+/// The name up to the sequence number, which the server appends.
+pub(crate) fn protected_prefix(guid: Uuid, kind: Kind) -> String {
+    format!("{}{}", guid_prefix(guid), kind.tag())
+}
+
+/// What every node of one entering starts with, whatever became of it.
+pub(crate) fn guid_prefix(guid: Uuid) -> String {
+    format!("_c_{}-", guid.hyphenated())
+}
+
+/// A child of the lock path that queues for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ContenderName {
+    name: Box<str>,
+    sequence: i64,
+}
+
+impl ContenderName {
+    /// Reads a child's name; `None` for a child that is no contender of this kind.
+    pub(crate) fn parse(name: &str, kind: Kind) -> Option<Self> {
+        let behind = name.rfind(kind.tag())? + kind.tag().len();
+        Some(Self {
+            sequence: parse_sequence(&name[behind..])?,
+            name: name.into(),
+        })
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn sequence(&self) -> i64 {
+        self.sequence
+    }
+}
+
+impl fmt::Display for ContenderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Order in the queue: by the integer sequence; the name breaks a tie (which only a hand-made node
+/// can cause), so that all who look see one order.
+impl Ord for ContenderName {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.sequence
+            .cmp(&other.sequence)
+            .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for ContenderName {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Whether a contender may hold under this sequence number.
+pub(crate) fn is_safe_sequence(sequence: i64) -> bool {
+    (0..=i64::from(i32::MAX) - WRAP_MARGIN).contains(&sequence)
+}
+
+/// Ten digits, zero padded (Java's `%010d` of a signed 32-bit number: the sign counts as a digit).
+fn parse_sequence(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) || text.len() < 10 {
+        return None;
+    }
+    let sequence: i64 = text.parse().ok()?;
+    let printed_by_server = i32::try_from(sequence).is_ok_and(|n| format!("{n:010}") == text);
+    printed_by_server.then_some(sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const GUID: &str = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+
+    #[test]
+    fn names_are_curators_byte_for_byte() {
+        let guid: Uuid = GUID.parse().unwrap();
+        assert_eq!(guid_prefix(guid), format!("_c_{GUID}-"));
+        assert_eq!(guid_prefix(guid).len(), 40);
+        assert_eq!(
+            protected_prefix(guid, Kind::Lock),
+            format!("_c_{GUID}-lock-")
+        );
+        assert_eq!(
+            format!("{}{:010}", protected_prefix(guid, Kind::Lock), 7).len(),
+            55
+        );
+    }
+
+    #[test]
+    fn what_counts_as_a_contender() {
+        let table: &[(&str, Option<i64>)] = &[
+            (
+                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock-0000000000",
+                Some(0),
+            ),
+            (
+                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock-2147483647",
+                Some(2_147_483_647),
+            ),
+            (
+                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock--2147483648",
+                Some(-2_147_483_648),
+            ),
+            (
+                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock--000000001",
+                Some(-1),
+            ),
+            // go-zookeeper: a GUID without dashes.
+            (
+                "_c_1b4e28ba2fa141d2883f0016d3cca427-lock-0000000031",
+                Some(31),
+            ),
+            ("lock-0000000005", Some(5)),
+            ("x-lock-lock-0000000005", Some(5)),
+            // Not contenders of a mutex.
+            ("", None),
+            ("0", None),
+            ("zzz", None),
+            ("lock-", None),
+            ("lock-5", None),
+            ("lock-00000000005", None),
+            ("lock-9999999999", None),
+            ("lock-000000000x", None),
+            ("lock-+000000001", None),
+            ("lock--0", None),
+            ("lock--00000001", None),
+            ("lock-0000000005-lock-", None),
+            ("lock-0000000005/x", None),
+            ("lock-٠٠٠٠٠٠٠٠٠٠", None),
+            (
+                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-latch-0000000000",
+                None,
+            ),
+            (
+                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-__WRIT__0000000000",
+                None,
+            ),
+            // kazoo
+            ("5f3c28ba2fa141d2883f0016d3cca427__lock__0000000003", None),
+        ];
+        for (name, sequence) in table {
+            let parsed = ContenderName::parse(name, Kind::Lock);
+            assert_eq!(parsed.map(|c| c.sequence()), *sequence, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn order_is_by_integer_then_by_name() {
+        let mut names: Vec<_> = [
+            "z-lock-0000000009",
+            "a-lock-0000000010",
+            "b-lock-0000000010",
+            "c-lock--000000001",
+        ]
+        .iter()
+        .map(|n| ContenderName::parse(n, Kind::Lock).unwrap())
+        .collect();
+        names.sort();
+        let order: Vec<_> = names.iter().map(ContenderName::as_str).collect();
+        assert_eq!(
+            order,
+            [
+                "c-lock--000000001",
+                "z-lock-0000000009",
+                "a-lock-0000000010",
+                "b-lock-0000000010"
+            ]
+        );
+    }
+
+    #[test]
+    fn sequences_near_the_wrap_are_refused() {
+        let last = i64::from(i32::MAX) - WRAP_MARGIN;
+        for (sequence, safe) in [
+            (0, true),
+            (1, true),
+            (last, true),
+            (last + 1, false),
+            (-1, false),
+        ] {
+            assert_eq!(is_safe_sequence(sequence), safe, "{sequence}");
+        }
+        assert!(!is_safe_sequence(i32::MAX.into()));
+        assert!(!is_safe_sequence(i32::MIN.into()));
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_server_appends_is_read_back(bits in any::<u128>(), sequence in any::<i32>()) {
+            let name = format!("{}{sequence:010}", protected_prefix(Uuid::from_u128(bits), Kind::Lock));
+            let parsed = ContenderName::parse(&name, Kind::Lock).unwrap();
+            prop_assert_eq!(parsed.sequence(), i64::from(sequence));
+            prop_assert_eq!(parsed.as_str(), name);
+        }
+
+        #[test]
+        fn no_name_panics(name in "\\PC{0,80}") {
+            let _ = ContenderName::parse(&name, Kind::Lock);
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! [`Curator`]: the handle on a supervised ZooKeeper connection, and its builder.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::Instrument;
+
+use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient};
+use crate::error::{ConfigError, SessionError};
+use crate::lock_path::LockPath;
+use crate::retry::RetryPolicy;
+use crate::session::state::ConnectionState;
+use crate::session::supervisor::{adopt, connect};
+use crate::session::{NoEpoch, Session, Settings};
+
+/// A supervised connection to ZooKeeper; the crate's counterpart of `CuratorFramework`.
+///
+/// A ZooKeeper session that expired is dead; a `Curator` opens the next one, for as long as it is open.
+/// It is a cheap handle to clone. When the last handle goes (recipes and guards have one each), the
+/// session is closed in the background; [`close`](Self::close) does it and waits.
+///
+/// It belongs to the tokio runtime it was made on. Guards may be used and dropped anywhere.
+#[derive(Clone)]
+pub struct Curator {
+    handle: Arc<Handle>,
+}
+
+/// What the handles share. The session's own tasks have no handle: the last one closes.
+struct Handle {
+    session: Arc<Session>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.session.closing().cancel();
+    }
+}
+
+impl Curator {
+    /// Connects to the servers of a ZooKeeper connect string, with the defaults of
+    /// [`CuratorBuilder`]. A chroot at its end is created when missing.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it opens nothing that stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`CuratorBuilder::connect`].
+    pub async fn connect(connect_string: &str) -> Result<Self, SessionError> {
+        Self::builder().connect(connect_string).await
+    }
+
+    /// Starts with the options.
+    pub fn builder() -> CuratorBuilder {
+        CuratorBuilder::default()
+    }
+
+    /// Uses the session of a client there is, with the defaults of [`CuratorBuilder`]. The same recipes
+    /// and the same lease; but when that session expires, there is no new one, and
+    /// [`close`](Self::close) deletes our nodes and leaves the session to its owner.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::InvalidPath`] if the client's chroot cannot be used.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn from_client(client: ZooKeeperClient) -> Result<Self, ConfigError> {
+        Self::builder().from_client(client)
+    }
+
+    /// The state of the connection, at this moment.
+    pub fn state(&self) -> ConnectionState {
+        *self.handle.session.state().borrow()
+    }
+
+    /// Follows the state of the connection. States that pass between two looks are not seen.
+    pub fn watch_state(&self) -> watch::Receiver<ConnectionState> {
+        self.handle.session.state()
+    }
+
+    /// The present session's client, for other work on znodes; its paths are under the namespace.
+    ///
+    /// It dies with its session, so do not keep it: ask again.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::NotNow`] between two sessions, and after the last why there is none.
+    pub fn client(&self) -> Result<ZooKeeperClient, SessionError> {
+        let epoch = self
+            .handle
+            .session
+            .present_epoch()
+            .map_err(|none| match none {
+                NoEpoch::NotNow => SessionError::NotNow,
+                NoEpoch::Over(error) => error,
+            })?;
+        let client = epoch.lend_client().map_err(|_| SessionError::NotNow)?;
+        Ok(client.inner().clone())
+    }
+
+    /// The present session's id.
+    ///
+    /// # Errors
+    ///
+    /// As [`client`](Self::client).
+    pub fn session_id(&self) -> Result<i64, SessionError> {
+        match self.handle.session.present_epoch() {
+            Ok(epoch) => Ok(epoch.session_id()),
+            Err(NoEpoch::NotNow) => Err(SessionError::NotNow),
+            Err(NoEpoch::Over(error)) => Err(error),
+        }
+    }
+
+    /// Closes: everything that is held is lost, waiters get an error, and the ZooKeeper session ends,
+    /// so that its locks pass on at once. Waits for the servers to confirm it, at most for
+    /// [`CuratorBuilder::connection_timeout`]. Closing again, or from several handles, is fine.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not stop the closing once it was polled.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::CloseUnconfirmed`] when no server confirmed it: then they remove the session's
+    /// nodes when its timeout is over.
+    pub async fn close(&self) -> Result<(), SessionError> {
+        self.handle.session.close().await
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.handle.session
+    }
+
+    fn new(session: Arc<Session>) -> Self {
+        Self {
+            handle: Arc::new(Handle { session }),
+        }
+    }
+}
+
+impl fmt::Debug for Curator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Curator")
+            .field("session", &self.handle.session)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Curator's default: 60 s.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
+/// Curator's default: 15 s.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
+/// A 3.8 server writes the paths of a session's ephemeral nodes into one record when the session is
+/// closed, and cannot start again from a record of about 2 MB.
+const EPHEMERAL_LIMIT: usize = 512 * 1024;
+
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Options of a [`Curator`].
+///
+/// | option | default |
+/// | --- | --- |
+/// | [`session_timeout`](Self::session_timeout) | 60 s |
+/// | [`connection_timeout`](Self::connection_timeout) | 15 s |
+/// | [`retry`](Self::retry) | exponential back-off, 1 s, 3 times |
+/// | [`namespace`](Self::namespace) | `/` |
+/// | [`acls`](Self::acls) | everybody may do everything |
+/// | [`identity`](Self::identity) | `host:pid` |
+/// | [`ephemeral_limit`](Self::ephemeral_limit) | 512 KiB |
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use zookeeper_recipes::{Curator, RetryPolicy};
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let curator = Curator::builder()
+///     .session_timeout(Duration::from_secs(10))
+///     .retry(RetryPolicy::forever(Duration::from_secs(1)))
+///     .namespace("/billing")
+///     .connect("zk1:2181,zk2:2181,zk3:2181")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct CuratorBuilder {
+    session_timeout: Duration,
+    connection_timeout: Duration,
+    retry: RetryPolicy,
+    namespace: String,
+    acls: Vec<Acl>,
+    identity: Option<Vec<u8>>,
+    auths: Vec<(String, Vec<u8>)>,
+    connector: Option<Connector>,
+    ephemeral_limit: usize,
+}
+
+impl Default for CuratorBuilder {
+    fn default() -> Self {
+        Self {
+            session_timeout: SESSION_TIMEOUT,
+            connection_timeout: CONNECTION_TIMEOUT,
+            retry: RetryPolicy::default(),
+            namespace: "/".to_owned(),
+            acls: client::open_to_anyone(),
+            identity: None,
+            auths: Vec::new(),
+            connector: None,
+            ephemeral_limit: EPHEMERAL_LIMIT,
+        }
+    }
+}
+
+impl CuratorBuilder {
+    /// How long the servers keep a session, and so its locks, after they last heard of it. The server
+    /// bounds it (by default to 2 to 20 of its ticks). A shorter one hands the locks of a dead process
+    /// on sooner, and loses them sooner in a disturbance: a hold lasts two thirds of it without an
+    /// answer.
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// How long [`connect`](Self::connect) tries, how long one try of an operation waits for a session,
+    /// and how long a release or a close waits to be confirmed.
+    pub fn connection_timeout(mut self, timeout: Duration) -> Self {
+        self.connection_timeout = timeout;
+        self
+    }
+
+    /// When operations are tried again. New sessions are always tried for, whatever the policy.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// A path, below the connect string's chroot, that all paths are under. Created when missing.
+    pub fn namespace(mut self, path: &str) -> Self {
+        self.namespace = path.to_owned();
+        self
+    }
+
+    /// The ACLs of nodes that are created.
+    pub fn acls(mut self, acls: Acls<'_>) -> Self {
+        self.acls = acls.to_vec();
+        self
+    }
+
+    /// What the nodes say of who contends, for people and tools. Keep it UTF-8: kazoo reads it so.
+    pub fn identity(mut self, identity: impl Into<Vec<u8>>) -> Self {
+        self.identity = Some(identity.into());
+        self
+    }
+
+    /// Credentials, such as `("digest", b"user:password")`. Can be given several times.
+    pub fn auth(mut self, scheme: &str, credentials: &[u8]) -> Self {
+        self.auths.push((scheme.to_owned(), credentials.to_vec()));
+        self
+    }
+
+    /// The client's own options, such as TLS or SASL. The session timeout and the credentials are set
+    /// on top. One that allows read-only servers, is detached or resumes a session is refused.
+    pub fn connector(mut self, connector: Connector) -> Self {
+        self.connector = Some(connector);
+        self
+    }
+
+    /// How many bytes the paths of this session's ephemeral nodes may take, chroot and namespace
+    /// included. Beyond: [`AcquireError::TooManyContenders`](crate::AcquireError::TooManyContenders).
+    ///
+    /// The default is 512 KiB, some 5,000 contenders: a 3.8 server writes all of them into one record
+    /// when the session is closed, and cannot start again from one of about 2 MB.
+    pub fn ephemeral_limit(mut self, bytes: usize) -> Self {
+        self.ephemeral_limit = bytes;
+        self
+    }
+
+    /// Connects to the servers of a ZooKeeper connect string, such as
+    /// `zk1:2181,zk2:2181,zk3:2181/chroot`, and makes chroot and namespace where they are missing.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it opens nothing that stays.
+    ///
+    /// # Errors
+    ///
+    /// * [`SessionError::Config`] for an option or a connect string that cannot work;
+    /// * [`SessionError::Unreachable`] when no server gives a session within the connection timeout;
+    /// * [`SessionError::AuthFailed`] when the servers refuse the credentials;
+    /// * [`SessionError::Namespace`] when chroot or namespace cannot be made.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with I/O and timers.
+    pub async fn connect(self, connect_string: &str) -> Result<Curator, SessionError> {
+        let namespace = LockPath::parse("namespace", &self.namespace)?;
+        let settings = self.settings(&namespace)?;
+        let mut connector = self.connector.unwrap_or_else(ZooKeeperClient::connector);
+        connector = connector.with_session_timeout(self.session_timeout);
+        for (scheme, credentials) in &self.auths {
+            connector = connector.with_auth(scheme, credentials);
+        }
+        let dialer = Dialer::new(connector, connect_string, namespace)?;
+        let span = tracing::info_span!("connect", connect_string);
+        Ok(Curator::new(
+            connect(dialer, settings).instrument(span).await?,
+        ))
+    }
+
+    /// See [`Curator::from_client`]. Credentials, connector and session timeout are the client's.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] for an option that cannot work.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn from_client(mut self, client: ZooKeeperClient) -> Result<Curator, ConfigError> {
+        let namespace = LockPath::parse("namespace", &self.namespace)?;
+        self.session_timeout = client.session_timeout();
+        let settings = self.settings(&namespace)?;
+        Ok(Curator::new(adopt(
+            Client::new(client, &namespace)?,
+            settings,
+        )))
+    }
+
+    fn settings(&self, namespace: &LockPath) -> Result<Settings, ConfigError> {
+        let within = |option, value: Duration, shortest: Duration, reason| {
+            if (shortest..=LONGEST_TIMEOUT).contains(&value) {
+                return Ok(value);
+            }
+            let value = format!("{value:?}");
+            Err(ConfigError::InvalidOption {
+                option,
+                value,
+                reason,
+            })
+        };
+        let invalid = |option, value: &str, reason| {
+            Err(ConfigError::InvalidOption {
+                option,
+                value: format!("{value:?}"),
+                reason,
+            })
+        };
+        if self.auths.iter().any(|(scheme, _)| scheme.is_empty()) {
+            return invalid("auth", "", "the scheme is empty");
+        }
+        let acls = some_acls(Acls::new(&self.acls))?;
+        let identity: Arc<[u8]> = match &self.identity {
+            Some(identity) => identity.as_slice().into(),
+            None => default_identity().into_bytes().into(),
+        };
+        client::check_frame(namespace, &identity, &acls)?;
+        Ok(Settings {
+            session_timeout: within(
+                "session_timeout",
+                self.session_timeout,
+                Duration::from_millis(100),
+                "it must be from 100 ms to 24 h",
+            )?,
+            connection_timeout: within(
+                "connection_timeout",
+                self.connection_timeout,
+                Duration::from_millis(1),
+                "it must be from 1 ms to 24 h",
+            )?,
+            retry: self.retry.clone(),
+            acls,
+            identity,
+            ephemeral_limit: self.ephemeral_limit,
+        })
+    }
+}
+
+impl fmt::Debug for CuratorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the credentials.
+        f.debug_struct("CuratorBuilder")
+            .field("session_timeout", &self.session_timeout)
+            .field("connection_timeout", &self.connection_timeout)
+            .field("retry", &self.retry)
+            .field("namespace", &self.namespace)
+            .field("acls", &self.acls)
+            .field("auths", &self.auths.len())
+            .field("ephemeral_limit", &self.ephemeral_limit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// ACLs that let somebody in.
+pub(crate) fn some_acls(acls: Acls<'_>) -> Result<Arc<[Acl]>, ConfigError> {
+    if acls.is_empty() {
+        return Err(ConfigError::InvalidOption {
+            option: "acls",
+            value: "[]".to_owned(),
+            reason: "a node needs at least one",
+        });
+    }
+    Ok((&*acls).into())
+}
+
+fn default_identity() -> String {
+    #[cfg(unix)]
+    let host = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    #[cfg(not(unix))]
+    let host = std::env::var("COMPUTERNAME").unwrap_or_else(|_| "localhost".to_owned());
+    format!("{host}:{}", std::process::id())
+}

@@ -1,0 +1,288 @@
+//! The errors, one enum for each family of operations.
+//!
+//! Contention is never an error: it is `None`. A failure that leaves the outcome unknown never looks
+//! like one that did not happen. `Display` says what this error adds; its cause is in `source`.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::client::ClientError;
+
+/// A path, an option or a connect string cannot be used as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A path is not one that ZooKeeper accepts.
+    #[error("invalid {option} {path:?}: {reason}")]
+    #[non_exhaustive]
+    InvalidPath {
+        /// What the path was given for.
+        option: &'static str,
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The connect string names no server, a bad port or a bad chroot.
+    #[error("invalid connect string {connect_string:?}: {reason}")]
+    #[non_exhaustive]
+    InvalidConnectString {
+        /// The connect string.
+        connect_string: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An option has a value that cannot work.
+    #[error("invalid {option} {value}: {reason}")]
+    #[non_exhaustive]
+    InvalidOption {
+        /// The option, as its method is named.
+        option: &'static str,
+        /// The value.
+        value: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+/// No ZooKeeper session, or none any more.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// What was given to connect with cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No server gave a session in time.
+    #[error("no session with {connect_string} within {waited:?}")]
+    #[non_exhaustive]
+    Unreachable {
+        /// The servers.
+        connect_string: String,
+        /// How long it was tried.
+        waited: Duration,
+        /// How the last try failed, if a server or the system said so.
+        #[source]
+        source: Option<ClientError>,
+    },
+    /// The servers refused the credentials. No new session is tried.
+    #[error("authentication with {connect_string} failed")]
+    #[non_exhaustive]
+    AuthFailed {
+        /// The servers.
+        connect_string: String,
+    },
+    /// The namespace, or the chroot of the connect string, is missing and could not be made.
+    #[error("cannot make the namespace or chroot {path}")]
+    #[non_exhaustive]
+    Namespace {
+        /// The node, as the server knows it.
+        path: String,
+        /// The server's answer.
+        #[source]
+        source: ClientError,
+    },
+    /// The session of the client given to [`Curator::from_client`](crate::Curator::from_client) is
+    /// over, and only its owner can make another.
+    #[error("the client's session is over")]
+    Expired,
+    /// There is none at this moment; the next one is being opened.
+    #[error("between two sessions")]
+    NotNow,
+    /// [`Curator::close`](crate::Curator::close) was called, or the last handle dropped.
+    #[error("closed")]
+    Closed,
+    /// The session was told to end, but no server confirmed it: its nodes may stay until the servers
+    /// expire it.
+    #[error("the end of the session was not confirmed within {waited:?}")]
+    #[non_exhaustive]
+    CloseUnconfirmed {
+        /// How long the confirmation was waited for.
+        waited: Duration,
+    },
+}
+
+/// A lock could not be acquired, or its path not be read. No node of the attempt stays behind, or
+/// the session goes on removing it.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// There is no session to acquire it with.
+    #[error("cannot acquire {path}")]
+    #[non_exhaustive]
+    Session {
+        /// The lock path.
+        path: String,
+        /// Why.
+        #[source]
+        source: SessionError,
+    },
+    /// The server says that these credentials may not do it.
+    #[error("no permission to {operation} {path}")]
+    #[non_exhaustive]
+    NoAuth {
+        /// The path.
+        path: String,
+        /// What was refused: `create`, `list`, `read` or `delete`.
+        operation: &'static str,
+    },
+    /// The server says that the ACLs are invalid, for instance because they name an identity that the
+    /// connection does not have.
+    #[error("the server rejects the ACLs for {path}")]
+    #[non_exhaustive]
+    InvalidAcl {
+        /// The path.
+        path: String,
+    },
+    /// The path, or one above it, is an ephemeral node, which cannot have children.
+    #[error("{path} is or lies below an ephemeral node, which cannot have children")]
+    #[non_exhaustive]
+    EphemeralParent {
+        /// The path.
+        path: String,
+    },
+    /// The server refused for another reason, which will not change by trying again.
+    #[error("the server refuses to {operation} {path}")]
+    #[non_exhaustive]
+    Refused {
+        /// The path.
+        path: String,
+        /// What was refused.
+        operation: &'static str,
+        /// The server's answer.
+        #[source]
+        source: ClientError,
+    },
+    /// The retry policy is used up.
+    #[error("gave up on {path}: the retry policy is used up")]
+    #[non_exhaustive]
+    RetriesExhausted {
+        /// The path.
+        path: String,
+        /// How the last try failed.
+        #[source]
+        source: Option<ClientError>,
+    },
+    /// The time was up before the servers said whether anybody holds the lock. (When they said that
+    /// somebody does, the answer is `None`.)
+    #[error("no answer of the servers about {path} within {waited:?}")]
+    #[non_exhaustive]
+    TimedOut {
+        /// The path.
+        path: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The path's sequence numbers are used up: beyond here they wrap, and two would hold. Delete the
+    /// lock's node while nobody uses it, and it starts anew.
+    #[error("the sequence numbers under {path} are used up (at {sequence})")]
+    #[non_exhaustive]
+    SequenceExhausted {
+        /// The lock path.
+        path: String,
+        /// The number the server gave.
+        sequence: i64,
+    },
+    /// This session has as many ephemeral nodes as it may. See
+    /// [`CuratorBuilder::ephemeral_limit`](crate::CuratorBuilder::ephemeral_limit).
+    #[error(
+        "{path}: this session's ephemeral nodes may take {limit} bytes (ephemeral_limit), {in_use} are in use"
+    )]
+    #[non_exhaustive]
+    TooManyContenders {
+        /// The lock path.
+        path: String,
+        /// Bytes of paths in use.
+        in_use: usize,
+        /// Bytes of paths allowed.
+        limit: usize,
+    },
+    /// This [`Owner`](crate::Owner) had the lock and lost it, and has not let go of the guard.
+    #[error("this owner has lost {path} and still has its guard: {loss}")]
+    #[non_exhaustive]
+    HoldLost {
+        /// The lock path.
+        path: String,
+        /// How it was lost.
+        loss: Loss,
+    },
+}
+
+/// The lock was released, but something about it must be known.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// The hold had ended before: what was done under it may not have been done alone.
+    #[error("{path} was lost before it was released: {loss}")]
+    #[non_exhaustive]
+    Lost {
+        /// The lock path.
+        path: String,
+        /// How it was lost.
+        loss: Loss,
+    },
+    /// Nobody confirmed yet that the node is gone; the session goes on deleting it until it is.
+    #[error("the release of {path} was not confirmed within {waited:?}, and goes on")]
+    #[non_exhaustive]
+    Unconfirmed {
+        /// The lock path.
+        path: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The server says that these credentials may not delete the node. The session goes on trying;
+    /// the lock stays taken until it may, or until the session is closed.
+    #[error("no permission to delete {node}")]
+    #[non_exhaustive]
+    NoAuth {
+        /// The contender's node.
+        node: String,
+    },
+}
+
+/// [`InterProcessMutex::with`](crate::InterProcessMutex::with) did not run its body to the end under
+/// the lock.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum WithError {
+    /// The lock was not acquired; the body did not run.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lock was lost while the body ran. It was cancelled, or had ended too late.
+    #[error("{path} was lost while the body ran: {loss}")]
+    #[non_exhaustive]
+    Lost {
+        /// The lock path.
+        path: String,
+        /// How it was lost.
+        loss: Loss,
+    },
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The servers had not answered for so long that they may give the lock to another.
+    LeaseEnded,
+    /// The ZooKeeper session is over.
+    SessionExpired,
+    /// The `Curator` was closed.
+    Closed,
+    /// Somebody else deleted the hold's node.
+    NodeDeleted,
+    /// It was released: nothing was lost.
+    Released,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Loss::LeaseEnded => "the servers did not answer in time",
+            Loss::SessionExpired => "the session expired",
+            Loss::Closed => "the session was closed",
+            Loss::NodeDeleted => "its node was deleted by somebody else",
+            Loss::Released => "it was released",
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! [`LockPath`]: a znode path that was checked once, at the edge.
+//!
+//! Pure: no I/O, no clock.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::ConfigError;
+
+/// An absolute znode path that ZooKeeper and Apache Curator both accept.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LockPath(Arc<str>);
+
+impl LockPath {
+    /// Checks `path`; `option` is the name of what the caller set, for the error.
+    pub(crate) fn parse(option: &'static str, path: &str) -> Result<Self, ConfigError> {
+        match fault_of(path) {
+            None => Ok(Self(path.into())),
+            Some(reason) => Err(ConfigError::InvalidPath {
+                option,
+                path: path.to_owned(),
+                reason,
+            }),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The path of the child `name`, for the root as well.
+    pub(crate) fn child(&self, name: &str) -> String {
+        let parent = if self.is_root() { "" } else { &self.0 };
+        format!("{parent}/{name}")
+    }
+
+    /// `relative`, an absolute path seen from `self`, as seen from the root.
+    pub(crate) fn join(&self, relative: &LockPath) -> LockPath {
+        match (self.is_root(), relative.is_root()) {
+            (true, _) => relative.clone(),
+            (false, true) => self.clone(),
+            (false, false) => Self(format!("{self}{relative}").into()),
+        }
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        &*self.0 == "/"
+    }
+
+    /// This path and all above it, the longest first, without the root.
+    pub(crate) fn lineage(&self) -> impl Iterator<Item = &str> {
+        let whole = if self.is_root() { "" } else { &*self.0 };
+        std::iter::successors(Some(whole), |path| path.rfind('/').map(|end| &path[..end]))
+            .take_while(|path| !path.is_empty())
+    }
+}
+
+impl fmt::Display for LockPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for LockPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+fn fault_of(path: &str) -> Option<&'static str> {
+    if path.is_empty() {
+        return Some("it is empty");
+    }
+    if !path.starts_with('/') {
+        return Some("it is not absolute: it must start with '/'");
+    }
+    if path == "/" {
+        return None;
+    }
+    if path.ends_with('/') {
+        return Some("it ends with '/'");
+    }
+    for segment in path[1..].split('/') {
+        match segment {
+            "" => return Some("it has an empty segment ('//')"),
+            "." | ".." => return Some("it has a relative segment ('.' or '..')"),
+            _ => {}
+        }
+    }
+    path.chars()
+        .any(is_forbidden)
+        .then_some("it has a character that ZooKeeper does not allow")
+}
+
+/// The union of what Apache Curator's and the client's path checks refuse: control characters,
+/// the private use area and the specials.
+fn is_forbidden(c: char) -> bool {
+    matches!(c, '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path(path: &str) -> LockPath {
+        LockPath::parse("lock path", path).unwrap()
+    }
+
+    #[test]
+    fn bad_paths_are_refused_with_what_is_wrong_in_them() {
+        let table = [
+            ("", "empty"),
+            ("locks", "absolute"),
+            ("locks/orders", "absolute"),
+            ("//", "ends with '/'"),
+            ("/locks/", "ends with '/'"),
+            ("/locks//orders", "empty segment"),
+            ("//locks", "empty segment"),
+            ("/.", "relative segment"),
+            ("/..", "relative segment"),
+            ("/locks/./orders", "relative segment"),
+            ("/locks/..", "relative segment"),
+            ("/locks/\0", "character"),
+            ("/lo\u{1}cks", "character"),
+            ("/lo\ncks", "character"),
+            ("/lo\u{7f}cks", "character"),
+            ("/lo\u{85}cks", "character"),
+            ("/lo\u{e000}cks", "character"),
+            ("/lo\u{ffff}cks", "character"),
+        ];
+        for (bad, reason) in table {
+            let error = LockPath::parse("lock path", bad).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(reason), "{bad:?}: {text}");
+            assert!(text.contains("lock path"), "{bad:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn good_paths_are_taken_as_they_are() {
+        for good in [
+            "/",
+            "/a",
+            "/a/b",
+            "/...",
+            "/a/.b",
+            "/a b",
+            "/ünï/cödé",
+            "/zookeeper",
+            "/a:b@c#d",
+        ] {
+            assert_eq!(path(good).as_str(), good);
+        }
+    }
+
+    #[test]
+    fn children_joins_and_lineage() {
+        assert_eq!(path("/").child("x"), "/x");
+        assert_eq!(path("/a/b").child("x"), "/a/b/x");
+        assert_eq!(path("/").join(&path("/")), path("/"));
+        assert_eq!(path("/").join(&path("/a")), path("/a"));
+        assert_eq!(path("/a").join(&path("/")), path("/a"));
+        assert_eq!(path("/a").join(&path("/b/c")), path("/a/b/c"));
+        assert_eq!(path("/").lineage().count(), 0);
+        assert_eq!(path("/a").lineage().collect::<Vec<_>>(), ["/a"]);
+        assert_eq!(
+            path("/a/b/c").lineage().collect::<Vec<_>>(),
+            ["/a/b/c", "/a/b", "/a"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_has_only_proper_segments(text in "[/a.\\PC\\x00]{0,12}") {
+            if let Ok(good) = LockPath::parse("lock path", &text) {
+                prop_assert!(good.as_str().starts_with('/'));
+                prop_assert!(!good.as_str().contains('\0'));
+                prop_assert!(good.is_root() || good.as_str()[1..].split('/').all(|s| !matches!(s, "" | "." | "..")));
+            }
+        }
+
+        #[test]
+        fn a_child_of_an_accepted_path_is_accepted(a in "(/[a-z.]{3,5}){0,3}", name in "[a-z_-]{1,9}") {
+            let parent = path(if a.is_empty() { "/" } else { &a });
+            let child = parent.child(&name);
+            prop_assert_eq!(path(&child).lineage().nth(1).unwrap_or("/"), parent.as_str());
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Who holds and who waits.
+
+use std::sync::Arc;
+
+use crate::admission::queue;
+use crate::client::Failure;
+use crate::contender::refusal;
+use crate::contender_name::Kind;
+use crate::error::AcquireError;
+use crate::lock_path::LockPath;
+use crate::retry::RetryPolicy;
+use crate::session::{NoEpoch, Session};
+
+/// One that holds a lock or waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Participant {
+    /// The path of its node, under the namespace.
+    pub path: String,
+    /// Its place: smaller is earlier.
+    pub sequence: i64,
+    /// The ZooKeeper session that owns the node.
+    pub session: i64,
+    /// What the node says of who it is.
+    pub data: Vec<u8>,
+}
+
+pub(crate) async fn participants(
+    session: &Arc<Session>,
+    path: &LockPath,
+    kind: Kind,
+    retry: &RetryPolicy,
+) -> Result<Vec<Participant>, AcquireError> {
+    let patience = session.settings.connection_timeout;
+    let text = || path.to_string();
+    let epoch = session.epoch(patience).await.map_err(|none| match none {
+        NoEpoch::NotNow => AcquireError::TimedOut {
+            path: text(),
+            waited: patience,
+        },
+        NoEpoch::Over(source) => AcquireError::Session {
+            path: text(),
+            source,
+        },
+    })?;
+    let read = || async {
+        let client = epoch.client()?;
+        let children = match client.list(path.as_str()).await {
+            Err(Failure::NoNode) => Vec::new(),
+            listed => listed?,
+        };
+        // All are sent before the first is awaited.
+        let reads: Vec<_> = queue(&children, kind)
+            .into_iter()
+            .map(|contender| {
+                let path = path.child(contender.as_str());
+                let read = client.read(&path);
+                (path, contender.sequence(), read)
+            })
+            .collect();
+        let mut participants = Vec::with_capacity(reads.len());
+        for (path, sequence, read) in reads {
+            match read.await {
+                Ok(node) => participants.push(Participant {
+                    path,
+                    sequence,
+                    session: node.owner,
+                    data: node.data,
+                }),
+                Err(Failure::NoNode) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(participants)
+    };
+    session
+        .retried(retry, read)
+        .await
+        .map_err(|failure| match failure {
+            Failure::Refused(error) => refusal(path.as_str(), "read", error),
+            failure => AcquireError::RetriesExhausted {
+                path: text(),
+                source: failure.into_source(),
+            },
+        })
+}

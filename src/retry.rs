@@ -1,0 +1,273 @@
+//! [`RetryPolicy`]: how often, and after which pauses, something that may succeed later is tried again.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ConstantBuilder, ExponentialBuilder};
+
+/// Curator's cap on one pause: `Integer.MAX_VALUE` milliseconds.
+const LONGEST_PAUSE: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// A pause of nothing would turn an outage into a busy loop.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// When an operation whose outcome is unknown, or that the server could not serve now, is tried again.
+///
+/// The policies have Apache Curator's names. A policy never retries what the server refused for good
+/// (no permission, an invalid ACL), and a caller's deadline always ends the retries.
+///
+/// The default is Curator's usual one, [`exponential_backoff(1 s, 3)`](Self::exponential_backoff).
+///
+/// ```
+/// # use std::time::Duration;
+/// # use zookeeper_recipes::RetryPolicy;
+/// let patient = RetryPolicy::forever(Duration::from_secs(1));
+/// let repeatable = RetryPolicy::exponential_backoff(Duration::from_millis(100), 10).with_seed(7);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    kind: Kind,
+    seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Exponential {
+        base: Duration,
+        longest: Duration,
+        retries: usize,
+    },
+    Times {
+        retries: usize,
+        pause: Duration,
+    },
+    Forever {
+        pause: Duration,
+    },
+    UntilElapsed {
+        total: Duration,
+        pause: Duration,
+    },
+}
+
+impl RetryPolicy {
+    /// Curator's `ExponentialBackoffRetry`: `retries` times; the n-th pause is random between
+    /// `base * 2^(n-1)` and twice that. (Curator draws from a wider range with the same growth.)
+    pub fn exponential_backoff(base: Duration, retries: usize) -> Self {
+        Self::bounded_exponential_backoff(base, LONGEST_PAUSE, retries)
+    }
+
+    /// Curator's `BoundedExponentialBackoffRetry`: as [`exponential_backoff`](Self::exponential_backoff),
+    /// no pause longer than `longest`.
+    pub fn bounded_exponential_backoff(base: Duration, longest: Duration, retries: usize) -> Self {
+        let longest = longest.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let base = base.clamp(SHORTEST_PAUSE, longest);
+        Self::of(Kind::Exponential {
+            base,
+            longest,
+            retries,
+        })
+    }
+
+    /// Curator's `RetryNTimes`: `retries` times, each after `pause`.
+    pub fn n_times(retries: usize, pause: Duration) -> Self {
+        Self::of(Kind::Times {
+            retries,
+            pause: pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
+        })
+    }
+
+    /// Curator's `RetryOneTime`: once, after `pause`.
+    pub fn one_time(pause: Duration) -> Self {
+        Self::n_times(1, pause)
+    }
+
+    /// Curator's `RetryForever`: until it succeeds, the caller gives up or the session is closed.
+    pub fn forever(pause: Duration) -> Self {
+        Self::of(Kind::Forever {
+            pause: pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
+        })
+    }
+
+    /// Curator's `RetryUntilElapsed`: while less than `total` has passed since the first try, each
+    /// after `pause`. (A pause that would end after `total` is not begun; Curator sleeps it in vain.)
+    pub fn until_elapsed(total: Duration, pause: Duration) -> Self {
+        let pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        Self::of(Kind::UntilElapsed { total, pause })
+    }
+
+    /// Never tries again.
+    pub fn never() -> Self {
+        Self::n_times(0, SHORTEST_PAUSE)
+    }
+
+    /// Makes the random pauses repeatable.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self { kind, seed: None }
+    }
+
+    /// Starts to count: one `Retry` for each operation.
+    pub(crate) fn start(&self) -> Retry {
+        let constant = |pause| ConstantBuilder::new().with_delay(pause);
+        let (pauses, total): (Pauses, _) = match self.kind {
+            Kind::Exponential {
+                base,
+                longest,
+                retries,
+            } => {
+                let backoff = ExponentialBuilder::new()
+                    .with_min_delay(base)
+                    .with_max_delay(longest)
+                    .with_max_times(retries)
+                    .with_jitter();
+                let backoff = match self.seed {
+                    Some(seed) => backoff.with_jitter_seed(seed),
+                    None => backoff,
+                };
+                (
+                    Box::new(backoff.build().map(move |pause| pause.min(longest))),
+                    None,
+                )
+            }
+            Kind::Times { retries, pause } => (
+                Box::new(constant(pause).with_max_times(retries).build()),
+                None,
+            ),
+            Kind::Forever { pause } => {
+                (Box::new(constant(pause).without_max_times().build()), None)
+            }
+            Kind::UntilElapsed { total, pause } => (
+                Box::new(constant(pause).without_max_times().build()),
+                Some(total),
+            ),
+        };
+        Retry { pauses, total }
+    }
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::exponential_backoff(Duration::from_secs(1), 3)
+    }
+}
+
+type Pauses = Box<dyn Iterator<Item = Duration> + Send + Sync>;
+
+/// The state of one operation's retries.
+pub(crate) struct Retry {
+    pauses: Pauses,
+    total: Option<Duration>,
+}
+
+impl Retry {
+    /// The pause before the next try, or `None` when the policy is used up. `elapsed` counts from the
+    /// first try.
+    pub(crate) fn next_pause(&mut self, elapsed: Duration) -> Option<Duration> {
+        let pause = self.pauses.next()?;
+        if self
+            .total
+            .is_some_and(|total| elapsed.saturating_add(pause) >= total)
+        {
+            return None;
+        }
+        Some(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn pauses(policy: &RetryPolicy, at_most: usize) -> Vec<Duration> {
+        let mut retry = policy.start();
+        std::iter::from_fn(|| retry.next_pause(Duration::ZERO))
+            .take(at_most)
+            .collect()
+    }
+
+    #[test]
+    fn how_often_each_policy_retries() {
+        let table = [
+            (RetryPolicy::default(), Some(3)),
+            (RetryPolicy::exponential_backoff(S, 7), Some(7)),
+            (
+                RetryPolicy::bounded_exponential_backoff(S, 2 * S, 5),
+                Some(5),
+            ),
+            (RetryPolicy::n_times(4, S), Some(4)),
+            (RetryPolicy::one_time(S), Some(1)),
+            (RetryPolicy::never(), Some(0)),
+            (RetryPolicy::forever(S), None),
+            (RetryPolicy::until_elapsed(S, S / 10), None),
+        ];
+        for (policy, retries) in table {
+            assert_eq!(
+                pauses(&policy, 50).len(),
+                retries.unwrap_or(50),
+                "{policy:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn exponential_pauses_double_within_their_range() {
+        for (n, pause) in pauses(&RetryPolicy::exponential_backoff(S, 6), 6)
+            .into_iter()
+            .enumerate()
+        {
+            let floor = S * 2_u32.pow(n.try_into().unwrap());
+            assert!((floor..=2 * floor).contains(&pause), "{n}: {pause:?}");
+        }
+    }
+
+    #[test]
+    fn no_pause_exceeds_the_bound_and_no_count_overflows() {
+        let bounded = RetryPolicy::bounded_exponential_backoff(S, 3 * S, usize::MAX);
+        assert!(pauses(&bounded, 10_000).iter().all(|pause| *pause <= 3 * S));
+        let endless = RetryPolicy::exponential_backoff(Duration::MAX, usize::MAX);
+        assert!(
+            pauses(&endless, 10_000)
+                .iter()
+                .all(|pause| *pause <= LONGEST_PAUSE)
+        );
+        let many = RetryPolicy::exponential_backoff(S, usize::MAX);
+        assert!(
+            pauses(&many, 10_000)
+                .iter()
+                .all(|pause| *pause <= LONGEST_PAUSE)
+        );
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_pauses() {
+        let policy = RetryPolicy::exponential_backoff(S, 20);
+        let seeded = policy.clone().with_seed(42);
+        assert_eq!(pauses(&seeded, 20), pauses(&seeded, 20));
+        assert_ne!(pauses(&seeded, 20), pauses(&policy.with_seed(43), 20));
+    }
+
+    #[test]
+    fn until_elapsed_stops_when_the_time_is_up() {
+        let mut retry = RetryPolicy::until_elapsed(S, S / 4).start();
+        assert_eq!(retry.next_pause(Duration::ZERO), Some(S / 4));
+        assert_eq!(retry.next_pause(S / 2), Some(S / 4));
+        assert_eq!(retry.next_pause(S * 3 / 4), None);
+    }
+
+    #[test]
+    fn a_pause_of_nothing_is_lengthened() {
+        for policy in [
+            RetryPolicy::forever(Duration::ZERO),
+            RetryPolicy::exponential_backoff(Duration::ZERO, 1),
+        ] {
+            assert!(pauses(&policy, 1)[0] >= SHORTEST_PAUSE, "{policy:?}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Clean-up duties: a node of ours that must go, whoever gave up on it.
+//!
+//! A duty belongs to the session, never to the caller's task. It is retried across reconnects until
+//! the server says that the node is deleted or not there, and passes to the next epoch when its own
+//! ends (invariants 3 and 7): the client may declare a session over before the server does.
+//!
+//! "Not there" ends a search only behind a *barrier*: the delete of a random name that does not exist,
+//! then `sync`, then the listing, sent in this order on one connection. The delete goes through the
+//! quorum, so a deposed leader cannot answer it; the `sync` brings this server up to it.
+//!
+//! A node is found by a name that holds a random GUID, drawn for this one entering, so neither a
+//! search nor a late delete can hit anybody else's node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::epoch::Epoch;
+use super::{NoEpoch, Session};
+use crate::client::{ClientError, Failure};
+use crate::lock_path::LockPath;
+use crate::retry::RetryPolicy;
+
+/// What is to be removed.
+#[derive(Clone, Debug)]
+pub(crate) enum Duty {
+    /// The node of this path. It is known to have existed.
+    Delete(String),
+    /// The child of `parent` whose name starts with `prefix`, if the create ever took effect.
+    Search { parent: LockPath, prefix: String },
+}
+
+/// How a duty ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cleaned {
+    Deleted,
+    /// It was not there any more.
+    Gone,
+    /// The node's session is over, and the servers remove the node themselves if nobody did before.
+    SessionOver,
+}
+
+/// Works a duty off. `refused` is told each time the server says that we may not.
+pub(crate) async fn clean_up(
+    session: &Session,
+    mut epoch: Arc<Epoch>,
+    duty: Duty,
+    mut refused: impl FnMut(&ClientError) + Send,
+) -> Cleaned {
+    let policy = RetryPolicy::bounded_exponential_backoff(
+        Duration::from_millis(50),
+        Duration::from_secs(5),
+        usize::MAX,
+    );
+    let mut retry = policy.start();
+    let mut inherited = false;
+    loop {
+        let attempt = tokio::select! {
+            biased;
+            () = epoch.over().cancelled() => Err(Failure::session_over()),
+            cleaned = attempt(&epoch, &duty) => cleaned,
+        };
+        match attempt {
+            Ok(_) if inherited => return Cleaned::SessionOver,
+            Ok(cleaned) => return cleaned,
+            Err(Failure::SessionOver(_)) => match session.next_epoch(Some(&epoch)).await {
+                Ok(next) => {
+                    tracing::debug!(?duty, "a clean-up passes to the next session");
+                    (epoch, inherited) = (next, true);
+                    retry = policy.start();
+                    continue;
+                }
+                Err(NoEpoch::NotNow | NoEpoch::Over(_)) => return Cleaned::SessionOver,
+            },
+            Err(Failure::Refused(error)) => {
+                tracing::warn!(?duty, %error, "the server refuses a clean-up");
+                refused(&error);
+                if inherited {
+                    return Cleaned::SessionOver;
+                }
+            }
+            Err(failure) => tracing::debug!(?duty, ?failure, "a clean-up is tried again"),
+        }
+        // The policy is endless.
+        let pause = retry
+            .next_pause(Duration::ZERO)
+            .unwrap_or(Duration::from_secs(5));
+        tokio::select! {
+            biased;
+            () = epoch.over().cancelled() => {}
+            () = session.pause(pause) => {}
+        }
+    }
+}
+
+async fn attempt(epoch: &Epoch, duty: &Duty) -> Result<Cleaned, Failure> {
+    let node = match duty {
+        Duty::Delete(node) => node.clone(),
+        Duty::Search { parent, prefix } => match find(epoch, parent, prefix).await? {
+            None => return Ok(Cleaned::Gone),
+            Some(name) => parent.child(&name),
+        },
+    };
+    let client = epoch.client()?;
+    let stamp = super::clock::Moment::now();
+    match epoch.proven(stamp, client.delete(&node)).await {
+        Ok(()) => Ok(Cleaned::Deleted),
+        Err(Failure::NoNode) => Ok(Cleaned::Gone),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Looks behind a barrier for the child of `parent` whose name starts with `prefix`; gives its name.
+pub(crate) async fn find(
+    epoch: &Epoch,
+    parent: &LockPath,
+    prefix: &str,
+) -> Result<Option<String>, Failure> {
+    let client = epoch.client()?;
+    let nothing = parent.child(&format!("_b_{}", Uuid::new_v4().hyphenated()));
+    // All three are sent before the first is awaited: one connection answers them in this order.
+    let (delete, sync, list) = (
+        client.delete(&nothing),
+        client.sync(),
+        client.list(parent.as_str()),
+    );
+    match delete.await {
+        // A refusal went through the quorum as well.
+        Ok(()) | Err(Failure::NoNode | Failure::Refused(_)) => {}
+        Err(failure) => return Err(failure),
+    }
+    sync.await?;
+    match list.await {
+        Ok(children) => Ok(children.into_iter().find(|name| name.starts_with(prefix))),
+        Err(Failure::NoNode) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}

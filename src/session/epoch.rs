@@ -1,0 +1,260 @@
+//! One epoch: a ZooKeeper session, its lease, and what it can bear.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::clock::Moment;
+use super::lease::Lease;
+use crate::client::{Client, Failure};
+use crate::error::Loss;
+use crate::lock_path::LockPath;
+
+/// Bytes of watched paths that one session may have. With more than 128 KiB the client restores its
+/// watches in two packets after a reconnect, takes the second answer for a fault, and cuts the
+/// connection until it declares itself expired.
+const WATCHED_BYTES: usize = 96 * 1024;
+
+/// One ZooKeeper session. Every contender, hold and watch belongs to exactly one.
+pub(crate) struct Epoch {
+    /// Taken when the epoch ends, so that no request outlives it.
+    client: Mutex<Option<Client>>,
+    /// Whether a user may have clones of the client.
+    lent: AtomicBool,
+    session_id: i64,
+    root: LockPath,
+    timeout: Duration,
+    pub(crate) lease: Lease,
+    over: CancellationToken,
+    contenders: AtomicUsize,
+    demand: Notify,
+    watched: Arc<Semaphore>,
+    ephemerals: AtomicUsize,
+    /// The nodes that are held, and by whom.
+    holders: Mutex<HashMap<String, Asker>>,
+}
+
+/// Who asked for a lock: a task, or a thread that runs no task. Good enough for a warning, never for
+/// ownership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    Task(tokio::task::Id),
+    Thread(ThreadId),
+}
+
+impl Asker {
+    pub(crate) fn current() -> Self {
+        tokio::task::try_id()
+            .map_or_else(|| Asker::Thread(std::thread::current().id()), Asker::Task)
+    }
+}
+
+impl Epoch {
+    /// `asked` bounds the session timeout that is reckoned with: a server may give more than was
+    /// asked for, but not be trusted to keep it.
+    pub(super) fn new(client: Client, asked: Duration) -> Arc<Self> {
+        let timeout = client.session_timeout().min(asked);
+        Arc::new(Self {
+            session_id: client.session_id(),
+            root: client.root().clone(),
+            timeout,
+            lease: Lease::new(timeout),
+            over: CancellationToken::new(),
+            lent: AtomicBool::new(false),
+            contenders: AtomicUsize::new(0),
+            demand: Notify::new(),
+            watched: Arc::new(Semaphore::new(WATCHED_BYTES)),
+            ephemerals: AtomicUsize::new(0),
+            holders: Mutex::default(),
+            client: Mutex::new(Some(client)),
+        })
+    }
+
+    /// The session's client. Do not keep it: the session ends with the last clone.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.clone().ok_or_else(Failure::session_over)
+    }
+
+    /// The client for a user, who may keep it.
+    pub(crate) fn lend_client(&self) -> Result<Client, Failure> {
+        self.lent.store(true, Ordering::Relaxed);
+        self.client()
+    }
+
+    pub(super) fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn session_id(&self) -> i64 {
+        self.session_id
+    }
+
+    /// `T`, the negotiated session timeout, at most what was asked for.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// `path` as the server knows it.
+    pub(crate) fn absolute(&self, path: &LockPath) -> LockPath {
+        self.root.join(path)
+    }
+
+    /// Fires when the epoch is over.
+    pub(crate) fn over(&self) -> &CancellationToken {
+        &self.over
+    }
+
+    /// Ends the epoch: its holds are lost first, then its tasks learn of it. Gives back the client.
+    pub(super) fn end(&self, loss: Loss) -> Option<Client> {
+        self.lease.close(loss);
+        self.over.cancel();
+        self.client
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// Counts somebody who holds or waits: the lease is renewed while there is one.
+    pub(crate) fn demand(self: &Arc<Self>) -> Demand {
+        if self.contenders.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.demand.notify_one();
+        }
+        Demand(self.clone())
+    }
+
+    pub(super) fn is_demanded(&self) -> bool {
+        self.contenders.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) async fn demanded(&self) {
+        self.demand.notified().await;
+    }
+
+    /// Awaits the answer to a write or a `sync` that was handed to the client at `stamp`; a good one
+    /// renews the lease.
+    pub(crate) async fn proven<T>(
+        &self,
+        stamp: Moment,
+        answer: impl Future<Output = Result<T, Failure>> + Send,
+    ) -> Result<T, Failure> {
+        let answer = answer.await;
+        if answer.is_ok() {
+            self.lease.renew(stamp, Moment::now());
+        }
+        answer
+    }
+
+    /// Asks the leader for a sign of life, which renews the lease.
+    pub(crate) async fn probe(&self) -> Result<(), Failure> {
+        let client = self.client()?;
+        let stamp = Moment::now();
+        self.proven(stamp, client.sync()).await
+    }
+
+    /// Notes who holds `node`, until the note is dropped.
+    pub(crate) fn note_holder(self: &Arc<Self>, node: &str, asker: Asker) -> HolderNote {
+        self.holders().insert(node.to_owned(), asker);
+        HolderNote {
+            epoch: self.clone(),
+            node: node.to_owned(),
+        }
+    }
+
+    /// Whether `asker` itself holds `node`.
+    pub(crate) fn is_holder(&self, node: &str, asker: Asker) -> bool {
+        self.holders().get(node) == Some(&asker)
+    }
+
+    fn holders(&self) -> MutexGuard<'_, HashMap<String, Asker>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room to watch `node`; waits for it in turn. For a path too long to ever be watched that is for
+    /// ever.
+    pub(crate) async fn room_to_watch(&self, node: &str) -> OwnedSemaphorePermit {
+        // The server's whole path counts.
+        let bytes = self.root.as_str().len() + node.len();
+        if let Ok(permits) = u32::try_from(bytes)
+            && bytes <= WATCHED_BYTES
+            && let Ok(permit) = self.watched.clone().acquire_many_owned(permits).await
+        {
+            return permit;
+        }
+        std::future::pending().await
+    }
+
+    /// Sets bytes aside for the path of an ephemeral node; `Err` tells how many are in use.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        bytes: usize,
+        limit: usize,
+    ) -> Result<Reservation, usize> {
+        let room = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
+        match self
+            .ephemerals
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
+        {
+            Ok(_) => Ok(Reservation {
+                epoch: self.clone(),
+                bytes,
+            }),
+            Err(used) => Err(used),
+        }
+    }
+}
+
+impl fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Epoch")
+            .field("session", &format_args!("{:#x}", self.session_id))
+            .field("timeout", &self.timeout)
+            .field("over", &self.over.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Somebody holds or waits in this epoch.
+#[derive(Debug)]
+pub(crate) struct Demand(Arc<Epoch>);
+
+impl Drop for Demand {
+    fn drop(&mut self) {
+        self.0.contenders.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Room for the path of one ephemeral node.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    epoch: Arc<Epoch>,
+    bytes: usize,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.epoch
+            .ephemerals
+            .fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Somebody holds a node.
+#[derive(Debug)]
+pub(crate) struct HolderNote {
+    epoch: Arc<Epoch>,
+    node: String,
+}
+
+impl Drop for HolderNote {
+    fn drop(&mut self) {
+        self.epoch.holders().remove(&self.node);
+    }
+}

@@ -1,0 +1,296 @@
+//! The life of a connection as a table: state and event in, next state and actions out.
+//!
+//! ```text
+//!                 LinkDown                        Close, AuthFailed
+//!   Connected <-------------> Suspended      (any) -----------------> Closed
+//!       |          LinkUp         |
+//!       | Over                    | Over
+//!       +----------> Dialing <----+          Over without a way to a new session: Closed
+//!                       |
+//!                       | Established
+//!                       v
+//!                   Connected
+//! ```
+//!
+//! Pure: no I/O, no clock.
+
+use crate::error::Loss;
+
+/// What a [`Curator`](crate::Curator) knows of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConnectionState {
+    /// Connected, and has been without interruption.
+    Connected,
+    /// No server answers. The session may live on: holds last until their lease ends, and waiters
+    /// keep their places.
+    Suspended,
+    /// Connected again, in the same session or, after [`Lost`](Self::Lost), in a new one.
+    Reconnected,
+    /// The session is over, and with it all that was held or queued. A new one is being opened.
+    Lost,
+    /// Closed for good.
+    Closed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// No session; one is being opened.
+    Dialing,
+    /// In a session, with a server that answers.
+    Connected,
+    /// In a session that no server answers for.
+    Suspended,
+    /// For good.
+    Closed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A new session is open.
+    Established,
+    /// The servers refuse to open a session, and will again.
+    Refused,
+    /// A server answers, maybe after an interruption that nobody saw.
+    LinkUp,
+    LinkDown,
+    /// The session expired, or its client gave up.
+    Over,
+    AuthFailed,
+    /// The user closes.
+    Close,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Publish(ConnectionState),
+    /// Holds of the epoch are lost, its duties pass on.
+    EndEpoch(Loss),
+    /// Renew the lease now rather than at the next tick.
+    Probe,
+    /// Open a new session.
+    Dial,
+    /// Tell every caller that it is over.
+    Finish(Finish),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
+    Closed,
+    AuthFailed,
+    /// The session is over, and nobody can open another.
+    Expired,
+}
+
+/// `renewable`: a new session can follow the present one.
+pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<Action>) {
+    use Action::{Dial, EndEpoch, Finish as End, Probe, Publish};
+    use ConnectionState as C;
+
+    match (state, event) {
+        (State::Closed, _) => (State::Closed, vec![]),
+
+        (State::Dialing, Event::Established) => (State::Connected, vec![Publish(C::Reconnected)]),
+        (State::Dialing, Event::Refused | Event::AuthFailed) => (
+            State::Closed,
+            vec![End(Finish::AuthFailed), Publish(C::Closed)],
+        ),
+        (State::Dialing, Event::Close) => {
+            (State::Closed, vec![End(Finish::Closed), Publish(C::Closed)])
+        }
+        (State::Dialing, Event::LinkUp | Event::LinkDown | Event::Over) => (State::Dialing, vec![]),
+
+        (State::Connected, Event::LinkDown) => (State::Suspended, vec![Publish(C::Suspended)]),
+        (State::Suspended, Event::LinkUp) => {
+            (State::Connected, vec![Probe, Publish(C::Reconnected)])
+        }
+        (State::Connected, Event::LinkUp) => (State::Connected, vec![Probe]),
+        (State::Suspended, Event::LinkDown) => (State::Suspended, vec![]),
+
+        (_, Event::Over) if renewable => (
+            State::Dialing,
+            vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost), Dial],
+        ),
+        (_, Event::Over) => (
+            State::Closed,
+            vec![
+                EndEpoch(Loss::SessionExpired),
+                Publish(C::Lost),
+                End(Finish::Expired),
+                Publish(C::Closed),
+            ],
+        ),
+        (_, Event::AuthFailed) => (
+            State::Closed,
+            vec![
+                EndEpoch(Loss::SessionExpired),
+                Publish(C::Lost),
+                End(Finish::AuthFailed),
+                Publish(C::Closed),
+            ],
+        ),
+        (_, Event::Close) => (
+            State::Closed,
+            vec![
+                EndEpoch(Loss::Closed),
+                End(Finish::Closed),
+                Publish(C::Closed),
+            ],
+        ),
+        (_, Event::Established | Event::Refused) => (state, vec![]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Action::{Dial, EndEpoch, Finish as End, Probe, Publish};
+    use super::ConnectionState as C;
+    use super::*;
+
+    const STATES: [State; 4] = [
+        State::Dialing,
+        State::Connected,
+        State::Suspended,
+        State::Closed,
+    ];
+    const EVENTS: [Event; 7] = [
+        Event::Established,
+        Event::Refused,
+        Event::LinkUp,
+        Event::LinkDown,
+        Event::Over,
+        Event::AuthFailed,
+        Event::Close,
+    ];
+
+    #[test]
+    fn table() {
+        let expired = vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost), Dial];
+        let rows = [
+            (
+                State::Connected,
+                Event::LinkDown,
+                State::Suspended,
+                vec![Publish(C::Suspended)],
+            ),
+            (
+                State::Connected,
+                Event::LinkUp,
+                State::Connected,
+                vec![Probe],
+            ),
+            (
+                State::Suspended,
+                Event::LinkUp,
+                State::Connected,
+                vec![Probe, Publish(C::Reconnected)],
+            ),
+            (State::Suspended, Event::LinkDown, State::Suspended, vec![]),
+            (
+                State::Connected,
+                Event::Over,
+                State::Dialing,
+                expired.clone(),
+            ),
+            (State::Suspended, Event::Over, State::Dialing, expired),
+            (
+                State::Dialing,
+                Event::Established,
+                State::Connected,
+                vec![Publish(C::Reconnected)],
+            ),
+            (
+                State::Dialing,
+                Event::Refused,
+                State::Closed,
+                vec![End(Finish::AuthFailed), Publish(C::Closed)],
+            ),
+            (
+                State::Dialing,
+                Event::Close,
+                State::Closed,
+                vec![End(Finish::Closed), Publish(C::Closed)],
+            ),
+            (
+                State::Suspended,
+                Event::Close,
+                State::Closed,
+                vec![
+                    EndEpoch(Loss::Closed),
+                    End(Finish::Closed),
+                    Publish(C::Closed),
+                ],
+            ),
+            (
+                State::Connected,
+                Event::AuthFailed,
+                State::Closed,
+                vec![
+                    EndEpoch(Loss::SessionExpired),
+                    Publish(C::Lost),
+                    End(Finish::AuthFailed),
+                    Publish(C::Closed),
+                ],
+            ),
+        ];
+        for (state, event, next, actions) in rows {
+            assert_eq!(
+                step(state, event, true),
+                (next, actions),
+                "{state:?} + {event:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_session_that_cannot_be_renewed_ends_for_good() {
+        let (next, actions) = step(State::Suspended, Event::Over, false);
+        assert_eq!(next, State::Closed);
+        assert_eq!(
+            actions,
+            [
+                EndEpoch(Loss::SessionExpired),
+                Publish(C::Lost),
+                End(Finish::Expired),
+                Publish(C::Closed)
+            ]
+        );
+    }
+
+    #[test]
+    fn closed_is_closed() {
+        for event in EVENTS {
+            assert_eq!(step(State::Closed, event, true), (State::Closed, vec![]));
+        }
+    }
+
+    proptest! {
+        /// Invariant 7: whatever happens, an epoch that began is ended exactly once, and nothing is
+        /// published after `Closed`.
+        #[test]
+        fn every_epoch_ends_once(events in proptest::collection::vec(0..EVENTS.len(), 0..40), renewable: bool) {
+            let mut state = State::Connected;
+            let mut open = true;
+            for event in events {
+                let was = state;
+                let (next, actions) = step(state, EVENTS[event], renewable);
+                for action in &actions {
+                    if let EndEpoch(_) = action {
+                        prop_assert!(open);
+                        open = false;
+                    }
+                }
+                if was == State::Dialing && next == State::Connected {
+                    prop_assert!(!open);
+                    open = true;
+                }
+                prop_assert_eq!(open, matches!(next, State::Connected | State::Suspended));
+                prop_assert!(was != State::Closed || actions.is_empty());
+                state = next;
+            }
+            prop_assert!(STATES.contains(&state));
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The supervisor: one task that runs the table of [`state`](super::state), opens one session after
+//! another, and renews the lease while anybody holds or waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tracing::Instrument;
+
+use super::clock::Moment;
+use super::epoch::Epoch;
+use super::state::{Action, Event, Finish, State, step};
+use super::{Link, Session, Settings};
+use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
+use crate::error::{Loss, SessionError};
+use crate::retry::RetryPolicy;
+
+/// How many probes are sent in a session timeout.
+const PROBES_PER_TIMEOUT: u32 = 6;
+
+/// Opens the first session, and starts to supervise.
+pub(crate) async fn connect(
+    dialer: Dialer,
+    settings: Settings,
+) -> Result<Arc<Session>, SessionError> {
+    let patience = settings.connection_timeout;
+    let began = Moment::now();
+    let mut last = None;
+    let dialing = dial_first(&dialer, &settings, &mut last);
+    let client = match timeout(patience, dialing).await {
+        Ok(dialed) => dialed?,
+        Err(_) => {
+            return Err(SessionError::Unreachable {
+                connect_string: dialer.connect_string().to_owned(),
+                waited: began.elapsed(),
+                source: last,
+            });
+        }
+    };
+    Ok(supervise(client, Some(dialer), settings))
+}
+
+/// Supervises a session that somebody else opened, and that nobody can open again.
+pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Session> {
+    supervise(client, None, settings)
+}
+
+fn supervise(client: Client, dialer: Option<Dialer>, settings: Settings) -> Arc<Session> {
+    let (closed, closed_receiver) = watch::channel(None);
+    let session = Session::new(settings, closed_receiver);
+    let mut supervisor = Supervisor {
+        session: session.clone(),
+        dialer,
+        state: State::Connected,
+        epoch: None,
+        outcome: Ok(()),
+        closed,
+    };
+    let link = supervisor.begin_epoch(client);
+    session
+        .supervision
+        .spawn_on(supervisor.run(link), &session.runtime);
+    session
+}
+
+async fn dial_first(
+    dialer: &Dialer,
+    settings: &Settings,
+    last: &mut Option<ClientError>,
+) -> Result<Client, SessionError> {
+    let mut retry = redialing().start();
+    loop {
+        let dialed = match dialer.dial().await {
+            Ok(client) => make_root(&client, settings).await.map(|()| client),
+            Err(error) => Err(error),
+        };
+        match dialed {
+            Ok(client) => return Ok(client),
+            Err(DialError::Final(error)) => return Err(error),
+            Err(DialError::Transient(error)) => {
+                tracing::debug!(%error, "no session yet");
+                *last = Some(error);
+            }
+        }
+        sleep(retry.next_pause(Duration::ZERO).unwrap_or_default()).await;
+    }
+}
+
+/// Makes the namespace and the chroot where they are missing.
+async fn make_root(client: &Client, settings: &Settings) -> Result<(), DialError> {
+    let Err(refused) = client.make_parents(client.root(), &settings.acls).await else {
+        return Ok(());
+    };
+    Err(match refused.failure {
+        Failure::Refused(source) => DialError::Final(SessionError::Namespace {
+            path: refused.path,
+            source,
+        }),
+        other => match other.into_source() {
+            Some(error) => DialError::Transient(error),
+            None => DialError::Final(SessionError::Closed),
+        },
+    })
+}
+
+/// Endless: a `Curator` opens sessions for as long as it is open.
+fn redialing() -> RetryPolicy {
+    let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(10));
+    RetryPolicy::bounded_exponential_backoff(shortest, longest, usize::MAX)
+}
+
+struct Supervisor {
+    session: Arc<Session>,
+    dialer: Option<Dialer>,
+    state: State,
+    epoch: Option<Arc<Epoch>>,
+    /// What `close` reports.
+    outcome: Result<(), SessionError>,
+    closed: watch::Sender<Option<Result<(), SessionError>>>,
+}
+
+impl Supervisor {
+    async fn run(mut self, mut link: LinkWatch) {
+        loop {
+            match (self.state, self.epoch.clone()) {
+                (State::Closed, _) => break,
+                (State::Connected | State::Suspended, Some(epoch)) => {
+                    let event = self.serve(&epoch, &mut link).await;
+                    self.handle(event, &mut link).await;
+                }
+                (State::Dialing, _) | (_, None) => {
+                    let event = match self.dial().await {
+                        Ok(client) => {
+                            link = self.begin_epoch(client);
+                            Event::Established
+                        }
+                        Err(event) => event,
+                    };
+                    self.handle(event, &mut link).await;
+                }
+            }
+        }
+        self.closed.send_replace(Some(self.outcome));
+    }
+
+    fn begin_epoch(&mut self, client: Client) -> LinkWatch {
+        let link = client.watch_link();
+        let epoch = Epoch::new(client, self.session.settings.session_timeout);
+        tracing::info!(session = %format_args!("{:#x}", epoch.session_id()), timeout = ?epoch.timeout(), "session established");
+        self.epoch = Some(epoch.clone());
+        self.session.link.send_replace(Link::Up(epoch));
+        link
+    }
+
+    async fn handle(&mut self, event: Event, link: &mut LinkWatch) {
+        let (next, actions) = step(self.state, event, self.dialer.is_some());
+        self.state = next;
+        for action in actions {
+            match action {
+                Action::Publish(state) => {
+                    tracing::info!(?state, "connection state");
+                    self.session.state.send_replace(state);
+                }
+                Action::EndEpoch(loss) => self.end_epoch(loss, link).await,
+                // `run` dials, and `serve` probes first of all.
+                Action::Dial | Action::Probe => {}
+                Action::Finish(finish) => {
+                    let error = self.error_of(finish);
+                    self.session.link.send_replace(Link::Over(error));
+                }
+            }
+        }
+    }
+
+    fn error_of(&self, finish: Finish) -> SessionError {
+        match finish {
+            Finish::Closed => SessionError::Closed,
+            Finish::Expired => SessionError::Expired,
+            Finish::AuthFailed => SessionError::AuthFailed {
+                connect_string: self
+                    .dialer
+                    .as_ref()
+                    .map_or_else(String::new, |dialer| dialer.connect_string().to_owned()),
+            },
+        }
+    }
+
+    /// Serves an epoch until something happens to it.
+    async fn serve(&self, epoch: &Arc<Epoch>, link: &mut LinkWatch) -> Event {
+        // Changes from before the watch was made, and those that were undone at once, count as well.
+        match (link.now(), self.state) {
+            (LinkState::Connected, State::Connected)
+            | (LinkState::Disconnected, State::Suspended) => {}
+            (state, _) => return event_of(state),
+        }
+        let mut probes = JoinSet::new();
+        let mut ticks =
+            interval((epoch.timeout() / PROBES_PER_TIMEOUT).max(Duration::from_millis(1)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let answering = self.state == State::Connected;
+        let event = loop {
+            let lease_left = epoch.lease.end().map(|end| end.since(Moment::now()));
+            tokio::select! {
+                biased;
+                () = self.session.close.cancelled() => break Event::Close,
+                state = link.changed() => break event_of(state),
+                () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
+                    // The clock says whether it ended; the timer only wakes us.
+                    if epoch.lease.term(Moment::now()).is_none() && epoch.is_demanded() {
+                        tracing::warn!("the lease ended: what was held is lost");
+                    }
+                }
+                // A request made now would wait for the link, and its stamp grow stale.
+                _ = ticks.tick(), if answering && epoch.is_demanded() => {
+                    let epoch = epoch.clone();
+                    // Not awaited before the next is sent: a lost answer must not stop the renewal.
+                    probes.spawn(async move {
+                        if let Err(failure) = epoch.probe().await {
+                            tracing::debug!(?failure, "a probe failed");
+                        }
+                    });
+                }
+                () = epoch.demanded(), if !epoch.is_demanded() => {}
+                Some(_) = probes.join_next() => {}
+            }
+        };
+        probes.shutdown().await;
+        event
+    }
+
+    async fn end_epoch(&mut self, loss: Loss, link: &mut LinkWatch) {
+        let Some(epoch) = self.epoch.take() else {
+            return;
+        };
+        let patience = self.session.settings.connection_timeout;
+        if loss != Loss::Closed {
+            self.session.link.send_replace(Link::Down);
+            drop(epoch.end(loss));
+            return;
+        }
+        epoch.lease.close(loss);
+        self.session.tasks.close();
+        if self.dialer.is_none() {
+            // The session is not ours to end, so the nodes are deleted one by one.
+            let left = timeout(patience, self.session.tasks.wait()).await;
+            drop(epoch.end(loss));
+            if left.is_err() {
+                self.outcome = Err(SessionError::CloseUnconfirmed { waited: patience });
+            }
+            return;
+        }
+        let lent = epoch.is_lent();
+        let client = epoch.end(loss);
+        let ended = timeout(patience, async {
+            self.session.tasks.wait().await;
+            let session = client.as_ref().map(|client| client.session().clone());
+            drop(client);
+            match (lent, &self.dialer, session) {
+                (true, Some(dialer), Some(session)) => dialer.end(session).await.is_ok(),
+                _ => {
+                    over(link).await;
+                    true
+                }
+            }
+        });
+        if ended.await != Ok(true) {
+            self.outcome = Err(SessionError::CloseUnconfirmed { waited: patience });
+        }
+    }
+
+    /// Opens a new session, for as long as it takes.
+    async fn dial(&self) -> Result<Client, Event> {
+        let Some(dialer) = &self.dialer else {
+            return Err(Event::Over);
+        };
+        let mut retry = redialing().start();
+        let dialing = async {
+            loop {
+                match dialer.dial().await {
+                    Ok(client) => {
+                        // Whoever needs the root makes it, and learns why that fails.
+                        if let Err(error) = make_root(&client, &self.session.settings).await {
+                            tracing::debug!(?error, "the namespace was not made");
+                        }
+                        return Ok(client);
+                    }
+                    Err(DialError::Final(error)) => {
+                        tracing::warn!(%error, "no new session can be opened");
+                        return Err(Event::Refused);
+                    }
+                    Err(DialError::Transient(error)) => {
+                        tracing::debug!(%error, "no new session yet");
+                    }
+                }
+                sleep(retry.next_pause(Duration::ZERO).unwrap_or_default()).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.session.close.cancelled() => Err(Event::Close),
+            dialed = dialing.instrument(tracing::info_span!("connect")) => dialed,
+        }
+    }
+}
+
+async fn over(link: &mut LinkWatch) {
+    while matches!(
+        link.changed().await,
+        LinkState::Connected | LinkState::Disconnected
+    ) {}
+}
+
+fn event_of(state: LinkState) -> Event {
+    match state {
+        LinkState::Connected => Event::LinkUp,
+        LinkState::Disconnected => Event::LinkDown,
+        LinkState::AuthFailed => Event::AuthFailed,
+        // Nobody closes our client; the client itself does when it cannot go on.
+        LinkState::Expired | LinkState::Closed => Event::Over,
+    }
+}
