@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use zookeeper_client as zk;
-pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector, SessionInfo};
+pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector};
 
 use crate::error::{ConfigError, SessionError};
 use crate::lock_path::LockPath;
@@ -212,10 +212,6 @@ impl Client {
 
     pub(crate) fn session_id(&self) -> i64 {
         self.rooted.session_id().0
-    }
-
-    pub(crate) fn session(&self) -> &SessionInfo {
-        self.rooted.session()
     }
 
     pub(crate) fn session_timeout(&self) -> Duration {
@@ -423,30 +419,6 @@ impl Dialer {
                 connect_string: self.connect_string.clone(),
             })),
             Err(error) => Err(DialError::Transient(ClientError(error))),
-        }
-    }
-
-    /// Ends a session by taking it over in a second connection: also when clones of its client live
-    /// on elsewhere.
-    pub(crate) async fn end(&self, session: SessionInfo) -> Result<(), ClientError> {
-        let taken = self
-            .connector
-            .clone()
-            .with_session(session)
-            .connect(&self.connect_string)
-            .await;
-        let client = match taken {
-            Ok(client) => client,
-            Err(zk::Error::SessionExpired) => return Ok(()),
-            Err(error) => return Err(ClientError(error)),
-        };
-        let mut link = LinkWatch(client.state_watcher());
-        drop(client);
-        loop {
-            match link.changed().await {
-                LinkState::Connected | LinkState::Disconnected => {}
-                LinkState::Expired | LinkState::AuthFailed | LinkState::Closed => return Ok(()),
-            }
         }
     }
 }

@@ -85,7 +85,8 @@ impl Curator {
 
     /// The present session's client, for other work on znodes; its paths are under the namespace.
     ///
-    /// It dies with its session, so do not keep it: ask again.
+    /// It dies with its session, so do not keep it: ask again. A clone that is kept over
+    /// [`close`](Self::close) keeps the ZooKeeper session open; the locks are released all the same.
     ///
     /// # Errors
     ///
@@ -116,8 +117,8 @@ impl Curator {
         }
     }
 
-    /// Closes: everything that is held is lost, waiters get an error, and the ZooKeeper session ends,
-    /// so that its locks pass on at once. Waits for the servers to confirm it, at most for
+    /// Closes: everything that is held is lost, waiters get an error, and the ZooKeeper session ends
+    /// (unless a user of [`client`](Self::client) keeps it), so that its locks pass on at once. Waits for the servers to confirm it, at most for
     /// [`CuratorBuilder::connection_timeout`]. Closing again, or from several handles, is fine.
     ///
     /// # Cancel safety

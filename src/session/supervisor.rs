@@ -241,33 +241,26 @@ impl Supervisor {
             return;
         }
         epoch.lease.close(loss);
+        // Nobody may wait for a next epoch while we wait for the tasks.
+        self.session
+            .link
+            .send_replace(Link::Over(SessionError::Closed));
         self.session.tasks.close();
-        if self.dialer.is_none() {
-            // The session is not ours to end, so the nodes are deleted one by one.
-            let left = timeout(patience, self.session.tasks.wait()).await;
-            drop(epoch.end(loss));
-            if left.is_err() {
-                self.outcome = Err(SessionError::CloseUnconfirmed { waited: patience });
-            }
-            return;
-        }
-        let lent = epoch.is_lent();
-        let client = epoch.end(loss);
+        let ours = self.dialer.is_some() && !epoch.is_lent();
+        // A session that somebody else keeps open does not end with us, so the nodes are deleted one by
+        // one; else they go with the session, all at once.
+        let client = if ours { epoch.end(loss) } else { None };
         let ended = timeout(patience, async {
             self.session.tasks.wait().await;
-            let session = client.as_ref().map(|client| client.session().clone());
             drop(client);
-            match (lent, &self.dialer, session) {
-                (true, Some(dialer), Some(session)) => dialer.end(session).await.is_ok(),
-                _ => {
-                    over(link).await;
-                    true
-                }
+            if ours {
+                over(link).await;
             }
         });
-        if ended.await != Ok(true) {
+        if ended.await.is_err() {
             self.outcome = Err(SessionError::CloseUnconfirmed { waited: patience });
         }
+        drop(epoch.end(loss));
     }
 
     /// Opens a new session, for as long as it takes.

@@ -1,0 +1,62 @@
+//! Needs no server: promises about the types of the public API.
+
+use std::error::Error;
+use std::fmt::Debug;
+
+use zookeeper_recipes::{
+    AcquireError, ConfigError, ConnectionState, Curator, CuratorBuilder, FencingToken,
+    InterProcessMutex, Loss, MutexGuard, Owner, Participant, ReleaseError, Released, RetryPolicy,
+    SessionError, WithError,
+};
+
+fn error<T: Error + Clone + Send + Sync + 'static>() {}
+fn sync<T: Debug + Send + Sync + Unpin + 'static>() {}
+fn future<T: Send + 'static>(_: T) {}
+
+#[test]
+fn errors_are_errors_that_can_be_sent_and_shared() {
+    error::<AcquireError>();
+    error::<ConfigError>();
+    error::<ReleaseError>();
+    error::<SessionError>();
+    error::<WithError>();
+    error::<zookeeper_recipes::ClientError>();
+}
+
+#[test]
+fn types_can_be_sent_shared_and_printed() {
+    sync::<Curator>();
+    sync::<CuratorBuilder>();
+    sync::<InterProcessMutex>();
+    sync::<MutexGuard>();
+    sync::<Owner>();
+    sync::<Participant>();
+    sync::<RetryPolicy>();
+    sync::<FencingToken>();
+    sync::<ConnectionState>();
+    sync::<Loss>();
+    sync::<Released>();
+}
+
+/// Only compiled: the futures can be spawned.
+#[allow(dead_code)]
+fn futures_can_be_spawned(curator: Curator, mutex: InterProcessMutex, guard: MutexGuard) {
+    future(guard.lost());
+    future(guard.release());
+    let owned = mutex.clone();
+    future(async move { owned.acquire().await });
+    let owned = mutex.clone();
+    future(async move { owned.try_acquire().await });
+    let owned = mutex.clone();
+    future(async move { owned.with(async |hold| hold.is_held()).await });
+    let owned = mutex.clone();
+    future(async move { owned.participants().await });
+    future(async move { Owner::new().scope(mutex.acquire()).await });
+    future(async move { curator.close().await });
+}
+
+#[test]
+fn credentials_are_not_printed() {
+    let builder = Curator::builder().auth("digest", b"user:secret");
+    assert!(!format!("{builder:?}").contains("secret"));
+}

@@ -1,0 +1,145 @@
+//! What the tests share: one server for all that do not disturb it, a path for each, and waiting for
+//! what the server shows.
+
+use std::future::Future;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use zookeeper_recipes::testkit::{self, TestServer};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, SessionInfo, Stat};
+use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, RetryPolicy};
+
+/// Longer than anything takes on a busy machine; a test that waits so long has failed.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// One server for all tests that run at the same time. The last one to end stops it.
+static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());
+
+/// A server, a path of its own, and a client beside the crate's.
+pub(crate) struct Arena {
+    pub(crate) path: String,
+    pub(crate) admin: Client,
+    pub(crate) server: Arc<TestServer>,
+}
+
+impl Arena {
+    /// On the shared server.
+    pub(crate) async fn new() -> Self {
+        let mut shared = SHARED.lock().await;
+        let server = match shared.upgrade() {
+            Some(server) => server,
+            None => {
+                let server = Arc::new(TestServer::start().await.expect("a ZooKeeper server"));
+                *shared = Arc::downgrade(&server);
+                server
+            }
+        };
+        drop(shared);
+        Self::on(server).await
+    }
+
+    /// On a server of its own.
+    pub(crate) async fn own() -> Self {
+        let server = TestServer::start().await.expect("a ZooKeeper server");
+        Self::on(Arc::new(server)).await
+    }
+
+    pub(crate) async fn on(server: Arc<TestServer>) -> Self {
+        let admin = Client::connector()
+            .with_session_timeout(Duration::from_secs(30))
+            .connect(server.connect_string())
+            .await
+            .expect("an administrator's connection");
+        Self {
+            path: testkit::random_path("test"),
+            admin,
+            server,
+        }
+    }
+
+    pub(crate) fn builder(&self) -> CuratorBuilder {
+        Curator::builder()
+            .session_timeout(Duration::from_secs(10))
+            .retry(RetryPolicy::n_times(100, Duration::from_millis(100)))
+    }
+
+    pub(crate) async fn curator(&self) -> Curator {
+        self.connect(self.builder()).await
+    }
+
+    /// With a session that a test can outlive.
+    pub(crate) async fn short_lived_curator(&self) -> Curator {
+        self.connect(self.builder().session_timeout(Duration::from_secs(1)))
+            .await
+    }
+
+    pub(crate) async fn connect(&self, builder: CuratorBuilder) -> Curator {
+        builder
+            .connect(self.server.connect_string())
+            .await
+            .expect("a session")
+    }
+
+    pub(crate) fn mutex(&self, curator: &Curator) -> InterProcessMutex {
+        InterProcessMutex::new(curator, &self.path).expect("a lock path")
+    }
+
+    /// The children of the test's path, as the server has them.
+    pub(crate) async fn children(&self) -> Vec<String> {
+        match self.admin.list_children(&self.path).await {
+            Ok(children) => children,
+            Err(Error::NoNode) => Vec::new(),
+            Err(error) => panic!("cannot list {}: {error}", self.path),
+        }
+    }
+
+    /// Waits until the test's path has so many children.
+    pub(crate) async fn children_are(&self, count: usize) {
+        eventually(&format!("{count} children"), async || {
+            self.children().await.len() == count
+        })
+        .await;
+    }
+
+    pub(crate) async fn stat(&self, path: &str) -> Option<Stat> {
+        self.admin.check_stat(path).await.expect("a stat")
+    }
+
+    pub(crate) async fn create(&self, path: &str, mode: CreateMode) {
+        let options = mode.with_acls(Acls::anyone_all());
+        self.admin
+            .create(path, &[], &options)
+            .await
+            .expect("a node");
+    }
+
+    /// Ends the session of `curator` as if the servers had expired it.
+    pub(crate) async fn kill_session(&self, curator: &Curator) {
+        let session = session_of(curator);
+        testkit::kill_session(self.server.connect_string(), &session)
+            .await
+            .expect("a killed session");
+    }
+}
+
+pub(crate) fn session_of(curator: &Curator) -> SessionInfo {
+    curator.client().expect("a session").session().clone()
+}
+
+/// Waits until `condition` holds. For what the server shows only to those who ask.
+pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within(what, waiting).await;
+}
+
+/// Awaits `future`, which must not take for ever.
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future)
+        .await
+        .unwrap_or_else(|_| panic!("hung: {what}"))
+}

@@ -1,0 +1,13 @@
+//! Needs a real ZooKeeper: the testkit starts one, or `ZOOKEEPER_CONNECT` names it. Tests that stop or
+//! restart their server start one of their own, and skip that part where they cannot.
+#![allow(clippy::disallowed_methods)] // a test owns the tasks and threads that it starts
+
+mod bad_input;
+mod harness;
+mod many;
+mod mutex;
+mod mutex_acls;
+mod mutex_dropped;
+mod mutex_loss;
+mod owner;
+mod session;

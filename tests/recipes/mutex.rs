@@ -1,0 +1,415 @@
+//! What a mutex does while nothing fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zookeeper_recipes::testkit::TestServer;
+use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_recipes::{InterProcessMutex, Loss, Released};
+
+use crate::harness::{Arena, eventually, within};
+
+/// Curator: TestInterProcessMutexBase#testLocker.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_holds_the_lock_while_its_body_runs() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (mutex, rival) = (arena.mutex(&curator), arena.mutex(&other));
+    let value = mutex
+        .with(async |hold| {
+            assert!(hold.is_held());
+            assert!(rival.try_acquire().await.unwrap().is_none());
+            7
+        })
+        .await;
+    assert_eq!(value.unwrap(), 7);
+    assert_eq!(arena.children().await.len(), 0);
+    assert!(rival.try_acquire().await.unwrap().is_some());
+}
+
+/// Curator: TestInterProcessMutexBase#testWithNamespace.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_namespace_the_nodes_are_under_it() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
+    let mutex = InterProcessMutex::new(&curator, "/locks/orders").unwrap();
+    let guard = mutex
+        .acquire_timeout(Duration::from_secs(10))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(guard.path(), "/locks/orders");
+    assert!(
+        guard.node().starts_with("/locks/orders/_c_"),
+        "{}",
+        guard.node()
+    );
+    assert!(
+        arena
+            .stat(&format!("{}{}", arena.path, guard.node()))
+            .await
+            .is_some()
+    );
+    assert_eq!(mutex.participants().await.unwrap()[0].path, guard.node());
+    guard.release().await.unwrap();
+}
+
+/// Curator: TestInterProcessMutexBase#testReentrantSingleLock.
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_share_a_mutex_exclude_each_other() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    let (inside, times) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let mut tasks = JoinSet::new();
+    for _ in 0..10 {
+        let (mutex, inside, times) = (mutex.clone(), inside.clone(), times.clone());
+        tasks.spawn(async move {
+            let guard = mutex.acquire().await.unwrap();
+            assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
+            tokio::task::yield_now().await;
+            times.fetch_add(1, Ordering::SeqCst);
+            assert!(inside.swap(false, Ordering::SeqCst));
+            assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+        });
+    }
+    within("ten tasks", tasks.join_all()).await;
+    assert_eq!(times.load(Ordering::SeqCst), 10);
+    arena.children_are(0).await;
+}
+
+/// Curator: TestInterProcessMutexBase#test2Clients.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_clients_one_holds_and_then_the_other() {
+    let arena = Arena::new().await;
+    let (one, two) = (arena.curator().await, arena.curator().await);
+    let (one, two) = (arena.mutex(&one), arena.mutex(&two));
+    let (mut first, mut second) = (Box::pin(one.acquire()), Box::pin(two.acquire()));
+    let (guard, waiting) = tokio::select! {
+        guard = &mut first => (guard.unwrap(), second),
+        guard = &mut second => (guard.unwrap(), first),
+    };
+    arena.children_are(2).await;
+    let mut waiting = waiting;
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), &mut waiting)
+            .await
+            .is_err(),
+        "both hold"
+    );
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    let guard = within("the other client", waiting).await.unwrap();
+    assert!(guard.is_held());
+}
+
+/// Curator: TestInterProcessMutex#testWithSchema: names and modes are the documented ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_are_curators() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().identity("me@here")).await;
+    let mutex = arena.mutex(&curator);
+    let guard = mutex.acquire().await.unwrap();
+    let children = arena.children().await;
+    let [name] = children.as_slice() else {
+        panic!("{children:?}")
+    };
+    assert_eq!(name.len(), 55);
+    assert!(
+        name.starts_with("_c_") && name.ends_with("-lock-0000000000"),
+        "{name}"
+    );
+    let node = format!("{}/{name}", arena.path);
+    assert_eq!(guard.node(), node);
+    let (data, stat) = arena.admin.get_data(&node).await.unwrap();
+    assert_eq!(data, b"me@here");
+    assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
+    assert_eq!(stat.czxid, guard.fencing_token().value());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holders_are_served_in_the_order_they_came() {
+    let arena = Arena::new().await;
+    let curators = [
+        arena.curator().await,
+        arena.curator().await,
+        arena.curator().await,
+    ];
+    let first = arena.mutex(&curators[0]).acquire().await.unwrap();
+    let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let mut tasks = JoinSet::new();
+    for place in 0..12 {
+        let mutex = arena.mutex(&curators[place % curators.len()]);
+        let sender = sender.clone();
+        tasks.spawn(async move {
+            let guard = mutex.acquire().await.unwrap();
+            sender.send((place, guard.fencing_token())).unwrap();
+            guard.release().await.unwrap();
+        });
+        arena.children_are(place + 2).await;
+    }
+    let mut last = first.fencing_token();
+    first.release().await.unwrap();
+    for place in 0..12 {
+        let (served, token) = within("the next in the queue", order.recv()).await.unwrap();
+        assert_eq!(served, place);
+        assert!(token > last, "invariant 4");
+        last = token;
+    }
+    within("the tasks", tasks.join_all()).await;
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_lock_is_none_not_an_error_and_leaves_no_node() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let rival = arena.mutex(&other);
+    assert!(rival.try_acquire().await.unwrap().is_none());
+    assert_eq!(
+        arena.children().await.len(),
+        1,
+        "a refused try leaves nothing"
+    );
+    let limit = Duration::from_millis(300);
+    assert!(rival.acquire_timeout(limit).await.unwrap().is_none());
+    arena.children_are(1).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    assert!(rival.try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_covers_the_whole_queue() {
+    // kazoo counts its time-out anew for every predecessor.
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    let holder = mutex.acquire().await.unwrap();
+    let queue: Vec<_> = (0..3)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { mutex.acquire().await })
+        })
+        .collect();
+    arena.children_are(4).await;
+    let last = {
+        let mutex = mutex.clone();
+        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_secs(1)).await })
+    };
+    arena.children_are(5).await;
+    for waiter in &queue {
+        waiter.abort();
+    }
+    assert!(
+        within("the deadline", last)
+            .await
+            .unwrap()
+            .unwrap()
+            .is_none()
+    );
+    arena.children_are(1).await;
+    holder.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nested_guards_share_one_hold_in_any_order() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let nested = guard.reenter();
+    assert_eq!(nested.fencing_token(), guard.fencing_token());
+    let token = nested.cancellation_token();
+    assert_eq!(guard.release().await.unwrap(), Released::StillHeld);
+    assert!(nested.is_held() && !token.is_cancelled());
+    assert_eq!(arena.children().await.len(), 1);
+    let lost = nested.lost();
+    assert_eq!(nested.release().await.unwrap(), Released::Unlocked);
+    assert!(token.is_cancelled());
+    assert_eq!(within("the end of the hold", lost).await, Loss::Released);
+    assert_eq!(arena.children().await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_alone_keeps_the_session_open() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    drop(curator);
+    arena.children_are(1).await;
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn participants_are_told_in_order_with_what_they_say() {
+    let arena = Arena::new().await;
+    let (one, two) = (
+        arena.connect(arena.builder().identity("one")).await,
+        arena.connect(arena.builder().identity("two")).await,
+    );
+    let mutex = arena.mutex(&two).with_identity("second").unwrap();
+    assert!(mutex.participants().await.unwrap().is_empty());
+    let guard = arena.mutex(&one).acquire().await.unwrap();
+    let waiting = {
+        let mutex = mutex.clone();
+        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    arena.children_are(2).await;
+    let told = mutex.participants().await.unwrap();
+    assert_eq!(told.len(), 2);
+    assert_eq!(
+        (told[0].data.as_slice(), told[1].data.as_slice()),
+        (&b"one"[..], &b"second"[..])
+    );
+    assert_eq!(told[0].path, guard.node());
+    assert!(told[0].sequence < told[1].sequence);
+    assert_eq!(told[0].session, one.session_id().unwrap());
+    assert_eq!(told[1].session, two.session_id().unwrap());
+    guard.release().await.unwrap();
+    within("the waiter", waiting)
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_of_others_are_ignored() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    for foreign in [
+        "0",
+        "zzz",
+        "_c_x-latch-0000000000",
+        "5f3c__lock__0000000000",
+        "lock-",
+        "lock-7",
+    ] {
+        arena
+            .create(&format!("{}/{foreign}", arena.path), CreateMode::Persistent)
+            .await;
+    }
+    let mutex = arena.mutex(&curator);
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    assert_eq!(mutex.participants().await.unwrap().len(), 1);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
+    let arena = Arena::new().await;
+    let chroot = format!("{}{}/deep/down", arena.server.connect_string(), arena.path);
+    let curator = arena
+        .builder()
+        .namespace("/team/app")
+        .connect(&chroot)
+        .await
+        .unwrap();
+    let deep = "/a/b/c/d/e/f/g/h";
+    for path in ["/", "/one", deep] {
+        let mutex = InterProcessMutex::new(&curator, path).unwrap();
+        let guard = within(path, mutex.acquire()).await.unwrap();
+        let on_server = format!("{}/deep/down/team/app{}", arena.path, guard.node());
+        assert!(arena.stat(&on_server).await.is_some(), "{on_server}");
+        let rival = InterProcessMutex::new(&curator, path).unwrap();
+        assert!(rival.try_acquire().await.unwrap().is_none(), "{path}");
+        assert_eq!(guard.release().await.unwrap(), Released::Unlocked, "{path}");
+    }
+    // And at the server's own root.
+    let server = TestServer::start().await.unwrap();
+    let curator = arena
+        .builder()
+        .connect(server.connect_string())
+        .await
+        .unwrap();
+    let mutex = InterProcessMutex::new(&curator, "/").unwrap();
+    let guard = within("the root", mutex.acquire()).await.unwrap();
+    assert!(guard.node().starts_with("/_c_"), "{}", guard.node());
+    guard.release().await.unwrap();
+    curator.close().await.unwrap();
+}
+
+/// Curator: TestInterProcessMutexBase#testContainerCleanup.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lock_path_goes_when_nobody_uses_it() {
+    let builder = TestServer::builder().container_check_interval(Duration::from_millis(10));
+    let arena = Arena::on(Arc::new(builder.start().await.unwrap())).await;
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    let mut tasks = JoinSet::new();
+    for _ in 0..10 {
+        let mutex = mutex.clone();
+        tasks.spawn(async move {
+            mutex
+                .with(async |_| tokio::task::yield_now().await)
+                .await
+                .unwrap()
+        });
+    }
+    within("ten tasks", tasks.join_all()).await;
+    eventually("the parent is reaped", async || {
+        arena.stat(&arena.path).await.is_none()
+    })
+    .await;
+    // And it is made again when somebody comes back.
+    within("the lock", mutex.acquire())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_that_is_deleted_as_fast_as_it_is_made_is_made_again() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    let stop = tokio_util::sync::CancellationToken::new();
+    let deleter = {
+        let (admin, path, stop) = (arena.admin.clone(), arena.path.clone(), stop.clone());
+        tokio::spawn(async move {
+            let mut deleted = 0;
+            while !stop.is_cancelled() {
+                deleted += usize::from(admin.delete(&path, None).await.is_ok());
+            }
+            deleted
+        })
+    };
+    let mut last = None;
+    for round in 0..100 {
+        let guard = within("the lock", mutex.acquire()).await.unwrap();
+        assert!(
+            Some(guard.fencing_token()) > last,
+            "invariant 4, over re-creations, in {round}"
+        );
+        last = Some(guard.fencing_token());
+        guard.release().await.unwrap();
+    }
+    stop.cancel();
+    assert!(deleter.await.unwrap() > 0, "the parent was never deleted");
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contender_past_the_wrap_of_the_numbers_is_waited_for() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    // A contender whose number is past the wrap sorts before everybody.
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let node = format!("{}/_c_x-lock--000000005", arena.path);
+    arena.create(&node, CreateMode::Persistent).await;
+    assert!(arena.mutex(&curator).try_acquire().await.unwrap().is_none());
+    arena.admin.delete(&node, None).await.unwrap();
+    assert!(arena.mutex(&curator).try_acquire().await.unwrap().is_some());
+}

@@ -1,0 +1,258 @@
+//! ACLs: what nodes get, and what happens to whoever may not.
+
+use std::time::Duration;
+
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
+use zookeeper_recipes::{
+    AcquireError, Curator, InterProcessMutex, ReleaseError, Released, SessionError,
+};
+
+use crate::harness::{Arena, within};
+
+fn anyone(permission: Permission) -> Vec<Acl> {
+    vec![Acl::new(permission, AuthId::anyone())]
+}
+
+/// Curator: TestLockACLs#testLockACLs: the parent that is made carries the lock's ACLs.
+#[tokio::test(flavor = "multi_thread")]
+async fn parent_and_node_carry_the_acls() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
+    let local = vec![Acl::new(Permission::ALL, AuthId::new("ip", "127.0.0.1"))];
+    let mutex = InterProcessMutex::new(&curator, "/bar")
+        .unwrap()
+        .with_acls(Acls::new(&local))
+        .unwrap();
+    // In a container the server sees the bridge's address rather than the loopback's.
+    let guard = match mutex.acquire().await {
+        Ok(guard) => guard,
+        Err(AcquireError::NoAuth { .. }) => return assert_acl(&arena, "/bar", &local).await,
+        Err(error) => panic!("{error:?}"),
+    };
+    assert_acl(&arena, "/bar", &local).await;
+    assert_acl(&arena, guard.node(), &local).await;
+}
+
+async fn assert_acl(arena: &Arena, path: &str, expected: &[Acl]) {
+    let (acl, _) = arena
+        .admin
+        .get_acl(&format!("{}{path}", arena.path))
+        .await
+        .unwrap();
+    assert_eq!(acl, expected, "{path}");
+}
+
+/// Curator: TestLockACLs#testACLsCreatingParents: parent and child have their own ACLs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_keeps_its_own_acls() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let parents = anyone(Permission::CREATE | Permission::READ | Permission::DELETE);
+    let options = CreateMode::Container.with_acls(Acls::new(&parents));
+    arena
+        .admin
+        .create(&arena.path, &[], &options)
+        .await
+        .unwrap();
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    assert_eq!(arena.admin.get_acl(&arena.path).await.unwrap().0, parents);
+    let (acl, _) = arena.admin.get_acl(guard.node()).await.unwrap();
+    assert_eq!(acl, anyone(Permission::ALL));
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_open_what_only_their_owner_may_use() {
+    let arena = Arena::new().await;
+    let builder = arena
+        .builder()
+        .auth("digest", b"ours:secret")
+        .acls(Acls::creator_all());
+    let curator = arena.connect(builder).await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let stranger = arena.curator().await;
+    let error = within("the error", arena.mutex(&stranger).acquire())
+        .await
+        .unwrap_err();
+    match error {
+        AcquireError::NoAuth {
+            path, operation, ..
+        } => {
+            assert_eq!((path.as_str(), operation), (arena.path.as_str(), "create"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+}
+
+/// Curator: TestLockInternals#testNodeDeletedCleanlyWithFaults and #testAttemptLockFailedException:
+/// when the listing fails, the original error is reported, and no node stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_permission_to_list_nothing_is_left_and_the_error_says_so() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    parent(&arena, Permission::CREATE | Permission::DELETE).await;
+    let error = within("the error", arena.mutex(&curator).acquire())
+        .await
+        .unwrap_err();
+    expect_no_auth(error, "list", &arena.path);
+    open(&arena).await;
+    assert_eq!(arena.children().await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_permission_to_create_the_error_names_the_path() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    parent(&arena, Permission::READ | Permission::DELETE).await;
+    let error = within("the error", arena.mutex(&curator).acquire())
+        .await
+        .unwrap_err();
+    expect_no_auth(error, "create", &arena.path);
+    // The same for a parent that would have to be made below it.
+    let below = format!("{}/a/b", arena.path);
+    let mutex = InterProcessMutex::new(&curator, &below).unwrap();
+    let error = within("the error", mutex.acquire()).await.unwrap_err();
+    expect_no_auth(error, "create", &format!("{}/a", arena.path));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_permission_to_read_the_predecessor_the_waiter_leaves_with_an_error() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let unreadable = anyone(Permission::DELETE | Permission::WRITE | Permission::ADMIN);
+    let mutex = arena
+        .mutex(&other)
+        .with_acls(Acls::new(&unreadable))
+        .unwrap();
+    arena.create(&arena.path, CreateMode::Container).await;
+    let holder = mutex.acquire().await.unwrap();
+    let error = within("the error", arena.mutex(&curator).acquire())
+        .await
+        .unwrap_err();
+    expect_no_auth(error, "read", holder.node());
+    assert_eq!(arena.children().await.len(), 1);
+    // A hold that may not read its own node is looked after all the same.
+    arena.admin.delete(holder.node(), None).await.unwrap();
+    within("the loss", holder.lost()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_permission_to_delete_release_says_so_and_close_frees_the_lock() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    parent(&arena, Permission::CREATE | Permission::READ).await;
+    let guard = within("the lock", arena.mutex(&curator).acquire())
+        .await
+        .unwrap();
+    let node = guard.node().to_owned();
+    match within("the release", guard.release()).await.unwrap_err() {
+        ReleaseError::NoAuth { node: named, .. } => assert_eq!(named, node),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(arena.children().await.len(), 1);
+    within("the end", curator.close()).await.unwrap();
+    assert_eq!(arena.children().await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delete_that_is_allowed_later_happens_later() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    parent(
+        &arena,
+        Permission::CREATE | Permission::READ | Permission::ADMIN,
+    )
+    .await;
+    let guard = within("the lock", arena.mutex(&curator).acquire())
+        .await
+        .unwrap();
+    let error = within("the release", guard.release()).await.unwrap_err();
+    assert!(matches!(error, ReleaseError::NoAuth { .. }), "{error:?}");
+    open(&arena).await;
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acls_that_the_server_rejects_are_an_error() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    for path in [arena.path.clone(), format!("{}/deep", arena.path)] {
+        let mutex = InterProcessMutex::new(&curator, &path).unwrap();
+        // There is nobody authenticated that could be the creator.
+        let mutex = mutex.with_acls(Acls::creator_all()).unwrap();
+        let error = within("the error", mutex.acquire()).await.unwrap_err();
+        assert!(
+            matches!(&error, AcquireError::InvalidAcl { path, .. } if path.starts_with(&arena.path)),
+            "{error:?}"
+        );
+    }
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let mutex = arena
+        .mutex(&curator)
+        .with_acls(Acls::creator_all())
+        .unwrap();
+    let error = within("the error", mutex.acquire()).await.unwrap_err();
+    assert!(
+        matches!(error, AcquireError::InvalidAcl { .. }),
+        "{error:?}"
+    );
+    assert_eq!(arena.children().await.len(), 0);
+    let builder = Curator::builder().namespace(&format!("{}-ns", arena.path));
+    let error = builder
+        .acls(Acls::creator_all())
+        .connect(arena.server.connect_string())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, SessionError::Namespace { .. }), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ephemeral_parent_is_an_error() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    arena.create(&arena.path, CreateMode::Ephemeral).await;
+    let limit = Duration::from_secs(20);
+    for path in [arena.path.clone(), format!("{}/below/it", arena.path)] {
+        let mutex = InterProcessMutex::new(&curator, &path).unwrap();
+        let error = within("the error", mutex.acquire_timeout(limit))
+            .await
+            .unwrap_err();
+        match &error {
+            AcquireError::EphemeralParent { path: named, .. } => {
+                assert!(path.starts_with(&arena.path) && named.starts_with(&arena.path))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Makes the lock path, so that everybody has only `permission` on it.
+async fn parent(arena: &Arena, permission: Permission) {
+    // The administrator can always open it again.
+    let root: Client = arena.admin.clone();
+    root.auth("digest", b"admin:admin").await.unwrap();
+    let mut acls = anyone(permission);
+    acls.push(Acl::new(Permission::ALL, AuthId::authed()));
+    let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
+    root.create(&arena.path, &[], &options).await.unwrap();
+}
+
+async fn open(arena: &Arena) {
+    arena
+        .admin
+        .set_acl(&arena.path, &Acls::anyone_all(), None)
+        .await
+        .unwrap();
+}
+
+fn expect_no_auth(error: AcquireError, expected: &str, named: &str) {
+    match error {
+        AcquireError::NoAuth {
+            path, operation, ..
+        } => {
+            assert_eq!((operation, path.as_str()), (expected, named));
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,365 @@
+//! How a hold or a place in the queue is lost, and who learns of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_recipes::{
+    AcquireError, Curator, InterProcessMutex, Loss, MutexGuard, ReleaseError, WithError,
+};
+
+use crate::harness::{Arena, eventually, within};
+
+type Waiting = tokio::task::JoinHandle<Result<MutexGuard, AcquireError>>;
+
+/// Starts to acquire, and waits until the node is there.
+async fn queue_up(arena: &Arena, curator: &Curator) -> Waiting {
+    let before = arena.children().await.len();
+    let mutex = arena.mutex(curator);
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    arena.children_are(before + 1).await;
+    waiting
+}
+
+async fn served(waiting: Waiting) -> MutexGuard {
+    within("the waiter", waiting).await.unwrap().unwrap()
+}
+
+/// Curator: TestInterProcessMutexBase#testKilledSession. (There the second waits for the servers to
+/// expire the first one's session, and the first is never told.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_session_is_killed_is_told_and_the_next_is_served() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let token = guard.cancellation_token();
+    let lost = tokio::spawn(guard.lost());
+    let next = queue_up(&arena, &other).await;
+    arena.kill_session(&curator).await;
+    assert_eq!(
+        within("the loss", lost).await.unwrap(),
+        Loss::SessionExpired
+    );
+    assert!(token.is_cancelled());
+    assert!(!guard.is_held());
+    let next = served(next).await;
+    assert!(next.fencing_token() > guard.fencing_token(), "invariant 4");
+    match guard.release().await {
+        Err(ReleaseError::Lost { path, loss, .. }) => {
+            assert_eq!(
+                (path.as_str(), loss),
+                (arena.path.as_str(), Loss::SessionExpired)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    next.release().await.unwrap();
+    // The same handle works on, in the next session.
+    drop(
+        within("a new session", arena.mutex(&curator).acquire())
+            .await
+            .unwrap(),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_session_is_killed_enters_again_at_the_tail() {
+    let arena = Arena::new().await;
+    let curators = [
+        arena.curator().await,
+        arena.curator().await,
+        arena.curator().await,
+    ];
+    let holder = arena.mutex(&curators[0]).acquire().await.unwrap();
+    let killed = queue_up(&arena, &curators[1]).await;
+    let behind = queue_up(&arena, &curators[2]).await;
+    arena.kill_session(&curators[1]).await;
+    eventually("it is back at the tail", async || {
+        let queue = arena.mutex(&curators[0]).participants().await.unwrap();
+        queue.len() == 3 && queue[2].session == curators[1].session_id().unwrap_or_default()
+    })
+    .await;
+    holder.release().await.unwrap();
+    let guard = served(behind).await;
+    assert!(!killed.is_finished());
+    guard.release().await.unwrap();
+    served(killed).await.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_killed_while_creating_leaves_no_node_and_the_lock_is_had_in_the_next() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    for round in 0..10_u64 {
+        let mutex = arena.mutex(&curator);
+        let acquiring = tokio::spawn(async move { mutex.acquire().await });
+        // Earlier and later in its life from round to round; wherever it hits is right.
+        tokio::time::sleep(Duration::from_micros(300 * round)).await;
+        if let Ok(client) = curator.client() {
+            let session = client.session().clone();
+            drop(client);
+            let connect = arena.server.connect_string();
+            // It may be gone by itself already.
+            let _ = zookeeper_recipes::testkit::kill_session(connect, &session).await;
+        }
+        let guard = served(acquiring).await;
+        if !guard.is_held() {
+            assert_eq!(guard.loss(), Some(Loss::SessionExpired));
+        }
+        drop(guard);
+        arena.children_are(0).await;
+    }
+}
+
+/// Curator: TestInterProcessMutexBase#testWaitingProcessKilledServer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_server_costs_nobody_the_place_in_the_queue() {
+    let arena = Arena::own().await;
+    let curators = [
+        arena.curator().await,
+        arena.curator().await,
+        arena.curator().await,
+    ];
+    let holder = arena.mutex(&curators[0]).acquire().await.unwrap();
+    let mut queue = Vec::new();
+    for curator in [&curators[1], &curators[2], &curators[1]] {
+        queue.push(queue_up(&arena, curator).await);
+    }
+    let before = arena.children().await;
+    arena.server.restart().await.unwrap();
+    for curator in &curators {
+        let mut state = curator.watch_state();
+        let connected = state.wait_for(|state| {
+            matches!(
+                state,
+                zookeeper_recipes::ConnectionState::Connected
+                    | zookeeper_recipes::ConnectionState::Reconnected
+            )
+        });
+        within("the connection", connected).await.unwrap();
+    }
+    assert!(holder.is_held(), "{:?}", holder.loss());
+    let mut after = arena.children().await;
+    let mut before = before;
+    after.sort();
+    before.sort();
+    assert_eq!(before, after);
+    let mut last = holder.fencing_token();
+    holder.release().await.unwrap();
+    for waiting in queue {
+        let guard = served(waiting).await;
+        assert!(guard.fencing_token() > last);
+        last = guard.fencing_token();
+        guard.release().await.unwrap();
+    }
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_node_an_administrator_deletes_enters_again_at_once() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let holder = arena.mutex(&curator).acquire().await.unwrap();
+    let waiting = queue_up(&arena, &other).await;
+    let queue = arena.mutex(&curator).participants().await.unwrap();
+    arena.admin.delete(&queue[1].path, None).await.unwrap();
+    // While the holder still holds.
+    eventually("another node", async || {
+        let now = arena.mutex(&curator).participants().await.unwrap();
+        now.len() == 2 && now[1].path != queue[1].path
+    })
+    .await;
+    assert!(holder.is_held());
+    holder.release().await.unwrap();
+    served(waiting).await.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_node_an_administrator_deletes_is_told() {
+    let arena = Arena::new().await;
+    let curator = arena
+        .connect(arena.builder().session_timeout(Duration::from_secs(2)))
+        .await;
+    let mutex = arena.mutex(&curator);
+    for waited in [false, true] {
+        // With a wait before it, the node is watched from the start; without, from the first renewal.
+        let blocker = if waited {
+            Some(mutex.acquire().await.unwrap())
+        } else {
+            None
+        };
+        let acquiring = queue_up(&arena, &curator).await;
+        drop(blocker);
+        let guard = served(acquiring).await;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(guard.lost());
+        arena.admin.delete(guard.node(), None).await.unwrap();
+        let loss = within("the loss", tasks.join_next())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(loss, Loss::NodeDeleted);
+        assert!(!guard.is_held());
+        let error = guard.release().await.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ReleaseError::Lost {
+                    loss: Loss::NodeDeleted,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+    // A deletion that the release itself meets.
+    let guard = mutex.acquire().await.unwrap();
+    arena.admin.delete(guard.node(), None).await.unwrap();
+    let error = guard.release().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ReleaseError::Lost {
+                loss: Loss::NodeDeleted,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_cancels_its_body_at_the_loss() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    let result = mutex
+        .with(async |_| {
+            arena.kill_session(&curator).await;
+            std::future::pending::<()>().await;
+        })
+        .await;
+    match result {
+        Err(WithError::Lost { path, loss, .. }) => {
+            assert_eq!(
+                (path.as_str(), loss),
+                (arena.path.as_str(), Loss::SessionExpired)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    drop(within("the lock", mutex.acquire()).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_away() {
+    let arena = Arena::own().await;
+    let curator = arena
+        .connect(arena.builder().session_timeout(Duration::from_secs(3)))
+        .await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    arena.server.stop().await.unwrap();
+    assert_eq!(within("the loss", lost).await.unwrap(), Loss::LeaseEnded);
+    assert!(!guard.is_held());
+    // The server kept the session (its clock starts anew): the node is still there, and the hold stays
+    // lost all the same.
+    arena.server.start_again().await.unwrap();
+    let mut state = curator.watch_state();
+    let connected =
+        state.wait_for(|state| *state == zookeeper_recipes::ConnectionState::Reconnected);
+    within("the connection", connected).await.unwrap();
+    assert!(!guard.is_held());
+    let error = within("the release", guard.release()).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ReleaseError::Lost {
+                loss: Loss::LeaseEnded,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    arena.children_are(0).await;
+    drop(
+        within("the lock", arena.mutex(&curator).acquire())
+            .await
+            .unwrap(),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_disconnection_loses_nothing() {
+    let arena = Arena::own().await;
+    let curator = arena
+        .connect(arena.builder().session_timeout(Duration::from_secs(20)))
+        .await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let token = guard.cancellation_token();
+    arena.server.restart().await.unwrap();
+    // It answers again when a new contender gets its place.
+    let waiting = queue_up(&arena, &curator).await;
+    assert!(guard.is_held() && !token.is_cancelled());
+    guard.release().await.unwrap();
+    served(waiting).await.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_holds_when_no_server_answers() {
+    let arena = Arena::own().await;
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    let holder = mutex.acquire().await.unwrap();
+    arena.server.pause().await.unwrap();
+    let limit = Duration::from_millis(500);
+    let error = within("the deadline", mutex.acquire_timeout(limit))
+        .await
+        .unwrap_err();
+    match error {
+        AcquireError::TimedOut { path, waited, .. } => {
+            assert_eq!((path.as_str(), waited), (arena.path.as_str(), limit));
+        }
+        other => panic!("{other:?}"),
+    }
+    arena.server.resume().await.unwrap();
+    // What was created all the same is removed.
+    drop(holder);
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_node_of_ones_own_is_not_taken_for_the_new_one() {
+    // CURATOR-604: a node with our GUID that another session owns must not count.
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let holder: MutexGuard = arena.mutex(&curator).acquire().await.unwrap();
+    let waiting = queue_up(&arena, &other).await;
+    let old = arena.mutex(&curator).participants().await.unwrap()[1].clone();
+    // The waiter's session ends at the servers, and its old node comes to life again in another one.
+    arena.kill_session(&other).await;
+    eventually("the old node is gone", async || {
+        arena.stat(&old.path).await.is_none()
+    })
+    .await;
+    arena.create(&old.path, CreateMode::Ephemeral).await;
+    holder.release().await.unwrap();
+    // The zombie stands before us: whoever took it for its own would hold now.
+    let mutex: Arc<InterProcessMutex> = Arc::new(arena.mutex(&curator));
+    eventually("the waiter is back", async || {
+        mutex
+            .participants()
+            .await
+            .unwrap()
+            .iter()
+            .any(|p| p.path != old.path)
+    })
+    .await;
+    assert!(!waiting.is_finished());
+    arena.admin.delete(&old.path, None).await.unwrap();
+    served(waiting).await.release().await.unwrap();
+}

@@ -1,0 +1,244 @@
+//! What a `Curator` does with its sessions.
+
+use std::time::Duration;
+
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_recipes::{
+    AcquireError, ConnectionState, Curator, InterProcessMutex, Loss, RetryPolicy, SessionError,
+};
+
+use crate::harness::{Arena, eventually, within};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let waiting = {
+        let mutex = arena.mutex(&other);
+        tokio::spawn(async move { mutex.acquire().await })
+    };
+    arena.children_are(2).await;
+    let waiter_of_ours = {
+        let mutex = arena.mutex(&curator);
+        tokio::spawn(async move { mutex.acquire().await })
+    };
+    arena.children_are(3).await;
+    within("the end", curator.close()).await.unwrap();
+    assert_eq!(guard.loss(), Some(Loss::Closed));
+    assert_eq!(curator.state(), ConnectionState::Closed);
+    assert!(
+        arena.stat(guard.node()).await.is_none(),
+        "the session is over when close returns"
+    );
+    let error = within("our waiter", waiter_of_ours)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            AcquireError::Session {
+                source: SessionError::Closed,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    drop(
+        within("the other's waiter", waiting)
+            .await
+            .unwrap()
+            .unwrap(),
+    );
+    // Closing again changes nothing, and nothing can be acquired any more.
+    curator.close().await.unwrap();
+    let error = arena.mutex(&curator).acquire().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            AcquireError::Session {
+                source: SessionError::Closed,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(matches!(curator.client(), Err(SessionError::Closed)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn close_frees_the_locks_also_when_a_user_keeps_the_session() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let kept = curator.client().unwrap();
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    within("the end", curator.close()).await.unwrap();
+    assert_eq!(guard.loss(), Some(Loss::Closed));
+    assert!(arena.stat(guard.node()).await.is_none());
+    kept.sync("/").await.expect("the session is the user's now");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_last_handle_closes() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let node = format!("{}-mark", arena.path);
+    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    {
+        let client = curator.client().unwrap();
+        client.create(&node, &[], &options).await.unwrap();
+    }
+    let state = curator.watch_state();
+    let clone = curator.clone();
+    drop(curator);
+    assert!(arena.stat(&node).await.is_some(), "a clone is left");
+    drop(clone);
+    eventually("the session ends", async || {
+        arena.stat(&node).await.is_none()
+    })
+    .await;
+    eventually("it says so", async || {
+        *state.borrow() == ConnectionState::Closed
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_session_follows_every_expiry() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mut sessions = vec![curator.session_id().unwrap()];
+    for _ in 0..3 {
+        let mut state = curator.watch_state();
+        state.mark_unchanged();
+        arena.kill_session(&curator).await;
+        let new = state.wait_for(|state| *state == ConnectionState::Reconnected);
+        within("the next session", async {
+            drop(new.await.unwrap());
+            eventually("another id", async || {
+                curator.session_id().is_ok_and(|id| !sessions.contains(&id))
+            })
+            .await;
+        })
+        .await;
+        sessions.push(curator.session_id().unwrap());
+        drop(
+            within("a lock", arena.mutex(&curator).acquire())
+                .await
+                .unwrap(),
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_states_of_a_restart_are_seen() {
+    let arena = Arena::own().await;
+    let curator = arena.curator().await;
+    assert_eq!(curator.state(), ConnectionState::Connected);
+    let mut state = curator.watch_state();
+    arena.server.stop().await.unwrap();
+    let suspended = state.wait_for(|state| *state == ConnectionState::Suspended);
+    drop(within("suspended", suspended).await.unwrap());
+    arena.server.start_again().await.unwrap();
+    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    drop(within("reconnected", reconnected).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_dies_with_its_server_is_lost_and_followed_by_another() {
+    let arena = Arena::own().await;
+    let curator = arena.short_lived_curator().await;
+    let first = curator.session_id().unwrap();
+    let mut state = curator.watch_state();
+    arena.server.stop().await.unwrap();
+    let lost = state.wait_for(|state| *state == ConnectionState::Lost);
+    drop(within("lost", lost).await.unwrap());
+    assert!(matches!(curator.session_id(), Err(SessionError::NotNow)));
+    arena.server.start_again().await.unwrap();
+    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    drop(within("reconnected", reconnected).await.unwrap());
+    assert_ne!(curator.session_id().unwrap(), first);
+    drop(
+        within("a lock", arena.mutex(&curator).acquire())
+            .await
+            .unwrap(),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clients_session_can_be_used_and_is_left_to_its_owner() {
+    let arena = Arena::new().await;
+    let client = Client::connect(arena.server.connect_string())
+        .await
+        .unwrap();
+    let curator = Curator::from_client(client.clone()).unwrap();
+    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let stat = arena.stat(guard.node()).await.unwrap();
+    assert_eq!(stat.ephemeral_owner, client.session_id().0);
+    within("the end", curator.close()).await.unwrap();
+    assert_eq!(guard.loss(), Some(Loss::Closed));
+    assert!(
+        arena.stat(guard.node()).await.is_none(),
+        "close deletes what was held"
+    );
+    client.sync("/").await.expect("the session lives on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_no_session_after_a_clients_own() {
+    let arena = Arena::new().await;
+    let client = Client::connect(arena.server.connect_string())
+        .await
+        .unwrap();
+    let curator = Curator::from_client(client).unwrap();
+    let guard = InterProcessMutex::new(&curator, &arena.path)
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap();
+    arena.kill_session(&curator).await;
+    let loss = within("the loss", guard.lost()).await;
+    assert_eq!(loss, Loss::SessionExpired);
+    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+    let error = within("the error", mutex.acquire()).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            AcquireError::Session {
+                source: SessionError::Expired,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retries_end_when_the_policy_is_used_up() {
+    let arena = Arena::own().await;
+    let curator = arena
+        .connect(
+            arena
+                .builder()
+                .session_timeout(Duration::from_secs(1))
+                .connection_timeout(Duration::from_millis(300))
+                .retry(RetryPolicy::n_times(2, Duration::from_millis(50))),
+        )
+        .await;
+    arena.server.stop().await.unwrap();
+    let mut state = curator.watch_state();
+    let lost = state.wait_for(|state| *state == ConnectionState::Lost);
+    drop(within("lost", lost).await.unwrap());
+    let error = within("the error", arena.mutex(&curator).acquire())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, AcquireError::RetriesExhausted { .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains(&arena.path));
+    // A close that nobody can confirm says so, and does not wait for ever.
+    within("the end", curator.close()).await.unwrap();
+}
