@@ -4,7 +4,7 @@
 //! ours mounted into it would need the image's user to own it.
 
 use std::fmt;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use testcontainers::bollard::Docker;
@@ -17,10 +17,11 @@ use testcontainers::core::IntoContainerPort;
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, oneshot};
 use tokio::time::timeout;
 
 use super::backend::variable;
+use super::error::Cause;
 use super::options::ServerOptions;
 use super::owner::Owner;
 use super::port::Port;
@@ -39,6 +40,8 @@ const PULL_LIMIT: Duration = Duration::from_secs(600);
 /// A container, from before Docker knows of it until it is removed.
 pub(super) struct Container {
     name: String,
+    /// Creates and starts it.
+    creation: Option<JoinHandle<()>>,
     /// `None` while it is created, and when its removal has begun.
     container: Option<ContainerAsync<GenericImage>>,
     port: Port,
@@ -57,15 +60,17 @@ impl Container {
         );
         signals::watch(&name);
         let request = request(image, &name, options, port.number());
+        let start_timeout = options.start_timeout;
         let mut this = Self {
             name,
+            creation: None,
             container: None,
             port,
-            start_timeout: options.start_timeout,
+            start_timeout,
         };
-        match request.start().await {
+        match this.create(request).await {
             Ok(container) => this.container = Some(container),
-            Err(error) if is_port_taken(&error) => {
+            Err(error) if is_port_taken(error.as_ref()) => {
                 return Err(TestkitError::PortTaken {
                     port: this.port.number(),
                 });
@@ -79,6 +84,23 @@ impl Container {
         }
         this.until_serving().await?;
         Ok(this)
+    }
+
+    /// Once begun it is not given up: the daemon may create the container of a request that we no longer wait for, and
+    /// only after we have looked for something to remove. Who cancels the start waits for its end in `drop`.
+    async fn create(
+        &mut self,
+        request: ContainerRequest<GenericImage>,
+    ) -> Result<ContainerAsync<GenericImage>, Cause> {
+        let (sender, receiver) = oneshot::channel();
+        self.creation = spawn(async move {
+            if let Err(Ok(unwanted)) = sender.send(request.start().await) {
+                let _ = unwanted.rm().await;
+            }
+        });
+        Ok(receiver
+            .await
+            .map_err(|_| "the thread that starts it has ended")??)
     }
 
     pub(super) async fn start_again(&self) -> Result<(), TestkitError> {
@@ -186,6 +208,9 @@ impl fmt::Debug for Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
+        if let Some(creation) = self.creation.take() {
+            let _ = creation.join();
+        }
         let name = self.name.clone();
         let container = self.container.take();
         // The container's own destructor panics outside a runtime. By name goes what a failed or a cancelled start has
@@ -224,22 +249,27 @@ pub(super) fn remove_blocking(names: Vec<String>, limit: Duration) {
     });
 }
 
-/// On a thread and a runtime of its own, as the caller may be on a runtime, on one that shuts down, or on none.
 fn block_on(work: impl Future<Output = ()> + Send + 'static) {
+    if let Some(thread) = spawn(work) {
+        let _ = thread.join();
+    }
+}
+
+/// On a thread and a runtime of its own, as the caller may be on a runtime, on one that shuts down, or on none.
+fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Option<JoinHandle<()>> {
     let run = move || match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
     {
         Ok(runtime) => runtime.block_on(work),
-        Err(error) => tracing::warn!("no runtime to remove a container on: {error}"),
+        Err(error) => tracing::warn!("no runtime to talk to Docker on: {error}"),
     };
-    match thread::Builder::new()
-        .name("testkit-remove".to_owned())
-        .spawn(run)
-    {
-        Ok(thread) => drop(thread.join()),
-        Err(error) => tracing::warn!("no thread to remove a container on: {error}"),
-    }
+    let thread = thread::Builder::new()
+        .name("testkit-docker".to_owned())
+        .spawn(run);
+    thread
+        .inspect_err(|error| tracing::warn!("no thread to talk to Docker on: {error}"))
+        .ok()
 }
 
 async fn remove(name: &str) -> Result<(), TestkitError> {
@@ -413,7 +443,7 @@ fn status(error: &DockerError) -> Option<u16> {
 }
 
 /// The daemon has no code for it.
-fn is_port_taken(error: &testcontainers::TestcontainersError) -> bool {
+fn is_port_taken(error: &(dyn std::error::Error + Send + Sync)) -> bool {
     let text = error.to_string();
     text.contains("port is already allocated") || text.contains("address already in use")
 }

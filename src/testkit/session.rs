@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use zookeeper_client::{Client, Error, SessionInfo};
 
 use super::TestkitError;
 
 const LIMIT: Duration = Duration::from_secs(10);
+/// Spares a server that is down.
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(5);
 
 /// Kills a session **for real**: a second connection with its id and password closes it at the server, which deletes
 /// its ephemeral nodes at once and tells its owner that it is expired.
 ///
-/// The owner keeps its client, and learns of it as of any other expiry. `connect_string` must reach the same server or
+/// The owner keeps its client, and learns of it as of any other expiry; it may see its connection cut a few times before,
+/// as the two connections take the session from each other. `connect_string` must reach the same server or
 /// ensemble as the owner's.
 ///
 /// # Cancel safety
@@ -36,19 +39,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// # }
 /// ```
 pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result<(), TestkitError> {
-    let kill = async {
-        // Eagerly: an expired session is an answer, not a reason to try the next address.
-        let second = Client::connector()
-            .with_session(session.clone())
-            .with_fail_eagerly()
-            .connect(connect_string)
-            .await?;
-        let mut states = second.state_watcher();
-        // Its last owner gone, the client sends the request to close and ends when it is answered.
-        drop(second);
-        while !states.changed().await.is_terminated() {}
-        Ok::<(), Error>(())
-    };
+    let kill = close_until_gone(connect_string, session);
     match timeout(LIMIT, kill).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(source)) => Err(TestkitError::KillSession {
@@ -59,5 +50,34 @@ pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result
             operation: format!("kill the session {}", session.id()),
             waited: LIMIT,
         }),
+    }
+}
+
+/// The server cuts the owner's connection when the second one takes the session over. The owner's client comes back at
+/// once and may be faster than our request to close, hence more than one round, and the last word is the server's.
+async fn close_until_gone(connect_string: &str, session: &SessionInfo) -> Result<(), Error> {
+    let mut joined = false;
+    loop {
+        // Eagerly: one pass over the addresses, so that a lost round ends.
+        let connector = Client::connector()
+            .with_session(session.clone())
+            .with_fail_eagerly();
+        match connector.connect(connect_string).await {
+            Ok(second) => {
+                joined = true;
+                let mut states = second.state_watcher();
+                // Its last handle gone, the client asks to close the session and ends.
+                drop(second);
+                while !states.changed().await.is_terminated() {}
+            }
+            Err(Error::SessionExpired) if joined => return Ok(()),
+            Err(error @ (Error::SessionExpired | Error::AuthFailed | Error::BadArguments(_))) => {
+                return Err(error);
+            }
+            Err(error) => {
+                tracing::debug!("the owner of {} was faster: {error}", session.id());
+                sleep(BETWEEN_ROUNDS).await;
+            }
+        }
     }
 }
