@@ -378,7 +378,7 @@ async fn join_external() -> Result<TestServer, TestkitError> {
 }
 
 /// The `HOST:PORT` of each member of a connect string, without its scheme and its chroot.
-fn addresses(connect_string: &str) -> impl Iterator<Item = String> {
+pub(super) fn addresses(connect_string: &str) -> impl Iterator<Item = String> + Clone {
     connect_string.split(',').filter_map(|member| {
         let member = member.split_once("://").map_or(member, |(_, rest)| rest);
         let host = member.split('/').next().unwrap_or_default().trim();
