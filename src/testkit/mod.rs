@@ -1,1 +1,59 @@
-//! A real ZooKeeper for tests.
+//! A real ZooKeeper for tests. Outside the promise of semantic versioning.
+//!
+//! [`TestServer::start`] gives a server from the first of these that works:
+//!
+//! 1. an existing server or ensemble, named by `ZOOKEEPER_CONNECT`;
+//! 2. a Docker container of the image `ZOOKEEPER_IMAGE` (default: the official one);
+//! 3. a local process, from `ZOOKEEPER_HOME` or from the distribution's package, with `java` from `JAVA_HOME` or `PATH`.
+//!
+//! `ZOOKEEPER_BACKEND=external|docker|process` forces one of them, [`TestServerBuilder::backend`] does so in code.
+//!
+//! # What a server leaves behind
+//!
+//! Nothing. [`TestServer::close`] removes all of it and says so; dropping the server does the same, also while
+//! unwinding and outside a runtime, and reports a failure to the log only. A local server dies with the process that
+//! started it, however that one dies, for it holds the other end of a pipe. Ctrl-C and `SIGTERM` remove the containers
+//! before the process ends. What `process::exit` or `SIGKILL` leave (containers, data folders) carries its owner's
+//! identity, and the first server that the next process starts sweeps it away.
+//!
+//! # What is different from production
+//!
+//! Servers listen on 127.0.0.1 only, do not wait for the disk (`forceSync=no`), and grant session timeouts from one
+//! second to one minute. A crash of the *machine* may lose data, a crash of the server does not.
+
+#[cfg(not(unix))]
+compile_error!(
+    "the feature `testkit` needs a Unix: it kills, pauses and supervises servers by signals"
+);
+
+mod backend;
+mod container;
+mod distribution;
+mod error;
+mod four_letter;
+mod options;
+mod owner;
+mod port;
+mod process;
+mod scratch;
+mod server;
+mod session;
+mod signals;
+mod wrapper;
+
+pub use backend::Backend;
+pub use error::TestkitError;
+pub use server::{TestServer, TestServerBuilder};
+pub use session::kill_session;
+
+/// A path right under the root that no other test uses: `/PREFIX-UUID`.
+///
+/// ```
+/// let path = zookeeper_recipes::testkit::random_path("mutex");
+/// assert!(path.starts_with("/mutex-"));
+/// assert_ne!(path, zookeeper_recipes::testkit::random_path("mutex"));
+/// ```
+#[must_use]
+pub fn random_path(prefix: &str) -> String {
+    format!("/{prefix}-{}", uuid::Uuid::new_v4().simple())
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Makes a bare Debian 12 machine able to build, run and test everything here. Run it as root; again at any time: what is
+# there is left alone, and when all is there it says nothing.
+set -euo pipefail
+
+rust_version=1.88
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+updated=
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Prints the step and how long it took; its output only if it fails.
+step() {
+  local what=$1 started=$SECONDS log
+  shift
+  log=$(mktemp)
+  say "$what ..."
+  if "$@" >"$log" 2>&1; then
+    say "$what: done in $((SECONDS - started)) s"
+    rm -f "$log"
+  else
+    cat "$log" >&2
+    rm -f "$log"
+    say "$what: failed after $((SECONDS - started)) s"
+    return 1
+  fi
+}
+
+install() {
+  has apt-get || { say "missing: $*; install them by hand, there is no apt-get"; return 1; }
+  [ "$(id -u)" = 0 ] || { say "missing: $*; run this script as root"; return 1; }
+  if [ -z "$updated" ]; then
+    step "updating the package lists" apt-get update -q
+    updated=1
+  fi
+  step "installing $*" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+}
+
+compiler() {
+  # aws-lc-sys, which the TLS of both clients rests on, compiles C.
+  local missing=()
+  has cc || missing+=(gcc libc6-dev)
+  has make || missing+=(make)
+  has git || missing+=(git)
+  has curl || missing+=(curl)
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
+  [ ${#missing[@]} = 0 ] || install "${missing[@]}"
+}
+
+rust() {
+  # rustup's own place, for a shell that has not read its profile yet.
+  has cargo || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+  if has cargo; then
+    local version
+    version=$(cargo --version | cut -d' ' -f2)
+    [ "$(printf '%s\n' "$rust_version" "$version" | sort -V | head -n1)" = "$rust_version" ] && return
+    say "cargo is $version, but $rust_version or newer is needed: run \`rustup update stable\`"
+    return 1
+  fi
+  # Debian 12's own Rust is 1.63, too old for the 2024 edition.
+  local installer status=0
+  installer=$(mktemp)
+  step "downloading rustup" curl --proto '=https' --tlsv1.2 -fsS --max-time 60 -o "$installer" https://sh.rustup.rs &&
+    step "installing Rust" sh "$installer" -y --profile minimal -c clippy -c rustfmt || status=$?
+  rm -f "$installer"
+  if [ "$status" != 0 ]; then
+    say "no Rust: install $rust_version or newer by rustup (https://rustup.rs); Debian 12's own is too old"
+  fi
+  return "$status"
+}
+
+java_and_zookeeper() {
+  local missing=()
+  has java || [ -x "${JAVA_HOME:-/nowhere}/bin/java" ] || missing+=(openjdk-17-jre-headless)
+  # The library is all that a server needs; the package `zookeeper` adds scripts and a desktop JRE.
+  [ -n "${ZOOKEEPER_HOME:-}" ] || [ -e /usr/share/java/zookeeper.jar ] || missing+=(libzookeeper-java)
+  [ ${#missing[@]} = 0 ] || install "${missing[@]}"
+}
+
+# Containers are one of two ways to a test server, so nothing here is fatal.
+docker_daemon() {
+  has docker || [ -n "${DOCKER_HOST:-}" ] || install docker.io ||
+    { say "no Docker; tests use local processes"; return; }
+  docker version >/dev/null 2>&1 && return
+  if [ -n "${DOCKER_HOST:-}" ] || ! has dockerd || [ "$(id -u)" != 0 ]; then
+    say "the Docker daemon does not answer and cannot be started from here; tests use local processes"
+    return
+  fi
+  step "starting the Docker daemon" start_dockerd || say "no Docker daemon; tests use local processes"
+}
+
+start_dockerd() {
+  local log=/var/log/dockerd.log
+  if [ -d /run/systemd/system ] && systemctl start docker; then return; fi
+  # Without systemd: detached, so that it outlives this script and its terminal.
+  setsid -f dockerd >"$log" 2>&1 </dev/null
+  local deadline=$((SECONDS + 30))
+  until docker version >/dev/null 2>&1; do
+    if [ "$SECONDS" -ge "$deadline" ] || ! pgrep -x dockerd >/dev/null; then
+      tail -n 20 "$log"
+      return 1
+    fi
+    sleep 0.2
+  done
+}
+
+failed=0
+compiler || failed=1
+rust || failed=1
+java_and_zookeeper || failed=1
+docker_daemon
+if [ "$failed" != 0 ]; then
+  say "not complete, see above; containers need an image too: $here/image.sh"
+fi
+exit "$failed"

@@ -1,0 +1,59 @@
+//! The three ways to a server, and which of them the environment forces.
+
+use std::fmt;
+
+use super::TestkitError;
+
+/// Forces a backend.
+const VARIABLE: &str = "ZOOKEEPER_BACKEND";
+
+/// Where a [`TestServer`](super::TestServer) comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// A server that somebody else runs, named by `ZOOKEEPER_CONNECT`. It cannot be stopped, killed or paused.
+    External,
+    /// A Docker container of our own.
+    Docker,
+    /// A Java process of our own.
+    Process,
+}
+
+impl Backend {
+    /// In the order in which they are tried.
+    pub(super) const ALL: [Self; 3] = [Self::External, Self::Docker, Self::Process];
+
+    pub(super) fn from_environment() -> Result<Option<Self>, TestkitError> {
+        let Some(value) = variable(VARIABLE) else {
+            return Ok(None);
+        };
+        let named = Self::ALL
+            .into_iter()
+            .find(|backend| backend.name() == value);
+        named.map(Some).ok_or(TestkitError::UnknownBackend {
+            variable: VARIABLE,
+            value,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::External => "external",
+            Self::Docker => "docker",
+            Self::Process => "process",
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set but empty variable counts as unset, as shells and CI files cannot always unset one.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name)
+        .map(|value| value.to_string_lossy().trim().to_owned())
+        .filter(|value| !value.is_empty())
+}

@@ -1,0 +1,105 @@
+//! Where Java and ZooKeeper are on this machine.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::backend::variable;
+use super::{Backend, TestkitError};
+
+/// Where Debian's packages put their libraries.
+const SYSTEM_JARS: &str = "/usr/share/java";
+/// The manifest of the first names the rest, save the logger and what TLS needs.
+const REQUIRED_JARS: [&str; 2] = ["zookeeper.jar", "zookeeper-jute.jar"];
+const OPTIONAL_JARS: [&str; 4] = [
+    "slf4j-log4j12.jar",
+    "log4j-1.2.jar",
+    "netty-codec.jar",
+    "netty-resolver.jar",
+];
+
+/// What it takes to run a server.
+#[derive(Debug, Clone)]
+pub(super) struct Distribution {
+    pub(super) java: PathBuf,
+    class_path: Vec<PathBuf>,
+}
+
+impl Distribution {
+    pub(super) fn find() -> Result<Self, TestkitError> {
+        let found = find_java().and_then(|java| {
+            Ok(Self {
+                java,
+                class_path: find_jars()?,
+            })
+        });
+        found.map_err(|reason| TestkitError::Unavailable {
+            backend: Backend::Process,
+            reason,
+        })
+    }
+
+    /// The folder `first` goes ahead, for the log's configuration in it.
+    pub(super) fn class_path(&self, first: &Path) -> OsString {
+        let mut joined = first.as_os_str().to_owned();
+        for part in &self.class_path {
+            joined.push(":");
+            joined.push(part);
+        }
+        joined
+    }
+}
+
+fn find_java() -> Result<PathBuf, String> {
+    if let Some(home) = variable("JAVA_HOME") {
+        let java = Path::new(&home).join("bin/java");
+        if java.is_file() {
+            return Ok(java);
+        }
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut candidates = std::env::split_paths(&path).map(|folder| folder.join("java"));
+    candidates
+        .find(|java| java.is_file())
+        .ok_or_else(|| "there is no `java` in JAVA_HOME or on PATH".to_owned())
+}
+
+fn find_jars() -> Result<Vec<PathBuf>, String> {
+    if let Some(home) = variable("ZOOKEEPER_HOME") {
+        let libraries = Path::new(&home).join("lib");
+        return if has_server(&libraries) {
+            Ok(vec![libraries.join("*")])
+        } else {
+            Err(format!(
+                "ZOOKEEPER_HOME is `{home}`, but there is no lib/zookeeper-*.jar in it"
+            ))
+        };
+    }
+    let system = Path::new(SYSTEM_JARS);
+    if let Some(missing) = REQUIRED_JARS
+        .into_iter()
+        .find(|jar| !system.join(jar).is_file())
+    {
+        return Err(format!(
+            "ZOOKEEPER_HOME is not set and there is no {SYSTEM_JARS}/{missing} (Debian: `zookeeper`)"
+        ));
+    }
+    let optional = OPTIONAL_JARS
+        .into_iter()
+        .filter(|jar| system.join(jar).is_file());
+    Ok(REQUIRED_JARS
+        .into_iter()
+        .chain(optional)
+        .map(|jar| system.join(jar))
+        .collect())
+}
+
+fn has_server(libraries: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(libraries) else {
+        return false;
+    };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with("zookeeper-") && name.ends_with(".jar")
+    })
+}

@@ -1,0 +1,151 @@
+//! What a server is started with, the same for every backend.
+
+use std::time::Duration;
+
+use super::TestkitError;
+
+/// Users may ask for any session timeout in between.
+const SHORTEST_SESSION: Duration = Duration::from_secs(1);
+const LONGEST_SESSION: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone)]
+pub(super) struct ServerOptions {
+    pub(super) tick_time: Duration,
+    pub(super) start_timeout: Duration,
+    pub(super) properties: Vec<(String, String)>,
+    pub(super) jvm_flags: Vec<String>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            // Sessions expire at ticks, so a short tick makes expiry prompt.
+            tick_time: Duration::from_millis(200),
+            start_timeout: Duration::from_secs(60),
+            properties: Vec::new(),
+            jvm_flags: Vec::new(),
+        }
+    }
+}
+
+impl ServerOptions {
+    /// The official image takes extra lines and flags as lists separated by spaces.
+    pub(super) fn check(&self) -> Result<(), TestkitError> {
+        let invalid = |option, value: &str, reason| {
+            Err(TestkitError::InvalidOption {
+                option,
+                value: value.to_owned(),
+                reason,
+            })
+        };
+        if self.tick_time.as_millis() == 0 {
+            return invalid(
+                "tick_time",
+                &format!("{:?}", self.tick_time),
+                "a tick has at least one millisecond",
+            );
+        }
+        for (key, value) in &self.properties {
+            if key.is_empty() || key.contains('=') || has_space(key) {
+                return invalid("property", key, "a key is a word without `=`");
+            }
+            if has_space(value) {
+                return invalid("property", value, "a value must not contain white space");
+            }
+        }
+        match self
+            .jvm_flags
+            .iter()
+            .find(|flag| flag.is_empty() || has_space(flag))
+        {
+            Some(flag) => invalid("jvm_flag", flag, "a flag is one word, without white space"),
+            None => Ok(()),
+        }
+    }
+
+    /// The lines of `zoo.cfg` for which the official image has no variable of its own. The caller's come last and win.
+    pub(super) fn extra_lines(&self) -> impl Iterator<Item = String> {
+        let shortest = SHORTEST_SESSION.min(self.tick_time * 2).as_millis();
+        let longest = LONGEST_SESSION.max(self.tick_time * 20).as_millis();
+        let ours = [
+            format!("minSessionTimeout={shortest}"),
+            format!("maxSessionTimeout={longest}"),
+        ];
+        ours.into_iter().chain(
+            self.properties
+                .iter()
+                .map(|(key, value)| format!("{key}={value}")),
+        )
+    }
+
+    /// The caller's come last and win.
+    pub(super) fn all_jvm_flags(&self) -> impl Iterator<Item = String> {
+        // A test server lives for seconds: no time for the second compiler, no use for parallel collectors.
+        let ours = [
+            "-Xmx256m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Dzookeeper.forceSync=no",
+        ];
+        ours.into_iter()
+            .map(str::to_owned)
+            .chain(self.jvm_flags.iter().cloned())
+    }
+}
+
+fn has_space(text: &str) -> bool {
+    text.contains(char::is_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_of_a_second_to_a_minute_at_any_tick() {
+        for (tick, lines) in [
+            (200, ["minSessionTimeout=400", "maxSessionTimeout=60000"]),
+            (2_000, ["minSessionTimeout=1000", "maxSessionTimeout=60000"]),
+            (
+                5_000,
+                ["minSessionTimeout=1000", "maxSessionTimeout=100000"],
+            ),
+        ] {
+            let options = ServerOptions {
+                tick_time: Duration::from_millis(tick),
+                ..ServerOptions::default()
+            };
+            assert_eq!(options.extra_lines().collect::<Vec<_>>(), lines);
+        }
+    }
+
+    #[test]
+    fn what_the_image_would_tear_apart_is_refused() {
+        let with = |key: &str, value: &str, flag: &str| {
+            let properties = vec![(key.to_owned(), value.to_owned())];
+            ServerOptions {
+                properties,
+                jvm_flags: vec![flag.to_owned()],
+                ..ServerOptions::default()
+            }
+            .check()
+        };
+        assert!(with("snapCount", "100", "-Da=b").is_ok());
+        for (key, value, flag) in [
+            ("a b", "1", "-D"),
+            ("", "1", "-D"),
+            ("a", "1 2", "-D"),
+            ("a", "1", "-D -E"),
+        ] {
+            assert!(
+                with(key, value, flag).is_err(),
+                "{key:?} {value:?} {flag:?}"
+            );
+        }
+        let tick = ServerOptions {
+            tick_time: Duration::from_micros(1),
+            ..ServerOptions::default()
+        };
+        assert!(tick.check().is_err());
+    }
+}

@@ -1,0 +1,108 @@
+//! A port on 127.0.0.1 that stays ours over restarts of its server.
+//!
+//! It is taken from below the range from which the system serves outgoing connections. From inside that range a
+//! client's connection could get the port of a server that is stopped, even a reconnecting client of that very server.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
+
+use super::TestkitError;
+use super::scratch::PortClaim;
+
+const LOWEST: u16 = 20_000;
+/// Fewer than these are not worth the evasion.
+const ENOUGH: u16 = 1_000;
+const CANDIDATES: usize = 200;
+
+/// A port, and the claim that keeps other test servers off it.
+#[derive(Debug)]
+pub(super) struct Port {
+    number: u16,
+    _claim: PortClaim,
+}
+
+impl Port {
+    pub(super) fn reserve() -> Result<Self, TestkitError> {
+        let range = range(
+            fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
+                .ok()
+                .as_deref(),
+        );
+        let mut number = range.start;
+        for _ in 0..CANDIDATES {
+            number = random(&range);
+            let Some(claim) = PortClaim::take(number)? else {
+                continue;
+            };
+            if TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
+                return Ok(Self {
+                    number,
+                    _claim: claim,
+                });
+            }
+        }
+        Err(TestkitError::PortTaken { port: number })
+    }
+
+    pub(super) fn number(&self) -> u16 {
+        self.number
+    }
+
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.number)
+    }
+}
+
+/// Where to look, given the system's own range (`LOW HIGH`).
+fn range(ephemeral: Option<&str>) -> Range<u16> {
+    let low = ephemeral
+        .and_then(|text| text.split_whitespace().next()?.parse().ok())
+        .unwrap_or(32_768_u16);
+    if low >= LOWEST + ENOUGH {
+        LOWEST..low
+    } else {
+        LOWEST..u16::MAX
+    }
+}
+
+fn random(range: &Range<u16>) -> u16 {
+    let [high, low, ..] = uuid::Uuid::new_v4().into_bytes();
+    range.start + u16::from_be_bytes([high, low]) % (range.end - range.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_lies_below_the_ephemeral_one_where_there_is_room() {
+        assert_eq!(range(Some("32768\t60999\n")), 20_000..32_768);
+        assert_eq!(range(Some("1024 65535")), 20_000..65_535);
+        assert_eq!(range(Some("nonsense")), 20_000..32_768);
+        assert_eq!(range(None), 20_000..32_768);
+    }
+
+    #[test]
+    fn random_stays_in_range() {
+        let range = 20_000..20_003;
+        assert!((0..1_000).all(|_| range.contains(&random(&range))));
+    }
+
+    #[test]
+    fn a_claimed_port_is_not_given_again() {
+        let port = Port::reserve().expect("a free port");
+        assert!(
+            PortClaim::take(port.number())
+                .expect("a writable folder")
+                .is_none()
+        );
+        let number = port.number();
+        drop(port);
+        assert!(
+            PortClaim::take(number)
+                .expect("a writable folder")
+                .is_some()
+        );
+    }
+}

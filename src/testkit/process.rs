@@ -1,0 +1,215 @@
+//! A server as a local Java process.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::distribution::Distribution;
+use super::options::ServerOptions;
+use super::port::Port;
+use super::scratch::Folder;
+use super::wrapper::Supervised;
+use super::{Backend, TestkitError, four_letter};
+
+/// From the request to end until the kill.
+const GRACE: Duration = Duration::from_secs(10);
+const LOG_LINES: usize = 40;
+
+/// Debian's package logs by log4j 1.2, the upstream archive by logback; each reads its own and ignores the other's.
+const LOG4J: &str = "log4j.rootLogger=INFO, CONSOLE
+log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
+log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout
+log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} [%t] %-5p %c{1} - %m%n
+";
+const LOGBACK: &str = r#"<configuration>
+  <appender name="CONSOLE" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%date{ISO8601} [%thread] %-5level %logger{0} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="CONSOLE"/></root>
+</configuration>
+"#;
+
+/// The fields are dropped in this order: first the process, then what it uses.
+#[derive(Debug)]
+pub(super) struct Process {
+    running: Mutex<Option<Supervised>>,
+    folder: Folder,
+    port: Port,
+    distribution: Distribution,
+    options: ServerOptions,
+}
+
+impl Process {
+    pub(super) async fn start(options: &ServerOptions, port: Port) -> Result<Self, TestkitError> {
+        let distribution = Distribution::find()?;
+        let folder = Folder::create()?;
+        let process = Self {
+            running: Mutex::new(None),
+            folder,
+            port,
+            distribution,
+            options: options.clone(),
+        };
+        process.write_configuration()?;
+        process.start_again().await?;
+        Ok(process)
+    }
+
+    pub(super) async fn start_again(&self) -> Result<(), TestkitError> {
+        let mut running = self.running.lock().await;
+        if running.is_some() {
+            return Ok(());
+        }
+        let server = running.insert(self.spawn()?);
+        let address = self.port.address();
+        let fate = tokio::select! {
+            served = timeout(self.options.start_timeout, four_letter::until_serving(&address)) => match served {
+                Ok(()) => return Ok(()),
+                Err(_) => format!("did not serve within {:?}", self.options.start_timeout),
+            },
+            () = server.ended() => "ended while it was starting".to_owned(),
+        };
+        *running = None;
+        let log = self.log_tail();
+        if log.contains("Address already in use") {
+            return Err(TestkitError::PortTaken {
+                port: self.port.number(),
+            });
+        }
+        Err(TestkitError::NotServing {
+            backend: Backend::Process,
+            address,
+            fate,
+            log,
+        })
+    }
+
+    pub(super) async fn stop(&self) -> Result<(), TestkitError> {
+        let mut running = self.running.lock().await;
+        let Some(server) = running.as_ref() else {
+            return Ok(());
+        };
+        signal(server, Signal::SIGTERM)?;
+        // A paused server must wake up to see that it is to end.
+        signal(server, Signal::SIGCONT)?;
+        if timeout(GRACE, server.ended()).await.is_err() {
+            tracing::warn!(
+                "the server at {} ignores SIGTERM, killing it",
+                self.port.address()
+            );
+            signal(server, Signal::SIGKILL)?;
+            server.ended().await;
+        }
+        *running = None;
+        Ok(())
+    }
+
+    pub(super) async fn kill(&self) -> Result<(), TestkitError> {
+        let mut running = self.running.lock().await;
+        let Some(server) = running.as_ref() else {
+            return Ok(());
+        };
+        signal(server, Signal::SIGKILL)?;
+        server.ended().await;
+        *running = None;
+        Ok(())
+    }
+
+    pub(super) async fn pause(&self) -> Result<(), TestkitError> {
+        self.running
+            .lock()
+            .await
+            .as_ref()
+            .map_or(Ok(()), |server| signal(server, Signal::SIGSTOP))
+    }
+
+    pub(super) async fn resume(&self) -> Result<(), TestkitError> {
+        self.running
+            .lock()
+            .await
+            .as_ref()
+            .map_or(Ok(()), |server| signal(server, Signal::SIGCONT))
+    }
+
+    pub(super) async fn close(self) -> Result<(), TestkitError> {
+        self.kill().await?;
+        self.folder.remove()
+    }
+
+    fn spawn(&self) -> Result<Supervised, TestkitError> {
+        let folder = self.folder.path();
+        let mut arguments: Vec<OsString> =
+            self.options.all_jvm_flags().map(OsString::from).collect();
+        // What a killed Java leaves in the system's folder of temporary files would be swept by nobody.
+        arguments.push("-XX:-UsePerfData".into());
+        arguments.push(
+            [OsString::from("-Djava.io.tmpdir="), folder.into()]
+                .into_iter()
+                .collect(),
+        );
+        arguments.push("-cp".into());
+        arguments.push(self.distribution.class_path(folder));
+        arguments.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
+        arguments.push(folder.join("zoo.cfg").into());
+        tracing::info!("starting a ZooKeeper process at {}", self.port.address());
+        Supervised::spawn(
+            &self.distribution.java,
+            &arguments,
+            folder,
+            &self.log_file(),
+        )
+        .map_err(TestkitError::io("start the server's process"))
+    }
+
+    fn write_configuration(&self) -> Result<(), TestkitError> {
+        let folder = self.folder.path();
+        let mut lines = vec![
+            format!("dataDir={}", folder.join("data").display()),
+            "clientPortAddress=127.0.0.1".to_owned(),
+            format!("clientPort={}", self.port.number()),
+            format!("tickTime={}", self.options.tick_time.as_millis()),
+            "maxClientCnxns=0".to_owned(),
+            "admin.enableServer=false".to_owned(),
+            "4lw.commands.whitelist=*".to_owned(),
+        ];
+        lines.extend(self.options.extra_lines());
+        lines.push(String::new());
+        for (name, text) in [
+            ("zoo.cfg", lines.join("\n").as_str()),
+            ("log4j.properties", LOG4J),
+            ("logback.xml", LOGBACK),
+        ] {
+            let file = folder.join(name);
+            fs::write(&file, text)
+                .map_err(TestkitError::io(format!("write {}", file.display())))?;
+        }
+        Ok(())
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("server.log")
+    }
+
+    fn log_tail(&self) -> String {
+        fs::read(self.log_file())
+            .map_or_else(|error| format!("(no log: {error})"), |log| tail(&log))
+    }
+}
+
+/// The last lines of a log.
+pub(super) fn tail(log: &[u8]) -> String {
+    let text = String::from_utf8_lossy(log);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+}
+
+fn signal(server: &Supervised, signal: Signal) -> Result<(), TestkitError> {
+    server
+        .signal(signal)
+        .map_err(TestkitError::io(format!("send {signal} to the server")))
+}

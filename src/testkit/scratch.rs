@@ -1,0 +1,141 @@
+//! What the testkit keeps in the file system: data folders and claims on ports, each named after its owner, and the
+//! sweep that removes those of dead owners.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::TestkitError;
+use super::owner::Owner;
+
+const FOLDER: &str = "zookeeper-recipes.data.";
+const CLAIM: &str = "zookeeper-recipes.port.";
+
+/// A name that no other server of any process has: the owner, then a number.
+pub(super) fn unique_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!(
+        "{}.{}",
+        Owner::current(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+/// In memory where the system has such a place: test data need not survive the machine.
+fn root() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() && nix::unistd::access(memory, nix::unistd::AccessFlags::W_OK).is_ok() {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
+    }
+}
+
+/// A folder that is removed with its value.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn create() -> Result<Self, TestkitError> {
+        sweep();
+        let path = root().join(format!("{FOLDER}{}", unique_name()));
+        // Fails on an existing folder, so nobody can prepare one for us in a place that all users may write to.
+        let created = DirBuilder::new().mode(0o700).create(&path);
+        created.map_err(TestkitError::io(format!(
+            "create the data folder {}",
+            path.display()
+        )))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn remove(&self) -> Result<(), TestkitError> {
+        match fs::remove_dir_all(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TestkitError::io(
+                format!("remove the data folder {}", self.0.display()),
+            )(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = self.remove() {
+            tracing::warn!("{}", error.chain());
+        }
+    }
+}
+
+/// The right to a port among all testkits of this machine, also while its server is stopped.
+///
+/// A symbolic link is created whole or not at all, so nobody ever sees a claim without its owner.
+#[derive(Debug)]
+pub(super) struct PortClaim(PathBuf);
+
+impl PortClaim {
+    /// `None` if another has it.
+    pub(super) fn take(port: u16) -> Result<Option<Self>, TestkitError> {
+        sweep();
+        let path = root().join(format!("{CLAIM}{port}"));
+        match symlink(Owner::current().to_string(), &path) {
+            Ok(()) => Ok(Some(Self(path))),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(TestkitError::io(format!(
+                "claim the port by {}",
+                path.display()
+            ))(error)),
+        }
+    }
+}
+
+impl Drop for PortClaim {
+    fn drop(&mut self) {
+        // A claim that stays is swept when its owner is dead.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Removes, once in this process, the folders and claims of dead owners.
+fn sweep() {
+    static SWEPT: Once = Once::new();
+    SWEPT.call_once(|| {
+        let Ok(entries) = fs::read_dir(root()) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            sweep_entry(&entry.path());
+        }
+    });
+}
+
+fn sweep_entry(path: &Path) {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return;
+    };
+    let removed = if let Some(rest) = name.strip_prefix(FOLDER) {
+        let owner = rest.split('.').next().and_then(Owner::parse);
+        owner
+            .filter(Owner::is_dead)
+            .map(|_| fs::remove_dir_all(path))
+    } else if name.starts_with(CLAIM) {
+        let owner = fs::read_link(path)
+            .ok()
+            .and_then(|target| Owner::parse(&target.to_string_lossy()));
+        owner.filter(Owner::is_dead).map(|_| fs::remove_file(path))
+    } else {
+        None
+    };
+    match removed {
+        Some(Ok(())) => tracing::info!("removed {}, its owner is dead", path.display()),
+        // Another process sweeps at the same time, or it is another user's.
+        Some(Err(error)) => tracing::debug!("cannot remove {}: {error}", path.display()),
+        None => {}
+    }
+}

@@ -1,0 +1,125 @@
+//! A program that dies with us, however we die, without unsafe code.
+//!
+//! It runs under a shell that holds the reading end of a pipe; only we hold the other end, which the standard library
+//! opens so that no child inherits it. The system closes it when we are gone, for whatever reason, and the shell then
+//! kills the program. The shell ends when the program does, so waiting for the shell is waiting for the program.
+//!
+//! Both are in a process group of their own: a Ctrl-C in the terminal is for us, and we take them along by ending.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread::{self, JoinHandle};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::sync::watch;
+
+/// `$1` is the log; the rest is the program. The program's number is the only line on standard output.
+///
+/// Of the two background jobs, the second kills the first at the end of the pipe, unless it has ended before.
+const SCRIPT: &str = r#"
+exec 3<&0 </dev/null
+log=$1
+shift
+"$@" >>"$log" 2>&1 3<&- &
+program=$!
+( read -r _ <&3; kill -KILL "$program" ) >/dev/null 2>&1 &
+guard=$!
+echo "$program"
+exec >/dev/null 2>&1
+wait "$program"
+kill -KILL "$guard"
+"#;
+
+/// A running program. Dropping it kills the program and waits for its end.
+#[derive(Debug)]
+pub(super) struct Supervised {
+    pid: Pid,
+    /// Closing it kills.
+    lifeline: Option<ChildStdin>,
+    ended: watch::Receiver<bool>,
+    waiter: Option<JoinHandle<()>>,
+}
+
+impl Supervised {
+    /// Blocks for the milliseconds that the shell needs.
+    pub(super) fn spawn(
+        program: &Path,
+        arguments: &[OsString],
+        folder: &Path,
+        log: &Path,
+    ) -> io::Result<Self> {
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", SCRIPT, "zookeeper-testkit"])
+            .arg(log)
+            .arg(program)
+            .args(arguments)
+            .current_dir(folder)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let lifeline = shell.stdin.take();
+        let pid = match read_pid(&mut shell) {
+            Ok(pid) => pid,
+            Err(error) => {
+                drop(lifeline);
+                let _ = shell.wait();
+                return Err(error);
+            }
+        };
+        let (announce, ended) = watch::channel(false);
+        let waiter = thread::Builder::new()
+            .name("testkit-wait".to_owned())
+            .spawn(move || {
+                let _ = shell.wait();
+                announce.send_replace(true);
+            })?;
+        Ok(Self {
+            pid,
+            lifeline,
+            ended,
+            waiter: Some(waiter),
+        })
+    }
+
+    /// Sends a signal to the program itself; nothing if it has ended.
+    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
+        // Until the shell has waited for it, and that is when it ends, the number cannot belong to another process.
+        if *self.ended.borrow() {
+            return Ok(());
+        }
+        Ok(kill(self.pid, signal)?)
+    }
+
+    /// Returns when the program has ended.
+    pub(super) async fn ended(&self) {
+        // An error means that the waiting thread is gone, hence the shell too.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        drop(self.lifeline.take());
+        if let Some(waiter) = self.waiter.take() {
+            let _ = waiter.join();
+        }
+    }
+}
+
+fn read_pid(shell: &mut Child) -> io::Result<Pid> {
+    let mut line = String::new();
+    if let Some(output) = shell.stdout.take() {
+        BufReader::new(output).read_line(&mut line)?;
+    }
+    let number = line
+        .trim()
+        .parse::<i32>()
+        .map_err(|_| io::Error::other("the shell did not start the program"))?;
+    Ok(Pid::from_raw(number))
+}

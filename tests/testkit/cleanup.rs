@@ -1,0 +1,199 @@
+//! Nothing is left behind, however a server or its owner ends.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use zookeeper_recipes::testkit::{Backend, TestServer};
+
+use crate::support::{
+    Helper, containers, eventually, folder, folders, port, processes, processes_of, server_on,
+};
+
+/// What belongs to one server of this process.
+#[derive(Debug)]
+enum Traces {
+    Docker { container: String },
+    Process { folder: PathBuf },
+}
+
+impl Traces {
+    fn of(server: &TestServer) -> Self {
+        match server.backend() {
+            Backend::Docker => {
+                let found = containers(&format!("publish={}", port(server)));
+                Self::Docker {
+                    container: found.into_iter().next().expect("the container"),
+                }
+            }
+            _ => {
+                let folder = folder(port(server)).expect("the folder");
+                assert_eq!(
+                    processes(&folder.to_string_lossy()).len(),
+                    3,
+                    "a shell, its guard and Java"
+                );
+                Self::Process { folder }
+            }
+        }
+    }
+
+    fn assert_gone(&self) {
+        match self {
+            Self::Docker { container } => {
+                assert!(containers(&format!("name={container}")).is_empty())
+            }
+            Self::Process { folder } => {
+                assert_eq!(processes(&folder.to_string_lossy()), Vec::<u32>::new());
+                assert!(!folder.exists(), "{}", folder.display());
+            }
+        }
+    }
+}
+
+const OWNED: [Backend; 2] = [Backend::Docker, Backend::Process];
+
+#[tokio::test]
+async fn drop_leaves_nothing() {
+    for backend in OWNED {
+        let Some(server) = server_on(backend).await else {
+            continue;
+        };
+        let traces = Traces::of(&server);
+        drop(server);
+        traces.assert_gone();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn panic_leaves_nothing() {
+    for backend in OWNED {
+        let Some(server) = server_on(backend).await else {
+            continue;
+        };
+        let traces = Traces::of(&server);
+        let task = tokio::spawn(async move {
+            let _server = server;
+            panic!("on purpose");
+        });
+        assert!(task.await.expect_err("a panic").is_panic());
+        traces.assert_gone();
+    }
+}
+
+#[test]
+fn drop_outside_a_runtime_leaves_nothing() {
+    for backend in OWNED {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let Some(server) = runtime.block_on(server_on(backend)) else {
+            continue;
+        };
+        drop(runtime);
+        let traces = Traces::of(&server);
+        drop(server);
+        traces.assert_gone();
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_start_leaves_nothing() {
+    for backend in OWNED {
+        if server_on(backend).await.is_none() {
+            continue;
+        }
+        // In a process of its own, as others in this one have servers.
+        let mut helper = Helper::start("cancel", &[("ZOOKEEPER_BACKEND", backend.to_string())]);
+        helper.read("cancelled");
+        let pid = helper.pid();
+        assert_eq!(folders(pid), Vec::<PathBuf>::new());
+        assert_eq!(processes_of(pid), Vec::<u32>::new());
+        assert_eq!(containers(&format!("name=-{pid}-")), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_local_server_dies_with_its_owner() {
+    if server_on(Backend::Process).await.is_none() {
+        return;
+    }
+    for signal in [Signal::SIGKILL, Signal::SIGINT] {
+        let mut owner = hold("process");
+        let folder = folders(owner.pid()).pop().expect("the folder");
+        assert_eq!(processes(&folder.to_string_lossy()).len(), 3);
+        end(&mut owner, signal);
+        eventually("Java and its shells are gone", || {
+            processes(&folder.to_string_lossy()).is_empty()
+        })
+        .await;
+
+        // The folder has nobody left to remove it but the next process.
+        assert!(folder.exists());
+        let bystander = hold("process");
+        assert!(!folder.exists());
+        run("process");
+        assert_eq!(
+            folders(bystander.pid()).len(),
+            1,
+            "a live owner's folder stays"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_dead_owners_container_is_swept() {
+    if server_on(Backend::Docker).await.is_none() {
+        return;
+    }
+    let mut owner = hold("docker");
+    let filter = format!("name=-{}-", owner.pid());
+    assert_eq!(containers(&filter).len(), 1);
+    run("docker");
+    assert_eq!(
+        containers(&filter).len(),
+        1,
+        "a live owner's container stays"
+    );
+    end(&mut owner, Signal::SIGKILL);
+    assert_eq!(
+        containers(&filter).len(),
+        1,
+        "there was nobody to remove it"
+    );
+    run("docker");
+    assert_eq!(containers(&filter), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_signal_removes_the_container() {
+    if server_on(Backend::Docker).await.is_none() {
+        return;
+    }
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut owner = hold("docker");
+        let filter = format!("name=-{}-", owner.pid());
+        assert_eq!(containers(&filter).len(), 1);
+        end(&mut owner, signal);
+        assert_eq!(containers(&filter), Vec::<String>::new());
+    }
+}
+
+/// A process that starts a server and holds it.
+fn hold(backend: &str) -> Helper {
+    let mut helper = Helper::start("hold", &[("ZOOKEEPER_BACKEND", backend)]);
+    assert_eq!(helper.read("backend"), backend);
+    helper.read("connect");
+    helper
+}
+
+/// A process that starts a server and ends, so that it has swept.
+fn run(backend: &str) {
+    Helper::start("run", &[("ZOOKEEPER_BACKEND", backend)]).read("done");
+}
+
+fn end(owner: &mut Helper, signal: Signal) {
+    let pid = i32::try_from(owner.pid()).expect("a process number");
+    kill(Pid::from_raw(pid), signal).expect("sent");
+    let status = owner.child.wait().expect("an end");
+    assert_eq!(status.signal(), Some(signal as i32));
+}
