@@ -1,13 +1,9 @@
 //! How a hold or a place in the queue is lost, and who learns of it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{
-    AcquireError, Curator, InterProcessMutex, Loss, MutexGuard, ReleaseError, WithError,
-};
+use zookeeper_recipes::{AcquireError, Curator, Loss, MutexGuard, ReleaseError, WithError};
 
 use crate::harness::{Arena, eventually, within};
 
@@ -330,36 +326,4 @@ async fn a_deadline_holds_when_no_server_answers() {
     // What was created all the same is removed.
     drop(holder);
     arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_old_node_of_ones_own_is_not_taken_for_the_new_one() {
-    // CURATOR-604: a node with our GUID that another session owns must not count.
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let holder: MutexGuard = arena.mutex(&curator).acquire().await.unwrap();
-    let waiting = queue_up(&arena, &other).await;
-    let old = arena.mutex(&curator).participants().await.unwrap()[1].clone();
-    // The waiter's session ends at the servers, and its old node comes to life again in another one.
-    arena.kill_session(&other).await;
-    eventually("the old node is gone", async || {
-        arena.stat(&old.path).await.is_none()
-    })
-    .await;
-    arena.create(&old.path, CreateMode::Ephemeral).await;
-    holder.release().await.unwrap();
-    // The zombie stands before us: whoever took it for its own would hold now.
-    let mutex: Arc<InterProcessMutex> = Arc::new(arena.mutex(&curator));
-    eventually("the waiter is back", async || {
-        mutex
-            .participants()
-            .await
-            .unwrap()
-            .iter()
-            .any(|p| p.path != old.path)
-    })
-    .await;
-    assert!(!waiting.is_finished());
-    arena.admin.delete(&old.path, None).await.unwrap();
-    served(waiting).await.release().await.unwrap();
 }
