@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Formatting, clippy, documentation, features, dependencies, house rules. Changes nothing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+cargo=${CARGO:-cargo}
+run() {
+  local started=$SECONDS
+  printf '== %s\n' "$*"
+  "$@"
+  printf '   %d s\n' $((SECONDS - started))
+}
+
+run $cargo fmt --check
+for script in scripts/*.sh scripts/image/*.sh .ci/run; do bash -n "$script"; done
+
+# The minimum Rust version is checked by clippy's `incompatible_msrv`, against `rust-version`.
+strict=(-- -D warnings -D clippy::incompatible_msrv)
+run $cargo clippy --quiet --all-features --all-targets "${strict[@]}"
+# Our own dev-dependency on ourselves turns `testkit` on for every target but the library.
+run $cargo clippy --quiet --lib --no-default-features "${strict[@]}"
+for feature in tls sasl testkit; do
+  run $cargo clippy --quiet --lib --no-default-features --features "$feature" "${strict[@]}"
+done
+run env RUSTDOCFLAGS="-D warnings" $cargo doc --quiet --no-deps --all-features --document-private-items
+
+run $cargo test --quiet --all-features --test house
+run $cargo package --quiet --allow-dirty --no-verify
+run scripts/cargo-deny.sh check --hide-inclusion-graph bans licenses sources

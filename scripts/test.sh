@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# All tests: what needs no server once, what needs one against each backend there is. In CI (`CI` set)
+# a missing backend is a failure.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+cargo=${CARGO:-cargo}
+say() { printf '\n== %s\n' "$*"; }
+timed() {
+  local what=$1 started=$SECONDS
+  shift
+  "$@"
+  printf '== %s: %d s\n' "$what" $((SECONDS - started))
+}
+
+# Before anything is compiled, so that nobody waits for a build to learn what is missing.
+backends=()
+if [ -n "${ZOOKEEPER_CONNECT:-}" ]; then
+  backends+=(external)
+elif [ -n "${ZOOKEEPER_BACKEND:-}" ]; then
+  backends+=("$ZOOKEEPER_BACKEND")
+else
+  if ! docker version >/dev/null 2>&1; then
+    say "no tests against Docker: its daemon does not answer"
+  elif image=$(scripts/image.sh); then
+    export ZOOKEEPER_IMAGE=$image
+    backends+=(docker)
+  else
+    say "no tests against Docker: there is no image"
+  fi
+  if { command -v java || [ -x "${JAVA_HOME:-/nowhere}/bin/java" ]; } >/dev/null &&
+    { [ -n "${ZOOKEEPER_HOME:-}" ] || [ -e /usr/share/java/zookeeper.jar ]; }; then
+    backends+=(process)
+  else
+    say "no tests against a local process: there is no Java or no ZooKeeper"
+  fi
+  if [ -n "${CI:-}" ] && [ ${#backends[@]} -lt 2 ]; then
+    say "in CI both backends must be there"
+    exit 1
+  fi
+fi
+[ ${#backends[@]} -gt 0 ] || { say "no backend at all"; exit 1; }
+say "backends: ${backends[*]}"
+
+timed build $cargo test --all-features --all-targets --no-run
+say "without a server, and the testkit itself"
+timed "unit tests" $cargo test --all-features --lib --quiet
+timed "api and house rules" $cargo test --all-features --test api --test house --quiet
+timed "testkit" $cargo test --all-features --test testkit
+timed "documentation" $cargo test --all-features --doc --quiet
+for backend in "${backends[@]}"; do
+  say "against a real server: $backend"
+  timed "$backend" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes
+  timed "$backend: the README's example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example mutex
+done
+say "passed: everything, against ${backends[*]}"

@@ -1,0 +1,300 @@
+//! Needs no server: the house rules that a reader of the sources can check. Layers, the seam, sizes,
+//! and what the documentation of an async function must say.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which module may use which: arrows point down only. What stands in neither column of a row may not
+/// be used. The testkit uses nothing but itself; `lib.rs` re-exports all.
+const ARROWS: &[(&str, &[&str])] = &[
+    // Pure: no I/O, no clock, no tokio.
+    ("contender_name", &[]),
+    ("admission", &["contender_name"]),
+    ("lock_path", &["error"]),
+    ("session/state", &["error", "curator"]), // `Curator` in the documentation
+    // Base.
+    ("error", &["client", "curator", "mutex", "owner"]), // the last three in the documentation
+    ("fencing", &[]),
+    ("retry", &["curator", "mutex"]), // in the documentation
+    ("client", &["error", "lock_path", "curator"]),
+    // Layers.
+    ("session", &["client", "error", "lock_path", "retry"]),
+    (
+        "contender",
+        &[
+            "admission",
+            "client",
+            "contender_name",
+            "error",
+            "fencing",
+            "lock_path",
+            "retry",
+            "session",
+        ],
+    ),
+    (
+        "participants",
+        &[
+            "admission",
+            "client",
+            "contender",
+            "contender_name",
+            "error",
+            "lock_path",
+            "retry",
+            "session",
+        ],
+    ),
+    (
+        "curator",
+        &["client", "error", "lock_path", "retry", "session"],
+    ),
+    ("guard", &["contender", "curator", "error", "fencing"]),
+    ("owner", &["guard", "curator", "mutex"]), // the last two in the documentation
+    // Recipes: not each other.
+    (
+        "mutex",
+        &[
+            "client",
+            "contender",
+            "contender_name",
+            "curator",
+            "error",
+            "guard",
+            "lock_path",
+            "owner",
+            "participants",
+            "retry",
+            "session",
+        ],
+    ),
+];
+
+const PURE: &[&str] = &["contender_name", "admission", "lock_path", "session/state"];
+const IMPURE_WORDS: &[&str] = &[
+    "tokio",
+    "std::time",
+    "std::net",
+    "std::fs",
+    "std::thread",
+    "async fn",
+];
+
+const LONGEST_FILE: usize = 400;
+const LONGEST_FUNCTION: usize = 60;
+
+struct Source {
+    /// Below `src`, without the ending.
+    module: String,
+    text: String,
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut sources = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let module = path.strip_prefix(&root).unwrap().with_extension("");
+                let module = module.to_str().unwrap().to_owned();
+                sources.push(Source {
+                    module,
+                    text: fs::read_to_string(&path).unwrap(),
+                });
+            }
+        }
+    }
+    assert!(sources.len() > 10, "the sources were not found");
+    sources
+}
+
+/// The text without tests, comments and documentation: what is compiled into the library.
+fn code(text: &str) -> String {
+    let text = text
+        .split("\n#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
+    let is_code = |line: &&str| !line.trim_start().starts_with("//") && !line.trim().is_empty();
+    text.lines().filter(is_code).collect::<Vec<_>>().join("\n")
+}
+
+/// The top modules of the crate that `code` names.
+fn used(code: &str) -> Vec<String> {
+    let mut used: Vec<String> = code
+        .split("crate::")
+        .skip(1)
+        .map(|rest| {
+            rest.chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect()
+        })
+        .filter(|word: &String| word.chars().next().is_some_and(char::is_lowercase))
+        .collect();
+    used.sort();
+    used.dedup();
+    used
+}
+
+fn faults_of_layers(module: &str, code: &str) -> Vec<String> {
+    let top = module.split('/').next().unwrap_or(module);
+    if matches!(top, "lib" | "testkit" | "docs") {
+        return Vec::new();
+    }
+    let arrows: BTreeMap<_, _> = ARROWS.iter().copied().collect();
+    let Some(allowed) = arrows.get(module).or_else(|| arrows.get(top)) else {
+        return vec![format!("{module} has no row in the table of layers")];
+    };
+    used(code)
+        .into_iter()
+        .filter(|used| used != top && !allowed.contains(&used.as_str()))
+        .map(|used| format!("{module} uses {used}, which is not below it"))
+        .collect()
+}
+
+#[test]
+fn arrows_point_down_only() {
+    let faults: Vec<_> = sources()
+        .iter()
+        .flat_map(|s| faults_of_layers(&s.module, &code(&s.text)))
+        .collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    // The check itself can fail.
+    assert_eq!(
+        faults_of_layers("session/lease", "use crate::contender::Hold;").len(),
+        1
+    );
+    assert_eq!(
+        faults_of_layers("admission", "use crate::session::Session;").len(),
+        1
+    );
+    assert_eq!(faults_of_layers("newcomer", "").len(), 1);
+}
+
+#[test]
+fn pure_files_know_no_tokio_no_clock_and_no_io() {
+    for source in sources()
+        .iter()
+        .filter(|source| PURE.contains(&source.module.as_str()))
+    {
+        let code = code(&source.text);
+        for word in IMPURE_WORDS {
+            assert!(!code.contains(word), "{} names {word}", source.module);
+        }
+    }
+}
+
+#[test]
+fn only_the_seam_names_the_client_library() {
+    for source in sources() {
+        let exempt = source.module == "client" || source.module.starts_with("testkit");
+        let code = code(&source.text).replace("pub use zookeeper_client;", "");
+        assert!(
+            exempt || !code.contains("zookeeper_client"),
+            "{} names it",
+            source.module
+        );
+    }
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    for source in sources() {
+        let code = code(&source.text);
+        let lines = code.lines().count();
+        assert!(
+            lines <= LONGEST_FILE,
+            "{} has {lines} lines of code",
+            source.module
+        );
+        for (name, lines) in functions(&code) {
+            assert!(
+                lines <= LONGEST_FUNCTION,
+                "{}: {name} has {lines} lines",
+                source.module
+            );
+        }
+    }
+    let long = format!("fn long() {{\n{}}}\n", "    step();\n".repeat(70));
+    assert_eq!(functions(&long), [("long".to_owned(), 72)]);
+}
+
+/// Names and lengths, told by the indentation that rustfmt gives.
+fn functions(code: &str) -> Vec<(String, usize)> {
+    let lines: Vec<_> = code.lines().collect();
+    let mut functions = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let Some((before, after)) = line.split_once("fn ") else {
+            continue;
+        };
+        let words = ["pub", "pub(crate)", "pub(super)", "async", "const"];
+        if !before.split_whitespace().all(|word| words.contains(&word)) {
+            continue;
+        }
+        let indent = before.len() - before.trim_start().len();
+        let end = format!("{}}}", " ".repeat(indent));
+        let length = lines[start..]
+            .iter()
+            .position(|line| *line == end)
+            .unwrap_or(0)
+            + 1;
+        let name = after.split(['(', '<']).next().unwrap_or_default();
+        functions.push((name.to_owned(), length));
+    }
+    functions
+}
+
+#[test]
+fn every_public_async_function_says_what_cancelling_it_does() {
+    let mut checked = 0;
+    for source in sources() {
+        let lines: Vec<_> = source.text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            if !line.trim_start().starts_with("pub async fn ") {
+                continue;
+            }
+            let is_documentation = |line: &&&str| {
+                let line = line.trim_start();
+                line.starts_with("///") || line.starts_with("#[")
+            };
+            let documentation: Vec<_> = lines[..number]
+                .iter()
+                .rev()
+                .take_while(is_documentation)
+                .collect();
+            let has = |heading: &str| documentation.iter().any(|line| line.contains(heading));
+            let place = format!("{}: {}", source.module, line.trim());
+            assert!(has("# Cancel safety"), "{place} has no `# Cancel safety`");
+            let signature: String = lines[number..].iter().take(9).copied().collect();
+            let fallible = signature
+                .split('{')
+                .next()
+                .is_some_and(|s| s.contains("Result<"));
+            assert!(!fallible || has("# Errors"), "{place} has no `# Errors`");
+            checked += 1;
+        }
+    }
+    assert!(checked > 5, "only {checked} functions were found");
+}
+
+#[test]
+fn every_test_folder_says_what_it_needs() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for folder in fs::read_dir(tests)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
+        let main = folder.join("main.rs");
+        if let Ok(text) = fs::read_to_string(&main) {
+            assert!(
+                text.starts_with("//! Needs"),
+                "{} does not say it first",
+                main.display()
+            );
+        }
+    }
+}
