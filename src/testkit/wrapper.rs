@@ -90,10 +90,14 @@ impl Supervised {
     /// Sends a signal to the program itself; nothing if it has ended.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
         // Until the shell has waited for it, and that is when it ends, the number cannot belong to another process.
-        if *self.ended.borrow() {
+        if self.has_ended() {
             return Ok(());
         }
         Ok(kill(self.pid, signal)?)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
     }
 
     /// Returns when the program has ended.
