@@ -122,29 +122,19 @@ impl Container {
 
     pub(super) async fn kill(&self) -> Result<(), TestkitError> {
         let options = KillContainerOptionsBuilder::new().signal("KILL").build();
-        match docker::connect()
-            .await?
-            .kill_container(&self.name, Some(options))
-            .await
-        {
-            // It is not running, which is what was asked for.
-            Err(error) if docker::status(&error) == Some(409) => Ok(()),
-            result => result.map_err(TestkitError::docker("kill the container")),
-        }
+        let daemon = docker::connect().await?;
+        let killed = daemon.kill_container(&self.name, Some(options)).await;
+        docker::unless_so_already(killed).map_err(TestkitError::docker("kill the container"))
     }
 
     pub(super) async fn pause(&self) -> Result<(), TestkitError> {
-        self.container()?
-            .pause()
-            .await
-            .map_err(TestkitError::docker("pause the container"))
+        let paused = docker::connect().await?.pause_container(&self.name).await;
+        docker::unless_so_already(paused).map_err(TestkitError::docker("pause the container"))
     }
 
     pub(super) async fn resume(&self) -> Result<(), TestkitError> {
-        self.container()?
-            .unpause()
-            .await
-            .map_err(TestkitError::docker("resume the container"))
+        let resumed = docker::connect().await?.unpause_container(&self.name).await;
+        docker::unless_so_already(resumed).map_err(TestkitError::docker("resume the container"))
     }
 
     pub(super) async fn close(mut self) -> Result<(), TestkitError> {

@@ -183,7 +183,24 @@ pub(super) async fn image(docker: &Docker) -> Result<GenericImage, TestkitError>
     }
 }
 
-pub(super) fn status(error: &DockerError) -> Option<u16> {
+/// The daemon refuses what has no effect: to kill or to pause what does not run, to resume what is not paused.
+pub(super) fn unless_so_already(result: Result<(), DockerError>) -> Result<(), DockerError> {
+    match result {
+        // Older daemons have no status of its own for the last.
+        Err(DockerError::DockerResponseServerError {
+            status_code: 409 | 500,
+            message,
+        }) if ["is not running", "is not paused", "is already paused"]
+            .iter()
+            .any(|text| message.contains(text)) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+fn status(error: &DockerError) -> Option<u16> {
     match error {
         DockerError::DockerResponseServerError { status_code, .. } => Some(*status_code),
         _ => None,
