@@ -123,11 +123,16 @@ impl Process {
     }
 
     pub(super) async fn pause(&self) -> Result<(), TestkitError> {
-        self.running
-            .lock()
-            .await
-            .as_ref()
-            .map_or(Ok(()), |server| signal(server, Signal::SIGSTOP))
+        let running = self.running.lock().await;
+        let Some(server) = running.as_ref() else {
+            return Ok(());
+        };
+        signal(server, Signal::SIGSTOP)?;
+        let stopped = timeout(GRACE, server.stopped()).await;
+        stopped.map_err(|_| TestkitError::Timeout {
+            operation: "pause the server".to_owned(),
+            waited: GRACE,
+        })
     }
 
     pub(super) async fn resume(&self) -> Result<(), TestkitError> {
