@@ -94,10 +94,11 @@ start_dockerd() {
   local log=/var/log/dockerd.log
   if [ -d /run/systemd/system ] && systemctl start docker; then return; fi
   # Without systemd: detached, so that it outlives this script and its terminal.
-  setsid -f dockerd >"$log" 2>&1 </dev/null
+  setsid dockerd >"$log" 2>&1 </dev/null &
+  local daemon=$!
   local deadline=$((SECONDS + 30))
   until docker version >/dev/null 2>&1; do
-    if [ "$SECONDS" -ge "$deadline" ] || ! pgrep -x dockerd >/dev/null; then
+    if [ "$SECONDS" -ge "$deadline" ] || ! kill -0 "$daemon" 2>/dev/null; then
       tail -n 20 "$log"
       return 1
     fi

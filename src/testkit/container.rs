@@ -4,23 +4,18 @@
 //! ours mounted into it would need the image's user to own it.
 
 use std::fmt;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use testcontainers::bollard::Docker;
-use testcontainers::bollard::errors::Error as DockerError;
 use testcontainers::bollard::models::PortBinding;
-use testcontainers::bollard::query_parameters::{
-    KillContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
-};
+use testcontainers::bollard::query_parameters::KillContainerOptionsBuilder;
 use testcontainers::core::IntoContainerPort;
-use testcontainers::core::client::docker_client_instance;
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt};
-use tokio::sync::{OnceCell, oneshot};
-use tokio::time::timeout;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 
-use super::backend::variable;
+use super::docker::{self, OWNER_LABEL};
 use super::error::Cause;
 use super::options::ServerOptions;
 use super::owner::Owner;
@@ -29,13 +24,11 @@ use super::process::tail;
 use super::scratch::unique_name;
 use super::{Backend, TestkitError, four_letter, signals};
 
-const DEFAULT_IMAGE: &str = "zookeeper:3.9.4";
-const OWNER_LABEL: &str = "zookeeper-recipes.owner";
 /// ZooKeeper's own, inside the container.
 const CLIENT_PORT: u16 = 2181;
 /// From the request to end until the kill.
 const GRACE_SECONDS: i32 = 10;
-const PULL_LIMIT: Duration = Duration::from_secs(600);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A container, from before Docker knows of it until it is removed.
 pub(super) struct Container {
@@ -50,9 +43,9 @@ pub(super) struct Container {
 
 impl Container {
     pub(super) async fn start(options: &ServerOptions, port: Port) -> Result<Self, TestkitError> {
-        let docker = connect().await?;
-        sweep(&docker).await;
-        let image = image(&docker).await?;
+        let daemon = docker::connect().await?;
+        docker::sweep(&daemon).await;
+        let image = docker::image(&daemon).await?;
         let name = format!("zookeeper-recipes.{}", unique_name());
         tracing::info!(
             "starting the ZooKeeper container {name} at {}",
@@ -70,7 +63,7 @@ impl Container {
         };
         match this.create(request).await {
             Ok(container) => this.container = Some(container),
-            Err(error) if is_port_taken(error.as_ref()) => {
+            Err(error) if docker::is_port_taken(error.as_ref()) => {
                 return Err(TestkitError::PortTaken {
                     port: this.port.number(),
                 });
@@ -78,7 +71,7 @@ impl Container {
             Err(error) => {
                 return Err(TestkitError::docker(format!(
                     "start a container of {}",
-                    image_name()
+                    docker::image_name()
                 ))(error));
             }
         }
@@ -93,7 +86,7 @@ impl Container {
         request: ContainerRequest<GenericImage>,
     ) -> Result<ContainerAsync<GenericImage>, Cause> {
         let (sender, receiver) = oneshot::channel();
-        self.creation = spawn(async move {
+        self.creation = docker::spawn(async move {
             if let Err(Ok(unwanted)) = sender.send(request.start().await) {
                 let _ = unwanted.rm().await;
             }
@@ -129,29 +122,19 @@ impl Container {
 
     pub(super) async fn kill(&self) -> Result<(), TestkitError> {
         let options = KillContainerOptionsBuilder::new().signal("KILL").build();
-        match connect()
-            .await?
-            .kill_container(&self.name, Some(options))
-            .await
-        {
-            // It is not running, which is what was asked for.
-            Err(error) if status(&error) == Some(409) => Ok(()),
-            result => result.map_err(TestkitError::docker("kill the container")),
-        }
+        let daemon = docker::connect().await?;
+        let killed = daemon.kill_container(&self.name, Some(options)).await;
+        docker::unless_so_already(killed).map_err(TestkitError::docker("kill the container"))
     }
 
     pub(super) async fn pause(&self) -> Result<(), TestkitError> {
-        self.container()?
-            .pause()
-            .await
-            .map_err(TestkitError::docker("pause the container"))
+        let paused = docker::connect().await?.pause_container(&self.name).await;
+        docker::unless_so_already(paused).map_err(TestkitError::docker("pause the container"))
     }
 
     pub(super) async fn resume(&self) -> Result<(), TestkitError> {
-        self.container()?
-            .unpause()
-            .await
-            .map_err(TestkitError::docker("resume the container"))
+        let resumed = docker::connect().await?.unpause_container(&self.name).await;
+        docker::unless_so_already(resumed).map_err(TestkitError::docker("resume the container"))
     }
 
     pub(super) async fn close(mut self) -> Result<(), TestkitError> {
@@ -166,19 +149,31 @@ impl Container {
 
     async fn until_serving(&self) -> Result<(), TestkitError> {
         let address = self.port.address();
-        if timeout(self.start_timeout, four_letter::until_serving(&address))
-            .await
-            .is_ok()
-        {
-            return Ok(());
-        }
-        let fate = format!("did not serve within {:?}", self.start_timeout);
+        let fate = tokio::select! {
+            served = timeout(self.start_timeout, four_letter::until_serving(&address)) => match served {
+                Ok(()) => return Ok(()),
+                Err(_) => format!("did not serve within {:?}", self.start_timeout),
+            },
+            () = self.ended() => "ended while it was starting".to_owned(),
+        };
+        let log = self.log_tail().await;
         Err(TestkitError::NotServing {
             backend: Backend::Docker,
             address,
             fate,
-            log: self.log_tail().await,
+            log,
         })
+    }
+
+    /// A container that ends at once has mostly been given a bad option. The daemon's own way to await the end is a
+    /// stream, for which alone we would need another library.
+    async fn ended(&self) {
+        while let Ok(container) = self.container() {
+            if matches!(container.is_running().await, Ok(false)) {
+                return;
+            }
+            sleep(CHECK_INTERVAL).await;
+        }
     }
 
     async fn log_tail(&self) -> String {
@@ -215,13 +210,13 @@ impl Drop for Container {
         let container = self.container.take();
         // The container's own destructor panics outside a runtime. By name goes what a failed or a cancelled start has
         // left behind, and what `close` could not remove; mostly there is nothing.
-        block_on(async move {
+        docker::block_on(async move {
             let removed = match container {
                 Some(container) => container
                     .rm()
                     .await
                     .map_err(TestkitError::docker("remove the container")),
-                None => remove(&name).await,
+                None => docker::remove(&name).await,
             };
             if let Err(error) = removed {
                 tracing::warn!(
@@ -231,166 +226,6 @@ impl Drop for Container {
             }
         });
         signals::forget(&self.name);
-    }
-}
-
-/// Removes the containers of these names as far as `limit` allows; for places that cannot wait asynchronously.
-pub(super) fn remove_blocking(names: Vec<String>, limit: Duration) {
-    block_on(async move {
-        let all = async {
-            for name in names {
-                if let Err(error) = remove(&name).await {
-                    tracing::warn!("cannot remove the container {name}: {}", error.chain());
-                }
-            }
-        };
-        // What is left then is swept at the next start.
-        let _ = timeout(limit, all).await;
-    });
-}
-
-fn block_on(work: impl Future<Output = ()> + Send + 'static) {
-    if let Some(thread) = spawn(work) {
-        let _ = thread.join();
-    }
-}
-
-/// On a thread and a runtime of its own, as the caller may be on a runtime, on one that shuts down, or on none.
-fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Option<JoinHandle<()>> {
-    let run = move || match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime.block_on(work),
-        Err(error) => tracing::warn!("no runtime to talk to Docker on: {error}"),
-    };
-    let thread = thread::Builder::new()
-        .name("testkit-docker".to_owned())
-        .spawn(run);
-    thread
-        .inspect_err(|error| tracing::warn!("no thread to talk to Docker on: {error}"))
-        .ok()
-}
-
-async fn remove(name: &str) -> Result<(), TestkitError> {
-    let docker = docker_client_instance()
-        .await
-        .map_err(TestkitError::docker("be reached"))?;
-    let options = RemoveContainerOptionsBuilder::new()
-        .force(true)
-        .v(true)
-        .build();
-    match docker.remove_container(name, Some(options)).await {
-        // Gone already, or somebody else is at it.
-        Err(error) if matches!(status(&error), Some(404 | 409)) => Ok(()),
-        result => result.map_err(TestkitError::docker("remove the container")),
-    }
-}
-
-/// A daemon that answers, on this machine.
-async fn connect() -> Result<Docker, TestkitError> {
-    let unavailable = |reason| TestkitError::Unavailable {
-        backend: Backend::Docker,
-        reason,
-    };
-    if let Some(host) = variable("DOCKER_HOST").filter(|host| !is_local(host)) {
-        return Err(unavailable(format!(
-            "DOCKER_HOST is `{host}`, but servers listen on 127.0.0.1 of the daemon's own machine"
-        )));
-    }
-    let answer = async {
-        let docker = docker_client_instance()
-            .await
-            .map_err(|error| error.to_string())?;
-        docker.ping().await.map_err(|error| error.to_string())?;
-        Ok(docker)
-    };
-    answer
-        .await
-        .map_err(|error: String| unavailable(format!("the Docker daemon does not answer: {error}")))
-}
-
-fn is_local(host: &str) -> bool {
-    let rest = host.split_once("://").map_or(host, |(_, rest)| rest);
-    host.starts_with("unix://")
-        || ["127.0.0.1", "localhost", "[::1]"]
-            .iter()
-            .any(|name| rest.starts_with(name))
-}
-
-/// Removes, once in this process, the containers of dead owners.
-async fn sweep(docker: &Docker) {
-    static SWEPT: OnceCell<()> = OnceCell::const_new();
-    SWEPT
-        .get_or_init(|| async {
-            let filters = [("label".to_owned(), vec![OWNER_LABEL.to_owned()])].into();
-            let options = ListContainersOptionsBuilder::new()
-                .all(true)
-                .filters(&filters)
-                .build();
-            let containers = docker
-                .list_containers(Some(options))
-                .await
-                .unwrap_or_else(|error| {
-                    tracing::warn!("cannot look for containers that others left behind: {error}");
-                    Vec::new()
-                });
-            for container in containers {
-                let label = container
-                    .labels
-                    .as_ref()
-                    .and_then(|labels| labels.get(OWNER_LABEL));
-                let owner = label.and_then(|label| Owner::parse(label));
-                let (Some(owner), Some(id)) = (owner, container.id) else {
-                    continue;
-                };
-                if !owner.is_dead() {
-                    continue;
-                }
-                match remove(&id).await {
-                    Ok(()) => tracing::info!("removed the container {id}, its owner is dead"),
-                    Err(error) => {
-                        tracing::warn!("cannot remove the container {id}: {}", error.chain())
-                    }
-                }
-            }
-        })
-        .await;
-}
-
-fn image_name() -> String {
-    variable("ZOOKEEPER_IMAGE").unwrap_or_else(|| DEFAULT_IMAGE.to_owned())
-}
-
-/// The image, pulled if it is not here. Tried once in this process: a registry out of reach can take its time.
-async fn image(docker: &Docker) -> Result<GenericImage, TestkitError> {
-    static PRESENT: OnceCell<Result<(), String>> = OnceCell::const_new();
-    let full = image_name();
-    // The colon of a registry's port comes before a slash.
-    let (name, tag) = full
-        .rsplit_once(':')
-        .filter(|(_, tag)| !tag.contains('/'))
-        .unwrap_or((&full, "latest"));
-    let image = GenericImage::new(name, tag);
-    let present = PRESENT.get_or_init(|| async {
-        if docker.inspect_image(&full).await.is_ok() {
-            return Ok(());
-        }
-        tracing::info!("pulling the image {full}");
-        match timeout(PULL_LIMIT, image.clone().pull_image()).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(format!("the image {full} is not here: {error}")),
-            Err(_) => Err(format!(
-                "the image {full} is not here and could not be pulled within {PULL_LIMIT:?}"
-            )),
-        }
-    });
-    match present.await {
-        Ok(()) => Ok(image),
-        Err(reason) => Err(TestkitError::Unavailable {
-            backend: Backend::Docker,
-            reason: reason.clone(),
-        }),
     }
 }
 
@@ -433,37 +268,4 @@ fn request(
         .fold(request, |request, (key, value)| {
             request.with_env_var(key, value)
         })
-}
-
-fn status(error: &DockerError) -> Option<u16> {
-    match error {
-        DockerError::DockerResponseServerError { status_code, .. } => Some(*status_code),
-        _ => None,
-    }
-}
-
-/// The daemon has no code for it.
-fn is_port_taken(error: &(dyn std::error::Error + Send + Sync)) -> bool {
-    let text = error.to_string();
-    text.contains("port is already allocated") || text.contains("address already in use")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_local;
-
-    #[test]
-    fn daemons_on_this_machine() {
-        for host in [
-            "unix:///var/run/docker.sock",
-            "tcp://127.0.0.1:2375",
-            "tcp://localhost:2375",
-            "http://[::1]:1",
-        ] {
-            assert!(is_local(host), "{host}");
-        }
-        for host in ["tcp://docker:2375", "ssh://me@host", "tcp://10.0.0.1:2375"] {
-            assert!(!is_local(host), "{host}");
-        }
-    }
 }

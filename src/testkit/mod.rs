@@ -29,6 +29,7 @@ compile_error!(
 mod backend;
 mod container;
 mod distribution;
+mod docker;
 mod error;
 mod four_letter;
 mod options;

@@ -62,10 +62,12 @@ impl Process {
 
     pub(super) async fn start_again(&self) -> Result<(), TestkitError> {
         let mut running = self.running.lock().await;
-        if running.is_some() {
-            return Ok(());
-        }
-        let server = running.insert(self.spawn()?);
+        // One that runs may be from a start that was cancelled, and not serve yet.
+        let server = match running.take() {
+            Some(server) if !server.has_ended() => server,
+            _ => self.spawn()?,
+        };
+        let server = running.insert(server);
         let address = self.port.address();
         let fate = tokio::select! {
             served = timeout(self.options.start_timeout, four_letter::until_serving(&address)) => match served {
@@ -121,11 +123,16 @@ impl Process {
     }
 
     pub(super) async fn pause(&self) -> Result<(), TestkitError> {
-        self.running
-            .lock()
-            .await
-            .as_ref()
-            .map_or(Ok(()), |server| signal(server, Signal::SIGSTOP))
+        let running = self.running.lock().await;
+        let Some(server) = running.as_ref() else {
+            return Ok(());
+        };
+        signal(server, Signal::SIGSTOP)?;
+        let stopped = timeout(GRACE, server.stopped()).await;
+        stopped.map_err(|_| TestkitError::Timeout {
+            operation: "pause the server".to_owned(),
+            waited: GRACE,
+        })
     }
 
     pub(super) async fn resume(&self) -> Result<(), TestkitError> {

@@ -154,7 +154,8 @@ impl TestServer {
         self.start_again().await
     }
 
-    /// Freezes the server: connections stay, answers and expiries do not come, until [`resume`](Self::resume).
+    /// Freezes the server: connections stay, answers and expiries do not come, until [`resume`](Self::resume). Nothing
+    /// happens if it is not running.
     ///
     /// # Cancel safety
     ///
@@ -171,7 +172,7 @@ impl TestServer {
         }
     }
 
-    /// Lets a frozen server go on.
+    /// Lets a frozen server go on. Nothing happens if it is not frozen.
     ///
     /// # Cancel safety
     ///

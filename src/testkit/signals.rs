@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::container;
+use super::docker;
 
 /// Who pressed Ctrl-C waits for this.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ fn start() {
             .spawn(move || {
                 for signal in signals.forever() {
                     let names: Vec<String> = names().iter().cloned().collect();
-                    container::remove_blocking(names, LIMIT);
+                    docker::remove_blocking(names, LIMIT);
                     let _ = emulate_default_handler(signal);
                 }
             })

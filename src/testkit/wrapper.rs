@@ -7,15 +7,20 @@
 //! Both are in a process group of their own: a Ctrl-C in the terminal is for us, and we take them along by ending.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::watch;
+use tokio::time::sleep;
+
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// `$1` is the log; the rest is the program. The program's number is the only line on standard output.
 ///
@@ -90,10 +95,35 @@ impl Supervised {
     /// Sends a signal to the program itself; nothing if it has ended.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
         // Until the shell has waited for it, and that is when it ends, the number cannot belong to another process.
-        if *self.ended.borrow() {
+        if self.has_ended() {
             return Ok(());
         }
         Ok(kill(self.pid, signal)?)
+    }
+
+    /// Returns when every thread stands still after a stop signal: it reaches each in its own time, and the system tells
+    /// nobody but the shell.
+    pub(super) async fn stopped(&self) {
+        while !self.has_ended() && self.any_thread_runs() {
+            sleep(CHECK_INTERVAL).await;
+        }
+    }
+
+    fn any_thread_runs(&self) -> bool {
+        // No /proc on this system: there is no telling, and the signal has been sent.
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else {
+            return false;
+        };
+        threads.flatten().any(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The state follows the name in parentheses, which may hold some of its own.
+            let state = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+            !state.is_empty() && !state.starts_with(['T', 't', 'Z', 'X'])
+        })
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
     }
 
     /// Returns when the program has ended.

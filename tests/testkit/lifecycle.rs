@@ -92,6 +92,15 @@ async fn every_call_twice(server: TestServer) {
     server.stop().await.expect("stopped");
     server.stop().await.expect("stopped before");
     server.kill().await.expect("stopped before");
+    server.pause().await.expect("stopped before");
+    server.resume().await.expect("stopped before");
+    server.start_again().await.expect("started");
+    server.resume().await.expect("never paused");
+    server.pause().await.expect("paused");
+    server.pause().await.expect("paused before");
+    server.resume().await.expect("resumed");
+    server.resume().await.expect("resumed before");
+    server.four_letter_word("srvr").await.expect("it serves");
 }
 
 async fn pause_stalls_and_resume_heals(server: TestServer) {

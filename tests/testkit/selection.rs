@@ -83,6 +83,7 @@ async fn the_process_is_last_but_used() {
     }
     let mut helper = Helper::start("run", &[("DOCKER_HOST", "tcp://127.0.0.1:1")]);
     assert_eq!(helper.read("backend"), "process");
+    helper.read("done");
 }
 
 #[tokio::test]
@@ -127,25 +128,27 @@ async fn options_are_checked_before_anything_starts() {
 
 #[tokio::test]
 async fn a_server_that_ends_shows_its_log() {
-    if server_on(Backend::Process).await.is_none() {
-        return;
+    for backend in [Backend::Docker, Backend::Process] {
+        if server_on(backend).await.is_none() {
+            continue;
+        }
+        let builder = TestServer::builder()
+            .backend(backend)
+            .property("initLimit", "many");
+        let error = builder.start().await.expect_err("a bad property");
+        assert!(
+            matches!(error, TestkitError::NotServing { .. }),
+            "{error:?}"
+        );
+        assert!(
+            error.to_string().contains("ended while it was starting"),
+            "{error}"
+        );
+        assert!(
+            error
+                .to_string()
+                .contains("Invalid config, exiting abnormally"),
+            "{error}"
+        );
     }
-    let builder = TestServer::builder()
-        .backend(Backend::Process)
-        .property("initLimit", "many");
-    let error = builder.start().await.expect_err("a bad property");
-    assert!(
-        matches!(error, TestkitError::NotServing { .. }),
-        "{error:?}"
-    );
-    assert!(
-        error.to_string().contains("ended while it was starting"),
-        "{error}"
-    );
-    assert!(
-        error
-            .to_string()
-            .contains("Invalid config, exiting abnormally"),
-        "{error}"
-    );
 }
