@@ -13,20 +13,15 @@ pub(crate) enum Decision {
     Admitted,
     /// It waits for its immediate predecessor, so that a release wakes one (invariant 6). `head` is
     /// the contender that holds.
-    WaitFor {
-        predecessor: ContenderName,
-        head: ContenderName,
-    },
+    WaitFor { predecessor: ContenderName, head: ContenderName },
     /// Its own node is not there any more.
     Gone,
 }
 
 /// The contenders among `children`, first in the queue first.
 pub(crate) fn queue(children: &[String], kind: Kind) -> Vec<ContenderName> {
-    let mut queue: Vec<_> = children
-        .iter()
-        .filter_map(|name| ContenderName::parse(name, kind))
-        .collect();
+    let mut queue: Vec<_> =
+        children.iter().filter_map(|name| ContenderName::parse(name, kind)).collect();
     queue.sort_unstable();
     queue
 }
@@ -39,20 +34,14 @@ pub(crate) fn decide(children: &[String], mine: &str, kind: Kind) -> Decision {
     let mut found = false;
     let mut head: Option<ContenderName> = None;
     let mut predecessor: Option<ContenderName> = None;
-    for contender in children
-        .iter()
-        .filter_map(|name| ContenderName::parse(name, kind))
-    {
+    for contender in children.iter().filter_map(|name| ContenderName::parse(name, kind)) {
         if contender == mine {
             found = true;
         } else if contender < mine {
             if head.as_ref().is_none_or(|head| contender < *head) {
                 head = Some(contender.clone());
             }
-            if predecessor
-                .as_ref()
-                .is_none_or(|nearest| contender > *nearest)
-            {
+            if predecessor.as_ref().is_none_or(|nearest| contender > *nearest) {
                 predecessor = Some(contender);
             }
         }
@@ -76,22 +65,13 @@ mod tests {
 
     fn wait_for(predecessor: &str, head: &str) -> Decision {
         let parse = |name| ContenderName::parse(name, Kind::Lock).unwrap();
-        Decision::WaitFor {
-            predecessor: parse(predecessor),
-            head: parse(head),
-        }
+        Decision::WaitFor { predecessor: parse(predecessor), head: parse(head) }
     }
 
     #[test]
     fn table() {
         let (a, b, c) = (&*name(1), &*name(9), &*name(10));
-        let foreign = [
-            "0",
-            "zzz",
-            "_c_x-latch-0000000000",
-            "5f__lock__0000000000",
-            "",
-        ];
+        let foreign = ["0", "zzz", "_c_x-latch-0000000000", "5f__lock__0000000000", ""];
         let rows: &[(&[&str], &str, Decision)] = &[
             (&[a], a, Decision::Admitted),
             (&[b, a], a, Decision::Admitted),
@@ -101,34 +81,20 @@ mod tests {
             (&[a, b], c, Decision::Gone),
             (&[], a, Decision::Gone),
             (&foreign, a, Decision::Gone),
-            (
-                &[foreign[0], foreign[1], foreign[2], foreign[3], c],
-                c,
-                Decision::Admitted,
-            ),
+            (&[foreign[0], foreign[1], foreign[2], foreign[3], c], c, Decision::Admitted),
             (&[&name(-5), a], a, wait_for(&name(-5), &name(-5))),
             (&[a], "no contender", Decision::Gone),
         ];
         for (children, mine, expected) in rows {
             let children: Vec<_> = children.iter().map(|c| c.to_string()).collect();
-            assert_eq!(
-                decide(&children, mine, Kind::Lock),
-                *expected,
-                "{mine} in {children:?}"
-            );
+            assert_eq!(decide(&children, mine, Kind::Lock), *expected, "{mine} in {children:?}");
         }
     }
 
     #[test]
     fn a_tie_of_hand_made_nodes_is_broken_by_name() {
-        let children = [
-            "b-lock-0000000001".to_owned(),
-            "a-lock-0000000001".to_owned(),
-        ];
-        assert_eq!(
-            decide(&children, &children[1], Kind::Lock),
-            Decision::Admitted
-        );
+        let children = ["b-lock-0000000001".to_owned(), "a-lock-0000000001".to_owned()];
+        assert_eq!(decide(&children, &children[1], Kind::Lock), Decision::Admitted);
         assert_eq!(
             decide(&children, &children[0], Kind::Lock),
             wait_for("a-lock-0000000001", "a-lock-0000000001")

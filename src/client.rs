@@ -191,13 +191,11 @@ impl Client {
     pub(crate) fn new(client: zk::Client, namespace: &LockPath) -> Result<Self, ConfigError> {
         let root = LockPath::parse("chroot", client.path())?.join(namespace);
         let rooted =
-            client
-                .chroot(root.as_str().to_owned())
-                .map_err(|_| ConfigError::InvalidPath {
-                    option: "namespace",
-                    path: root.as_str().to_owned(),
-                    reason: "the client refuses it",
-                })?;
+            client.chroot(root.as_str().to_owned()).map_err(|_| ConfigError::InvalidPath {
+                option: "namespace",
+                path: root.as_str().to_owned(),
+                reason: "the client refuses it",
+            })?;
         Ok(Self { rooted, root })
     }
 
@@ -255,11 +253,7 @@ impl Client {
         let sent = self.rooted.get_data(path);
         async move {
             let (data, stat) = sent.await.map_err(Failure::of)?;
-            Ok(Node {
-                czxid: stat.czxid,
-                owner: stat.ephemeral_owner,
-                data,
-            })
+            Ok(Node { czxid: stat.czxid, owner: stat.ephemeral_owner, data })
         }
     }
 
@@ -306,11 +300,7 @@ impl Client {
         path: &LockPath,
         acls: &[Acl],
     ) -> Result<(), ParentFailure> {
-        let server = self
-            .rooted
-            .clone()
-            .chroot("/")
-            .unwrap_or_else(|client| client);
+        let server = self.rooted.clone().chroot("/").unwrap_or_else(|client| client);
         let mut missing = Vec::new();
         // Upwards first: whoever may not read or create near the root need not.
         for level in path.lineage() {
@@ -318,20 +308,14 @@ impl Client {
                 Ok(()) => break,
                 Err(Failure::NoNode) => missing.push(level),
                 Err(failure) => {
-                    return Err(ParentFailure {
-                        path: level.to_owned(),
-                        failure,
-                    });
+                    return Err(ParentFailure { path: level.to_owned(), failure });
                 }
             }
         }
         for level in missing.into_iter().rev() {
             make_parent(&server, level, acls)
                 .await
-                .map_err(|failure| ParentFailure {
-                    path: level.to_owned(),
-                    failure,
-                })?;
+                .map_err(|failure| ParentFailure { path: level.to_owned(), failure })?;
         }
         Ok(())
     }
@@ -347,9 +331,7 @@ pub(crate) struct ParentFailure {
 
 async fn make_parent(server: &zk::Client, path: &str, acls: &[Acl]) -> Result<(), Failure> {
     let create = async |mode: zk::CreateMode| {
-        let made = server
-            .create(path, &[], &mode.with_acls(Acls::new(acls)))
-            .await;
+        let made = server.create(path, &[], &mode.with_acls(Acls::new(acls))).await;
         made.map(drop).map_err(Failure::of)
     };
     let made = match create(zk::CreateMode::Container).await {
@@ -387,17 +369,10 @@ impl Dialer {
         refuse_what_cannot_be_supervised(&connector)?;
         // The client reads its connect string only when it connects; a lone comma would pass there.
         if connect_string.trim().is_empty() {
-            return Err(invalid_connect_string(
-                connect_string,
-                "it names no server".to_owned(),
-            ));
+            return Err(invalid_connect_string(connect_string, "it names no server".to_owned()));
         }
         let connector = connector.with_readonly(false);
-        Ok(Self {
-            connector,
-            connect_string: connect_string.to_owned(),
-            namespace,
-        })
+        Ok(Self { connector, connect_string: connect_string.to_owned(), namespace })
     }
 
     pub(crate) fn connect_string(&self) -> &str {
@@ -435,11 +410,7 @@ pub(crate) enum DialError {
 fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), ConfigError> {
     let shown = format!("{connector:?}");
     let refuse = |value: &str, reason| {
-        Err(ConfigError::InvalidOption {
-            option: "connector",
-            value: value.to_owned(),
-            reason,
-        })
+        Err(ConfigError::InvalidOption { option: "connector", value: value.to_owned(), reason })
     };
     if shown.contains("readonly: true") {
         return refuse(
@@ -460,10 +431,7 @@ fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), ConfigE
 }
 
 fn invalid_connect_string(connect_string: &str, reason: String) -> ConfigError {
-    ConfigError::InvalidConnectString {
-        connect_string: connect_string.to_owned(),
-        reason,
-    }
+    ConfigError::InvalidConnectString { connect_string: connect_string.to_owned(), reason }
 }
 
 /// The largest frame a server takes unless it is told otherwise (`jute.maxbuffer`): it cuts the
@@ -474,10 +442,7 @@ const LARGEST_FRAME: usize = 0xf_ffff;
 pub(crate) fn check_frame(path: &LockPath, data: &[u8], acls: &[Acl]) -> Result<(), ConfigError> {
     const HEADERS: usize = 64;
     const LONGEST_NAME: usize = 64;
-    let acls: usize = acls
-        .iter()
-        .map(|acl| 12 + acl.scheme().len() + acl.id().len())
-        .sum();
+    let acls: usize = acls.iter().map(|acl| 12 + acl.scheme().len() + acl.id().len()).sum();
     let frame = HEADERS + path.as_str().len() + LONGEST_NAME + data.len() + acls;
     if frame <= LARGEST_FRAME {
         return Ok(());
@@ -511,33 +476,16 @@ mod tests {
             E::UnexpectedErrorCode(-7),
         ];
         for error in unknown {
-            assert!(
-                matches!(Failure::of(error.clone()), Failure::Unknown(_)),
-                "{error:?}"
-            );
+            assert!(matches!(Failure::of(error.clone()), Failure::Unknown(_)), "{error:?}");
         }
         for error in [E::SessionExpired, E::ClientClosed, E::AuthFailed] {
-            assert!(
-                matches!(Failure::of(error.clone()), Failure::SessionOver(_)),
-                "{error:?}"
-            );
+            assert!(matches!(Failure::of(error.clone()), Failure::SessionOver(_)), "{error:?}");
         }
         for error in [E::Throttled, E::NotReadOnly, E::SessionMoved] {
-            assert!(
-                matches!(Failure::of(error.clone()), Failure::NotNow(_)),
-                "{error:?}"
-            );
+            assert!(matches!(Failure::of(error.clone()), Failure::NotNow(_)), "{error:?}");
         }
-        for error in [
-            E::NoAuth,
-            E::InvalidAcl,
-            E::NoChildrenForEphemerals,
-            E::QuotaExceeded,
-        ] {
-            assert!(
-                matches!(Failure::of(error.clone()), Failure::Refused(_)),
-                "{error:?}"
-            );
+        for error in [E::NoAuth, E::InvalidAcl, E::NoChildrenForEphemerals, E::QuotaExceeded] {
+            assert!(matches!(Failure::of(error.clone()), Failure::Refused(_)), "{error:?}");
         }
     }
 
@@ -546,21 +494,11 @@ mod tests {
         let plain = || zk::Client::connector().with_auth("digest", b"user:secret");
         let refused = |connector| {
             let namespace = LockPath::parse("namespace", "/").unwrap();
-            Dialer::new(connector, "127.0.0.1", namespace)
-                .err()
-                .map(|e| e.to_string())
+            Dialer::new(connector, "127.0.0.1", namespace).err().map(|e| e.to_string())
         };
         assert_eq!(refused(plain()), None);
-        assert!(
-            refused(plain().with_readonly(true))
-                .unwrap()
-                .contains("with_readonly")
-        );
-        assert!(
-            refused(plain().with_detached())
-                .unwrap()
-                .contains("with_detached")
-        );
+        assert!(refused(plain().with_readonly(true)).unwrap().contains("with_readonly"));
+        assert!(refused(plain().with_detached()).unwrap().contains("with_detached"));
     }
 
     #[test]
@@ -568,12 +506,7 @@ mod tests {
         let path = LockPath::parse("lock path", "/locks/orders").unwrap();
         let acls = open_to_anyone();
         assert!(check_frame(&path, &vec![0; LARGEST_FRAME - 1024], &acls).is_ok());
-        let error = check_frame(&path, &vec![0; 1 << 20], &acls)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("identity") && error.contains("/locks/orders"),
-            "{error}"
-        );
+        let error = check_frame(&path, &vec![0; 1 << 20], &acls).unwrap_err().to_string();
+        assert!(error.contains("identity") && error.contains("/locks/orders"), "{error}");
     }
 }

@@ -55,10 +55,7 @@ impl ContenderName {
     /// Reads a child's name; `None` for a child that is no contender of this kind.
     pub(crate) fn parse(name: &str, kind: Kind) -> Option<Self> {
         let behind = name.rfind(kind.tag())? + kind.tag().len();
-        Some(Self {
-            sequence: parse_sequence(&name[behind..])?,
-            name: name.into(),
-        })
+        Some(Self { sequence: parse_sequence(&name[behind..])?, name: name.into() })
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -80,9 +77,7 @@ impl fmt::Display for ContenderName {
 /// can cause), so that all who look see one order.
 impl Ord for ContenderName {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.sequence
-            .cmp(&other.sequence)
-            .then_with(|| self.name.cmp(&other.name))
+        self.sequence.cmp(&other.sequence).then_with(|| self.name.cmp(&other.name))
     }
 }
 
@@ -121,40 +116,19 @@ mod tests {
         let guid: Uuid = GUID.parse().unwrap();
         assert_eq!(guid_prefix(guid), format!("_c_{GUID}-"));
         assert_eq!(guid_prefix(guid).len(), 40);
-        assert_eq!(
-            protected_prefix(guid, Kind::Lock),
-            format!("_c_{GUID}-lock-")
-        );
-        assert_eq!(
-            format!("{}{:010}", protected_prefix(guid, Kind::Lock), 7).len(),
-            55
-        );
+        assert_eq!(protected_prefix(guid, Kind::Lock), format!("_c_{GUID}-lock-"));
+        assert_eq!(format!("{}{:010}", protected_prefix(guid, Kind::Lock), 7).len(), 55);
     }
 
     #[test]
     fn what_counts_as_a_contender() {
         let table: &[(&str, Option<i64>)] = &[
-            (
-                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock-0000000000",
-                Some(0),
-            ),
-            (
-                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock-2147483647",
-                Some(2_147_483_647),
-            ),
-            (
-                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock--2147483648",
-                Some(-2_147_483_648),
-            ),
-            (
-                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock--000000001",
-                Some(-1),
-            ),
+            ("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock-0000000000", Some(0)),
+            ("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock-2147483647", Some(2_147_483_647)),
+            ("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock--2147483648", Some(-2_147_483_648)),
+            ("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock--000000001", Some(-1)),
             // go-zookeeper: a GUID without dashes.
-            (
-                "_c_1b4e28ba2fa141d2883f0016d3cca427-lock-0000000031",
-                Some(31),
-            ),
+            ("_c_1b4e28ba2fa141d2883f0016d3cca427-lock-0000000031", Some(31)),
             ("lock-0000000005", Some(5)),
             ("x-lock-lock-0000000005", Some(5)),
             // Not contenders of a mutex.
@@ -172,14 +146,8 @@ mod tests {
             ("lock-0000000005-lock-", None),
             ("lock-0000000005/x", None),
             ("lock-٠٠٠٠٠٠٠٠٠٠", None),
-            (
-                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-latch-0000000000",
-                None,
-            ),
-            (
-                "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-__WRIT__0000000000",
-                None,
-            ),
+            ("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-latch-0000000000", None),
+            ("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-__WRIT__0000000000", None),
             // kazoo
             ("5f3c28ba2fa141d2883f0016d3cca427__lock__0000000003", None),
         ];
@@ -191,38 +159,24 @@ mod tests {
 
     #[test]
     fn order_is_by_integer_then_by_name() {
-        let mut names: Vec<_> = [
-            "z-lock-0000000009",
-            "a-lock-0000000010",
-            "b-lock-0000000010",
-            "c-lock--000000001",
-        ]
-        .iter()
-        .map(|n| ContenderName::parse(n, Kind::Lock).unwrap())
-        .collect();
+        let mut names: Vec<_> =
+            ["z-lock-0000000009", "a-lock-0000000010", "b-lock-0000000010", "c-lock--000000001"]
+                .iter()
+                .map(|n| ContenderName::parse(n, Kind::Lock).unwrap())
+                .collect();
         names.sort();
         let order: Vec<_> = names.iter().map(ContenderName::as_str).collect();
         assert_eq!(
             order,
-            [
-                "c-lock--000000001",
-                "z-lock-0000000009",
-                "a-lock-0000000010",
-                "b-lock-0000000010"
-            ]
+            ["c-lock--000000001", "z-lock-0000000009", "a-lock-0000000010", "b-lock-0000000010"]
         );
     }
 
     #[test]
     fn sequences_near_the_wrap_are_refused() {
         let last = i64::from(i32::MAX) - WRAP_MARGIN;
-        for (sequence, safe) in [
-            (0, true),
-            (1, true),
-            (last, true),
-            (last + 1, false),
-            (-1, false),
-        ] {
+        for (sequence, safe) in [(0, true), (1, true), (last, true), (last + 1, false), (-1, false)]
+        {
             assert_eq!(is_safe_sequence(sequence), safe, "{sequence}");
         }
         assert!(!is_safe_sequence(i32::MAX.into()));

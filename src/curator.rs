@@ -92,14 +92,10 @@ impl Curator {
     ///
     /// [`SessionError::NotNow`] between two sessions, and after the last why there is none.
     pub fn client(&self) -> Result<ZooKeeperClient, SessionError> {
-        let epoch = self
-            .handle
-            .session
-            .present_epoch()
-            .map_err(|none| match none {
-                NoEpoch::NotNow => SessionError::NotNow,
-                NoEpoch::Over(error) => error,
-            })?;
+        let epoch = self.handle.session.present_epoch().map_err(|none| match none {
+            NoEpoch::NotNow => SessionError::NotNow,
+            NoEpoch::Over(error) => error,
+        })?;
         let client = epoch.lend_client().map_err(|_| SessionError::NotNow)?;
         Ok(client.inner().clone())
     }
@@ -138,17 +134,13 @@ impl Curator {
     }
 
     fn new(session: Arc<Session>) -> Self {
-        Self {
-            handle: Arc::new(Handle { session }),
-        }
+        Self { handle: Arc::new(Handle { session }) }
     }
 }
 
 impl fmt::Debug for Curator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Curator")
-            .field("session", &self.handle.session)
-            .finish_non_exhaustive()
+        f.debug_struct("Curator").field("session", &self.handle.session).finish_non_exhaustive()
     }
 }
 
@@ -308,9 +300,7 @@ impl CuratorBuilder {
         }
         let dialer = Dialer::new(connector, connect_string, namespace)?;
         let span = tracing::info_span!("connect", connect_string);
-        Ok(Curator::new(
-            connect(dialer, settings).instrument(span).await?,
-        ))
+        Ok(Curator::new(connect(dialer, settings).instrument(span).await?))
     }
 
     /// See [`Curator::from_client`]. Credentials, connector and session timeout are the client's.
@@ -326,10 +316,7 @@ impl CuratorBuilder {
         let namespace = LockPath::parse("namespace", &self.namespace)?;
         self.session_timeout = client.session_timeout();
         let settings = self.settings(&namespace)?;
-        Ok(Curator::new(adopt(
-            Client::new(client, &namespace)?,
-            settings,
-        )))
+        Ok(Curator::new(adopt(Client::new(client, &namespace)?, settings)))
     }
 
     fn settings(&self, namespace: &LockPath) -> Result<Settings, ConfigError> {
@@ -338,18 +325,10 @@ impl CuratorBuilder {
                 return Ok(value);
             }
             let value = format!("{value:?}");
-            Err(ConfigError::InvalidOption {
-                option,
-                value,
-                reason,
-            })
+            Err(ConfigError::InvalidOption { option, value, reason })
         };
         let invalid = |option, value: &str, reason| {
-            Err(ConfigError::InvalidOption {
-                option,
-                value: format!("{value:?}"),
-                reason,
-            })
+            Err(ConfigError::InvalidOption { option, value: format!("{value:?}"), reason })
         };
         if self.auths.iter().any(|(scheme, _)| scheme.is_empty()) {
             return invalid("auth", "", "the scheme is empty");
@@ -410,10 +389,7 @@ pub(crate) fn some_acls(acls: Acls<'_>) -> Result<Arc<[Acl]>, ConfigError> {
 
 fn default_identity() -> String {
     #[cfg(unix)]
-    let host = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     #[cfg(not(unix))]
     let host = std::env::var("COMPUTERNAME").unwrap_or_else(|_| "localhost".to_owned());
     format!("{host}:{}", std::process::id())

@@ -45,9 +45,7 @@ pub enum Released {
 
 impl MutexGuard {
     pub(crate) fn new(hold: Hold, curator: Curator) -> Self {
-        Self {
-            held: Arc::new(Held { hold, curator }),
-        }
+        Self { held: Arc::new(Held { hold, curator }) }
     }
 
     /// Another guard of a hold there is.
@@ -108,9 +106,7 @@ impl MutexGuard {
     /// A nested guard of the same hold; no traffic. The lock goes with the last guard, in whatever
     /// order they go.
     pub fn reenter(&self) -> MutexGuard {
-        Self {
-            held: self.held.clone(),
-        }
+        Self { held: self.held.clone() }
     }
 
     /// Releases the lock and waits until the servers confirm it, at most for

@@ -16,11 +16,7 @@ impl LockPath {
     pub(crate) fn parse(option: &'static str, path: &str) -> Result<Self, ConfigError> {
         match fault_of(path) {
             None => Ok(Self(path.into())),
-            Some(reason) => Err(ConfigError::InvalidPath {
-                option,
-                path: path.to_owned(),
-                reason,
-            }),
+            Some(reason) => Err(ConfigError::InvalidPath { option, path: path.to_owned(), reason }),
         }
     }
 
@@ -87,9 +83,7 @@ fn fault_of(path: &str) -> Option<&'static str> {
             _ => {}
         }
     }
-    path.chars()
-        .any(is_forbidden)
-        .then_some("it has a character that ZooKeeper does not allow")
+    path.chars().any(is_forbidden).then_some("it has a character that ZooKeeper does not allow")
 }
 
 /// The union of what Apache Curator's and the client's path checks refuse: control characters,
@@ -140,17 +134,9 @@ mod tests {
 
     #[test]
     fn good_paths_are_taken_as_they_are() {
-        for good in [
-            "/",
-            "/a",
-            "/a/b",
-            "/...",
-            "/a/.b",
-            "/a b",
-            "/ünï/cödé",
-            "/zookeeper",
-            "/a:b@c#d",
-        ] {
+        for good in
+            ["/", "/a", "/a/b", "/...", "/a/.b", "/a b", "/ünï/cödé", "/zookeeper", "/a:b@c#d"]
+        {
             assert_eq!(path(good).as_str(), good);
         }
     }
@@ -165,10 +151,7 @@ mod tests {
         assert_eq!(path("/a").join(&path("/b/c")), path("/a/b/c"));
         assert_eq!(path("/").lineage().count(), 0);
         assert_eq!(path("/a").lineage().collect::<Vec<_>>(), ["/a"]);
-        assert_eq!(
-            path("/a/b/c").lineage().collect::<Vec<_>>(),
-            ["/a/b/c", "/a/b", "/a"]
-        );
+        assert_eq!(path("/a/b/c").lineage().collect::<Vec<_>>(), ["/a/b/c", "/a/b", "/a"]);
     }
 
     proptest! {

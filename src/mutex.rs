@@ -73,13 +73,7 @@ impl InterProcessMutex {
         let (data, acls) = (settings.identity.clone(), settings.acls.clone());
         check_frame(&path, &data, &acls)?;
         let retry = settings.retry.clone();
-        Ok(Self {
-            curator: curator.clone(),
-            path,
-            data,
-            acls,
-            retry,
-        })
+        Ok(Self { curator: curator.clone(), path, data, acls, retry })
     }
 
     /// What the contender's node says of who contends. Defaults to the curator's identity.
@@ -212,10 +206,7 @@ impl InterProcessMutex {
             }
             (_, Some(value)) => Ok(value),
             // Without a value it had ended, which was seen above.
-            (_, None) => Err(WithError::Lost {
-                path,
-                loss: crate::error::Loss::Released,
-            }),
+            (_, None) => Err(WithError::Lost { path, loss: crate::error::Loss::Released }),
         }
     }
 
@@ -247,10 +238,7 @@ impl InterProcessMutex {
         patience: Patience,
     ) -> Result<Option<MutexGuard>, AcquireError> {
         let began = Moment::now();
-        let slot = owner.slot(
-            Arc::as_ptr(self.curator.session()) as usize,
-            self.path.as_str(),
-        );
+        let slot = owner.slot(Arc::as_ptr(self.curator.session()) as usize, self.path.as_str());
         let locked = match patience {
             Patience::Forever => Some(slot.lock().await),
             Patience::OnlyIfFree => slot.try_lock().ok(),
@@ -263,10 +251,7 @@ impl InterProcessMutex {
         if let Some(held) = held.upgrade() {
             return match held.loss() {
                 None => Ok(Some(MutexGuard::nested(held))),
-                Some(loss) => Err(AcquireError::HoldLost {
-                    path: self.path.to_string(),
-                    loss,
-                }),
+                Some(loss) => Err(AcquireError::HoldLost { path: self.path.to_string(), loss }),
             };
         }
         let left = match patience {
@@ -274,9 +259,7 @@ impl InterProcessMutex {
             patience => patience,
         };
         let guard = self.contend(left).await?;
-        *held = guard
-            .as_ref()
-            .map_or_else(Weak::new, |guard| Arc::downgrade(guard.held()));
+        *held = guard.as_ref().map_or_else(Weak::new, |guard| Arc::downgrade(guard.held()));
         Ok(guard)
     }
 
@@ -297,10 +280,7 @@ impl InterProcessMutex {
                 Err(_) if contending.is_queued() => Ok(None),
                 Err(_) => {
                     let path = self.path.to_string();
-                    Err(AcquireError::TimedOut {
-                        path,
-                        waited: limit,
-                    })
+                    Err(AcquireError::TimedOut { path, waited: limit })
                 }
             },
         };

@@ -34,14 +34,8 @@ pub(crate) async fn participants(
     let patience = session.settings.connection_timeout;
     let text = || path.to_string();
     let epoch = session.epoch(patience).await.map_err(|none| match none {
-        NoEpoch::NotNow => AcquireError::TimedOut {
-            path: text(),
-            waited: patience,
-        },
-        NoEpoch::Over(source) => AcquireError::Session {
-            path: text(),
-            source,
-        },
+        NoEpoch::NotNow => AcquireError::TimedOut { path: text(), waited: patience },
+        NoEpoch::Over(source) => AcquireError::Session { path: text(), source },
     })?;
     let read = || async {
         let client = epoch.client()?;
@@ -73,14 +67,8 @@ pub(crate) async fn participants(
         }
         Ok(participants)
     };
-    session
-        .retried(retry, read)
-        .await
-        .map_err(|failure| match failure {
-            Failure::Refused(error) => refusal(path.as_str(), "read", error),
-            failure => AcquireError::RetriesExhausted {
-                path: text(),
-                source: failure.into_source(),
-            },
-        })
+    session.retried(retry, read).await.map_err(|failure| match failure {
+        Failure::Refused(error) => refusal(path.as_str(), "read", error),
+        failure => AcquireError::RetriesExhausted { path: text(), source: failure.into_source() },
+    })
 }

@@ -31,22 +31,10 @@ pub struct RetryPolicy {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    Exponential {
-        base: Duration,
-        longest: Duration,
-        retries: usize,
-    },
-    Times {
-        retries: usize,
-        pause: Duration,
-    },
-    Forever {
-        pause: Duration,
-    },
-    UntilElapsed {
-        total: Duration,
-        pause: Duration,
-    },
+    Exponential { base: Duration, longest: Duration, retries: usize },
+    Times { retries: usize, pause: Duration },
+    Forever { pause: Duration },
+    UntilElapsed { total: Duration, pause: Duration },
 }
 
 impl RetryPolicy {
@@ -61,19 +49,12 @@ impl RetryPolicy {
     pub fn bounded_exponential_backoff(base: Duration, longest: Duration, retries: usize) -> Self {
         let longest = longest.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let base = base.clamp(SHORTEST_PAUSE, longest);
-        Self::of(Kind::Exponential {
-            base,
-            longest,
-            retries,
-        })
+        Self::of(Kind::Exponential { base, longest, retries })
     }
 
     /// Curator's `RetryNTimes`: `retries` times, each after `pause`.
     pub fn n_times(retries: usize, pause: Duration) -> Self {
-        Self::of(Kind::Times {
-            retries,
-            pause: pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
-        })
+        Self::of(Kind::Times { retries, pause: pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE) })
     }
 
     /// Curator's `RetryOneTime`: once, after `pause`.
@@ -83,9 +64,7 @@ impl RetryPolicy {
 
     /// Curator's `RetryForever`: until it succeeds, the caller gives up or the session is closed.
     pub fn forever(pause: Duration) -> Self {
-        Self::of(Kind::Forever {
-            pause: pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
-        })
+        Self::of(Kind::Forever { pause: pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE) })
     }
 
     /// Curator's `RetryUntilElapsed`: while less than `total` has passed since the first try, each
@@ -115,11 +94,7 @@ impl RetryPolicy {
     pub(crate) fn start(&self) -> Retry {
         let constant = |pause| ConstantBuilder::new().with_delay(pause);
         let (pauses, total): (Pauses, _) = match self.kind {
-            Kind::Exponential {
-                base,
-                longest,
-                retries,
-            } => {
+            Kind::Exponential { base, longest, retries } => {
                 let backoff = ExponentialBuilder::new()
                     .with_min_delay(base)
                     .with_max_delay(longest)
@@ -129,22 +104,17 @@ impl RetryPolicy {
                     Some(seed) => backoff.with_jitter_seed(seed),
                     None => backoff,
                 };
-                (
-                    Box::new(backoff.build().map(move |pause| pause.min(longest))),
-                    None,
-                )
+                (Box::new(backoff.build().map(move |pause| pause.min(longest))), None)
             }
-            Kind::Times { retries, pause } => (
-                Box::new(constant(pause).with_max_times(retries).build()),
-                None,
-            ),
+            Kind::Times { retries, pause } => {
+                (Box::new(constant(pause).with_max_times(retries).build()), None)
+            }
             Kind::Forever { pause } => {
                 (Box::new(constant(pause).without_max_times().build()), None)
             }
-            Kind::UntilElapsed { total, pause } => (
-                Box::new(constant(pause).without_max_times().build()),
-                Some(total),
-            ),
+            Kind::UntilElapsed { total, pause } => {
+                (Box::new(constant(pause).without_max_times().build()), Some(total))
+            }
         };
         Retry { pauses, total }
     }
@@ -169,10 +139,7 @@ impl Retry {
     /// first try.
     pub(crate) fn next_pause(&mut self, elapsed: Duration) -> Option<Duration> {
         let pause = self.pauses.next()?;
-        if self
-            .total
-            .is_some_and(|total| elapsed.saturating_add(pause) >= total)
-        {
+        if self.total.is_some_and(|total| elapsed.saturating_add(pause) >= total) {
             return None;
         }
         Some(pause)
@@ -187,9 +154,7 @@ mod tests {
 
     fn pauses(policy: &RetryPolicy, at_most: usize) -> Vec<Duration> {
         let mut retry = policy.start();
-        std::iter::from_fn(|| retry.next_pause(Duration::ZERO))
-            .take(at_most)
-            .collect()
+        std::iter::from_fn(|| retry.next_pause(Duration::ZERO)).take(at_most).collect()
     }
 
     #[test]
@@ -197,10 +162,7 @@ mod tests {
         let table = [
             (RetryPolicy::default(), Some(3)),
             (RetryPolicy::exponential_backoff(S, 7), Some(7)),
-            (
-                RetryPolicy::bounded_exponential_backoff(S, 2 * S, 5),
-                Some(5),
-            ),
+            (RetryPolicy::bounded_exponential_backoff(S, 2 * S, 5), Some(5)),
             (RetryPolicy::n_times(4, S), Some(4)),
             (RetryPolicy::one_time(S), Some(1)),
             (RetryPolicy::never(), Some(0)),
@@ -208,19 +170,13 @@ mod tests {
             (RetryPolicy::until_elapsed(S, S / 10), None),
         ];
         for (policy, retries) in table {
-            assert_eq!(
-                pauses(&policy, 50).len(),
-                retries.unwrap_or(50),
-                "{policy:?}"
-            );
+            assert_eq!(pauses(&policy, 50).len(), retries.unwrap_or(50), "{policy:?}");
         }
     }
 
     #[test]
     fn exponential_pauses_double_within_their_range() {
-        for (n, pause) in pauses(&RetryPolicy::exponential_backoff(S, 6), 6)
-            .into_iter()
-            .enumerate()
+        for (n, pause) in pauses(&RetryPolicy::exponential_backoff(S, 6), 6).into_iter().enumerate()
         {
             let floor = S * 2_u32.pow(n.try_into().unwrap());
             assert!((floor..=2 * floor).contains(&pause), "{n}: {pause:?}");
@@ -232,17 +188,9 @@ mod tests {
         let bounded = RetryPolicy::bounded_exponential_backoff(S, 3 * S, usize::MAX);
         assert!(pauses(&bounded, 10_000).iter().all(|pause| *pause <= 3 * S));
         let endless = RetryPolicy::exponential_backoff(Duration::MAX, usize::MAX);
-        assert!(
-            pauses(&endless, 10_000)
-                .iter()
-                .all(|pause| *pause <= LONGEST_PAUSE)
-        );
+        assert!(pauses(&endless, 10_000).iter().all(|pause| *pause <= LONGEST_PAUSE));
         let many = RetryPolicy::exponential_backoff(S, usize::MAX);
-        assert!(
-            pauses(&many, 10_000)
-                .iter()
-                .all(|pause| *pause <= LONGEST_PAUSE)
-        );
+        assert!(pauses(&many, 10_000).iter().all(|pause| *pause <= LONGEST_PAUSE));
     }
 
     #[test]

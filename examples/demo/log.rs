@@ -9,10 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Time since the machine started, the same in every process.
 pub(crate) fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
-    Duration::new(
-        time.tv_sec.unsigned_abs(),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,17 +55,8 @@ impl FromStr for Event {
             Some("Releases") => What::Releases,
             _ => return Err(bad()),
         };
-        let mut number = || {
-            words
-                .next()
-                .and_then(|word| word.parse::<i64>().ok())
-                .ok_or_else(bad)
-        };
+        let mut number = || words.next().and_then(|word| word.parse::<i64>().ok()).ok_or_else(bad);
         let at = Duration::from_nanos(number()?.unsigned_abs());
-        Ok(Self {
-            what,
-            at,
-            token: number()?,
-        })
+        Ok(Self { what, at, token: number()? })
     }
 }

@@ -36,7 +36,7 @@ struct Demo {
     faults: Vec<String>,
 }
 
-pub(crate) async fn run() -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) async fn run() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     println!("starting a ZooKeeper server …");
     let server = TestServer::start().await?;
     println!("{} at {}", server.backend(), server.connect_string());
@@ -53,7 +53,7 @@ pub(crate) async fn run() -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-async fn contend(connect_string: &str) -> Result<ExitCode, Box<dyn Error>> {
+async fn contend(connect_string: &str) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     let (sender, events) = unbounded_channel();
     let mut demo = Demo {
         workers: Vec::new(),
@@ -63,13 +63,10 @@ async fn contend(connect_string: &str) -> Result<ExitCode, Box<dyn Error>> {
         faults: Vec::new(),
     };
     for number in 0..WORKERS {
-        demo.workers
-            .push(start(number, connect_string, sender.clone())?);
+        demo.workers.push(start(number, connect_string, sender.clone())?);
     }
     drop(sender);
-    demo.say(&format!(
-        "{WORKERS} worker processes contend on /locks/demo"
-    ));
+    demo.say(&format!("{WORKERS} worker processes contend on /locks/demo"));
     demo.watch_for(CALM).await?;
     demo.kill_the_holder().await?;
     demo.watch_for(CALM).await?;
@@ -84,7 +81,7 @@ fn start(
     number: usize,
     connect_string: &str,
     sender: UnboundedSender<(usize, Event)>,
-) -> Result<Worker, Box<dyn Error>> {
+) -> Result<Worker, Box<dyn Error + Send + Sync>> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg(format!("worker-{number}"))
         .env("ZOOKEEPER_CONNECT", connect_string)
@@ -103,23 +100,19 @@ fn start(
             }
         }
     });
-    Ok(Worker {
-        child,
-        _input: input,
-        running: true,
-    })
+    Ok(Worker { child, _input: input, running: true })
 }
 
 impl Demo {
     fn say(&self, what: &str) {
-        println!(
-            "{:7.3} s  {what}",
-            now().saturating_sub(self.began).as_secs_f64()
-        );
+        println!("{:7.3} s  {what}", now().saturating_sub(self.began).as_secs_f64());
     }
 
     /// The next event, noted; a live line for each hold.
-    async fn next(&mut self, until: Instant) -> Result<Option<(usize, Event)>, Box<dyn Error>> {
+    async fn next(
+        &mut self,
+        until: Instant,
+    ) -> Result<Option<(usize, Event)>, Box<dyn Error + Send + Sync>> {
         let Ok(next) = timeout_at(until, self.events.recv()).await else {
             return Ok(None);
         };
@@ -136,7 +129,7 @@ impl Demo {
         Ok(Some((worker, event)))
     }
 
-    async fn watch_for(&mut self, time: Duration) -> Result<(), Box<dyn Error>> {
+    async fn watch_for(&mut self, time: Duration) -> Result<(), Box<dyn Error + Send + Sync>> {
         let until = Instant::now() + time;
         while self.next(until).await?.is_some() {}
         Ok(())
@@ -147,7 +140,7 @@ impl Demo {
         &mut self,
         what: &str,
         mut wanted: impl FnMut(usize, Event) -> bool,
-    ) -> Result<(usize, Event), Box<dyn Error>> {
+    ) -> Result<(usize, Event), Box<dyn Error + Send + Sync>> {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.next(until).await? {
@@ -158,28 +151,19 @@ impl Demo {
         }
     }
 
-    async fn kill_the_holder(&mut self) -> Result<(), Box<dyn Error>> {
-        let (holder, event) = self
-            .wait_for("a hold", |_, e| e.what == What::Holds)
-            .await?;
+    async fn kill_the_holder(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let (holder, event) = self.wait_for("a hold", |_, e| e.what == What::Holds).await?;
         self.signal(holder, Signal::SIGKILL)?;
         self.workers[holder].running = false;
-        self.say(&format!(
-            "worker {holder} KILLED while it held token {}",
-            event.token
-        ));
+        self.say(&format!("worker {holder} KILLED while it held token {}", event.token));
         let others = move |worker, e: Event| worker != holder && e.what == What::Holds;
         let (next, _) = self.wait_for("the lock of a dead holder", others).await?;
-        self.say(&format!(
-            "its session expired, and the lock passed on to worker {next}"
-        ));
+        self.say(&format!("its session expired, and the lock passed on to worker {next}"));
         Ok(())
     }
 
-    async fn kill_a_waiter(&mut self) -> Result<(), Box<dyn Error>> {
-        let (holder, _) = self
-            .wait_for("a hold", |_, e| e.what == What::Holds)
-            .await?;
+    async fn kill_a_waiter(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let (holder, _) = self.wait_for("a hold", |_, e| e.what == What::Holds).await?;
         let waiter = (0..WORKERS).find(|w| *w != holder && self.workers[*w].running);
         let waiter = waiter.ok_or("no worker waits")?;
         self.signal(waiter, Signal::SIGKILL)?;
@@ -188,45 +172,28 @@ impl Demo {
         Ok(())
     }
 
-    async fn stop_the_holder(&mut self) -> Result<(), Box<dyn Error>> {
-        let (holder, event) = self
-            .wait_for("a hold", |_, e| e.what == What::Holds)
-            .await?;
+    async fn stop_the_holder(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let (holder, event) = self.wait_for("a hold", |_, e| e.what == What::Holds).await?;
         self.signal(holder, Signal::SIGSTOP)?;
-        self.say(&format!(
-            "worker {holder} STOPPED while it held token {}",
-            event.token
-        ));
+        self.say(&format!("worker {holder} STOPPED while it held token {}", event.token));
         let others = move |worker, e: Event| worker != holder && e.what == What::Holds;
-        let (next, _) = self
-            .wait_for("the lock of a stopped holder", others)
-            .await?;
-        self.say(&format!(
-            "its session expired, and the lock passed on to worker {next}"
-        ));
+        let (next, _) = self.wait_for("the lock of a stopped holder", others).await?;
+        self.say(&format!("its session expired, and the lock passed on to worker {next}"));
         let resumed = now();
         self.signal(holder, Signal::SIGCONT)?;
         self.say(&format!("worker {holder} RESUMED"));
         let after = move |worker, e: Event| worker == holder && e.at >= resumed;
         let (_, first) = self.wait_for("a word of the resumed worker", after).await?;
         if first.what == What::Lost && first.token == event.token {
-            self.say(&format!(
-                "worker {holder} says that it lost token {}",
-                event.token
-            ));
+            self.say(&format!("worker {holder} says that it lost token {}", event.token));
         } else {
-            self.faults.push(format!(
-                "the resumed worker did not notice the loss: {first:?}"
-            ));
+            self.faults.push(format!("the resumed worker did not notice the loss: {first:?}"));
         }
         Ok(())
     }
 
-    fn signal(&self, worker: usize, signal: Signal) -> Result<(), Box<dyn Error>> {
-        let id = self.workers[worker]
-            .child
-            .id()
-            .ok_or("a worker has ended")?;
+    fn signal(&self, worker: usize, signal: Signal) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let id = self.workers[worker].child.id().ok_or("a worker has ended")?;
         Ok(kill(Pid::from_raw(id.try_into()?), signal)?)
     }
 
@@ -235,29 +202,18 @@ impl Demo {
             self.faults.push(format!("two held: {one:?} and {other:?}"));
         }
         if self.holds.doubled() > 0 {
-            self.faults
-                .push("a fencing token was given twice".to_owned());
+            self.faults.push("a fencing token was given twice".to_owned());
         }
         let handovers = self.holds.handovers();
         println!();
         println!("holds              {}", self.holds.count());
-        println!(
-            "hand-over p50      {:.2} ms",
-            millis(percentile(&handovers, 50))
-        );
-        println!(
-            "hand-over p99      {:.2} ms",
-            millis(percentile(&handovers, 99))
-        );
+        println!("hand-over p50      {:.2} ms", millis(percentile(&handovers, 50)));
+        println!("hand-over p99      {:.2} ms", millis(percentile(&handovers, 99)));
         println!("overlaps           {}", self.holds.overlaps().len());
         for fault in &self.faults {
             println!("FAULT: {fault}");
         }
-        if self.faults.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        }
+        if self.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 

@@ -35,14 +35,7 @@ impl Holds {
             }
             What::Holds => {
                 let asked = self.asked.get(&worker).copied().unwrap_or(at);
-                let hold = Hold {
-                    token,
-                    asked,
-                    from: at,
-                    until: at,
-                    released: None,
-                    lost: false,
-                };
+                let hold = Hold { token, asked, from: at, until: at, released: None, lost: false };
                 self.doubled += usize::from(self.holds.insert(token, hold).is_some());
             }
             What::Works | What::Releases | What::Lost => {

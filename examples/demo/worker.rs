@@ -14,7 +14,7 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(10);
 const STEPS: u32 = 10;
 
-pub(crate) async fn run(name: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(name: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
     tokio::select! {
         result = contend(name) => result,
         // Whoever started us is gone, or wants us to go.
@@ -27,7 +27,7 @@ async fn wait_for_end_of_input() {
     while input.read_u8().await.is_ok() {}
 }
 
-async fn contend(name: &str) -> Result<(), Box<dyn Error>> {
+async fn contend(name: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
     let curator = Curator::builder()
         .session_timeout(SESSION_TIMEOUT)
         .retry(RetryPolicy::forever(Duration::from_millis(200)))

@@ -103,10 +103,7 @@ impl Entering<'_> {
         let request = &self.contender.request;
         let client = self.epoch.client()?;
         let path = request.path.child(&self.prefix);
-        let search = Duty::Search {
-            parent: request.path.clone(),
-            prefix: self.prefix.clone(),
-        };
+        let search = Duty::Search { parent: request.path.clone(), prefix: self.prefix.clone() };
         self.trace.set(Some(search));
         let stamp = Moment::now();
         let create = client.create_contender(&path, &request.data, &request.acls);
@@ -195,11 +192,7 @@ impl Entering<'_> {
     }
 
     fn refused(&self, operation: &'static str, error: ClientError) -> Stop {
-        Stop::Failed(refusal(
-            self.contender.request.path.as_str(),
-            operation,
-            error,
-        ))
+        Stop::Failed(refusal(self.contender.request.path.as_str(), operation, error))
     }
 
     fn exhausted(&self, source: Option<ClientError>) -> Stop {

@@ -72,11 +72,7 @@ impl HoldState {
         let own = self.own_end.get().copied();
         own.or_else(|| {
             let lasts = self.epoch.lease.lasts(&self.term, Moment::now());
-            if lasts {
-                None
-            } else {
-                Some(self.term.loss().unwrap_or(Loss::LeaseEnded))
-            }
+            if lasts { None } else { Some(self.term.loss().unwrap_or(Loss::LeaseEnded)) }
         })
     }
 
@@ -119,10 +115,7 @@ impl Hold {
             let _ = leave.send(reply);
         }
         async move {
-            let lost = |loss| ReleaseError::Lost {
-                path: state.path.to_string(),
-                loss,
-            };
+            let lost = |loss| ReleaseError::Lost { path: state.path.to_string(), loss };
             if end != Loss::Released {
                 tracing::warn!(path = %state.path, %end, "released what was lost before");
                 return Err(lost(end));
@@ -158,19 +151,8 @@ pub(super) async fn serve(session: &Arc<Session>, life: Life, caller: oneshot::S
     let (sender, mut leave) = oneshot::channel();
     tracing::debug!(node = state.node, token = %state.fencing_token(), "holds");
     // If the caller is gone, the hold comes back, is dropped, and tells us to leave.
-    let _ = caller.send(Ok(Some(Hold {
-        state: state.clone(),
-        leave: Some(sender),
-    })));
-    let Life {
-        epoch,
-        entered,
-        own,
-        demand,
-        reservation,
-        note,
-        ..
-    } = life;
+    let _ = caller.send(Ok(Some(Hold { state: state.clone(), leave: Some(sender) })));
+    let Life { epoch, entered, own, demand, reservation, note, .. } = life;
     let own = own.unwrap_or_else(|| {
         let (session, epoch, node) = (session.clone(), epoch.clone(), entered.node.clone());
         Box::pin(async move {
@@ -202,11 +184,7 @@ pub(super) async fn serve(session: &Arc<Session>, life: Life, caller: oneshot::S
 /// Resolves when the node is gone, though we may not be allowed to read it.
 async fn look_after(session: &Session, epoch: &Arc<Epoch>, node: &str, own: OwnNode) {
     let Err(refused) = own.await else { return };
-    tracing::warn!(
-        node,
-        ?refused,
-        "the node cannot be watched, only looked for"
-    );
+    tracing::warn!(node, ?refused, "the node cannot be watched, only looked for");
     loop {
         session.pause(epoch.timeout() / 3).await;
         let Ok(client) = epoch.client() else {
@@ -250,10 +228,7 @@ async fn remove(session: &Session, epoch: Arc<Epoch>, state: &HoldState, reply: 
         // When the session ended, the hold had been given up before, while it lasted.
         Cleaned::Deleted | Cleaned::SessionOver => tell(Ok(())),
         Cleaned::Gone => {
-            tell(Err(ReleaseError::Lost {
-                path,
-                loss: Loss::NodeDeleted,
-            }));
+            tell(Err(ReleaseError::Lost { path, loss: Loss::NodeDeleted }));
         }
     }
 }

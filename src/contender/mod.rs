@@ -66,10 +66,7 @@ impl Contending {
         // The task answers before it ends, unless its runtime is gone.
         (&mut self.answer).await.unwrap_or_else(|_| {
             let path = self.path.to_string();
-            Err(AcquireError::Session {
-                path,
-                source: SessionError::Closed,
-            })
+            Err(AcquireError::Session { path, source: SessionError::Closed })
         })
     }
 
@@ -92,11 +89,7 @@ pub(crate) fn contend(session: &Arc<Session>, request: Request) -> Contending {
         asker: Asker::current(),
     };
     session.spawn(contender.run(sender).instrument(span));
-    Contending {
-        path,
-        answer,
-        queued,
-    }
+    Contending { path, answer, queued }
 }
 
 struct Contender {
@@ -151,10 +144,7 @@ impl Contender {
             }
             let Some(pause) = retry.next_pause(began.elapsed()) else {
                 let path = self.request.path.to_string();
-                let error = AcquireError::RetriesExhausted {
-                    path,
-                    source: cause,
-                };
+                let error = AcquireError::RetriesExhausted { path, source: cause };
                 return drop(caller.send(Err(error)));
             };
             tracing::debug!(?cause, ?pause, "enters again");
@@ -194,16 +184,7 @@ impl Contender {
             Ok((entered, own, term)) => {
                 let note = epoch.note_holder(&entered.node, self.asker);
                 let path = self.request.path.clone();
-                return Ok(Life {
-                    path,
-                    epoch,
-                    entered,
-                    own,
-                    term,
-                    demand,
-                    reservation,
-                    note,
-                });
+                return Ok(Life { path, epoch, entered, own, term, demand, reservation, note });
             }
             Err(stop) => stop,
         };
@@ -261,27 +242,16 @@ impl Contender {
         let limit = self.session.settings.ephemeral_limit;
         epoch.reserve(bytes, limit).map_err(|in_use| {
             let path = self.request.path.to_string();
-            Stop::Failed(AcquireError::TooManyContenders {
-                path,
-                in_use,
-                limit,
-            })
+            Stop::Failed(AcquireError::TooManyContenders { path, in_use, limit })
         })
     }
 
     fn session_error(&self, source: SessionError) -> AcquireError {
-        AcquireError::Session {
-            path: self.request.path.to_string(),
-            source,
-        }
+        AcquireError::Session { path: self.request.path.to_string(), source }
     }
 }
 
-type Admitted = (
-    enter::Entered,
-    Option<OwnNode>,
-    Arc<crate::session::lease::Term>,
-);
+type Admitted = (enter::Entered, Option<OwnNode>, Arc<crate::session::lease::Term>);
 
 /// What a definite refusal means to whoever asked.
 pub(crate) fn refusal(path: &str, operation: &'static str, source: ClientError) -> AcquireError {
@@ -293,10 +263,6 @@ pub(crate) fn refusal(path: &str, operation: &'static str, source: ClientError) 
     } else if source.is_ephemeral_parent() {
         AcquireError::EphemeralParent { path }
     } else {
-        AcquireError::Refused {
-            path,
-            operation,
-            source,
-        }
+        AcquireError::Refused { path, operation, source }
     }
 }

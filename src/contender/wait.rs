@@ -39,9 +39,7 @@ pub(super) async fn wait(
     mut listing: Listing,
     own: &mut Option<OwnNode>,
 ) -> Result<Arc<Term>, Stop> {
-    let Contender {
-        session, request, ..
-    } = contender;
+    let Contender { session, request, .. } = contender;
     check_sequence(contender, entered)?;
     let mut warned = false;
     loop {
@@ -68,11 +66,7 @@ pub(super) async fn wait(
                 }
                 tracing::debug!(%predecessor, "waits");
                 let own = own.get_or_insert_with(|| {
-                    Box::pin(own_node_gone(
-                        session.clone(),
-                        epoch.clone(),
-                        entered.node.clone(),
-                    ))
+                    Box::pin(own_node_gone(session.clone(), epoch.clone(), entered.node.clone()))
                 });
                 let before = request.path.child(predecessor.as_str());
                 let change = session.retried(&request.retry, || next_event(epoch, &before));
@@ -94,11 +88,7 @@ pub(super) async fn wait(
 async fn list(contender: &Contender, epoch: &Epoch) -> Result<Vec<String>, Stop> {
     let path = contender.request.path.as_str();
     let list = || async { epoch.client()?.list(path).await };
-    match contender
-        .session
-        .retried(&contender.request.retry, list)
-        .await
-    {
+    match contender.session.retried(&contender.request.retry, list).await {
         Ok(children) => Ok(children),
         // Nobody is left in the queue, and so are we not.
         Err(Failure::NoNode) => Err(Stop::Again(None)),
@@ -110,10 +100,7 @@ async fn list(contender: &Contender, epoch: &Epoch) -> Result<Vec<String>, Stop>
 /// leader; then the queue is listed again.
 async fn prove_session(contender: &Contender, epoch: &Epoch) -> Result<(), Stop> {
     let probe = || epoch.probe();
-    let proven = contender
-        .session
-        .retried(&contender.request.retry, probe)
-        .await;
+    let proven = contender.session.retried(&contender.request.retry, probe).await;
     proven.map_err(|failure| stop(contender, contender.request.path.as_str(), "sync", failure))
 }
 

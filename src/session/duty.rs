@@ -83,9 +83,7 @@ pub(crate) async fn clean_up(
             Err(failure) => tracing::debug!(?duty, ?failure, "a clean-up is tried again"),
         }
         // The policy is endless.
-        let pause = retry
-            .next_pause(Duration::ZERO)
-            .unwrap_or(Duration::from_secs(5));
+        let pause = retry.next_pause(Duration::ZERO).unwrap_or(Duration::from_secs(5));
         tokio::select! {
             biased;
             () = epoch.over().cancelled() => {}
@@ -120,11 +118,8 @@ pub(crate) async fn find(
     let client = epoch.client()?;
     let nothing = parent.child(&format!("_b_{}", Uuid::new_v4().hyphenated()));
     // All three are sent before the first is awaited: one connection answers them in this order.
-    let (delete, sync, list) = (
-        client.delete(&nothing),
-        client.sync(),
-        client.list(parent.as_str()),
-    );
+    let (delete, sync, list) =
+        (client.delete(&nothing), client.sync(), client.list(parent.as_str()));
     match delete.await {
         // A refusal went through the quorum as well.
         Ok(()) | Err(Failure::NoNode | Failure::Refused(_)) => {}

@@ -116,10 +116,7 @@ impl Epoch {
     pub(super) fn end(&self, loss: Loss) -> Option<Client> {
         self.lease.close(loss);
         self.over.cancel();
-        self.client
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Counts somebody who holds or waits: the lease is renewed while there is one.
@@ -162,10 +159,7 @@ impl Epoch {
     /// Notes who holds `node`, until the note is dropped.
     pub(crate) fn note_holder(self: &Arc<Self>, node: &str, asker: Asker) -> HolderNote {
         self.holders().insert(node.to_owned(), asker);
-        HolderNote {
-            epoch: self.clone(),
-            node: node.to_owned(),
-        }
+        HolderNote { epoch: self.clone(), node: node.to_owned() }
     }
 
     /// Whether `asker` itself holds `node`.
@@ -198,14 +192,8 @@ impl Epoch {
         limit: usize,
     ) -> Result<Reservation, usize> {
         let room = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
-        match self
-            .ephemerals
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
-        {
-            Ok(_) => Ok(Reservation {
-                epoch: self.clone(),
-                bytes,
-            }),
+        match self.ephemerals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
+            Ok(_) => Ok(Reservation { epoch: self.clone(), bytes }),
             Err(used) => Err(used),
         }
     }
@@ -240,9 +228,7 @@ pub(crate) struct Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.epoch
-            .ephemerals
-            .fetch_sub(self.bytes, Ordering::Relaxed);
+        self.epoch.ephemerals.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -61,14 +61,8 @@ struct State {
 impl Lease {
     /// `timeout` is `T`, the negotiated session timeout.
     pub(crate) fn new(timeout: Duration) -> Self {
-        let state = State {
-            current: None,
-            closed: false,
-        };
-        Self {
-            length: timeout * 2 / 3,
-            state: Mutex::new(state),
-        }
+        let state = State { current: None, closed: false };
+        Self { length: timeout * 2 / 3, state: Mutex::new(state) }
     }
 
     /// An answered probe was handed to the client at `stamp`.
@@ -101,8 +95,7 @@ impl Lease {
 
     /// Whether `term` lasts at this instant.
     pub(crate) fn lasts(&self, term: &Arc<Term>, now: Moment) -> bool {
-        self.term(now)
-            .is_some_and(|current| Arc::ptr_eq(&current, term))
+        self.term(now).is_some_and(|current| Arc::ptr_eq(&current, term))
     }
 
     /// When the present term ends unless it is renewed.
@@ -129,11 +122,7 @@ impl Lease {
 impl State {
     fn take_over_term(&mut self, now: Moment) -> Option<Arc<Term>> {
         let over = self.current.as_ref().is_some_and(|(_, end)| now >= *end);
-        if over {
-            self.current.take().map(|(term, _)| term)
-        } else {
-            None
-        }
+        if over { self.current.take().map(|(term, _)| term) } else { None }
     }
 }
 

@@ -90,9 +90,7 @@ impl Session {
     /// The present epoch, or the next one if it comes up within `patience`.
     pub(crate) async fn epoch(&self, patience: Duration) -> Result<Arc<Epoch>, NoEpoch> {
         let next = self.next_epoch(None);
-        tokio::time::timeout(patience, next)
-            .await
-            .unwrap_or(Err(NoEpoch::NotNow))
+        tokio::time::timeout(patience, next).await.unwrap_or(Err(NoEpoch::NotNow))
     }
 
     /// The first epoch that is not `old`; never [`NoEpoch::NotNow`].

@@ -91,10 +91,9 @@ pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<A
         (State::Closed, _) => (State::Closed, vec![]),
 
         (State::Dialing, Event::Established) => (State::Connected, vec![Publish(C::Reconnected)]),
-        (State::Dialing, Event::Refused | Event::AuthFailed) => (
-            State::Closed,
-            vec![End(Finish::AuthFailed), Publish(C::Closed)],
-        ),
+        (State::Dialing, Event::Refused | Event::AuthFailed) => {
+            (State::Closed, vec![End(Finish::AuthFailed), Publish(C::Closed)])
+        }
         (State::Dialing, Event::Close) => {
             (State::Closed, vec![End(Finish::Closed), Publish(C::Closed)])
         }
@@ -107,10 +106,9 @@ pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<A
         (State::Connected, Event::LinkUp) => (State::Connected, vec![Probe]),
         (State::Suspended, Event::LinkDown) => (State::Suspended, vec![]),
 
-        (_, Event::Over) if renewable => (
-            State::Dialing,
-            vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost), Dial],
-        ),
+        (_, Event::Over) if renewable => {
+            (State::Dialing, vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost), Dial])
+        }
         (_, Event::Over) => (
             State::Closed,
             vec![
@@ -129,14 +127,9 @@ pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<A
                 Publish(C::Closed),
             ],
         ),
-        (_, Event::Close) => (
-            State::Closed,
-            vec![
-                EndEpoch(Loss::Closed),
-                End(Finish::Closed),
-                Publish(C::Closed),
-            ],
-        ),
+        (_, Event::Close) => {
+            (State::Closed, vec![EndEpoch(Loss::Closed), End(Finish::Closed), Publish(C::Closed)])
+        }
         (_, Event::Established | Event::Refused) => (state, vec![]),
     }
 }
@@ -149,12 +142,7 @@ mod tests {
     use super::ConnectionState as C;
     use super::*;
 
-    const STATES: [State; 4] = [
-        State::Dialing,
-        State::Connected,
-        State::Suspended,
-        State::Closed,
-    ];
+    const STATES: [State; 4] = [State::Dialing, State::Connected, State::Suspended, State::Closed];
     const EVENTS: [Event; 7] = [
         Event::Established,
         Event::Refused,
@@ -169,18 +157,8 @@ mod tests {
     fn table() {
         let expired = vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost), Dial];
         let rows = [
-            (
-                State::Connected,
-                Event::LinkDown,
-                State::Suspended,
-                vec![Publish(C::Suspended)],
-            ),
-            (
-                State::Connected,
-                Event::LinkUp,
-                State::Connected,
-                vec![Probe],
-            ),
+            (State::Connected, Event::LinkDown, State::Suspended, vec![Publish(C::Suspended)]),
+            (State::Connected, Event::LinkUp, State::Connected, vec![Probe]),
             (
                 State::Suspended,
                 Event::LinkUp,
@@ -188,19 +166,9 @@ mod tests {
                 vec![Probe, Publish(C::Reconnected)],
             ),
             (State::Suspended, Event::LinkDown, State::Suspended, vec![]),
-            (
-                State::Connected,
-                Event::Over,
-                State::Dialing,
-                expired.clone(),
-            ),
+            (State::Connected, Event::Over, State::Dialing, expired.clone()),
             (State::Suspended, Event::Over, State::Dialing, expired),
-            (
-                State::Dialing,
-                Event::Established,
-                State::Connected,
-                vec![Publish(C::Reconnected)],
-            ),
+            (State::Dialing, Event::Established, State::Connected, vec![Publish(C::Reconnected)]),
             (
                 State::Dialing,
                 Event::Refused,
@@ -217,11 +185,7 @@ mod tests {
                 State::Suspended,
                 Event::Close,
                 State::Closed,
-                vec![
-                    EndEpoch(Loss::Closed),
-                    End(Finish::Closed),
-                    Publish(C::Closed),
-                ],
+                vec![EndEpoch(Loss::Closed), End(Finish::Closed), Publish(C::Closed)],
             ),
             (
                 State::Connected,
@@ -236,11 +200,7 @@ mod tests {
             ),
         ];
         for (state, event, next, actions) in rows {
-            assert_eq!(
-                step(state, event, true),
-                (next, actions),
-                "{state:?} + {event:?}"
-            );
+            assert_eq!(step(state, event, true), (next, actions), "{state:?} + {event:?}");
         }
     }
 

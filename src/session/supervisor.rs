@@ -59,9 +59,7 @@ fn supervise(client: Client, dialer: Option<Dialer>, settings: Settings) -> Arc<
         closed,
     };
     let link = supervisor.begin_epoch(client);
-    session
-        .supervision
-        .spawn_on(supervisor.run(link), &session.runtime);
+    session.supervision.spawn_on(supervisor.run(link), &session.runtime);
     session
 }
 
@@ -94,10 +92,9 @@ async fn make_root(client: &Client, settings: &Settings) -> Result<(), DialError
         return Ok(());
     };
     Err(match refused.failure {
-        Failure::Refused(source) => DialError::Final(SessionError::Namespace {
-            path: refused.path,
-            source,
-        }),
+        Failure::Refused(source) => {
+            DialError::Final(SessionError::Namespace { path: refused.path, source })
+        }
         other => match other.into_source() {
             Some(error) => DialError::Transient(error),
             None => DialError::Final(SessionError::Closed),
@@ -242,9 +239,7 @@ impl Supervisor {
         }
         epoch.lease.close(loss);
         // Nobody may wait for a next epoch while we wait for the tasks.
-        self.session
-            .link
-            .send_replace(Link::Over(SessionError::Closed));
+        self.session.link.send_replace(Link::Over(SessionError::Closed));
         self.session.tasks.close();
         let ours = self.dialer.is_some() && !epoch.is_lent();
         // A session that somebody else keeps open does not end with us, so the nodes are deleted one by
@@ -299,10 +294,7 @@ impl Supervisor {
 }
 
 async fn over(link: &mut LinkWatch) {
-    while matches!(
-        link.changed().await,
-        LinkState::Connected | LinkState::Disconnected
-    ) {}
+    while matches!(link.changed().await, LinkState::Connected | LinkState::Disconnected) {}
 }
 
 fn event_of(state: LinkState) -> Event {

@@ -27,13 +27,8 @@ impl Backend {
         let Some(value) = variable(VARIABLE) else {
             return Ok(None);
         };
-        let named = Self::ALL
-            .into_iter()
-            .find(|backend| backend.name() == value);
-        named.map(Some).ok_or(TestkitError::UnknownBackend {
-            variable: VARIABLE,
-            value,
-        })
+        let named = Self::ALL.into_iter().find(|backend| backend.name() == value);
+        named.map(Some).ok_or(TestkitError::UnknownBackend { variable: VARIABLE, value })
     }
 
     fn name(self) -> &'static str {

@@ -47,26 +47,15 @@ impl Container {
         docker::sweep(&daemon).await;
         let image = docker::image(&daemon).await?;
         let name = format!("zookeeper-recipes.{}", unique_name());
-        tracing::info!(
-            "starting the ZooKeeper container {name} at {}",
-            port.address()
-        );
+        tracing::info!("starting the ZooKeeper container {name} at {}", port.address());
         signals::watch(&name);
         let request = request(image, &name, options, port.number());
         let start_timeout = options.start_timeout;
-        let mut this = Self {
-            name,
-            creation: None,
-            container: None,
-            port,
-            start_timeout,
-        };
+        let mut this = Self { name, creation: None, container: None, port, start_timeout };
         match this.create(request).await {
             Ok(container) => this.container = Some(container),
             Err(error) if docker::is_port_taken(error.as_ref()) => {
-                return Err(TestkitError::PortTaken {
-                    port: this.port.number(),
-                });
+                return Err(TestkitError::PortTaken { port: this.port.number() });
             }
             Err(error) => {
                 return Err(TestkitError::docker(format!(
@@ -91,32 +80,20 @@ impl Container {
                 let _ = unwanted.rm().await;
             }
         });
-        Ok(receiver
-            .await
-            .map_err(|_| "the thread that starts it has ended")??)
+        Ok(receiver.await.map_err(|_| "the thread that starts it has ended")??)
     }
 
     pub(super) async fn start_again(&self) -> Result<(), TestkitError> {
         let container = self.container()?;
-        if !container
-            .is_running()
-            .await
-            .map_err(TestkitError::docker("inspect the container"))?
-        {
+        if !container.is_running().await.map_err(TestkitError::docker("inspect the container"))? {
             tracing::info!("starting the ZooKeeper container {} again", self.name);
-            container
-                .start()
-                .await
-                .map_err(TestkitError::docker("start the container again"))?;
+            container.start().await.map_err(TestkitError::docker("start the container again"))?;
         }
         self.until_serving().await
     }
 
     pub(super) async fn stop(&self) -> Result<(), TestkitError> {
-        let stopped = self
-            .container()?
-            .stop_with_timeout(Some(GRACE_SECONDS))
-            .await;
+        let stopped = self.container()?.stop_with_timeout(Some(GRACE_SECONDS)).await;
         stopped.map_err(TestkitError::docker("stop the container"))
     }
 
@@ -141,10 +118,7 @@ impl Container {
         let Some(container) = self.container.take() else {
             return Ok(());
         };
-        container
-            .rm()
-            .await
-            .map_err(TestkitError::docker("remove the container"))
+        container.rm().await.map_err(TestkitError::docker("remove the container"))
     }
 
     async fn until_serving(&self) -> Result<(), TestkitError> {
@@ -157,12 +131,7 @@ impl Container {
             () = self.ended() => "ended while it was starting".to_owned(),
         };
         let log = self.log_tail().await;
-        Err(TestkitError::NotServing {
-            backend: Backend::Docker,
-            address,
-            fate,
-            log,
-        })
+        Err(TestkitError::NotServing { backend: Backend::Docker, address, fate, log })
     }
 
     /// A container that ends at once has mostly been given a bad option. The daemon's own way to await the end is a
@@ -212,10 +181,9 @@ impl Drop for Container {
         // left behind, and what `close` could not remove; mostly there is nothing.
         docker::block_on(async move {
             let removed = match container {
-                Some(container) => container
-                    .rm()
-                    .await
-                    .map_err(TestkitError::docker("remove the container")),
+                Some(container) => {
+                    container.rm().await.map_err(TestkitError::docker("remove the container"))
+                }
                 None => docker::remove(&name).await,
             };
             if let Err(error) = removed {
@@ -241,14 +209,8 @@ fn request(
         ("ZOO_STANDALONE_ENABLED", "true".to_owned()),
         ("ZOO_ADMINSERVER_ENABLED", "false".to_owned()),
         ("ZOO_4LW_COMMANDS_WHITELIST", "*".to_owned()),
-        (
-            "ZOO_CFG_EXTRA",
-            options.extra_lines().collect::<Vec<_>>().join(" "),
-        ),
-        (
-            "JVMFLAGS",
-            options.all_jvm_flags().collect::<Vec<_>>().join(" "),
-        ),
+        ("ZOO_CFG_EXTRA", options.extra_lines().collect::<Vec<_>>().join(" ")),
+        ("JVMFLAGS", options.all_jvm_flags().collect::<Vec<_>>().join(" ")),
     ];
     let request = image
         .with_exposed_port(CLIENT_PORT.tcp())
@@ -263,9 +225,5 @@ fn request(
             host.publish_all_ports = Some(false);
             host.port_bindings = Some([(format!("{CLIENT_PORT}/tcp"), Some(vec![binding]))].into());
         });
-    environment
-        .into_iter()
-        .fold(request, |request, (key, value)| {
-            request.with_env_var(key, value)
-        })
+    environment.into_iter().fold(request, |request, (key, value)| request.with_env_var(key, value))
 }

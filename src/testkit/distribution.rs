@@ -10,12 +10,8 @@ use super::{Backend, TestkitError};
 const SYSTEM_JARS: &str = "/usr/share/java";
 /// The manifest of the first names the rest, save the logger and what TLS needs.
 const REQUIRED_JARS: [&str; 2] = ["zookeeper.jar", "zookeeper-jute.jar"];
-const OPTIONAL_JARS: [&str; 4] = [
-    "slf4j-log4j12.jar",
-    "log4j-1.2.jar",
-    "netty-codec.jar",
-    "netty-resolver.jar",
-];
+const OPTIONAL_JARS: [&str; 4] =
+    ["slf4j-log4j12.jar", "log4j-1.2.jar", "netty-codec.jar", "netty-resolver.jar"];
 
 /// What it takes to run a server.
 #[derive(Debug, Clone)]
@@ -26,16 +22,8 @@ pub(super) struct Distribution {
 
 impl Distribution {
     pub(super) fn find() -> Result<Self, TestkitError> {
-        let found = find_java().and_then(|java| {
-            Ok(Self {
-                java,
-                class_path: find_jars()?,
-            })
-        });
-        found.map_err(|reason| TestkitError::Unavailable {
-            backend: Backend::Process,
-            reason,
-        })
+        let found = find_java().and_then(|java| Ok(Self { java, class_path: find_jars()? }));
+        found.map_err(|reason| TestkitError::Unavailable { backend: Backend::Process, reason })
     }
 
     /// The folder `first` goes ahead, for the log's configuration in it.
@@ -69,28 +57,17 @@ fn find_jars() -> Result<Vec<PathBuf>, String> {
         return if has_server(&libraries) {
             Ok(vec![libraries.join("*")])
         } else {
-            Err(format!(
-                "ZOOKEEPER_HOME is `{home}`, but there is no lib/zookeeper-*.jar in it"
-            ))
+            Err(format!("ZOOKEEPER_HOME is `{home}`, but there is no lib/zookeeper-*.jar in it"))
         };
     }
     let system = Path::new(SYSTEM_JARS);
-    if let Some(missing) = REQUIRED_JARS
-        .into_iter()
-        .find(|jar| !system.join(jar).is_file())
-    {
+    if let Some(missing) = REQUIRED_JARS.into_iter().find(|jar| !system.join(jar).is_file()) {
         return Err(format!(
             "ZOOKEEPER_HOME is not set and there is no {SYSTEM_JARS}/{missing} (Debian: `zookeeper`)"
         ));
     }
-    let optional = OPTIONAL_JARS
-        .into_iter()
-        .filter(|jar| system.join(jar).is_file());
-    Ok(REQUIRED_JARS
-        .into_iter()
-        .chain(optional)
-        .map(|jar| system.join(jar))
-        .collect())
+    let optional = OPTIONAL_JARS.into_iter().filter(|jar| system.join(jar).is_file());
+    Ok(REQUIRED_JARS.into_iter().chain(optional).map(|jar| system.join(jar)).collect())
 }
 
 fn has_server(libraries: &Path) -> bool {

@@ -46,29 +46,17 @@ pub(super) fn block_on(work: impl Future<Output = ()> + Send + 'static) {
 
 /// On a thread and a runtime of its own, as the caller may be on a runtime, on one that shuts down, or on none.
 pub(super) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Option<JoinHandle<()>> {
-    let run = move || match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
+    let run = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(work),
         Err(error) => tracing::warn!("no runtime to talk to Docker on: {error}"),
     };
-    let thread = thread::Builder::new()
-        .name("testkit-docker".to_owned())
-        .spawn(run);
-    thread
-        .inspect_err(|error| tracing::warn!("no thread to talk to Docker on: {error}"))
-        .ok()
+    let thread = thread::Builder::new().name("testkit-docker".to_owned()).spawn(run);
+    thread.inspect_err(|error| tracing::warn!("no thread to talk to Docker on: {error}")).ok()
 }
 
 pub(super) async fn remove(name: &str) -> Result<(), TestkitError> {
-    let docker = docker_client_instance()
-        .await
-        .map_err(TestkitError::docker("be reached"))?;
-    let options = RemoveContainerOptionsBuilder::new()
-        .force(true)
-        .v(true)
-        .build();
+    let docker = docker_client_instance().await.map_err(TestkitError::docker("be reached"))?;
+    let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     match docker.remove_container(name, Some(options)).await {
         // Gone already, or somebody else is at it.
         Err(error) if matches!(status(&error), Some(404 | 409)) => Ok(()),
@@ -78,19 +66,14 @@ pub(super) async fn remove(name: &str) -> Result<(), TestkitError> {
 
 /// A daemon that answers, on this machine.
 pub(super) async fn connect() -> Result<Docker, TestkitError> {
-    let unavailable = |reason| TestkitError::Unavailable {
-        backend: Backend::Docker,
-        reason,
-    };
+    let unavailable = |reason| TestkitError::Unavailable { backend: Backend::Docker, reason };
     if let Some(host) = variable("DOCKER_HOST").filter(|host| !is_local(host)) {
         return Err(unavailable(format!(
             "DOCKER_HOST is `{host}`, but servers listen on 127.0.0.1 of the daemon's own machine"
         )));
     }
     let answer = async {
-        let docker = docker_client_instance()
-            .await
-            .map_err(|error| error.to_string())?;
+        let docker = docker_client_instance().await.map_err(|error| error.to_string())?;
         docker.ping().await.map_err(|error| error.to_string())?;
         Ok(docker)
     };
@@ -102,9 +85,7 @@ pub(super) async fn connect() -> Result<Docker, TestkitError> {
 fn is_local(host: &str) -> bool {
     let rest = host.split_once("://").map_or(host, |(_, rest)| rest);
     host.starts_with("unix://")
-        || ["127.0.0.1", "localhost", "[::1]"]
-            .iter()
-            .any(|name| rest.starts_with(name))
+        || ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| rest.starts_with(name))
 }
 
 /// Removes, once in this process, the containers of dead owners.
@@ -113,22 +94,13 @@ pub(super) async fn sweep(docker: &Docker) {
     SWEPT
         .get_or_init(|| async {
             let filters = [("label".to_owned(), vec![OWNER_LABEL.to_owned()])].into();
-            let options = ListContainersOptionsBuilder::new()
-                .all(true)
-                .filters(&filters)
-                .build();
-            let containers = docker
-                .list_containers(Some(options))
-                .await
-                .unwrap_or_else(|error| {
-                    tracing::warn!("cannot look for containers that others left behind: {error}");
-                    Vec::new()
-                });
+            let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+            let containers = docker.list_containers(Some(options)).await.unwrap_or_else(|error| {
+                tracing::warn!("cannot look for containers that others left behind: {error}");
+                Vec::new()
+            });
             for container in containers {
-                let label = container
-                    .labels
-                    .as_ref()
-                    .and_then(|labels| labels.get(OWNER_LABEL));
+                let label = container.labels.as_ref().and_then(|labels| labels.get(OWNER_LABEL));
                 let owner = label.and_then(|label| Owner::parse(label));
                 let (Some(owner), Some(id)) = (owner, container.id) else {
                     continue;
@@ -156,10 +128,8 @@ pub(super) async fn image(docker: &Docker) -> Result<GenericImage, TestkitError>
     static PRESENT: OnceCell<Result<(), String>> = OnceCell::const_new();
     let full = image_name();
     // The colon of a registry's port comes before a slash.
-    let (name, tag) = full
-        .rsplit_once(':')
-        .filter(|(_, tag)| !tag.contains('/'))
-        .unwrap_or((&full, "latest"));
+    let (name, tag) =
+        full.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((&full, "latest"));
     let image = GenericImage::new(name, tag);
     let present = PRESENT.get_or_init(|| async {
         if docker.inspect_image(&full).await.is_ok() {
@@ -176,10 +146,9 @@ pub(super) async fn image(docker: &Docker) -> Result<GenericImage, TestkitError>
     });
     match present.await {
         Ok(()) => Ok(image),
-        Err(reason) => Err(TestkitError::Unavailable {
-            backend: Backend::Docker,
-            reason: reason.clone(),
-        }),
+        Err(reason) => {
+            Err(TestkitError::Unavailable { backend: Backend::Docker, reason: reason.clone() })
+        }
     }
 }
 
@@ -187,12 +156,10 @@ pub(super) async fn image(docker: &Docker) -> Result<GenericImage, TestkitError>
 pub(super) fn unless_so_already(result: Result<(), DockerError>) -> Result<(), DockerError> {
     match result {
         // Older daemons have no status of its own for the last.
-        Err(DockerError::DockerResponseServerError {
-            status_code: 409 | 500,
-            message,
-        }) if ["is not running", "is not paused", "is already paused"]
-            .iter()
-            .any(|text| message.contains(text)) =>
+        Err(DockerError::DockerResponseServerError { status_code: 409 | 500, message })
+            if ["is not running", "is not paused", "is already paused"]
+                .iter()
+                .any(|text| message.contains(text)) =>
         {
             Ok(())
         }

@@ -126,10 +126,7 @@ impl TestkitError {
 
     pub(super) fn docker<E: Into<Cause>>(operation: impl Into<String>) -> impl FnOnce(E) -> Self {
         let operation = operation.into();
-        move |source| Self::Docker {
-            operation,
-            source: source.into(),
-        }
+        move |source| Self::Docker { operation, source: source.into() }
     }
 
     /// The message with those of all its causes, for a place that can hold text only.

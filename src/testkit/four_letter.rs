@@ -20,9 +20,7 @@ pub(super) async fn ask(address: &str, word: &str) -> io::Result<String> {
         stream.read_to_string(&mut answer).await?;
         Ok(answer)
     };
-    timeout(LIMIT, exchange)
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    timeout(LIMIT, exchange).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Returns when the server at `address` serves clients, which may be never.

@@ -32,11 +32,7 @@ impl ServerOptions {
     /// The official image takes extra lines and flags as lists separated by spaces.
     pub(super) fn check(&self) -> Result<(), TestkitError> {
         let invalid = |option, value: &str, reason| {
-            Err(TestkitError::InvalidOption {
-                option,
-                value: value.to_owned(),
-                reason,
-            })
+            Err(TestkitError::InvalidOption { option, value: value.to_owned(), reason })
         };
         if self.tick_time.as_millis() == 0 {
             return invalid(
@@ -53,11 +49,7 @@ impl ServerOptions {
                 return invalid("property", value, "a value must not contain white space");
             }
         }
-        match self
-            .jvm_flags
-            .iter()
-            .find(|flag| flag.is_empty() || has_space(flag))
-        {
+        match self.jvm_flags.iter().find(|flag| flag.is_empty() || has_space(flag)) {
             Some(flag) => invalid("jvm_flag", flag, "a flag is one word, without white space"),
             None => Ok(()),
         }
@@ -67,29 +59,17 @@ impl ServerOptions {
     pub(super) fn extra_lines(&self) -> impl Iterator<Item = String> {
         let shortest = SHORTEST_SESSION.min(self.tick_time * 2).as_millis();
         let longest = LONGEST_SESSION.max(self.tick_time * 20).as_millis();
-        let ours = [
-            format!("minSessionTimeout={shortest}"),
-            format!("maxSessionTimeout={longest}"),
-        ];
-        ours.into_iter().chain(
-            self.properties
-                .iter()
-                .map(|(key, value)| format!("{key}={value}")),
-        )
+        let ours =
+            [format!("minSessionTimeout={shortest}"), format!("maxSessionTimeout={longest}")];
+        ours.into_iter().chain(self.properties.iter().map(|(key, value)| format!("{key}={value}")))
     }
 
     /// The caller's come last and win.
     pub(super) fn all_jvm_flags(&self) -> impl Iterator<Item = String> {
         // A test server lives for seconds: no time for the second compiler, no use for parallel collectors.
-        let ours = [
-            "-Xmx256m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-Dzookeeper.forceSync=no",
-        ];
-        ours.into_iter()
-            .map(str::to_owned)
-            .chain(self.jvm_flags.iter().cloned())
+        let ours =
+            ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"];
+        ours.into_iter().map(str::to_owned).chain(self.jvm_flags.iter().cloned())
     }
 }
 
@@ -106,10 +86,7 @@ mod tests {
         for (tick, lines) in [
             (200, ["minSessionTimeout=400", "maxSessionTimeout=60000"]),
             (2_000, ["minSessionTimeout=1000", "maxSessionTimeout=60000"]),
-            (
-                5_000,
-                ["minSessionTimeout=1000", "maxSessionTimeout=100000"],
-            ),
+            (5_000, ["minSessionTimeout=1000", "maxSessionTimeout=100000"]),
         ] {
             let options = ServerOptions {
                 tick_time: Duration::from_millis(tick),
@@ -131,21 +108,13 @@ mod tests {
             .check()
         };
         assert!(with("snapCount", "100", "-Da=b").is_ok());
-        for (key, value, flag) in [
-            ("a b", "1", "-D"),
-            ("", "1", "-D"),
-            ("a", "1 2", "-D"),
-            ("a", "1", "-D -E"),
-        ] {
-            assert!(
-                with(key, value, flag).is_err(),
-                "{key:?} {value:?} {flag:?}"
-            );
+        for (key, value, flag) in
+            [("a b", "1", "-D"), ("", "1", "-D"), ("a", "1 2", "-D"), ("a", "1", "-D -E")]
+        {
+            assert!(with(key, value, flag).is_err(), "{key:?} {value:?} {flag:?}");
         }
-        let tick = ServerOptions {
-            tick_time: Duration::from_micros(1),
-            ..ServerOptions::default()
-        };
+        let tick =
+            ServerOptions { tick_time: Duration::from_micros(1), ..ServerOptions::default() };
         assert!(tick.check().is_err());
     }
 }

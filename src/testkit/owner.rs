@@ -62,11 +62,7 @@ impl Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}-{}-{}-{}",
-            self.boot, self.namespace, self.pid, self.started
-        )
+        write!(f, "{}-{}-{}-{}", self.boot, self.namespace, self.pid, self.started)
     }
 }
 
@@ -100,11 +96,7 @@ fn boot_id() -> String {
 fn pid_namespace() -> u64 {
     // `pid:[4026531836]`
     let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let digits: String = link
-        .to_string_lossy()
-        .chars()
-        .filter(char::is_ascii_digit)
-        .collect();
+    let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(0)
 }
 
@@ -126,39 +118,14 @@ mod tests {
         let me = Owner::current().clone();
         let table = [
             ("me", me.clone(), false),
-            (
-                "my number, used before",
-                Owner {
-                    started: me.started + 1,
-                    ..me.clone()
-                },
-                true,
-            ),
-            (
-                "a number beyond all",
-                Owner {
-                    pid: i32::MAX as u32,
-                    ..me.clone()
-                },
-                true,
-            ),
+            ("my number, used before", Owner { started: me.started + 1, ..me.clone() }, true),
+            ("a number beyond all", Owner { pid: i32::MAX as u32, ..me.clone() }, true),
             (
                 "another namespace",
-                Owner {
-                    namespace: me.namespace + 1,
-                    pid: i32::MAX as u32,
-                    ..me.clone()
-                },
+                Owner { namespace: me.namespace + 1, pid: i32::MAX as u32, ..me.clone() },
                 false,
             ),
-            (
-                "an earlier boot",
-                Owner {
-                    boot: "b".to_owned(),
-                    ..me
-                },
-                true,
-            ),
+            ("an earlier boot", Owner { boot: "b".to_owned(), ..me }, true),
         ];
         for (name, owner, dead) in table {
             assert_eq!(owner.is_dead(), dead, "{name}");

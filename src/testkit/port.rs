@@ -24,11 +24,8 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn reserve() -> Result<Self, TestkitError> {
-        let range = range(
-            fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
-                .ok()
-                .as_deref(),
-        );
+        let range =
+            range(fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().as_deref());
         let mut number = range.start;
         for _ in 0..CANDIDATES {
             number = random(&range);
@@ -36,10 +33,7 @@ impl Port {
                 continue;
             };
             if TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
-                return Ok(Self {
-                    number,
-                    _claim: claim,
-                });
+                return Ok(Self { number, _claim: claim });
             }
         }
         Err(TestkitError::PortTaken { port: number })
@@ -59,11 +53,7 @@ fn range(ephemeral: Option<&str>) -> Range<u16> {
     let low = ephemeral
         .and_then(|text| text.split_whitespace().next()?.parse().ok())
         .unwrap_or(32_768_u16);
-    if low >= LOWEST + ENOUGH {
-        LOWEST..low
-    } else {
-        LOWEST..u16::MAX
-    }
+    if low >= LOWEST + ENOUGH { LOWEST..low } else { LOWEST..u16::MAX }
 }
 
 fn random(range: &Range<u16>) -> u16 {
@@ -92,17 +82,9 @@ mod tests {
     #[test]
     fn a_claimed_port_is_not_given_again() {
         let port = Port::reserve().expect("a free port");
-        assert!(
-            PortClaim::take(port.number())
-                .expect("a writable folder")
-                .is_none()
-        );
+        assert!(PortClaim::take(port.number()).expect("a writable folder").is_none());
         let number = port.number();
         drop(port);
-        assert!(
-            PortClaim::take(number)
-                .expect("a writable folder")
-                .is_some()
-        );
+        assert!(PortClaim::take(number).expect("a writable folder").is_some());
     }
 }

@@ -79,16 +79,9 @@ impl Process {
         *running = None;
         let log = self.log_tail();
         if log.contains("Address already in use") {
-            return Err(TestkitError::PortTaken {
-                port: self.port.number(),
-            });
+            return Err(TestkitError::PortTaken { port: self.port.number() });
         }
-        Err(TestkitError::NotServing {
-            backend: Backend::Process,
-            address,
-            fate,
-            log,
-        })
+        Err(TestkitError::NotServing { backend: Backend::Process, address, fate, log })
     }
 
     pub(super) async fn stop(&self) -> Result<(), TestkitError> {
@@ -100,10 +93,7 @@ impl Process {
         // A paused server must wake up to see that it is to end.
         signal(server, Signal::SIGCONT)?;
         if timeout(GRACE, server.ended()).await.is_err() {
-            tracing::warn!(
-                "the server at {} ignores SIGTERM, killing it",
-                self.port.address()
-            );
+            tracing::warn!("the server at {} ignores SIGTERM, killing it", self.port.address());
             signal(server, Signal::SIGKILL)?;
             server.ended().await;
         }
@@ -136,11 +126,7 @@ impl Process {
     }
 
     pub(super) async fn resume(&self) -> Result<(), TestkitError> {
-        self.running
-            .lock()
-            .await
-            .as_ref()
-            .map_or(Ok(()), |server| signal(server, Signal::SIGCONT))
+        self.running.lock().await.as_ref().map_or(Ok(()), |server| signal(server, Signal::SIGCONT))
     }
 
     pub(super) async fn close(self) -> Result<(), TestkitError> {
@@ -154,23 +140,14 @@ impl Process {
             self.options.all_jvm_flags().map(OsString::from).collect();
         // What a killed Java leaves in the system's folder of temporary files would be swept by nobody.
         arguments.push("-XX:-UsePerfData".into());
-        arguments.push(
-            [OsString::from("-Djava.io.tmpdir="), folder.into()]
-                .into_iter()
-                .collect(),
-        );
+        arguments.push([OsString::from("-Djava.io.tmpdir="), folder.into()].into_iter().collect());
         arguments.push("-cp".into());
         arguments.push(self.distribution.class_path(folder));
         arguments.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
         arguments.push(folder.join("zoo.cfg").into());
         tracing::info!("starting a ZooKeeper process at {}", self.port.address());
-        Supervised::spawn(
-            &self.distribution.java,
-            &arguments,
-            folder,
-            &self.log_file(),
-        )
-        .map_err(TestkitError::io("start the server's process"))
+        Supervised::spawn(&self.distribution.java, &arguments, folder, &self.log_file())
+            .map_err(TestkitError::io("start the server's process"))
     }
 
     fn write_configuration(&self) -> Result<(), TestkitError> {
@@ -216,7 +193,5 @@ pub(super) fn tail(log: &[u8]) -> String {
 }
 
 fn signal(server: &Supervised, signal: Signal) -> Result<(), TestkitError> {
-    server
-        .signal(signal)
-        .map_err(TestkitError::io(format!("send {signal} to the server")))
+    server.signal(signal).map_err(TestkitError::io(format!("send {signal} to the server")))
 }

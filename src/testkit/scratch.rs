@@ -17,11 +17,7 @@ const CLAIM: &str = "zookeeper-recipes.port.";
 /// A name that no other server of any process has: the owner, then a number.
 pub(super) fn unique_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!(
-        "{}.{}",
-        Owner::current(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    )
+    format!("{}.{}", Owner::current(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// In memory where the system has such a place: test data need not survive the machine.
@@ -44,10 +40,7 @@ impl Folder {
         let path = root().join(format!("{FOLDER}{}", unique_name()));
         // Fails on an existing folder, so nobody can prepare one for us in a place that all users may write to.
         let created = DirBuilder::new().mode(0o700).create(&path);
-        created.map_err(TestkitError::io(format!(
-            "create the data folder {}",
-            path.display()
-        )))?;
+        created.map_err(TestkitError::io(format!("create the data folder {}", path.display())))?;
         Ok(Self(path))
     }
 
@@ -57,9 +50,9 @@ impl Folder {
 
     pub(super) fn remove(&self) -> Result<(), TestkitError> {
         match fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TestkitError::io(
-                format!("remove the data folder {}", self.0.display()),
-            )(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(TestkitError::io(format!("remove the data folder {}", self.0.display()))(error))
+            }
             _ => Ok(()),
         }
     }
@@ -87,10 +80,9 @@ impl PortClaim {
         match symlink(Owner::current().to_string(), &path) {
             Ok(()) => Ok(Some(Self(path))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
-            Err(error) => Err(TestkitError::io(format!(
-                "claim the port by {}",
-                path.display()
-            ))(error)),
+            Err(error) => {
+                Err(TestkitError::io(format!("claim the port by {}", path.display()))(error))
+            }
         }
     }
 }
@@ -121,13 +113,10 @@ fn sweep_entry(path: &Path) {
     };
     let removed = if let Some(rest) = name.strip_prefix(FOLDER) {
         let owner = rest.split('.').next().and_then(Owner::parse);
-        owner
-            .filter(Owner::is_dead)
-            .map(|_| fs::remove_dir_all(path))
+        owner.filter(Owner::is_dead).map(|_| fs::remove_dir_all(path))
     } else if name.starts_with(CLAIM) {
-        let owner = fs::read_link(path)
-            .ok()
-            .and_then(|target| Owner::parse(&target.to_string_lossy()));
+        let owner =
+            fs::read_link(path).ok().and_then(|target| Owner::parse(&target.to_string_lossy()));
         owner.filter(Owner::is_dead).map(|_| fs::remove_file(path))
     } else {
         None

@@ -223,10 +223,7 @@ impl TestServer {
     }
 
     fn unsupported(&self, operation: &'static str) -> Result<(), TestkitError> {
-        Err(TestkitError::Unsupported {
-            operation,
-            backend: self.backend(),
-        })
+        Err(TestkitError::Unsupported { operation, backend: self.backend() })
     }
 }
 
@@ -253,10 +250,7 @@ impl TestServerBuilder {
 
     /// How often the server looks for empty containers to delete; its own default is one minute.
     pub fn container_check_interval(self, interval: Duration) -> Self {
-        self.jvm_flag(format!(
-            "-Dznode.container.checkIntervalMs={}",
-            interval.as_millis()
-        ))
+        self.jvm_flag(format!("-Dznode.container.checkIntervalMs={}", interval.as_millis()))
     }
 
     /// A further line `KEY=VALUE` for `zoo.cfg`.
@@ -311,11 +305,7 @@ impl TestServerBuilder {
         }
         let mut reasons = reasons.into_iter();
         let mut next = || reasons.next().unwrap_or_default();
-        Err(TestkitError::NoBackend {
-            external: next(),
-            docker: next(),
-            process: next(),
-        })
+        Err(TestkitError::NoBackend { external: next(), docker: next(), process: next() })
     }
 }
 
@@ -328,19 +318,14 @@ async fn start_on(backend: Backend, options: &ServerOptions) -> Result<TestServe
         let port = Port::reserve()?;
         let connect_string = port.address();
         let machine = match backend {
-            Backend::Docker => Container::start(options, port)
-                .await
-                .map(|it| Machine::Docker(Box::new(it))),
-            _ => Process::start(options, port)
-                .await
-                .map(|it| Machine::Process(Box::new(it))),
+            Backend::Docker => {
+                Container::start(options, port).await.map(|it| Machine::Docker(Box::new(it)))
+            }
+            _ => Process::start(options, port).await.map(|it| Machine::Process(Box::new(it))),
         };
         match machine {
             Ok(machine) => {
-                return Ok(TestServer {
-                    connect_string,
-                    machine,
-                });
+                return Ok(TestServer { connect_string, machine });
             }
             Err(error @ TestkitError::PortTaken { .. }) => taken = Some(error),
             Err(error) => return Err(error),
@@ -350,12 +335,8 @@ async fn start_on(backend: Backend, options: &ServerOptions) -> Result<TestServe
 }
 
 async fn join_external() -> Result<TestServer, TestkitError> {
-    let unavailable = |reason| {
-        Err(TestkitError::Unavailable {
-            backend: Backend::External,
-            reason,
-        })
-    };
+    let unavailable =
+        |reason| Err(TestkitError::Unavailable { backend: Backend::External, reason });
     let Some(connect_string) = variable(CONNECT) else {
         return unavailable(format!("{CONNECT} is not set"));
     };
@@ -364,10 +345,7 @@ async fn join_external() -> Result<TestServer, TestkitError> {
     for address in addresses(&connect_string).collect::<Vec<_>>() {
         match timeout(Duration::from_secs(5), TcpStream::connect(&address)).await {
             Ok(Ok(_)) => {
-                return Ok(TestServer {
-                    connect_string,
-                    machine: Machine::External,
-                });
+                return Ok(TestServer { connect_string, machine: Machine::External });
             }
             Ok(Err(error)) => reason = format!("{address}: {error}"),
             Err(_) => reason = format!("{address}: no answer"),
@@ -383,9 +361,7 @@ pub(super) fn addresses(connect_string: &str) -> impl Iterator<Item = String> + 
     connect_string.split(',').filter_map(|member| {
         let member = member.split_once("://").map_or(member, |(_, rest)| rest);
         let host = member.split('/').next().unwrap_or_default().trim();
-        let has_port = host
-            .rsplit_once(':')
-            .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         match host {
             "" => None,
             host if has_port => Some(host.to_owned()),
@@ -407,11 +383,7 @@ mod tests {
             ("[::1]:4", vec!["[::1]:4"]),
             ("", vec![]),
         ] {
-            assert_eq!(
-                addresses(connect_string).collect::<Vec<_>>(),
-                expected,
-                "{connect_string}"
-            );
+            assert_eq!(addresses(connect_string).collect::<Vec<_>>(), expected, "{connect_string}");
         }
     }
 }

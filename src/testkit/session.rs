@@ -74,10 +74,7 @@ pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result
             source: Error::SessionExpired,
         }),
         Ok(Err(error)) => Err(TestkitError::io(operation)(error)),
-        Err(_) => Err(TestkitError::Timeout {
-            operation,
-            waited: LIMIT,
-        }),
+        Err(_) => Err(TestkitError::Timeout { operation, waited: LIMIT }),
     }
 }
 
@@ -85,9 +82,7 @@ pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result
 async fn connect_request(session: &SessionInfo) -> io::Result<Vec<u8>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?.to_string();
-    let client = Client::connector()
-        .with_session(session.clone())
-        .connect(&address);
+    let client = Client::connector().with_session(session.clone()).connect(&address);
     let frame = async { read_frame(&mut listener.accept().await?.0).await };
     tokio::select! {
         frame = frame => frame,
@@ -111,11 +106,7 @@ async fn close(address: &str, connect: &[u8]) -> io::Result<Answer> {
     let Ok(mut stream) = TcpStream::connect(address).await else {
         return Ok(Answer::Unreachable);
     };
-    if stream
-        .write_all(&[connect, &CLOSE_SESSION].concat())
-        .await
-        .is_err()
-    {
+    if stream.write_all(&[connect, &CLOSE_SESSION].concat()).await.is_err() {
         return Ok(Answer::Unreachable);
     }
     let Ok(response) = read_frame(&mut stream).await else {
@@ -128,9 +119,7 @@ async fn close(address: &str, connect: &[u8]) -> io::Result<Answer> {
         return Ok(Answer::Expired);
     }
     // The answer to the second request tells that the first is done; its content does not matter.
-    Ok(read_frame(&mut stream)
-        .await
-        .map_or(Answer::Cut, |_| Answer::Closed))
+    Ok(read_frame(&mut stream).await.map_or(Answer::Cut, |_| Answer::Closed))
 }
 
 /// With its length in front.

@@ -37,15 +37,13 @@ fn names() -> MutexGuard<'static, BTreeSet<String>> {
 
 fn start() {
     let spawned = Signals::new([SIGINT, SIGQUIT, SIGTERM]).and_then(|mut signals| {
-        thread::Builder::new()
-            .name("testkit-signals".to_owned())
-            .spawn(move || {
-                for signal in signals.forever() {
-                    let names: Vec<String> = names().iter().cloned().collect();
-                    docker::remove_blocking(names, LIMIT);
-                    let _ = emulate_default_handler(signal);
-                }
-            })
+        thread::Builder::new().name("testkit-signals".to_owned()).spawn(move || {
+            for signal in signals.forever() {
+                let names: Vec<String> = names().iter().cloned().collect();
+                docker::remove_blocking(names, LIMIT);
+                let _ = emulate_default_handler(signal);
+            }
+        })
     });
     if let Err(error) = spawned {
         tracing::warn!(

@@ -78,18 +78,11 @@ impl Supervised {
             }
         };
         let (announce, ended) = watch::channel(false);
-        let waiter = thread::Builder::new()
-            .name("testkit-wait".to_owned())
-            .spawn(move || {
-                let _ = shell.wait();
-                announce.send_replace(true);
-            })?;
-        Ok(Self {
-            pid,
-            lifeline,
-            ended,
-            waiter: Some(waiter),
-        })
+        let waiter = thread::Builder::new().name("testkit-wait".to_owned()).spawn(move || {
+            let _ = shell.wait();
+            announce.send_replace(true);
+        })?;
+        Ok(Self { pid, lifeline, ended, waiter: Some(waiter) })
     }
 
     /// Sends a signal to the program itself; nothing if it has ended.

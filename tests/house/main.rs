@@ -1,5 +1,6 @@
 //! Needs no server: the house rules that a reader of the sources can check. Layers, the seam, sizes,
 //! and what the documentation of an async function must say.
+#![allow(clippy::unwrap_used)] // a test fails by it
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,10 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
-    (
-        "curator",
-        &["client", "error", "lock_path", "retry", "session"],
-    ),
+    ("curator", &["client", "error", "lock_path", "retry", "session"]),
     ("guard", &["contender", "curator", "error", "fencing"]),
     ("owner", &["guard", "curator", "mutex"]), // the last two in the documentation
     // Recipes: not each other.
@@ -72,14 +70,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 const PURE: &[&str] = &["contender_name", "admission", "lock_path", "session/state"];
-const IMPURE_WORDS: &[&str] = &[
-    "tokio",
-    "std::time",
-    "std::net",
-    "std::fs",
-    "std::thread",
-    "async fn",
-];
+const IMPURE_WORDS: &[&str] =
+    &["tokio", "std::time", "std::net", "std::fs", "std::thread", "async fn"];
 
 const LONGEST_FILE: usize = 400;
 const LONGEST_FUNCTION: usize = 60;
@@ -102,10 +94,7 @@ fn sources() -> Vec<Source> {
             } else if path.extension().is_some_and(|ending| ending == "rs") {
                 let module = path.strip_prefix(&root).unwrap().with_extension("");
                 let module = module.to_str().unwrap().to_owned();
-                sources.push(Source {
-                    module,
-                    text: fs::read_to_string(&path).unwrap(),
-                });
+                sources.push(Source { module, text: fs::read_to_string(&path).unwrap() });
             }
         }
     }
@@ -115,10 +104,7 @@ fn sources() -> Vec<Source> {
 
 /// The text without tests, comments and documentation: what is compiled into the library.
 fn code(text: &str) -> String {
-    let text = text
-        .split("\n#[cfg(test)]\nmod tests")
-        .next()
-        .unwrap_or_default();
+    let text = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let is_code = |line: &&str| !line.trim_start().starts_with("//") && !line.trim().is_empty();
     text.lines().filter(is_code).collect::<Vec<_>>().join("\n")
 }
@@ -128,11 +114,7 @@ fn used(code: &str) -> Vec<String> {
     let mut used: Vec<String> = code
         .split("crate::")
         .skip(1)
-        .map(|rest| {
-            rest.chars()
-                .take_while(|c| c.is_alphanumeric() || *c == '_')
-                .collect()
-        })
+        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
         .filter(|word: &String| word.chars().next().is_some_and(char::is_lowercase))
         .collect();
     used.sort();
@@ -158,29 +140,18 @@ fn faults_of_layers(module: &str, code: &str) -> Vec<String> {
 
 #[test]
 fn arrows_point_down_only() {
-    let faults: Vec<_> = sources()
-        .iter()
-        .flat_map(|s| faults_of_layers(&s.module, &code(&s.text)))
-        .collect();
+    let faults: Vec<_> =
+        sources().iter().flat_map(|s| faults_of_layers(&s.module, &code(&s.text))).collect();
     assert!(faults.is_empty(), "{faults:#?}");
     // The check itself can fail.
-    assert_eq!(
-        faults_of_layers("session/lease", "use crate::contender::Hold;").len(),
-        1
-    );
-    assert_eq!(
-        faults_of_layers("admission", "use crate::session::Session;").len(),
-        1
-    );
+    assert_eq!(faults_of_layers("session/lease", "use crate::contender::Hold;").len(), 1);
+    assert_eq!(faults_of_layers("admission", "use crate::session::Session;").len(), 1);
     assert_eq!(faults_of_layers("newcomer", "").len(), 1);
 }
 
 #[test]
 fn pure_files_know_no_tokio_no_clock_and_no_io() {
-    for source in sources()
-        .iter()
-        .filter(|source| PURE.contains(&source.module.as_str()))
-    {
+    for source in sources().iter().filter(|source| PURE.contains(&source.module.as_str())) {
         let code = code(&source.text);
         for word in IMPURE_WORDS {
             assert!(!code.contains(word), "{} names {word}", source.module);
@@ -193,11 +164,7 @@ fn only_the_seam_names_the_client_library() {
     for source in sources() {
         let exempt = source.module == "client" || source.module.starts_with("testkit");
         let code = code(&source.text).replace("pub use zookeeper_client;", "");
-        assert!(
-            exempt || !code.contains("zookeeper_client"),
-            "{} names it",
-            source.module
-        );
+        assert!(exempt || !code.contains("zookeeper_client"), "{} names it", source.module);
     }
 }
 
@@ -206,17 +173,9 @@ fn files_and_functions_are_short() {
     for source in sources() {
         let code = code(&source.text);
         let lines = code.lines().count();
-        assert!(
-            lines <= LONGEST_FILE,
-            "{} has {lines} lines of code",
-            source.module
-        );
+        assert!(lines <= LONGEST_FILE, "{} has {lines} lines of code", source.module);
         for (name, lines) in functions(&code) {
-            assert!(
-                lines <= LONGEST_FUNCTION,
-                "{}: {name} has {lines} lines",
-                source.module
-            );
+            assert!(lines <= LONGEST_FUNCTION, "{}: {name} has {lines} lines", source.module);
         }
     }
     let long = format!("fn long() {{\n{}}}\n", "    step();\n".repeat(70));
@@ -237,11 +196,7 @@ fn functions(code: &str) -> Vec<(String, usize)> {
         }
         let indent = before.len() - before.trim_start().len();
         let end = format!("{}}}", " ".repeat(indent));
-        let length = lines[start..]
-            .iter()
-            .position(|line| *line == end)
-            .unwrap_or(0)
-            + 1;
+        let length = lines[start..].iter().position(|line| *line == end).unwrap_or(0) + 1;
         let name = after.split(['(', '<']).next().unwrap_or_default();
         functions.push((name.to_owned(), length));
     }
@@ -261,19 +216,13 @@ fn every_public_async_function_says_what_cancelling_it_does() {
                 let line = line.trim_start();
                 line.starts_with("///") || line.starts_with("#[")
             };
-            let documentation: Vec<_> = lines[..number]
-                .iter()
-                .rev()
-                .take_while(is_documentation)
-                .collect();
+            let documentation: Vec<_> =
+                lines[..number].iter().rev().take_while(is_documentation).collect();
             let has = |heading: &str| documentation.iter().any(|line| line.contains(heading));
             let place = format!("{}: {}", source.module, line.trim());
             assert!(has("# Cancel safety"), "{place} has no `# Cancel safety`");
             let signature: String = lines[number..].iter().take(9).copied().collect();
-            let fallible = signature
-                .split('{')
-                .next()
-                .is_some_and(|s| s.contains("Result<"));
+            let fallible = signature.split('{').next().is_some_and(|s| s.contains("Result<"));
             assert!(!fallible || has("# Errors"), "{place} has no `# Errors`");
             checked += 1;
         }
@@ -284,17 +233,10 @@ fn every_public_async_function_says_what_cancelling_it_does() {
 #[test]
 fn every_test_folder_says_what_it_needs() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    for folder in fs::read_dir(tests)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-    {
+    for folder in fs::read_dir(tests).unwrap().map(|entry| entry.unwrap().path()) {
         let main = folder.join("main.rs");
         if let Ok(text) = fs::read_to_string(&main) {
-            assert!(
-                text.starts_with("//! Needs"),
-                "{} does not say it first",
-                main.display()
-            );
+            assert!(text.starts_with("//! Needs"), "{} does not say it first", main.display());
         }
     }
 }

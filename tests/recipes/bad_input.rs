@@ -35,11 +35,7 @@ async fn lock_paths() {
     let curator = arena.curator().await;
     for bad in BAD_PATHS {
         match InterProcessMutex::new(&curator, bad) {
-            Err(ConfigError::InvalidPath {
-                option: "lock path",
-                path,
-                ..
-            }) => {
+            Err(ConfigError::InvalidPath { option: "lock path", path, .. }) => {
                 assert_eq!(path, *bad);
             }
             other => panic!("{bad:?}: {other:?}"),
@@ -50,10 +46,7 @@ async fn lock_paths() {
 #[tokio::test]
 async fn namespaces() {
     for bad in BAD_PATHS {
-        let refused = Curator::builder()
-            .namespace(bad)
-            .connect("127.0.0.1:1")
-            .await;
+        let refused = Curator::builder().namespace(bad).connect("127.0.0.1:1").await;
         match refused {
             Err(SessionError::Config(ConfigError::InvalidPath {
                 option: "namespace",
@@ -99,41 +92,17 @@ async fn options() {
     let day = Duration::from_secs(24 * 60 * 60);
     let connector = Client::connector;
     let table: Vec<(&str, CuratorBuilder)> = vec![
-        (
-            "session_timeout",
-            Curator::builder().session_timeout(Duration::ZERO),
-        ),
-        (
-            "session_timeout",
-            Curator::builder().session_timeout(Duration::from_millis(99)),
-        ),
-        (
-            "session_timeout",
-            Curator::builder().session_timeout(day * 2),
-        ),
-        (
-            "session_timeout",
-            Curator::builder().session_timeout(Duration::MAX),
-        ),
-        (
-            "connection_timeout",
-            Curator::builder().connection_timeout(Duration::ZERO),
-        ),
-        (
-            "connection_timeout",
-            Curator::builder().connection_timeout(Duration::MAX),
-        ),
+        ("session_timeout", Curator::builder().session_timeout(Duration::ZERO)),
+        ("session_timeout", Curator::builder().session_timeout(Duration::from_millis(99))),
+        ("session_timeout", Curator::builder().session_timeout(day * 2)),
+        ("session_timeout", Curator::builder().session_timeout(Duration::MAX)),
+        ("connection_timeout", Curator::builder().connection_timeout(Duration::ZERO)),
+        ("connection_timeout", Curator::builder().connection_timeout(Duration::MAX)),
         ("acls", Curator::builder().acls([].as_slice().into())),
         ("auth", Curator::builder().auth("", b"user:password")),
         ("identity", Curator::builder().identity(vec![b'x'; 1 << 20])),
-        (
-            "connector",
-            Curator::builder().connector(connector().with_readonly(true)),
-        ),
-        (
-            "connector",
-            Curator::builder().connector(connector().with_detached()),
-        ),
+        ("connector", Curator::builder().connector(connector().with_readonly(true))),
+        ("connector", Curator::builder().connector(connector().with_detached())),
     ];
     for (option, builder) in table {
         match within(option, builder.connect("127.0.0.1:1")).await {
@@ -149,18 +118,11 @@ async fn options() {
 async fn a_connector_that_resumes_a_session_is_refused() {
     let arena = Arena::new().await;
     let connector = Client::connector().with_session(arena.admin.session().clone());
-    let refused = arena
-        .builder()
-        .connector(connector)
-        .connect(arena.server.connect_string())
-        .await;
+    let refused = arena.builder().connector(connector).connect(arena.server.connect_string()).await;
     assert!(
         matches!(
             refused,
-            Err(SessionError::Config(ConfigError::InvalidOption {
-                option: "connector",
-                ..
-            }))
+            Err(SessionError::Config(ConfigError::InvalidOption { option: "connector", .. }))
         ),
         "{refused:?}"
     );
@@ -172,11 +134,7 @@ async fn node_data_over_a_mebibyte() {
     let curator = arena.curator().await;
     let refused = arena.mutex(&curator).with_identity(vec![0; 1 << 20]);
     match refused {
-        Err(
-            error @ ConfigError::InvalidOption {
-                option: "identity", ..
-            },
-        ) => {
+        Err(error @ ConfigError::InvalidOption { option: "identity", .. }) => {
             assert!(error.to_string().contains(&arena.path), "{error}");
         }
         other => panic!("{other:?}"),
@@ -189,12 +147,7 @@ async fn node_data_over_a_mebibyte() {
             Err(_) => size -= 1,
         }
     };
-    within("the lock", mutex.acquire())
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,12 +165,7 @@ async fn more_ephemeral_nodes_than_allowed() {
         assert!(guards.len() < 10, "there is no bound");
     };
     match &refused {
-        AcquireError::TooManyContenders {
-            path,
-            in_use,
-            limit: 500,
-            ..
-        } => {
+        AcquireError::TooManyContenders { path, in_use, limit: 500, .. } => {
             assert!(path.starts_with(&arena.path) && *in_use > 0 && *in_use <= 500);
         }
         other => panic!("{other:?}"),
@@ -256,11 +204,7 @@ async fn servers_that_do_not_serve() {
             .session_timeout(Duration::from_secs(10))
             .connection_timeout(patience);
         match within(&server, builder.connect(&server)).await {
-            Err(SessionError::Unreachable {
-                connect_string,
-                waited,
-                ..
-            }) => {
+            Err(SessionError::Unreachable { connect_string, waited, .. }) => {
                 assert_eq!(connect_string, server);
                 assert!(waited >= patience);
             }

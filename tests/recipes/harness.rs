@@ -51,11 +51,7 @@ impl Arena {
             .connect(server.connect_string())
             .await
             .expect("an administrator's connection");
-        Self {
-            path: testkit::random_path("test"),
-            admin,
-            server,
-        }
+        Self { path: testkit::random_path("test"), admin, server }
     }
 
     pub(crate) fn builder(&self) -> CuratorBuilder {
@@ -70,15 +66,11 @@ impl Arena {
 
     /// With a session that a test can outlive.
     pub(crate) async fn short_lived_curator(&self) -> Curator {
-        self.connect(self.builder().session_timeout(Duration::from_secs(1)))
-            .await
+        self.connect(self.builder().session_timeout(Duration::from_secs(1))).await
     }
 
     pub(crate) async fn connect(&self, builder: CuratorBuilder) -> Curator {
-        builder
-            .connect(self.server.connect_string())
-            .await
-            .expect("a session")
+        builder.connect(self.server.connect_string()).await.expect("a session")
     }
 
     pub(crate) fn mutex(&self, curator: &Curator) -> InterProcessMutex {
@@ -96,10 +88,8 @@ impl Arena {
 
     /// Waits until the test's path has so many children.
     pub(crate) async fn children_are(&self, count: usize) {
-        eventually(&format!("{count} children"), async || {
-            self.children().await.len() == count
-        })
-        .await;
+        eventually(&format!("{count} children"), async || self.children().await.len() == count)
+            .await;
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Option<Stat> {
@@ -108,10 +98,7 @@ impl Arena {
 
     pub(crate) async fn create(&self, path: &str, mode: CreateMode) {
         let options = mode.with_acls(Acls::anyone_all());
-        self.admin
-            .create(path, &[], &options)
-            .await
-            .expect("a node");
+        self.admin.create(path, &[], &options).await.expect("a node");
     }
 
     /// Ends the session of `curator` as if the servers had expired it.
@@ -139,7 +126,5 @@ pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> b
 
 /// Awaits `future`, which must not take for ever.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future)
-        .await
-        .unwrap_or_else(|_| panic!("hung: {what}"))
+    tokio::time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("hung: {what}"))
 }

@@ -38,17 +38,12 @@ async fn all_are_served_alone(waiters: usize, clients: usize) {
     assert!(first.is_held(), "{:?}", first.loss());
     first.release().await.unwrap();
     // Long, but not for ever: some hundred hand-overs a second.
-    tokio::time::timeout(Duration::from_secs(180), tasks.join_all())
-        .await
-        .expect("all are served");
+    tokio::time::timeout(Duration::from_secs(180), tasks.join_all()).await.expect("all are served");
     drop(served);
     let mut seen = HashSet::new();
     let mut last = None;
     while let Some(token) = tokens.recv().await {
-        assert!(
-            Some(token) > last,
-            "invariant 4, and first come, first served"
-        );
+        assert!(Some(token) > last, "invariant 4, and first come, first served");
         assert!(seen.insert(token));
         last = Some(token);
     }

@@ -35,23 +35,10 @@ async fn with_a_namespace_the_nodes_are_under_it() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
     let mutex = InterProcessMutex::new(&curator, "/locks/orders").unwrap();
-    let guard = mutex
-        .acquire_timeout(Duration::from_secs(10))
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = mutex.acquire_timeout(Duration::from_secs(10)).await.unwrap().unwrap();
     assert_eq!(guard.path(), "/locks/orders");
-    assert!(
-        guard.node().starts_with("/locks/orders/_c_"),
-        "{}",
-        guard.node()
-    );
-    assert!(
-        arena
-            .stat(&format!("{}{}", arena.path, guard.node()))
-            .await
-            .is_some()
-    );
+    assert!(guard.node().starts_with("/locks/orders/_c_"), "{}", guard.node());
+    assert!(arena.stat(&format!("{}{}", arena.path, guard.node())).await.is_some());
     assert_eq!(mutex.participants().await.unwrap()[0].path, guard.node());
     guard.release().await.unwrap();
 }
@@ -62,10 +49,7 @@ async fn tasks_that_share_a_mutex_exclude_each_other() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     let mutex = arena.mutex(&curator);
-    let (inside, times) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicUsize::new(0)),
-    );
+    let (inside, times) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = JoinSet::new();
     for _ in 0..10 {
         let (mutex, inside, times) = (mutex.clone(), inside.clone(), times.clone());
@@ -96,12 +80,7 @@ async fn of_two_clients_one_holds_and_then_the_other() {
     };
     arena.children_are(2).await;
     let mut waiting = waiting;
-    assert!(
-        tokio::time::timeout(Duration::from_secs(1), &mut waiting)
-            .await
-            .is_err(),
-        "both hold"
-    );
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut waiting).await.is_err(), "both hold");
     assert!(guard.is_held());
     guard.release().await.unwrap();
     let guard = within("the other client", waiting).await.unwrap();
@@ -116,14 +95,9 @@ async fn the_nodes_are_curators() {
     let mutex = arena.mutex(&curator);
     let guard = mutex.acquire().await.unwrap();
     let children = arena.children().await;
-    let [name] = children.as_slice() else {
-        panic!("{children:?}")
-    };
+    let [name] = children.as_slice() else { panic!("{children:?}") };
     assert_eq!(name.len(), 55);
-    assert!(
-        name.starts_with("_c_") && name.ends_with("-lock-0000000000"),
-        "{name}"
-    );
+    assert!(name.starts_with("_c_") && name.ends_with("-lock-0000000000"), "{name}");
     let node = format!("{}/{name}", arena.path);
     assert_eq!(guard.node(), node);
     let (data, stat) = arena.admin.get_data(&node).await.unwrap();
@@ -136,11 +110,7 @@ async fn the_nodes_are_curators() {
 #[tokio::test(flavor = "multi_thread")]
 async fn holders_are_served_in_the_order_they_came() {
     let arena = Arena::new().await;
-    let curators = [
-        arena.curator().await,
-        arena.curator().await,
-        arena.curator().await,
-    ];
+    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
     let first = arena.mutex(&curators[0]).acquire().await.unwrap();
     let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
@@ -173,11 +143,7 @@ async fn a_busy_lock_is_none_not_an_error_and_leaves_no_node() {
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let rival = arena.mutex(&other);
     assert!(rival.try_acquire().await.unwrap().is_none());
-    assert_eq!(
-        arena.children().await.len(),
-        1,
-        "a refused try leaves nothing"
-    );
+    assert_eq!(arena.children().await.len(), 1, "a refused try leaves nothing");
     let limit = Duration::from_millis(300);
     assert!(rival.acquire_timeout(limit).await.unwrap().is_none());
     arena.children_are(1).await;
@@ -208,13 +174,7 @@ async fn a_deadline_covers_the_whole_queue() {
     for waiter in &queue {
         waiter.abort();
     }
-    assert!(
-        within("the deadline", last)
-            .await
-            .unwrap()
-            .unwrap()
-            .is_none()
-    );
+    assert!(within("the deadline", last).await.unwrap().unwrap().is_none());
     arena.children_are(1).await;
     holder.release().await.unwrap();
 }
@@ -265,21 +225,13 @@ async fn participants_are_told_in_order_with_what_they_say() {
     arena.children_are(2).await;
     let told = mutex.participants().await.unwrap();
     assert_eq!(told.len(), 2);
-    assert_eq!(
-        (told[0].data.as_slice(), told[1].data.as_slice()),
-        (&b"one"[..], &b"second"[..])
-    );
+    assert_eq!((told[0].data.as_slice(), told[1].data.as_slice()), (&b"one"[..], &b"second"[..]));
     assert_eq!(told[0].path, guard.node());
     assert!(told[0].sequence < told[1].sequence);
     assert_eq!(told[0].session, one.session_id().unwrap());
     assert_eq!(told[1].session, two.session_id().unwrap());
     guard.release().await.unwrap();
-    within("the waiter", waiting)
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    within("the waiter", waiting).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -287,17 +239,10 @@ async fn children_of_others_are_ignored() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
-    for foreign in [
-        "0",
-        "zzz",
-        "_c_x-latch-0000000000",
-        "5f3c__lock__0000000000",
-        "lock-",
-        "lock-7",
-    ] {
-        arena
-            .create(&format!("{}/{foreign}", arena.path), CreateMode::Persistent)
-            .await;
+    for foreign in
+        ["0", "zzz", "_c_x-latch-0000000000", "5f3c__lock__0000000000", "lock-", "lock-7"]
+    {
+        arena.create(&format!("{}/{foreign}", arena.path), CreateMode::Persistent).await;
     }
     let mutex = arena.mutex(&curator);
     let guard = within("the lock", mutex.acquire()).await.unwrap();
@@ -309,12 +254,7 @@ async fn children_of_others_are_ignored() {
 async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
     let arena = Arena::new().await;
     let chroot = format!("{}{}/deep/down", arena.server.connect_string(), arena.path);
-    let curator = arena
-        .builder()
-        .namespace("/team/app")
-        .connect(&chroot)
-        .await
-        .unwrap();
+    let curator = arena.builder().namespace("/team/app").connect(&chroot).await.unwrap();
     let deep = "/a/b/c/d/e/f/g/h";
     for path in ["/", "/one", deep] {
         let mutex = InterProcessMutex::new(&curator, path).unwrap();
@@ -327,11 +267,7 @@ async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
     }
     // And at the server's own root.
     let server = TestServer::start().await.unwrap();
-    let curator = arena
-        .builder()
-        .connect(server.connect_string())
-        .await
-        .unwrap();
+    let curator = arena.builder().connect(server.connect_string()).await.unwrap();
     let mutex = InterProcessMutex::new(&curator, "/").unwrap();
     let guard = within("the root", mutex.acquire()).await.unwrap();
     assert!(guard.node().starts_with("/_c_"), "{}", guard.node());
@@ -349,25 +285,14 @@ async fn the_lock_path_goes_when_nobody_uses_it() {
     let mut tasks = JoinSet::new();
     for _ in 0..10 {
         let mutex = mutex.clone();
-        tasks.spawn(async move {
-            mutex
-                .with(async |_| tokio::task::yield_now().await)
-                .await
-                .unwrap()
-        });
+        tasks.spawn(
+            async move { mutex.with(async |_| tokio::task::yield_now().await).await.unwrap() },
+        );
     }
     within("ten tasks", tasks.join_all()).await;
-    eventually("the parent is reaped", async || {
-        arena.stat(&arena.path).await.is_none()
-    })
-    .await;
+    eventually("the parent is reaped", async || arena.stat(&arena.path).await.is_none()).await;
     // And it is made again when somebody comes back.
-    within("the lock", mutex.acquire())
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -389,10 +314,7 @@ async fn a_parent_that_is_deleted_as_fast_as_it_is_made_is_made_again() {
     let mut last = None;
     for round in 0..100 {
         let guard = within("the lock", mutex.acquire()).await.unwrap();
-        assert!(
-            Some(guard.fencing_token()) > last,
-            "invariant 4, over re-creations, in {round}"
-        );
+        assert!(Some(guard.fencing_token()) > last, "invariant 4, over re-creations, in {round}");
         last = Some(guard.fencing_token());
         guard.release().await.unwrap();
     }

@@ -19,10 +19,8 @@ async fn parent_and_node_carry_the_acls() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
     let local = vec![Acl::new(Permission::ALL, AuthId::new("ip", "127.0.0.1"))];
-    let mutex = InterProcessMutex::new(&curator, "/bar")
-        .unwrap()
-        .with_acls(Acls::new(&local))
-        .unwrap();
+    let mutex =
+        InterProcessMutex::new(&curator, "/bar").unwrap().with_acls(Acls::new(&local)).unwrap();
     // In a container the server sees the bridge's address rather than the loopback's.
     let guard = match mutex.acquire().await {
         Ok(guard) => guard,
@@ -34,11 +32,7 @@ async fn parent_and_node_carry_the_acls() {
 }
 
 async fn assert_acl(arena: &Arena, path: &str, expected: &[Acl]) {
-    let (acl, _) = arena
-        .admin
-        .get_acl(&format!("{}{path}", arena.path))
-        .await
-        .unwrap();
+    let (acl, _) = arena.admin.get_acl(&format!("{}{path}", arena.path)).await.unwrap();
     assert_eq!(acl, expected, "{path}");
 }
 
@@ -49,11 +43,7 @@ async fn a_parent_keeps_its_own_acls() {
     let curator = arena.curator().await;
     let parents = anyone(Permission::CREATE | Permission::READ | Permission::DELETE);
     let options = CreateMode::Container.with_acls(Acls::new(&parents));
-    arena
-        .admin
-        .create(&arena.path, &[], &options)
-        .await
-        .unwrap();
+    arena.admin.create(&arena.path, &[], &options).await.unwrap();
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     assert_eq!(arena.admin.get_acl(&arena.path).await.unwrap().0, parents);
     let (acl, _) = arena.admin.get_acl(guard.node()).await.unwrap();
@@ -64,20 +54,13 @@ async fn a_parent_keeps_its_own_acls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_open_what_only_their_owner_may_use() {
     let arena = Arena::new().await;
-    let builder = arena
-        .builder()
-        .auth("digest", b"ours:secret")
-        .acls(Acls::creator_all());
+    let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
     let curator = arena.connect(builder).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let stranger = arena.curator().await;
-    let error = within("the error", arena.mutex(&stranger).acquire())
-        .await
-        .unwrap_err();
+    let error = within("the error", arena.mutex(&stranger).acquire()).await.unwrap_err();
     match error {
-        AcquireError::NoAuth {
-            path, operation, ..
-        } => {
+        AcquireError::NoAuth { path, operation, .. } => {
             assert_eq!((path.as_str(), operation), (arena.path.as_str(), "create"));
         }
         other => panic!("{other:?}"),
@@ -92,9 +75,7 @@ async fn without_permission_to_list_nothing_is_left_and_the_error_says_so() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     parent(&arena, Permission::CREATE | Permission::DELETE).await;
-    let error = within("the error", arena.mutex(&curator).acquire())
-        .await
-        .unwrap_err();
+    let error = within("the error", arena.mutex(&curator).acquire()).await.unwrap_err();
     expect_no_auth(error, "list", &arena.path);
     open(&arena).await;
     assert_eq!(arena.children().await.len(), 0);
@@ -105,9 +86,7 @@ async fn without_permission_to_create_the_error_names_the_path() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     parent(&arena, Permission::READ | Permission::DELETE).await;
-    let error = within("the error", arena.mutex(&curator).acquire())
-        .await
-        .unwrap_err();
+    let error = within("the error", arena.mutex(&curator).acquire()).await.unwrap_err();
     expect_no_auth(error, "create", &arena.path);
     // The same for a parent that would have to be made below it.
     let below = format!("{}/a/b", arena.path);
@@ -121,15 +100,10 @@ async fn without_permission_to_read_the_predecessor_the_waiter_leaves_with_an_er
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
     let unreadable = anyone(Permission::DELETE | Permission::WRITE | Permission::ADMIN);
-    let mutex = arena
-        .mutex(&other)
-        .with_acls(Acls::new(&unreadable))
-        .unwrap();
+    let mutex = arena.mutex(&other).with_acls(Acls::new(&unreadable)).unwrap();
     arena.create(&arena.path, CreateMode::Container).await;
     let holder = mutex.acquire().await.unwrap();
-    let error = within("the error", arena.mutex(&curator).acquire())
-        .await
-        .unwrap_err();
+    let error = within("the error", arena.mutex(&curator).acquire()).await.unwrap_err();
     expect_no_auth(error, "read", holder.node());
     assert_eq!(arena.children().await.len(), 1);
     // A hold that may not read its own node is looked after all the same.
@@ -142,9 +116,7 @@ async fn without_permission_to_delete_release_says_so_and_close_frees_the_lock()
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     parent(&arena, Permission::CREATE | Permission::READ).await;
-    let guard = within("the lock", arena.mutex(&curator).acquire())
-        .await
-        .unwrap();
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     let node = guard.node().to_owned();
     match within("the release", guard.release()).await.unwrap_err() {
         ReleaseError::NoAuth { node: named, .. } => assert_eq!(named, node),
@@ -159,14 +131,8 @@ async fn without_permission_to_delete_release_says_so_and_close_frees_the_lock()
 async fn a_delete_that_is_allowed_later_happens_later() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
-    parent(
-        &arena,
-        Permission::CREATE | Permission::READ | Permission::ADMIN,
-    )
-    .await;
-    let guard = within("the lock", arena.mutex(&curator).acquire())
-        .await
-        .unwrap();
+    parent(&arena, Permission::CREATE | Permission::READ | Permission::ADMIN).await;
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     let error = within("the release", guard.release()).await.unwrap_err();
     assert!(matches!(error, ReleaseError::NoAuth { .. }), "{error:?}");
     open(&arena).await;
@@ -188,22 +154,13 @@ async fn acls_that_the_server_rejects_are_an_error() {
         );
     }
     arena.create(&arena.path, CreateMode::Persistent).await;
-    let mutex = arena
-        .mutex(&curator)
-        .with_acls(Acls::creator_all())
-        .unwrap();
+    let mutex = arena.mutex(&curator).with_acls(Acls::creator_all()).unwrap();
     let error = within("the error", mutex.acquire()).await.unwrap_err();
-    assert!(
-        matches!(error, AcquireError::InvalidAcl { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, AcquireError::InvalidAcl { .. }), "{error:?}");
     assert_eq!(arena.children().await.len(), 0);
     let builder = Curator::builder().namespace(&format!("{}-ns", arena.path));
-    let error = builder
-        .acls(Acls::creator_all())
-        .connect(arena.server.connect_string())
-        .await
-        .unwrap_err();
+    let error =
+        builder.acls(Acls::creator_all()).connect(arena.server.connect_string()).await.unwrap_err();
     assert!(matches!(error, SessionError::Namespace { .. }), "{error:?}");
 }
 
@@ -215,9 +172,7 @@ async fn an_ephemeral_parent_is_an_error() {
     let limit = Duration::from_secs(20);
     for path in [arena.path.clone(), format!("{}/below/it", arena.path)] {
         let mutex = InterProcessMutex::new(&curator, &path).unwrap();
-        let error = within("the error", mutex.acquire_timeout(limit))
-            .await
-            .unwrap_err();
+        let error = within("the error", mutex.acquire_timeout(limit)).await.unwrap_err();
         match &error {
             AcquireError::EphemeralParent { path: named, .. } => {
                 assert!(path.starts_with(&arena.path) && named.starts_with(&arena.path))
@@ -239,18 +194,12 @@ async fn parent(arena: &Arena, permission: Permission) {
 }
 
 async fn open(arena: &Arena) {
-    arena
-        .admin
-        .set_acl(&arena.path, &Acls::anyone_all(), None)
-        .await
-        .unwrap();
+    arena.admin.set_acl(&arena.path, &Acls::anyone_all(), None).await.unwrap();
 }
 
 fn expect_no_auth(error: AcquireError, expected: &str, named: &str) {
     match error {
-        AcquireError::NoAuth {
-            path, operation, ..
-        } => {
+        AcquireError::NoAuth { path, operation, .. } => {
             assert_eq!((operation, path.as_str()), (expected, named));
         }
         other => panic!("{other:?}"),

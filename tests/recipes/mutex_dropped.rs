@@ -34,9 +34,7 @@ async fn poll_times<F: Future>(times: usize, future: F) -> Polled<F::Output> {
             Poll::Pending => Poll::Pending,
         }
     });
-    tokio::time::timeout(Duration::from_secs(1), polling)
-        .await
-        .unwrap_or(Polled::Quiet)
+    tokio::time::timeout(Duration::from_secs(1), polling).await.unwrap_or(Polled::Quiet)
 }
 
 /// Drops what `operation` makes after 0, 1, 2, … polls until it finishes; after each the lock is free
@@ -51,11 +49,7 @@ async fn dropped_at_every_poll<F>(
     let (curator, other) = (arena.curator().await, arena.curator().await);
     let rival = arena.mutex(&other);
     for polls in 0.. {
-        let holder = if busy {
-            Some(rival.acquire().await.unwrap())
-        } else {
-            None
-        };
+        let holder = if busy { Some(rival.acquire().await.unwrap()) } else { None };
         let finished = poll_times(polls, operation(arena.mutex(&curator))).await;
         let done = !matches!(finished, Polled::Dropped);
         if let Polled::Finished(Err(error)) = &finished {
@@ -80,11 +74,7 @@ async fn dropped_at_every_poll<F>(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acquire_of_a_free_lock() {
-    dropped_at_every_poll(
-        false,
-        |mutex| async move { mutex.acquire().await.map(Some) },
-    )
-    .await;
+    dropped_at_every_poll(false, |mutex| async move { mutex.acquire().await.map(Some) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,16 +85,8 @@ async fn acquire_of_a_busy_lock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn acquire_timeout() {
     let limit = Duration::from_millis(200);
-    dropped_at_every_poll(
-        false,
-        |mutex| async move { mutex.acquire_timeout(limit).await },
-    )
-    .await;
-    dropped_at_every_poll(
-        true,
-        |mutex| async move { mutex.acquire_timeout(limit).await },
-    )
-    .await;
+    dropped_at_every_poll(false, |mutex| async move { mutex.acquire_timeout(limit).await }).await;
+    dropped_at_every_poll(true, |mutex| async move { mutex.acquire_timeout(limit).await }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,11 +127,7 @@ async fn release_dropped_at_every_poll_releases() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_goes_lets_the_one_behind_it_move_up() {
     let arena = Arena::new().await;
-    let curators = [
-        arena.curator().await,
-        arena.curator().await,
-        arena.curator().await,
-    ];
+    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
     let holder = arena.mutex(&curators[0]).acquire().await.unwrap();
     let spawn = |curator| {
         let mutex = arena.mutex(curator);
@@ -162,13 +140,7 @@ async fn a_waiter_that_goes_lets_the_one_behind_it_move_up() {
     goes.abort();
     arena.children_are(2).await;
     holder.release().await.unwrap();
-    within("the one behind", stays)
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    within("the one behind", stays).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,10 +200,7 @@ fn a_guard_that_outlives_its_runtime_neither_panics_nor_blocks() {
 
 #[test]
 fn guards_work_on_a_current_thread_runtime() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (arena, guard) = runtime.block_on(async {
         let arena = Arena::new().await;
         let curator = arena.curator().await;

@@ -33,40 +33,26 @@ async fn a_holder_whose_session_is_killed_is_told_and_the_next_is_served() {
     let lost = tokio::spawn(guard.lost());
     let next = queue_up(&arena, &other).await;
     arena.kill_session(&curator).await;
-    assert_eq!(
-        within("the loss", lost).await.unwrap(),
-        Loss::SessionExpired
-    );
+    assert_eq!(within("the loss", lost).await.unwrap(), Loss::SessionExpired);
     assert!(token.is_cancelled());
     assert!(!guard.is_held());
     let next = served(next).await;
     assert!(next.fencing_token() > guard.fencing_token(), "invariant 4");
     match guard.release().await {
         Err(ReleaseError::Lost { path, loss, .. }) => {
-            assert_eq!(
-                (path.as_str(), loss),
-                (arena.path.as_str(), Loss::SessionExpired)
-            );
+            assert_eq!((path.as_str(), loss), (arena.path.as_str(), Loss::SessionExpired));
         }
         other => panic!("{other:?}"),
     }
     next.release().await.unwrap();
     // The same handle works on, in the next session.
-    drop(
-        within("a new session", arena.mutex(&curator).acquire())
-            .await
-            .unwrap(),
-    );
+    drop(within("a new session", arena.mutex(&curator).acquire()).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_session_is_killed_enters_again_at_the_tail() {
     let arena = Arena::new().await;
-    let curators = [
-        arena.curator().await,
-        arena.curator().await,
-        arena.curator().await,
-    ];
+    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
     let holder = arena.mutex(&curators[0]).acquire().await.unwrap();
     let killed = queue_up(&arena, &curators[1]).await;
     let behind = queue_up(&arena, &curators[2]).await;
@@ -113,11 +99,7 @@ async fn a_session_killed_while_creating_leaves_no_node_and_the_lock_is_had_in_t
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_costs_nobody_the_place_in_the_queue() {
     let arena = Arena::own().await;
-    let curators = [
-        arena.curator().await,
-        arena.curator().await,
-        arena.curator().await,
-    ];
+    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
     let holder = arena.mutex(&curators[0]).acquire().await.unwrap();
     let mut queue = Vec::new();
     for curator in [&curators[1], &curators[2], &curators[1]] {
@@ -176,55 +158,28 @@ async fn a_waiter_whose_node_an_administrator_deletes_enters_again_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_node_an_administrator_deletes_is_told() {
     let arena = Arena::new().await;
-    let curator = arena
-        .connect(arena.builder().session_timeout(Duration::from_secs(2)))
-        .await;
+    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(2))).await;
     let mutex = arena.mutex(&curator);
     for waited in [false, true] {
         // With a wait before it, the node is watched from the start; without, from the first renewal.
-        let blocker = if waited {
-            Some(mutex.acquire().await.unwrap())
-        } else {
-            None
-        };
+        let blocker = if waited { Some(mutex.acquire().await.unwrap()) } else { None };
         let acquiring = queue_up(&arena, &curator).await;
         drop(blocker);
         let guard = served(acquiring).await;
         let mut tasks = JoinSet::new();
         tasks.spawn(guard.lost());
         arena.admin.delete(guard.node(), None).await.unwrap();
-        let loss = within("the loss", tasks.join_next())
-            .await
-            .unwrap()
-            .unwrap();
+        let loss = within("the loss", tasks.join_next()).await.unwrap().unwrap();
         assert_eq!(loss, Loss::NodeDeleted);
         assert!(!guard.is_held());
         let error = guard.release().await.unwrap_err();
-        assert!(
-            matches!(
-                error,
-                ReleaseError::Lost {
-                    loss: Loss::NodeDeleted,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
+        assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }), "{error:?}");
     }
     // A deletion that the release itself meets.
     let guard = mutex.acquire().await.unwrap();
     arena.admin.delete(guard.node(), None).await.unwrap();
     let error = guard.release().await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            ReleaseError::Lost {
-                loss: Loss::NodeDeleted,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }), "{error:?}");
     arena.children_are(0).await;
 }
 
@@ -241,10 +196,7 @@ async fn with_cancels_its_body_at_the_loss() {
         .await;
     match result {
         Err(WithError::Lost { path, loss, .. }) => {
-            assert_eq!(
-                (path.as_str(), loss),
-                (arena.path.as_str(), Loss::SessionExpired)
-            );
+            assert_eq!((path.as_str(), loss), (arena.path.as_str(), Loss::SessionExpired));
         }
         other => panic!("{other:?}"),
     }
@@ -254,9 +206,7 @@ async fn with_cancels_its_body_at_the_loss() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_away() {
     let arena = Arena::own().await;
-    let curator = arena
-        .connect(arena.builder().session_timeout(Duration::from_secs(3)))
-        .await;
+    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(3))).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let lost = tokio::spawn(guard.lost());
     arena.server.stop().await.unwrap();
@@ -271,30 +221,15 @@ async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_
     within("the connection", connected).await.unwrap();
     assert!(!guard.is_held());
     let error = within("the release", guard.release()).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            ReleaseError::Lost {
-                loss: Loss::LeaseEnded,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    assert!(matches!(error, ReleaseError::Lost { loss: Loss::LeaseEnded, .. }), "{error:?}");
     arena.children_are(0).await;
-    drop(
-        within("the lock", arena.mutex(&curator).acquire())
-            .await
-            .unwrap(),
-    );
+    drop(within("the lock", arena.mutex(&curator).acquire()).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_disconnection_loses_nothing() {
     let arena = Arena::own().await;
-    let curator = arena
-        .connect(arena.builder().session_timeout(Duration::from_secs(20)))
-        .await;
+    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(20))).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let token = guard.cancellation_token();
     arena.server.restart().await.unwrap();
@@ -313,9 +248,7 @@ async fn a_deadline_holds_when_no_server_answers() {
     let holder = mutex.acquire().await.unwrap();
     arena.server.pause().await.unwrap();
     let limit = Duration::from_millis(500);
-    let error = within("the deadline", mutex.acquire_timeout(limit))
-        .await
-        .unwrap_err();
+    let error = within("the deadline", mutex.acquire_timeout(limit)).await.unwrap_err();
     match error {
         AcquireError::TimedOut { path, waited, .. } => {
             assert_eq!((path.as_str(), waited), (arena.path.as_str(), limit));

@@ -19,16 +19,8 @@ async fn an_owner_enters_three_times_and_the_last_guard_releases() {
         .scope(async {
             let one = mutex.acquire().await.unwrap();
             let two = mutex.try_acquire().await.unwrap().unwrap();
-            let three = mutex
-                .acquire_timeout(Duration::from_secs(1))
-                .await
-                .unwrap()
-                .unwrap();
-            assert_eq!(
-                arena.children().await.len(),
-                1,
-                "nested guards have no node"
-            );
+            let three = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap().unwrap();
+            assert_eq!(arena.children().await.len(), 1, "nested guards have no node");
             assert_eq!(three.release().await.unwrap(), Released::StillHeld);
             assert!(rival.try_acquire().await.unwrap().is_none());
             assert_eq!(one.release().await.unwrap(), Released::StillHeld);
@@ -37,13 +29,8 @@ async fn an_owner_enters_three_times_and_the_last_guard_releases() {
             assert_eq!(two.release().await.unwrap(), Released::Unlocked);
             assert!(rival.try_acquire().await.unwrap().is_some());
             // And once more from the beginning, through another handle on the path.
-            let again = within("again", arena.mutex(&curator).acquire())
-                .await
-                .unwrap();
-            assert_eq!(
-                mutex.acquire().await.unwrap().fencing_token(),
-                again.fencing_token()
-            );
+            let again = within("again", arena.mutex(&curator).acquire()).await.unwrap();
+            assert_eq!(mutex.acquire().await.unwrap().fencing_token(), again.fencing_token());
         })
         .await;
     arena.children_are(0).await;
@@ -66,10 +53,7 @@ async fn another_owner_does_not_get_in_while_one_is_nested() {
                 let mutex = mutex.clone();
                 tokio::spawn(async move { mutex.acquire_timeout(limit).await })
             };
-            assert!(
-                nobody.await.unwrap().unwrap().is_none(),
-                "a spawned task is nobody's"
-            );
+            assert!(nobody.await.unwrap().unwrap().is_none(), "a spawned task is nobody's");
             let _three = mutex.acquire().await.unwrap();
         })
         .await;
@@ -104,10 +88,7 @@ async fn several_tasks_of_one_owner_share_one_hold() {
     assert_eq!(inside.load(Ordering::SeqCst), 0);
     holder.release().await.unwrap();
     let tokens = within("five tasks", tasks.join_all()).await;
-    assert!(
-        tokens.windows(2).all(|pair| pair[0] == pair[1]),
-        "{tokens:?}"
-    );
+    assert!(tokens.windows(2).all(|pair| pair[0] == pair[1]), "{tokens:?}");
     arena.children_are(0).await;
 }
 
@@ -125,11 +106,7 @@ async fn a_waiting_task_of_an_owner_that_is_dropped_lets_the_next_one_try() {
     arena.children_are(2).await;
     let second = spawn();
     assert!(
-        owner
-            .scope(arena.mutex(&curator).try_acquire())
-            .await
-            .unwrap()
-            .is_none(),
+        owner.scope(arena.mutex(&curator).try_acquire()).await.unwrap().is_none(),
         "busy, also while the owner itself waits"
     );
     first.abort();
@@ -148,9 +125,7 @@ async fn two_branches_of_one_join_exclude_each_other_without_an_owner_and_nest_w
     let (one, two) = tokio::join!(branch(), branch());
     assert!(one.is_some() != two.is_some(), "exactly one holds");
     drop((one, two));
-    let (one, two) = Owner::new()
-        .scope(async { tokio::join!(branch(), branch()) })
-        .await;
+    let (one, two) = Owner::new().scope(async { tokio::join!(branch(), branch()) }).await;
     let (one, two) = (one.unwrap(), two.unwrap());
     assert_eq!(one.fencing_token(), two.fencing_token());
     drop((one, two));
@@ -170,10 +145,7 @@ async fn an_owner_that_lost_its_hold_is_told_when_it_enters_again() {
             within("the loss", lost).await;
             match mutex.acquire().await {
                 Err(AcquireError::HoldLost { path, loss, .. }) => {
-                    assert_eq!(
-                        (path.as_str(), loss),
-                        (arena.path.as_str(), Loss::SessionExpired)
-                    );
+                    assert_eq!((path.as_str(), loss), (arena.path.as_str(), Loss::SessionExpired));
                 }
                 other => panic!("{other:?}"),
             }

@@ -27,41 +27,18 @@ async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
     within("the end", curator.close()).await.unwrap();
     assert_eq!(guard.loss(), Some(Loss::Closed));
     assert_eq!(curator.state(), ConnectionState::Closed);
+    assert!(arena.stat(guard.node()).await.is_none(), "the session is over when close returns");
+    let error = within("our waiter", waiter_of_ours).await.unwrap().unwrap_err();
     assert!(
-        arena.stat(guard.node()).await.is_none(),
-        "the session is over when close returns"
-    );
-    let error = within("our waiter", waiter_of_ours)
-        .await
-        .unwrap()
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            AcquireError::Session {
-                source: SessionError::Closed,
-                ..
-            }
-        ),
+        matches!(error, AcquireError::Session { source: SessionError::Closed, .. }),
         "{error:?}"
     );
-    drop(
-        within("the other's waiter", waiting)
-            .await
-            .unwrap()
-            .unwrap(),
-    );
+    drop(within("the other's waiter", waiting).await.unwrap().unwrap());
     // Closing again changes nothing, and nothing can be acquired any more.
     curator.close().await.unwrap();
     let error = arena.mutex(&curator).acquire().await.unwrap_err();
     assert!(
-        matches!(
-            error,
-            AcquireError::Session {
-                source: SessionError::Closed,
-                ..
-            }
-        ),
+        matches!(error, AcquireError::Session { source: SessionError::Closed, .. }),
         "{error:?}"
     );
     assert!(matches!(curator.client(), Err(SessionError::Closed)));
@@ -94,14 +71,8 @@ async fn dropping_the_last_handle_closes() {
     drop(curator);
     assert!(arena.stat(&node).await.is_some(), "a clone is left");
     drop(clone);
-    eventually("the session ends", async || {
-        arena.stat(&node).await.is_none()
-    })
-    .await;
-    eventually("it says so", async || {
-        *state.borrow() == ConnectionState::Closed
-    })
-    .await;
+    eventually("the session ends", async || arena.stat(&node).await.is_none()).await;
+    eventually("it says so", async || *state.borrow() == ConnectionState::Closed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,11 +94,7 @@ async fn a_new_session_follows_every_expiry() {
         })
         .await;
         sessions.push(curator.session_id().unwrap());
-        drop(
-            within("a lock", arena.mutex(&curator).acquire())
-                .await
-                .unwrap(),
-        );
+        drop(within("a lock", arena.mutex(&curator).acquire()).await.unwrap());
     }
 }
 
@@ -159,19 +126,13 @@ async fn a_session_that_dies_with_its_server_is_lost_and_followed_by_another() {
     let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
     drop(within("reconnected", reconnected).await.unwrap());
     assert_ne!(curator.session_id().unwrap(), first);
-    drop(
-        within("a lock", arena.mutex(&curator).acquire())
-            .await
-            .unwrap(),
-    );
+    drop(within("a lock", arena.mutex(&curator).acquire()).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clients_session_can_be_used_and_is_left_to_its_owner() {
     let arena = Arena::new().await;
-    let client = Client::connect(arena.server.connect_string())
-        .await
-        .unwrap();
+    let client = Client::connect(arena.server.connect_string()).await.unwrap();
     let curator = Curator::from_client(client.clone()).unwrap();
     let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
     let guard = mutex.acquire().await.unwrap();
@@ -179,38 +140,23 @@ async fn a_clients_session_can_be_used_and_is_left_to_its_owner() {
     assert_eq!(stat.ephemeral_owner, client.session_id().0);
     within("the end", curator.close()).await.unwrap();
     assert_eq!(guard.loss(), Some(Loss::Closed));
-    assert!(
-        arena.stat(guard.node()).await.is_none(),
-        "close deletes what was held"
-    );
+    assert!(arena.stat(guard.node()).await.is_none(), "close deletes what was held");
     client.sync("/").await.expect("the session lives on");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn there_is_no_session_after_a_clients_own() {
     let arena = Arena::new().await;
-    let client = Client::connect(arena.server.connect_string())
-        .await
-        .unwrap();
+    let client = Client::connect(arena.server.connect_string()).await.unwrap();
     let curator = Curator::from_client(client).unwrap();
-    let guard = InterProcessMutex::new(&curator, &arena.path)
-        .unwrap()
-        .acquire()
-        .await
-        .unwrap();
+    let guard = InterProcessMutex::new(&curator, &arena.path).unwrap().acquire().await.unwrap();
     arena.kill_session(&curator).await;
     let loss = within("the loss", guard.lost()).await;
     assert_eq!(loss, Loss::SessionExpired);
     let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
     let error = within("the error", mutex.acquire()).await.unwrap_err();
     assert!(
-        matches!(
-            error,
-            AcquireError::Session {
-                source: SessionError::Expired,
-                ..
-            }
-        ),
+        matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
         "{error:?}"
     );
 }
@@ -231,13 +177,8 @@ async fn retries_end_when_the_policy_is_used_up() {
     let mut state = curator.watch_state();
     let lost = state.wait_for(|state| *state == ConnectionState::Lost);
     drop(within("lost", lost).await.unwrap());
-    let error = within("the error", arena.mutex(&curator).acquire())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(error, AcquireError::RetriesExhausted { .. }),
-        "{error:?}"
-    );
+    let error = within("the error", arena.mutex(&curator).acquire()).await.unwrap_err();
+    assert!(matches!(error, AcquireError::RetriesExhausted { .. }), "{error:?}");
     assert!(error.to_string().contains(&arena.path));
     // A close that nobody can confirm says so, and does not wait for ever.
     within("the end", curator.close()).await.unwrap();

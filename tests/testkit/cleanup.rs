@@ -23,9 +23,7 @@ impl Traces {
         match server.backend() {
             Backend::Docker => {
                 let found = containers(&format!("publish={}", port(server)));
-                Self::Docker {
-                    container: found.into_iter().next().expect("the container"),
-                }
+                Self::Docker { container: found.into_iter().next().expect("the container") }
             }
             _ => {
                 let folder = folder(port(server)).expect("the folder");
@@ -132,11 +130,7 @@ async fn a_local_server_dies_with_its_owner() {
         let bystander = hold("process");
         assert!(!folder.exists());
         run("process");
-        assert_eq!(
-            folders(bystander.pid()).len(),
-            1,
-            "a live owner's folder stays"
-        );
+        assert_eq!(folders(bystander.pid()).len(), 1, "a live owner's folder stays");
     }
 }
 
@@ -149,17 +143,9 @@ async fn a_dead_owners_container_is_swept() {
     let filter = format!("name=-{}-", owner.pid());
     assert_eq!(containers(&filter).len(), 1);
     run("docker");
-    assert_eq!(
-        containers(&filter).len(),
-        1,
-        "a live owner's container stays"
-    );
+    assert_eq!(containers(&filter).len(), 1, "a live owner's container stays");
     end(&mut owner, Signal::SIGKILL);
-    assert_eq!(
-        containers(&filter).len(),
-        1,
-        "there was nobody to remove it"
-    );
+    assert_eq!(containers(&filter).len(), 1, "there was nobody to remove it");
     run("docker");
     assert_eq!(containers(&filter), Vec::<String>::new());
 }

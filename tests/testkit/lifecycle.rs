@@ -26,12 +26,9 @@ async fn serves_and_answers(server: TestServer) {
     let answer = server.four_letter_word("srvr").await.expect("an answer");
     assert!(answer.contains("Mode: standalone"), "{answer}");
     let configuration = server.four_letter_word("conf").await.expect("an answer");
-    for line in [
-        "tickTime=200",
-        "maxClientCnxns=0",
-        "minSessionTimeout=400",
-        "maxSessionTimeout=60000",
-    ] {
+    for line in
+        ["tickTime=200", "maxClientCnxns=0", "minSessionTimeout=400", "maxSessionTimeout=60000"]
+    {
         assert!(configuration.contains(line), "{line} in {configuration}");
     }
     let environment = server.four_letter_word("mntr").await.expect("an answer");
@@ -44,18 +41,11 @@ async fn stop_and_start_again_keep_data_and_port(server: TestServer) {
     let address = server.connect_string().to_owned();
 
     server.stop().await.expect("stopped");
-    server
-        .four_letter_word("srvr")
-        .await
-        .expect_err("nobody listens");
+    server.four_letter_word("srvr").await.expect_err("nobody listens");
     server.start_again().await.expect("started");
 
     assert_eq!(server.connect_string(), address);
-    let (data, _) = connect(&server)
-        .await
-        .get_data(&path)
-        .await
-        .expect("the node");
+    let (data, _) = connect(&server).await.get_data(&path).await.expect("the node");
     assert_eq!(data, b"data");
 }
 
@@ -66,20 +56,12 @@ async fn sessions_survive_restart_and_kill(server: TestServer) {
     let owner = client.session_id().0;
 
     server.restart().await.expect("restarted");
-    let stat = client
-        .check_stat(&path)
-        .await
-        .expect("an answer")
-        .expect("the node");
+    let stat = client.check_stat(&path).await.expect("an answer").expect("the node");
     assert_eq!(stat.ephemeral_owner, owner);
 
     server.kill().await.expect("killed");
     server.start_again().await.expect("started");
-    let stat = client
-        .check_stat(&path)
-        .await
-        .expect("an answer")
-        .expect("the node");
+    let stat = client.check_stat(&path).await.expect("an answer").expect("the node");
     assert_eq!(stat.ephemeral_owner, owner);
 }
 
@@ -108,14 +90,9 @@ async fn pause_stalls_and_resume_heals(server: TestServer) {
     server.pause().await.expect("paused");
     let request = client.check_stat("/");
     tokio::pin!(request);
-    timeout(Duration::from_millis(300), &mut request)
-        .await
-        .expect_err("no answer");
+    timeout(Duration::from_millis(300), &mut request).await.expect_err("no answer");
     server.resume().await.expect("resumed");
-    let stat = timeout(LIMIT, request)
-        .await
-        .expect("in time")
-        .expect("an answer");
+    let stat = timeout(LIMIT, request).await.expect("in time").expect("an answer");
     assert!(stat.is_some());
 }
 
@@ -151,27 +128,16 @@ async fn listens_on_loopback_only(server: TestServer) {
             }
         }
     }
-    assert!(
-        listening > 0,
-        "nobody listens on {}",
-        server.connect_string()
-    );
+    assert!(listening > 0, "nobody listens on {}", server.connect_string());
 }
 
 async fn two_servers_at_once(server: TestServer) {
-    let other = TestServer::builder()
-        .backend(server.backend())
-        .start()
-        .await
-        .expect("a second server");
+    let other =
+        TestServer::builder().backend(server.backend()).start().await.expect("a second server");
     assert_ne!(server.connect_string(), other.connect_string());
     let path = random_path("mine");
     create(&connect(&server).await, &path, CreateMode::Persistent).await;
-    let stat = connect(&other)
-        .await
-        .check_stat(&path)
-        .await
-        .expect("an answer");
+    let stat = connect(&other).await.check_stat(&path).await.expect("an answer");
     assert!(stat.is_none(), "a server of its own");
     drop(server);
     other.four_letter_word("srvr").await.expect("it lives on");
@@ -180,7 +146,5 @@ async fn two_servers_at_once(server: TestServer) {
 async fn close_reports_and_removes(server: TestServer) {
     let address = server.connect_string().to_owned();
     server.close().await.expect("closed");
-    tokio::net::TcpStream::connect(&address)
-        .await
-        .expect_err("nobody listens");
+    tokio::net::TcpStream::connect(&address).await.expect_err("nobody listens");
 }

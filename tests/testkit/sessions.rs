@@ -21,9 +21,7 @@ async fn kill_session_deletes_and_expires(server: TestServer) {
     create(&victim, &path, CreateMode::Ephemeral).await;
     let mut states = victim.state_watcher();
 
-    kill_session(server.connect_string(), victim.session())
-        .await
-        .expect("killed");
+    kill_session(server.connect_string(), victim.session()).await.expect("killed");
 
     let stat = witness.check_stat(&path).await.expect("an answer");
     assert!(stat.is_none(), "gone when the call returns");
@@ -35,26 +33,17 @@ async fn kill_session_deletes_and_expires(server: TestServer) {
             }
         }
     };
-    assert_eq!(
-        timeout(LIMIT, terminal).await.expect("in time"),
-        SessionState::Expired
-    );
+    assert_eq!(timeout(LIMIT, terminal).await.expect("in time"), SessionState::Expired);
 
     let again = kill_session(server.connect_string(), victim.session()).await;
-    assert!(
-        matches!(again, Err(TestkitError::KillSession { .. })),
-        "{again:?}"
-    );
+    assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}");
 }
 
 async fn session_timeouts_from_a_second_to_a_minute(server: TestServer) {
     for seconds in [1, 60] {
         let wanted = Duration::from_secs(seconds);
         let connector = Client::connector().with_session_timeout(wanted);
-        let client = connector
-            .connect(server.connect_string())
-            .await
-            .expect("a connection");
+        let client = connector.connect(server.connect_string()).await.expect("a connection");
         assert_eq!(client.session_timeout(), wanted);
     }
 }
@@ -72,12 +61,7 @@ async fn container_checks(server: TestServer) {
     create(&client, &container, CreateMode::Container).await;
     let child = format!("{container}/child");
     create(&client, &child, CreateMode::Persistent).await;
-    let (_, watcher) = client
-        .check_and_watch_stat(&container)
-        .await
-        .expect("an answer");
+    let (_, watcher) = client.check_and_watch_stat(&container).await.expect("an answer");
     client.delete(&child, None).await.expect("deleted");
-    timeout(LIMIT, watcher.changed())
-        .await
-        .expect("the empty container goes soon");
+    timeout(LIMIT, watcher.changed()).await.expect("the empty container goes soon");
 }

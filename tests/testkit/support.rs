@@ -53,28 +53,20 @@ pub(crate) async fn server_on(backend: Backend) -> Option<TestServer> {
 
 fn is_required(backend: Backend) -> bool {
     match std::env::var("ZOOKEEPER_REQUIRE_BACKENDS") {
-        Ok(list) => list
-            .split(',')
-            .any(|name| name.trim() == backend.to_string()),
+        Ok(list) => list.split(',').any(|name| name.trim() == backend.to_string()),
         Err(_) => std::env::var_os("CI").is_some(),
     }
 }
 
 pub(crate) async fn connect(server: &TestServer) -> Client {
     let connector = Client::connector().with_session_timeout(LIMIT);
-    connector
-        .connect(server.connect_string())
-        .await
-        .expect("a connection")
+    connector.connect(server.connect_string()).await.expect("a connection")
 }
 
 pub(crate) async fn create(client: &Client, path: &str, mode: CreateMode) {
     let options = mode.with_acls(Acls::anyone_all());
     let options: &CreateOptions<'_> = &options;
-    client
-        .create(path, b"data", options)
-        .await
-        .expect("a new node");
+    client.create(path, b"data", options).await.expect("a new node");
 }
 
 pub(crate) fn port(server: &TestServer) -> u16 {
@@ -113,11 +105,8 @@ impl Helper {
             command.env_remove(variable);
         }
         command.envs(variables.iter().map(|(key, value)| (key, value)));
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a helper");
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("a helper");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         Self { child, output }
     }
@@ -179,15 +168,9 @@ async fn helper() {
 /// The data folders of all servers of the process `owner`.
 pub(crate) fn folders(owner: u32) -> Vec<PathBuf> {
     let roots = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
-    let entries = roots
-        .iter()
-        .filter_map(|root| fs::read_dir(root).ok())
-        .flatten()
-        .flatten();
+    let entries = roots.iter().filter_map(|root| fs::read_dir(root).ok()).flatten().flatten();
     let paths = entries.map(|entry| entry.path());
-    paths
-        .filter(|path| is_data_of(&path.to_string_lossy(), owner))
-        .collect()
+    paths.filter(|path| is_data_of(&path.to_string_lossy(), owner)).collect()
 }
 
 /// The folder of the server on `port`, one of this process.
@@ -213,9 +196,7 @@ fn processes_where(concerns: impl Fn(&str) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let line = |number: &u32| fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-    numbers
-        .filter(|number| concerns(&String::from_utf8_lossy(&line(number))))
-        .collect()
+    numbers.filter(|number| concerns(&String::from_utf8_lossy(&line(number)))).collect()
 }
 
 fn is_data_of(name: &str, owner: u32) -> bool {
@@ -225,12 +206,6 @@ fn is_data_of(name: &str, owner: u32) -> bool {
 /// The names of containers that `docker ps --all` shows with this filter.
 pub(crate) fn containers(filter: &str) -> Vec<String> {
     let arguments = ["ps", "--all", "--filter", filter, "--format", "{{.Names}}"];
-    let output = Command::new("docker")
-        .args(arguments)
-        .output()
-        .expect("the docker client");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .map(str::to_owned)
-        .collect()
+    let output = Command::new("docker").args(arguments).output().expect("the docker client");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
