@@ -164,7 +164,11 @@ pub(super) async fn serve(session: &Arc<Session>, life: Life, caller: oneshot::S
     let reply = tokio::select! {
         biased;
         reply = &mut leave => reply.ok(),
-        () = epoch.over().cancelled() => None,
+        () = epoch.over().cancelled() => {
+            let how = state.end().unwrap_or(Loss::SessionExpired);
+            tracing::warn!(path = %state.path, node = state.node, %how, "the hold is lost");
+            None
+        }
         () = session.closing().cancelled() => {
             state.finish(Loss::Closed);
             None

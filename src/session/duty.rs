@@ -34,8 +34,9 @@ pub(crate) enum Duty {
 /// How a duty ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cleaned {
+    /// By us.
     Deleted,
-    /// It was not there any more.
+    /// It was not there any more, and we had not deleted it.
     Gone,
     /// The node's session is over, and the servers remove the node themselves if nobody did before.
     SessionOver,
@@ -55,6 +56,8 @@ pub(crate) async fn clean_up(
     );
     let mut retry = policy.start();
     let mut inherited = false;
+    // An earlier try may have taken effect without our hearing of it.
+    let mut unsure = false;
     loop {
         let attempt = tokio::select! {
             biased;
@@ -63,6 +66,7 @@ pub(crate) async fn clean_up(
         };
         match attempt {
             Ok(_) if inherited => return Cleaned::SessionOver,
+            Ok(Cleaned::Gone) if unsure => return Cleaned::Deleted,
             Ok(cleaned) => return cleaned,
             Err(Failure::SessionOver(_)) => match session.next_epoch(Some(&epoch)).await {
                 Ok(next) => {
@@ -80,7 +84,10 @@ pub(crate) async fn clean_up(
                     return Cleaned::SessionOver;
                 }
             }
-            Err(failure) => tracing::debug!(?duty, ?failure, "a clean-up is tried again"),
+            Err(failure) => {
+                unsure |= matches!(failure, Failure::Unknown(_));
+                tracing::debug!(?duty, ?failure, "a clean-up is tried again");
+            }
         }
         // The policy is endless.
         let pause = retry.next_pause(Duration::ZERO).unwrap_or(Duration::from_secs(5));

@@ -12,3 +12,4 @@ mod mutex_dropped;
 mod mutex_loss;
 mod owner;
 mod session;
+mod traced;

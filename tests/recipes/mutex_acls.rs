@@ -17,23 +17,23 @@ fn anyone(permission: Permission) -> Vec<Acl> {
 #[tokio::test(flavor = "multi_thread")]
 async fn parent_and_node_carry_the_acls() {
     let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
-    let local = vec![Acl::new(Permission::ALL, AuthId::new("ip", "127.0.0.1"))];
-    let mutex =
-        InterProcessMutex::new(&curator, "/bar").unwrap().with_acls(Acls::new(&local)).unwrap();
-    // In a container the server sees the bridge's address rather than the loopback's.
-    let guard = match mutex.acquire().await {
-        Ok(guard) => guard,
-        Err(AcquireError::NoAuth { .. }) => return assert_acl(&arena, "/bar", &local).await,
-        Err(error) => panic!("{error:?}"),
-    };
-    assert_acl(&arena, "/bar", &local).await;
-    assert_acl(&arena, guard.node(), &local).await;
-}
-
-async fn assert_acl(arena: &Arena, path: &str, expected: &[Acl]) {
-    let (acl, _) = arena.admin.get_acl(&format!("{}{path}", arena.path)).await.unwrap();
-    assert_eq!(acl, expected, "{path}");
+    let builder = arena.builder().namespace(&arena.path).auth("digest", b"ours:secret");
+    let curator = arena.connect(builder).await;
+    let mut acls = anyone(Permission::READ | Permission::ADMIN);
+    acls.push(Acl::new(Permission::ALL, AuthId::authed()));
+    let mutex = InterProcessMutex::new(&curator, "/bar").unwrap();
+    let guard = mutex.with_acls(Acls::new(&acls)).unwrap().acquire().await.unwrap();
+    for path in ["/bar", guard.node()] {
+        let on_server = format!("{}{path}", arena.path);
+        let (found, _) = arena.admin.get_acl(&on_server).await.unwrap();
+        assert_eq!(found.len(), 2, "{path}: {found:?}");
+        assert!(found.contains(&acls[0]), "{path}: {found:?}");
+        // The server puts who we are in the place of "whoever creates it".
+        let creator = found.iter().find(|acl| acl.scheme() == "digest").unwrap();
+        assert!(creator.id().starts_with("ours:"), "{path}: {found:?}");
+        assert_eq!(creator.permission(), Permission::ALL);
+    }
+    guard.release().await.unwrap();
 }
 
 /// Curator: TestLockACLs#testACLsCreatingParents: parent and child have their own ACLs.

@@ -1,0 +1,129 @@
+//! What a mutex tells those who watch from outside: spans and events of `tracing`.
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+
+use crate::harness::{Arena, eventually, within};
+
+/// Notes every span and event of the crate. What a thread does is seen while this is its default.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Noted>>);
+
+#[derive(Default)]
+struct Noted {
+    /// Name and fields, by the span's number.
+    spans: BTreeMap<u64, (String, String)>,
+    /// Numbers are used again, so those that ended are kept apart.
+    closed: Vec<(String, String)>,
+    events: Vec<(Level, String)>,
+}
+
+struct Fields<'a>(&'a mut String);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, "{field}={value:?} ").unwrap();
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Notes {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        metadata.target().starts_with("zookeeper_recipes")
+    }
+
+    fn on_new_span(&self, span: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
+        let mut fields = String::new();
+        span.record(&mut Fields(&mut fields));
+        let span = (span.metadata().name().to_owned(), fields);
+        self.0.lock().unwrap().spans.insert(id.into_u64(), span);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
+        let mut noted = self.0.lock().unwrap();
+        let (_, fields) = noted.spans.get_mut(&id.into_u64()).unwrap();
+        values.record(&mut Fields(fields));
+    }
+
+    fn on_close(&self, id: Id, _: Context<'_, S>) {
+        let mut noted = self.0.lock().unwrap();
+        let closed = noted.spans.remove(&id.into_u64()).unwrap();
+        noted.closed.push(closed);
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = String::new();
+        event.record(&mut Fields(&mut fields));
+        self.0.lock().unwrap().events.push((*event.metadata().level(), fields));
+    }
+}
+
+impl Notes {
+    fn has_span(&self, name: &str, fields: &[&str]) -> bool {
+        let noted = self.0.lock().unwrap();
+        noted
+            .spans
+            .values()
+            .chain(&noted.closed)
+            .any(|(n, f)| n == name && fields.iter().all(|field| f.contains(field)))
+    }
+
+    fn has_event(&self, level: Level, words: &[&str]) -> bool {
+        let noted = self.0.lock().unwrap();
+        noted.events.iter().any(|(l, f)| *l == level && words.iter().all(|word| f.contains(word)))
+    }
+}
+
+#[tokio::test]
+async fn spans_name_path_and_contender_and_losses_are_warnings() {
+    let notes = Notes::default();
+    let _default =
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(notes.clone()));
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    assert!(notes.has_span("connect", &[arena.server.connect_string()]));
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let contender = guard.node().rsplit('/').next().unwrap().to_owned();
+    assert!(notes.has_span("acquire", &[&arena.path, &contender]));
+    assert!(notes.has_span("wait", &[]));
+    guard.release().await.unwrap();
+    assert!(notes.has_span("release", &[&arena.path, &contender]));
+    let lost = arena.mutex(&curator).acquire().await.unwrap();
+    arena.kill_session(&curator).await;
+    within("the loss", lost.lost()).await;
+    eventually("the warning", async || {
+        notes.has_event(Level::WARN, &[&arena.path, "lost"])
+            && notes.has_event(Level::INFO, &["Lost"])
+            && notes.has_event(Level::INFO, &["Reconnected"])
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn waiting_for_oneself_is_a_warning() {
+    let notes = Notes::default();
+    let _default =
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(notes.clone()));
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    let words = [arena.path.as_str(), "this very task holds"];
+    let limit = std::time::Duration::from_millis(300);
+    let guard = mutex.acquire().await.unwrap();
+    // Somebody else waits for it: nothing to warn of.
+    let other = {
+        let mutex = mutex.clone();
+        tokio::spawn(async move { mutex.acquire_timeout(limit).await })
+    };
+    assert!(other.await.unwrap().unwrap().is_none());
+    assert!(!notes.has_event(Level::WARN, &words));
+    assert!(mutex.acquire_timeout(limit).await.unwrap().is_none());
+    assert!(notes.has_event(Level::WARN, &words));
+    drop(guard);
+}
