@@ -7,7 +7,7 @@
 # packages (about a minute, needs root). Progress goes to standard error.
 set -euo pipefail
 
-official=docker.io/library/zookeeper:3.9.4
+official=zookeeper:3.9.4
 built=zookeeper-recipes/zookeeper:3.8-debian
 suite=bookworm
 pull_seconds=${ZOOKEEPER_PULL_SECONDS:-120}
@@ -16,8 +16,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 say() { printf '%s\n' "image: $*" >&2; }
 die() { say "$*"; exit 1; }
 present() { docker image inspect "$1" >/dev/null 2>&1; }
-# The short name is what people type and what `docker images` shows.
-answer() { printf '%s\n' "${1#docker.io/library/}"; exit 0; }
+answer() { printf "%s\n" "$1"; exit 0; }
 
 pull() {
   say "pulling $1 (at most $pull_seconds s)"

@@ -1,0 +1,19 @@
+//! The pages of `docs/` and the README: their snippets are compiled as documentation tests.
+
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[doc = include_str!("../docs/architecture.md")]
+struct Architecture;
+
+#[doc = include_str!("../docs/guarantees.md")]
+struct Guarantees;
+
+#[doc = include_str!("../docs/session.md")]
+struct Session;
+
+#[doc = include_str!("../docs/recipes/mutex.md")]
+struct Mutex;
+
+#[doc = include_str!("../docs/testing.md")]
+struct Testing;
