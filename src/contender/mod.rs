@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use self::enter::enter;
+use self::enter::{Entered, enter};
 pub(crate) use self::hold::Hold;
 use self::hold::{Life, serve};
 use self::wait::{OwnNode, wait};
@@ -217,7 +217,8 @@ impl Contender {
         let (entered, listing) = enter(self, epoch, trace, caller).await?;
         tracing::Span::current().record("contender", &entered.name);
         let mut own = None;
-        let span = tracing::info_span!("wait");
+        let Entered { name, .. } = &entered;
+        let span = tracing::info_span!("wait", path = %self.request.path, contender = name);
         let term = tokio::select! {
             biased;
             stop = self.stopped(caller) => return Err(stop),
@@ -251,7 +252,7 @@ impl Contender {
     }
 }
 
-type Admitted = (enter::Entered, Option<OwnNode>, Arc<crate::session::lease::Term>);
+type Admitted = (Entered, Option<OwnNode>, Arc<crate::session::lease::Term>);
 
 /// What a definite refusal means to whoever asked.
 pub(crate) fn refusal(path: &str, operation: &'static str, source: ClientError) -> AcquireError {

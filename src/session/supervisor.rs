@@ -219,7 +219,8 @@ impl Supervisor {
                         }
                     });
                 }
-                () = epoch.demanded(), if !epoch.is_demanded() => {}
+                // The first contender's own create renews: a short hold costs no probe.
+                () = epoch.demanded(), if !epoch.is_demanded() => ticks.reset(),
                 Some(_) = probes.join_next() => {}
             }
         };

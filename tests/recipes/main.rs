@@ -1,5 +1,5 @@
-//! Needs a real ZooKeeper: the testkit starts one, or `ZOOKEEPER_CONNECT` names it. Tests that stop or
-//! restart their server start one of their own, and skip that part where they cannot.
+//! Needs a real ZooKeeper: the testkit starts one. Tests that stop or restart their server start one of
+//! their own, and fail with `ZOOKEEPER_CONNECT`, which names one that is not theirs.
 #![allow(clippy::disallowed_methods)] // a test owns the tasks and threads that it starts
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 

@@ -1,8 +1,11 @@
 //! How a hold or a place in the queue is lost, and who learns of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use zookeeper_recipes::{AcquireError, Curator, Loss, MutexGuard, ReleaseError, WithError};
 
 use crate::harness::{Arena, eventually, within};
@@ -132,6 +135,44 @@ async fn a_restarted_server_costs_nobody_the_place_in_the_queue() {
         last = guard.fencing_token();
         guard.release().await.unwrap();
     }
+    arena.children_are(0).await;
+}
+
+/// The outcome of a create that was in flight is unknown: it is looked for, and adopted or made again.
+#[tokio::test(flavor = "multi_thread")]
+async fn creates_in_flight_when_the_server_dies_leave_no_ghost() {
+    let arena = Arena::own().await;
+    let stop = CancellationToken::new();
+    let (inside, entered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(20))).await;
+        for _ in 0..2 {
+            let (mutex, stop) = (arena.mutex(&curator), stop.clone());
+            let (inside, entered) = (inside.clone(), entered.clone());
+            tasks.spawn(async move {
+                while !stop.is_cancelled() {
+                    let guard = mutex.acquire().await.unwrap();
+                    assert!(guard.is_held());
+                    assert!(!inside.swap(true, Ordering::SeqCst), "invariant 1");
+                    tokio::task::yield_now().await;
+                    inside.store(false, Ordering::SeqCst);
+                    entered.fetch_add(1, Ordering::SeqCst);
+                    // Confirmed or not, it must not say that somebody else deleted the node.
+                    let released = guard.release().await;
+                    assert!(!matches!(released, Err(ReleaseError::Lost { .. })), "{released:?}");
+                }
+            });
+        }
+    }
+    for _ in 0..4 {
+        let before = entered.load(Ordering::SeqCst);
+        eventually("they go on", async || entered.load(Ordering::SeqCst) > before + 20).await;
+        arena.server.kill().await.unwrap();
+        arena.server.start_again().await.unwrap();
+    }
+    stop.cancel();
+    within("all tasks", tasks.join_all()).await;
     arena.children_are(0).await;
 }
 

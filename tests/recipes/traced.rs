@@ -91,7 +91,7 @@ async fn spans_name_path_and_contender_and_losses_are_warnings() {
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let contender = guard.node().rsplit('/').next().unwrap().to_owned();
     assert!(notes.has_span("acquire", &[&arena.path, &contender]));
-    assert!(notes.has_span("wait", &[]));
+    assert!(notes.has_span("wait", &[&arena.path, &contender]));
     guard.release().await.unwrap();
     assert!(notes.has_span("release", &[&arena.path, &contender]));
     let lost = arena.mutex(&curator).acquire().await.unwrap();
