@@ -5,6 +5,8 @@
 
 mod bad_input;
 mod harness;
+mod lossy_link;
+mod lost_messages;
 mod many;
 mod mutex;
 mod mutex_acls;

@@ -1,0 +1,110 @@
+//! Requests and replies that get lost: the outcome is unknown, and is found out.
+
+use zookeeper_recipes::{Curator, Released};
+
+use crate::harness::{Arena, eventually, within};
+use crate::lossy_link::{LossyLink, Lost, Operation};
+
+async fn linked(arena: &Arena) -> (LossyLink, Curator) {
+    let link = LossyLink::to(arena.server.connect_string()).await;
+    let curator = arena.builder().connect(&link.connect_string).await.unwrap();
+    // The parent is there, so that the next create is a contender's.
+    let mutex = arena.mutex(&curator);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    (link, curator)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_whose_reply_is_lost_is_adopted() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena).await;
+    link.lose(Lost::Reply, Operation::Create);
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    assert_eq!(link.losses(), 1);
+    // The second create under this parent, and the last: it was not repeated.
+    assert!(guard.node().ends_with("0000000001"), "{}", guard.node());
+    assert_eq!(arena.children().await.len(), 1);
+    let stat = arena.stat(guard.node()).await.unwrap();
+    assert_eq!(stat.czxid, guard.fencing_token().value());
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_whose_request_is_lost_is_repeated() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena).await;
+    link.lose(Lost::Request, Operation::Create);
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    assert_eq!(link.losses(), 1);
+    assert_eq!(arena.children().await.len(), 1);
+    guard.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_whose_reply_is_lost_and_whose_caller_is_gone_is_removed() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena).await;
+    link.lose(Lost::Reply, Operation::Create);
+    let acquiring = {
+        let mutex = arena.mutex(&curator);
+        tokio::spawn(async move { mutex.acquire().await })
+    };
+    eventually("the create is on its way", async || link.losses() == 1).await;
+    acquiring.abort();
+    arena.children_are(0).await;
+    within("the lock", arena.mutex(&curator).acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_whose_reply_and_session_are_lost_is_not_adopted_by_the_next_session() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena).await;
+    link.lose(Lost::Reply, Operation::Create);
+    let acquiring = {
+        let mutex = arena.mutex(&curator);
+        tokio::spawn(async move { mutex.acquire().await })
+    };
+    eventually("the create is on its way", async || link.losses() == 1).await;
+    // It may have been adopted already, and then be lost with the session.
+    arena.kill_session(&curator).await;
+    let guard = within("the lock", acquiring).await.unwrap().unwrap();
+    if guard.is_held() {
+        let stat = arena.stat(guard.node()).await.unwrap();
+        assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
+    }
+    drop(guard);
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_whose_reply_is_lost_is_no_loss() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena).await;
+    for lost in [Lost::Reply, Lost::Request] {
+        let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+        let losses = link.losses();
+        link.lose(lost, Operation::Delete);
+        let released = within("the release", guard.release()).await;
+        assert_eq!(released.unwrap(), Released::Unlocked, "{lost:?}");
+        assert_eq!(link.losses(), losses + 1);
+        assert_eq!(arena.children().await.len(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_that_is_lost_is_repeated() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena).await;
+    for lost in [Lost::Reply, Lost::Request] {
+        let losses = link.losses();
+        link.lose(lost, Operation::List);
+        let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+        assert_eq!(link.losses(), losses + 1);
+        assert_eq!(arena.children().await.len(), 1, "{lost:?}");
+        guard.release().await.unwrap();
+    }
+    arena.children_are(0).await;
+}
