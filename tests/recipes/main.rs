@@ -14,4 +14,3 @@ mod mutex_dropped;
 mod mutex_loss;
 mod owner;
 mod session;
-mod traced;

@@ -1,22 +1,38 @@
-//! What a mutex tells those who watch from outside: spans and events of `tracing`.
+//! Needs a real ZooKeeper. What a mutex tells those who watch from outside: spans and events of `tracing`.
+//! A binary of its own, for there is one subscriber in a process.
+#![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
+#![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
+
+#[path = "../recipes/harness.rs"]
+#[allow(dead_code)] // it serves more tests than these
+mod harness;
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
+use zookeeper_recipes::ConnectionState;
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, within};
 
-/// Notes every span and event of the crate. What a thread does is seen while this is its default.
+/// What the whole process told. Tests find what is theirs by their path.
+static NOTES: LazyLock<Notes> = LazyLock::new(|| {
+    let notes = Notes::default();
+    let subscriber = tracing_subscriber::registry().with(notes.clone());
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    notes
+});
+
+/// Notes every span and event of the crate.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Noted>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Noted {
     /// Name and fields, by the span's number.
     spans: BTreeMap<u64, (String, String)>,
@@ -80,36 +96,40 @@ impl Notes {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn spans_name_path_and_contender_and_losses_are_warnings() {
-    let notes = Notes::default();
-    let _default =
-        tracing::subscriber::set_default(tracing_subscriber::registry().with(notes.clone()));
+    let notes = &*NOTES;
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     assert!(notes.has_span("connect", &[arena.server.connect_string()]));
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let contender = guard.node().rsplit('/').next().unwrap().to_owned();
     assert!(notes.has_span("acquire", &[&arena.path, &contender]));
-    assert!(notes.has_span("wait", &[&arena.path, &contender]));
+    assert!(notes.has_span("wait", &[&arena.path, &contender]), "{:#?}", notes.0.lock().unwrap());
     guard.release().await.unwrap();
     assert!(notes.has_span("release", &[&arena.path, &contender]));
     let lost = arena.mutex(&curator).acquire().await.unwrap();
     arena.kill_session(&curator).await;
     within("the loss", lost.lost()).await;
-    eventually("the warning", async || {
-        notes.has_event(Level::WARN, &[&arena.path, "lost"])
-            && notes.has_event(Level::INFO, &["Lost"])
-            && notes.has_event(Level::INFO, &["Reconnected"])
-    })
-    .await;
+    let mut state = curator.watch_state();
+    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    drop(within("the next session", reconnected).await.unwrap());
+    for (level, words) in [
+        (Level::WARN, vec![arena.path.as_str(), "lost"]),
+        (Level::INFO, vec!["connection state", "Lost"]),
+        (Level::INFO, vec!["connection state", "Reconnected"]),
+    ] {
+        assert!(
+            notes.has_event(level, &words),
+            "{level} {words:?}: {:#?}",
+            notes.0.lock().unwrap()
+        );
+    }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_oneself_is_a_warning() {
-    let notes = Notes::default();
-    let _default =
-        tracing::subscriber::set_default(tracing_subscriber::registry().with(notes.clone()));
+    let notes = &*NOTES;
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     let mutex = arena.mutex(&curator);
