@@ -199,6 +199,12 @@ impl Client {
         Ok(Self { rooted, root })
     }
 
+    /// Whether the session is one of a read-only server: it gets another id when the client finds a
+    /// server that writes.
+    pub(crate) fn is_read_only(client: &ZooKeeperClient) -> bool {
+        client.session().is_readonly() || client.state() == zk::SessionState::ConnectedReadOnly
+    }
+
     /// The client itself, for other work on the same session.
     pub(crate) fn inner(&self) -> &zk::Client {
         &self.rooted

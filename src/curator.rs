@@ -124,7 +124,9 @@ impl Curator {
     /// # Errors
     ///
     /// [`SessionError::CloseUnconfirmed`] when no server confirmed it: then they remove the session's
-    /// nodes when its timeout is over.
+    /// nodes when its timeout is over, or we do when a server answers again.
+    /// Once [`client`](Self::client) was called, what is confirmed is that our nodes are gone, not the end
+    /// of the session.
     pub async fn close(&self) -> Result<(), SessionError> {
         self.handle.session.close().await
     }
@@ -314,6 +316,13 @@ impl CuratorBuilder {
     /// Outside a tokio runtime.
     pub fn from_client(mut self, client: ZooKeeperClient) -> Result<Curator, ConfigError> {
         let namespace = LockPath::parse("namespace", &self.namespace)?;
+        if Client::is_read_only(&client) {
+            return Err(ConfigError::InvalidOption {
+                option: "client",
+                value: client.session_id().to_string(),
+                reason: "a session of a read-only server cannot hold locks",
+            });
+        }
         self.session_timeout = client.session_timeout();
         let settings = self.settings(&namespace)?;
         Ok(Curator::new(adopt(Client::new(client, &namespace)?, settings)))

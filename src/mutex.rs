@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::client::{Acl, Acls, check_frame};
-use crate::contender::{Request, contend};
+use crate::contender::{Queued, Request, contend};
 use crate::contender_name::Kind;
 use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError, WithError};
@@ -71,9 +71,8 @@ impl InterProcessMutex {
         let path = LockPath::parse("lock path", path)?;
         let settings = &curator.session().settings;
         let (data, acls) = (settings.identity.clone(), settings.acls.clone());
-        check_frame(&path, &data, &acls)?;
         let retry = settings.retry.clone();
-        Ok(Self { curator: curator.clone(), path, data, acls, retry })
+        Self { curator: curator.clone(), path, data, acls, retry }.checked()
     }
 
     /// What the contender's node says of who contends. Defaults to the curator's identity.
@@ -83,8 +82,7 @@ impl InterProcessMutex {
     /// [`ConfigError::InvalidOption`] if it is larger than a server takes.
     pub fn with_identity(mut self, identity: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
         self.data = identity.as_ref().into();
-        check_frame(&self.path, &self.data, &self.acls)?;
-        Ok(self)
+        self.checked()
     }
 
     /// The ACLs of the contender's node and of parents that it makes. Defaults to the curator's.
@@ -94,7 +92,11 @@ impl InterProcessMutex {
     /// [`ConfigError::InvalidOption`] if there are none, or more than a server takes.
     pub fn with_acls(mut self, acls: Acls<'_>) -> Result<Self, ConfigError> {
         self.acls = crate::curator::some_acls(acls)?;
-        check_frame(&self.path, &self.data, &self.acls)?;
+        self.checked()
+    }
+
+    fn checked(self) -> Result<Self, ConfigError> {
+        check_frame(&self.curator.session().absolute(&self.path), &self.data, &self.acls)?;
         Ok(self)
     }
 
@@ -220,13 +222,17 @@ impl InterProcessMutex {
     /// # Errors
     ///
     /// As for [`acquire`](Self::acquire), where they apply to reading.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
     pub async fn participants(&self) -> Result<Vec<Participant>, AcquireError> {
         participants(self.curator.session(), &self.path, Kind::Lock, &self.retry).await
     }
 
     async fn acquire_with(&self, patience: Patience) -> Result<Option<MutexGuard>, AcquireError> {
         match Owner::current() {
-            None => self.contend(patience).await,
+            None => self.contend(patience, Queued::default()).await,
             Some(owner) => self.acquire_as(&owner, patience).await,
         }
     }
@@ -240,13 +246,17 @@ impl InterProcessMutex {
         let began = Moment::now();
         let slot = owner.slot(Arc::as_ptr(self.curator.session()) as usize, self.path.as_str());
         let locked = match patience {
-            Patience::Forever => Some(slot.lock().await),
-            Patience::OnlyIfFree => slot.try_lock().ok(),
-            Patience::For(limit) => timeout(limit, slot.lock()).await.ok(),
+            Patience::Forever => Some(slot.held.lock().await),
+            // Another task of this owner is about to have it, or has to wait for somebody.
+            Patience::OnlyIfFree => tokio::select! {
+                biased;
+                held = slot.held.lock() => Some(held),
+                () = is_queued(&slot.queued) => None,
+            },
+            Patience::For(limit) => timeout(limit, slot.held.lock()).await.ok(),
         };
-        // Another task of this owner waits for the lock: so somebody else has it.
         let Some(mut held) = locked else {
-            return Ok(None);
+            return self.out_of_patience(patience, &slot.queued);
         };
         if let Some(held) = held.upgrade() {
             return match held.loss() {
@@ -258,12 +268,16 @@ impl InterProcessMutex {
             Patience::For(limit) => Patience::For(limit.saturating_sub(began.elapsed())),
             patience => patience,
         };
-        let guard = self.contend(left).await?;
+        let guard = self.contend(left, slot.queued.clone()).await?;
         *held = guard.as_ref().map_or_else(Weak::new, |guard| Arc::downgrade(guard.held()));
         Ok(guard)
     }
 
-    async fn contend(&self, patience: Patience) -> Result<Option<MutexGuard>, AcquireError> {
+    async fn contend(
+        &self,
+        patience: Patience,
+        queued: Queued,
+    ) -> Result<Option<MutexGuard>, AcquireError> {
         let request = Request {
             path: self.path.clone(),
             kind: Kind::Lock,
@@ -272,18 +286,33 @@ impl InterProcessMutex {
             retry: self.retry.clone(),
             only_if_free: matches!(patience, Patience::OnlyIfFree),
         };
-        let mut contending = contend(self.curator.session(), request);
+        let mut contending = contend(self.curator.session(), request, queued.clone());
         let answer = match patience {
             Patience::Forever | Patience::OnlyIfFree => contending.answer().await,
             Patience::For(limit) => match timeout(limit, contending.answer()).await {
                 Ok(answer) => answer,
-                Err(_) if contending.is_queued() => Ok(None),
-                Err(_) => {
-                    let path = self.path.to_string();
-                    Err(AcquireError::TimedOut { path, waited: limit })
-                }
+                Err(_) => return self.out_of_patience(patience, &queued),
             },
         };
         Ok(answer?.map(|hold| MutexGuard::new(hold, self.curator.clone())))
     }
+
+    /// Busy, if the servers said so; else there was no answer.
+    fn out_of_patience(
+        &self,
+        patience: Patience,
+        queued: &Queued,
+    ) -> Result<Option<MutexGuard>, AcquireError> {
+        match patience {
+            Patience::For(waited) if !*queued.borrow() => {
+                Err(AcquireError::TimedOut { path: self.path.to_string(), waited })
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+async fn is_queued(queued: &Queued) {
+    // The sender is there as long as we have a reference to it.
+    let _ = queued.subscribe().wait_for(|queued| *queued).await;
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::contender::Queued;
 use crate::guard::Held;
 
 /// An owner of locks, for re-entering them.
@@ -32,7 +33,7 @@ use crate::guard::Held;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Owner {
-    slots: Arc<Mutex<HashMap<SlotKey, Slot>>>,
+    slots: Arc<Mutex<HashMap<SlotKey, Arc<Slot>>>>,
 }
 
 tokio::task_local! {
@@ -43,9 +44,15 @@ tokio::task_local! {
 /// used again finds a slot without a hold, which is as good as a new one.)
 type SlotKey = (usize, String);
 
-/// What an owner holds of one lock. Locked while it acquires, so that its tasks share one place in
-/// the queue. Weak: the slot keeps no lock.
-pub(crate) type Slot = Arc<tokio::sync::Mutex<Weak<Held>>>;
+/// What an owner has of one lock.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// Locked while a task acquires, so that the owner's tasks share one place in the queue. Weak: the
+    /// slot keeps no lock.
+    pub(crate) held: tokio::sync::Mutex<Weak<Held>>,
+    /// Whether the task that acquires has to wait for somebody.
+    pub(crate) queued: Queued,
+}
 
 /// So many slots are kept before those that nobody needs are cleared away.
 const SLOTS_KEPT: usize = 64;
@@ -69,19 +76,19 @@ impl Owner {
         CURRENT.try_with(Owner::clone).ok()
     }
 
-    pub(crate) fn slot(&self, curator: usize, path: &str) -> Slot {
+    pub(crate) fn slot(&self, curator: usize, path: &str) -> Arc<Slot> {
         let mut slots = self.slots();
         if slots.len() >= SLOTS_KEPT {
             // Whoever acquires through a slot has a reference to it.
             slots.retain(|_, slot| {
                 Arc::strong_count(slot) > 1
-                    || slot.try_lock().is_ok_and(|held| held.strong_count() > 0)
+                    || slot.held.try_lock().is_ok_and(|held| held.strong_count() > 0)
             });
         }
         slots.entry((curator, path.to_owned())).or_default().clone()
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<SlotKey, Slot>> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<SlotKey, Arc<Slot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

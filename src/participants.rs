@@ -9,6 +9,7 @@ use crate::contender_name::Kind;
 use crate::error::AcquireError;
 use crate::lock_path::LockPath;
 use crate::retry::RetryPolicy;
+use crate::session::epoch::Epoch;
 use crate::session::{NoEpoch, Session};
 
 /// One that holds a lock or waits for it.
@@ -33,42 +34,59 @@ pub(crate) async fn participants(
 ) -> Result<Vec<Participant>, AcquireError> {
     let patience = session.settings.connection_timeout;
     let text = || path.to_string();
-    let epoch = session.epoch(patience).await.map_err(|none| match none {
-        NoEpoch::NotNow => AcquireError::TimedOut { path: text(), waited: patience },
-        NoEpoch::Over(source) => AcquireError::Session { path: text(), source },
-    })?;
-    let read = || async {
-        let client = epoch.client()?;
-        let children = match client.list(path.as_str()).await {
-            Err(Failure::NoNode) => Vec::new(),
-            listed => listed?,
+    loop {
+        let epoch = session.epoch(patience).await.map_err(|none| match none {
+            NoEpoch::NotNow => AcquireError::TimedOut { path: text(), waited: patience },
+            NoEpoch::Over(source) => AcquireError::Session { path: text(), source },
+        })?;
+        let read = session.retried(retry, || read(&epoch, path, kind));
+        let read = tokio::select! {
+            biased;
+            // The next epoch is asked in its place.
+            () = epoch.over().cancelled() => continue,
+            read = read => read,
         };
-        // All are sent before the first is awaited.
-        let reads: Vec<_> = queue(&children, kind)
-            .into_iter()
-            .map(|contender| {
-                let path = path.child(contender.as_str());
-                let read = client.read(&path);
-                (path, contender.sequence(), read)
-            })
-            .collect();
-        let mut participants = Vec::with_capacity(reads.len());
-        for (path, sequence, read) in reads {
-            match read.await {
-                Ok(node) => participants.push(Participant {
-                    path,
-                    sequence,
-                    session: node.owner,
-                    data: node.data,
-                }),
-                Err(Failure::NoNode) => {}
-                Err(failure) => return Err(failure),
+        return match read {
+            Ok(participants) => Ok(participants),
+            Err(Failure::SessionOver(_)) => {
+                // The supervisor is about to end it.
+                epoch.over().cancelled().await;
+                continue;
             }
-        }
-        Ok(participants)
+            Err(Failure::Refused(error)) => Err(refusal(path.as_str(), "read", error)),
+            Err(failure) => {
+                let (path, source) = (text(), failure.into_source());
+                Err(AcquireError::RetriesExhausted { path, source })
+            }
+        };
+    }
+}
+
+async fn read(epoch: &Epoch, path: &LockPath, kind: Kind) -> Result<Vec<Participant>, Failure> {
+    let client = epoch.client()?;
+    let children = match client.list(path.as_str()).await {
+        Err(Failure::NoNode) => Vec::new(),
+        listed => listed?,
     };
-    session.retried(retry, read).await.map_err(|failure| match failure {
-        Failure::Refused(error) => refusal(path.as_str(), "read", error),
-        failure => AcquireError::RetriesExhausted { path: text(), source: failure.into_source() },
-    })
+    // All are sent before the first is awaited.
+    let reads: Vec<_> = queue(&children, kind)
+        .into_iter()
+        .map(|contender| {
+            let path = path.child(contender.as_str());
+            let read = client.read(&path);
+            (path, contender.sequence(), read)
+        })
+        .collect();
+    let mut participants = Vec::with_capacity(reads.len());
+    for (path, sequence, read) in reads {
+        match read.await {
+            Ok(node) => {
+                let (session, data) = (node.owner, node.data);
+                participants.push(Participant { path, sequence, session, data });
+            }
+            Err(Failure::NoNode) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(participants)
 }

@@ -41,7 +41,7 @@ pub(super) async fn enter(
     contender: &Contender,
     epoch: &Arc<Epoch>,
     trace: &Trace,
-    caller: &oneshot::Sender<Answer>,
+    caller: &mut oneshot::Sender<Answer>,
 ) -> Result<(Entered, Listing), Stop> {
     let mut entering = Entering {
         contender,
@@ -61,22 +61,23 @@ pub(super) async fn enter(
             Ok(entered) => return Ok(entered),
             Err(Failure::NoNode) => {
                 parents_made += 1;
-                entering.make_parents().await?;
+                contender.unless_stopped(caller, entering.make_parents()).await?;
                 if parents_made % PARENTS_AT_ONCE == 0 {
-                    entering.pause(None).await?;
+                    contender.unless_stopped(caller, entering.pause(None)).await?;
                 }
                 entering.draw_guid();
             }
             Err(Failure::Unknown(cause)) => {
-                if let Some(entered) = entering.resolve().await? {
+                let resolved = contender.unless_stopped(caller, entering.resolve()).await?;
+                if let Some(entered) = resolved {
                     return Ok((entered, None));
                 }
-                entering.pause(Some(cause)).await?;
+                contender.unless_stopped(caller, entering.pause(Some(cause))).await?;
             }
             Err(Failure::Refused(error)) => return Err(entering.refused("create", error)),
             Err(Failure::SessionOver(cause)) => return Err(Stop::Again(Some(cause))),
             Err(other @ (Failure::NotNow(_) | Failure::NodeExists)) => {
-                entering.pause(other.into_source()).await?;
+                contender.unless_stopped(caller, entering.pause(other.into_source())).await?;
                 entering.draw_guid();
             }
         }
@@ -121,7 +122,12 @@ impl Entering<'_> {
         let mut entered = self.entered(name, czxid);
         if czxid <= 0 {
             // Servers before 3.5 do not tell at the create.
-            entered.czxid = client.read(&entered.node).await?.czxid;
+            let read = client.read(&entered.node).await.map_err(|failure| match failure {
+                // The create was answered: what follows must not be taken for its failure.
+                Failure::NotNow(error) | Failure::Refused(error) => Failure::Unknown(error),
+                failure => failure,
+            });
+            entered.czxid = read?.czxid;
         }
         Ok((entered, list.await.ok()))
     }
@@ -160,7 +166,7 @@ impl Entering<'_> {
 
     async fn make_parents(&self) -> Result<(), Stop> {
         let request = &self.contender.request;
-        let parent = self.epoch.absolute(&request.path);
+        let parent = self.contender.session.absolute(&request.path);
         let make = || async {
             let client = self.epoch.client()?;
             let made = client.make_parents(&parent, &request.acls).await;

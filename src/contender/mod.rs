@@ -17,10 +17,10 @@ mod enter;
 mod hold;
 mod wait;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
 
 use self::enter::{Entered, enter};
@@ -58,8 +58,10 @@ pub(crate) type Answer = Result<Option<Hold>, AcquireError>;
 pub(crate) struct Contending {
     path: LockPath,
     answer: oneshot::Receiver<Answer>,
-    queued: Arc<AtomicBool>,
 }
+
+/// Whether the servers said that a contender has to wait for somebody.
+pub(crate) type Queued = Arc<watch::Sender<bool>>;
 
 impl Contending {
     pub(crate) async fn answer(&mut self) -> Answer {
@@ -69,33 +71,24 @@ impl Contending {
             Err(AcquireError::Session { path, source: SessionError::Closed })
         })
     }
-
-    /// Whether the servers said that it has to wait for somebody.
-    pub(crate) fn is_queued(&self) -> bool {
-        self.queued.load(Ordering::Relaxed)
-    }
 }
 
 /// Queues up.
-pub(crate) fn contend(session: &Arc<Session>, request: Request) -> Contending {
+pub(crate) fn contend(session: &Arc<Session>, request: Request, queued: Queued) -> Contending {
     let (sender, answer) = oneshot::channel();
-    let queued = Arc::new(AtomicBool::new(false));
+    queued.send_replace(false);
     let path = request.path.clone();
     let span = tracing::info_span!("acquire", %path, contender = tracing::field::Empty);
-    let contender = Contender {
-        session: session.clone(),
-        request,
-        queued: queued.clone(),
-        asker: Asker::current(),
-    };
+    let contender =
+        Contender { session: session.clone(), request, queued, asker: Asker::current() };
     session.spawn(contender.run(sender).instrument(span));
-    Contending { path, answer, queued }
+    Contending { path, answer }
 }
 
 struct Contender {
     session: Arc<Session>,
     request: Request,
-    queued: Arc<AtomicBool>,
+    queued: Queued,
     asker: Asker,
 }
 
@@ -143,8 +136,7 @@ impl Contender {
                 (began, retry) = (Moment::now(), self.request.retry.start());
             }
             let Some(pause) = retry.next_pause(began.elapsed()) else {
-                let path = self.request.path.to_string();
-                let error = AcquireError::RetriesExhausted { path, source: cause };
+                let error = self.exhausted(cause).await;
                 return drop(caller.send(Err(error)));
             };
             tracing::debug!(?cause, ?pause, "enters again");
@@ -157,6 +149,17 @@ impl Contender {
                     return;
                 }
                 () = self.session.pause(pause) => {}
+            }
+        }
+    }
+
+    /// The policy is used up; but if there will never be a session again, that is what to say.
+    async fn exhausted(&self, source: Option<ClientError>) -> AcquireError {
+        // The supervisor may be about to say so.
+        match self.session.epoch(Duration::from_millis(100)).await {
+            Err(NoEpoch::Over(error)) => self.session_error(error),
+            Ok(_) | Err(NoEpoch::NotNow) => {
+                AcquireError::RetriesExhausted { path: self.request.path.to_string(), source }
             }
         }
     }
@@ -189,7 +192,7 @@ impl Contender {
             Err(stop) => stop,
         };
         if let Some(duty) = trace.take() {
-            let session = self.session.clone();
+            let (session, timeout) = (self.session.clone(), epoch.timeout());
             let (removed, gone) = oneshot::channel::<()>();
             let over = epoch.over().is_cancelled();
             self.session.spawn(
@@ -200,8 +203,8 @@ impl Contender {
                 .in_current_span(),
             );
             if !over {
-                // The caller learns of it when the node is gone, if that can be had in time.
-                let _ = tokio::time::timeout(patience, gone).await;
+                // The caller learns of it when the node is gone, if that can be had soon.
+                let _ = tokio::time::timeout(patience.min(timeout / 3), gone).await;
             }
         }
         Err(stop)
@@ -219,12 +222,22 @@ impl Contender {
         let mut own = None;
         let Entered { name, .. } = &entered;
         let span = tracing::info_span!("wait", path = %self.request.path, contender = name);
-        let term = tokio::select! {
-            biased;
-            stop = self.stopped(caller) => return Err(stop),
-            term = wait(self, epoch, &entered, listing, &mut own).instrument(span) => term?,
-        };
+        let waiting = wait(self, epoch, &entered, listing, &mut own).instrument(span);
+        let term = self.unless_stopped(caller, waiting).await?;
         Ok((entered, own, term))
+    }
+
+    /// Awaits `work`, unless there is no point in going on.
+    async fn unless_stopped<T>(
+        &self,
+        caller: &mut oneshot::Sender<Answer>,
+        work: impl Future<Output = Result<T, Stop>> + Send,
+    ) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            stop = self.stopped(caller) => Err(stop),
+            done = work => done,
+        }
     }
 
     /// Fires when there is no point in going on.
@@ -239,7 +252,7 @@ impl Contender {
 
     fn reserve(&self, epoch: &Arc<Epoch>) -> Result<Reservation, Stop> {
         const NAME: usize = 56; // a slash and a contender's name
-        let bytes = epoch.absolute(&self.request.path).as_str().len() + NAME;
+        let bytes = self.session.absolute(&self.request.path).as_str().len() + NAME;
         let limit = self.session.settings.ephemeral_limit;
         epoch.reserve(bytes, limit).map_err(|in_use| {
             let path = self.request.path.to_string();

@@ -10,7 +10,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -20,13 +19,17 @@ use super::{Contender, Stop, refusal};
 use crate::admission::{Decision, decide};
 use crate::client::{Failure, NodeEvent};
 use crate::error::AcquireError;
+use crate::retry::RetryPolicy;
 use crate::session::Session;
 use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
 use crate::session::lease::Term;
 
-/// How often somebody looks who has no room for a watch.
+/// How often a waiter looks for its predecessor that has no room for a watch.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How often it then looks for its own node, which nobody deletes in the normal course of things.
+const LOOK_FOR_OWN: Duration = Duration::from_secs(10);
 
 /// Resolves when our own node is gone, or cannot be watched.
 pub(super) type OwnNode = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
@@ -56,7 +59,7 @@ pub(super) async fn wait(
             },
             Decision::WaitFor { .. } if request.only_if_free => return Err(Stop::Busy),
             Decision::WaitFor { predecessor, head } => {
-                contender.queued.store(true, Ordering::Relaxed);
+                contender.queued.send_replace(true);
                 if !warned && epoch.is_holder(&request.path.child(head.as_str()), contender.asker) {
                     warned = true;
                     tracing::warn!(
@@ -69,7 +72,7 @@ pub(super) async fn wait(
                     Box::pin(own_node_gone(session.clone(), epoch.clone(), entered.node.clone()))
                 });
                 let before = request.path.child(predecessor.as_str());
-                let change = session.retried(&request.retry, || next_event(epoch, &before));
+                let change = next_event(session, epoch, &before, LOOK, &request.retry);
                 tokio::select! {
                     biased;
                     gone = own => return Err(match gone {
@@ -121,41 +124,47 @@ pub(super) async fn own_node_gone(
     epoch: Arc<Epoch>,
     node: String,
 ) -> Result<(), Failure> {
+    let policy = RetryPolicy::forever(LOOK);
     loop {
-        match next_event(&epoch, &node).await {
+        match next_event(&session, &epoch, &node, LOOK_FOR_OWN, &policy).await {
             Ok(NodeEvent::Deleted) => return Ok(()),
             Ok(NodeEvent::Changed) => {}
             // Whoever waits for this waits for the end of the epoch as well.
             Ok(NodeEvent::SessionOver) | Err(Failure::SessionOver(_)) => {
-                std::future::pending::<()>().await;
+                return std::future::pending().await;
             }
-            Err(refused @ Failure::Refused(_)) => return Err(refused),
-            Err(_) => session.pause(LOOK).await,
+            Err(refused) => return Err(refused),
         }
     }
 }
 
 /// The next thing that happens to a node; at once if it is not there.
-async fn next_event(epoch: &Epoch, node: &str) -> Result<NodeEvent, Failure> {
+async fn next_event(
+    session: &Session,
+    epoch: &Epoch,
+    node: &str,
+    look: Duration,
+    policy: &RetryPolicy,
+) -> Result<NodeEvent, Failure> {
     let room = epoch.room_to_watch(node);
     tokio::pin!(room);
     let _room = loop {
         tokio::select! {
             biased;
             room = &mut room => break room,
-            () = sleep(LOOK) => {
-                if !epoch.client()?.exists(node).await? {
-                    return Ok(NodeEvent::Deleted);
-                }
+            () = sleep(look) => match epoch.client()?.exists(node).await {
+                Ok(true) => {}
+                Ok(false) | Err(Failure::NoNode) => return Ok(NodeEvent::Deleted),
+                // Looks again, whatever the policy: nothing was tried but to look.
+                Err(Failure::Unknown(_) | Failure::NotNow(_)) => {}
+                Err(failure) => return Err(failure),
             }
         }
     };
-    let client = epoch.client()?;
-    let watch = match client.watch(node).await {
-        Ok(watch) => watch,
-        Err(Failure::NoNode) => return Ok(NodeEvent::Deleted),
-        Err(failure) => return Err(failure),
-    };
-    drop(client);
-    Ok(watch.changed().await)
+    let watch = || async { epoch.client()?.watch(node).await };
+    match session.retried(policy, watch).await {
+        Ok(watch) => Ok(watch.changed().await),
+        Err(Failure::NoNode) => Ok(NodeEvent::Deleted),
+        Err(failure) => Err(failure),
+    }
 }

@@ -100,16 +100,22 @@ pub(crate) async fn clean_up(
 }
 
 async fn attempt(epoch: &Epoch, duty: &Duty) -> Result<Cleaned, Failure> {
-    let node = match duty {
-        Duty::Delete(node) => node.clone(),
-        Duty::Search { parent, prefix } => match find(epoch, parent, prefix).await? {
-            None => return Ok(Cleaned::Gone),
-            Some(name) => parent.child(&name),
-        },
-    };
+    match duty {
+        Duty::Delete(node) => delete(epoch, node).await,
+        Duty::Search { parent, prefix } => {
+            let mut cleaned = Cleaned::Gone;
+            while let Some(name) = find(epoch, parent, prefix).await? {
+                cleaned = delete(epoch, &parent.child(&name)).await?;
+            }
+            Ok(cleaned)
+        }
+    }
+}
+
+async fn delete(epoch: &Epoch, node: &str) -> Result<Cleaned, Failure> {
     let client = epoch.client()?;
     let stamp = super::clock::Moment::now();
-    match epoch.proven(stamp, client.delete(&node)).await {
+    match epoch.proven(stamp, client.delete(node)).await {
         Ok(()) => Ok(Cleaned::Deleted),
         Err(Failure::NoNode) => Ok(Cleaned::Gone),
         Err(failure) => Err(failure),

@@ -102,11 +102,6 @@ impl Epoch {
         self.timeout
     }
 
-    /// `path` as the server knows it.
-    pub(crate) fn absolute(&self, path: &LockPath) -> LockPath {
-        self.root.join(path)
-    }
-
     /// Fires when the epoch is over.
     pub(crate) fn over(&self) -> &CancellationToken {
         &self.over

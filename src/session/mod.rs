@@ -21,6 +21,7 @@ use self::epoch::Epoch;
 use self::state::ConnectionState;
 use crate::client::{Acl, Failure};
 use crate::error::SessionError;
+use crate::lock_path::LockPath;
 use crate::retry::RetryPolicy;
 
 /// What every recipe of a `Curator` starts from.
@@ -45,6 +46,8 @@ enum Link {
 /// The supervised session: what all handles of one `Curator`, and all its tasks, share.
 pub(crate) struct Session {
     pub(crate) settings: Settings,
+    /// Chroot and namespace in one, as the server knows it.
+    root: LockPath,
     runtime: Handle,
     /// Contenders and clean-up duties.
     tasks: TaskTracker,
@@ -68,10 +71,12 @@ pub(crate) enum NoEpoch {
 impl Session {
     fn new(
         settings: Settings,
+        root: LockPath,
         closed: watch::Receiver<Option<Result<(), SessionError>>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             settings,
+            root,
             runtime: Handle::current(),
             tasks: TaskTracker::new(),
             supervision: TaskTracker::new(),
@@ -80,6 +85,11 @@ impl Session {
             close: CancellationToken::new(),
             closed,
         })
+    }
+
+    /// `path` as the server knows it.
+    pub(crate) fn absolute(&self, path: &LockPath) -> LockPath {
+        self.root.join(path)
     }
 
     /// Runs a task that ends with the session, from wherever this is called.
@@ -136,7 +146,7 @@ impl Session {
         match closed.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(result)) => result.clone(),
             // The supervisor is gone with its runtime, and the connection with it.
-            Ok(None) | Err(_) => Ok(()),
+            Ok(None) | Err(_) => Err(SessionError::CloseUnconfirmed { waited: Duration::ZERO }),
         }
     }
 

@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::clock::Moment;
 use super::epoch::Epoch;
-use super::state::{Action, Event, Finish, State, step};
+use super::state::{Action, ConnectionState, Event, Finish, State, step};
 use super::{Link, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
 use crate::error::{Loss, SessionError};
@@ -49,7 +49,7 @@ pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Session> {
 
 fn supervise(client: Client, dialer: Option<Dialer>, settings: Settings) -> Arc<Session> {
     let (closed, closed_receiver) = watch::channel(None);
-    let session = Session::new(settings, closed_receiver);
+    let session = Session::new(settings, client.root().clone(), closed_receiver);
     let mut supervisor = Supervisor {
         session: session.clone(),
         dialer,
@@ -118,6 +118,25 @@ struct Supervisor {
     closed: watch::Sender<Option<Result<(), SessionError>>>,
 }
 
+/// However it ends, also with its runtime: nobody is left to renew the lease or to wake anybody, so what
+/// is held is lost.
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if let Some(epoch) = self.epoch.take() {
+            drop(epoch.end(Loss::Closed));
+        }
+        let closed = |link: &mut Link| {
+            let open = !matches!(link, Link::Over(_));
+            if open {
+                *link = Link::Over(SessionError::Closed);
+            }
+            open
+        };
+        self.session.link.send_if_modified(closed);
+        self.session.state.send_replace(ConnectionState::Closed);
+    }
+}
+
 impl Supervisor {
     async fn run(mut self, mut link: LinkWatch) {
         loop {
@@ -136,10 +155,13 @@ impl Supervisor {
                         Err(event) => event,
                     };
                     self.handle(event, &mut link).await;
+                    if event == Event::Close {
+                        self.end_between_sessions().await;
+                    }
                 }
             }
         }
-        self.closed.send_replace(Some(self.outcome));
+        self.closed.send_replace(Some(self.outcome.clone()));
     }
 
     fn begin_epoch(&mut self, client: Client) -> LinkWatch {
@@ -251,12 +273,36 @@ impl Supervisor {
             drop(client);
             if ours {
                 over(link).await;
+            } else {
+                // An answer, or the end of the session: either way nothing of ours is left.
+                let policy = RetryPolicy::forever(Duration::from_millis(100));
+                let _ = self.session.retried(&policy, || epoch.probe()).await;
             }
         });
         if ended.await.is_err() {
             self.outcome = Err(SessionError::CloseUnconfirmed { waited: patience });
+            if !ours {
+                // The session lives on without us, so our nodes must still go. `close` is told now.
+                self.closed.send_replace(Some(self.outcome.clone()));
+                tokio::select! {
+                    () = self.session.tasks.wait() => {}
+                    () = over(link) => {}
+                }
+            }
         }
         drop(epoch.end(loss));
+    }
+
+    /// Closed while there was no session: whether the servers know that the last one is over, nobody
+    /// said.
+    async fn end_between_sessions(&mut self) {
+        let began = Moment::now();
+        self.session.tasks.close();
+        let patience = self.session.settings.connection_timeout;
+        if timeout(patience, self.session.tasks.wait()).await.is_err() {
+            tracing::warn!("tasks are left behind by a session that is closed");
+        }
+        self.outcome = Err(SessionError::CloseUnconfirmed { waited: began.elapsed() });
     }
 
     /// Opens a new session, for as long as it takes.

@@ -18,6 +18,8 @@ use super::TestkitError;
 use super::server::addresses;
 
 const LIMIT: Duration = Duration::from_secs(10);
+/// How long one connection waits for an answer.
+const ROUND: Duration = Duration::from_secs(1);
 /// Spares a server that is down.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(20);
 /// A frame of eight bytes: its number, which is any, and the operation -11.
@@ -59,7 +61,9 @@ pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result
         let mut cut = false;
         loop {
             let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-            match close(&address, &connect).await? {
+            // A round that the server leaves without an answer is over like one that it cuts.
+            let round = timeout(ROUND, close(&address, &connect)).await;
+            match round.unwrap_or(Ok(Answer::Cut))? {
                 Answer::Closed => return Ok::<_, io::Error>(true),
                 Answer::Expired => return Ok(cut),
                 Answer::Cut => cut = true,

@@ -49,7 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("curator", &["client", "error", "lock_path", "retry", "session"]),
     ("guard", &["contender", "curator", "error", "fencing"]),
-    ("owner", &["guard", "curator", "mutex"]), // the last two in the documentation
+    ("owner", &["contender", "guard", "curator", "mutex"]), // the last two in the documentation
     // Recipes: not each other.
     (
         "mutex",

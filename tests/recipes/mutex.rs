@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{InterProcessMutex, Loss, Released};
+use zookeeper_recipes::{InterProcessMutex, Loss, Released, RetryPolicy};
 
 use crate::harness::{Arena, eventually, within};
 
@@ -298,7 +298,8 @@ async fn the_lock_path_goes_when_nobody_uses_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_that_is_deleted_as_fast_as_it_is_made_is_made_again() {
     let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let retry = RetryPolicy::n_times(10_000, Duration::from_millis(1));
+    let curator = arena.connect(arena.builder().retry(retry)).await;
     let mutex = arena.mutex(&curator);
     let stop = tokio_util::sync::CancellationToken::new();
     let deleter = {
@@ -312,7 +313,7 @@ async fn a_parent_that_is_deleted_as_fast_as_it_is_made_is_made_again() {
         })
     };
     let mut last = None;
-    for round in 0..100 {
+    for round in 0..50 {
         let guard = within("the lock", mutex.acquire()).await.unwrap();
         assert!(Some(guard.fencing_token()) > last, "invariant 4, over re-creations, in {round}");
         last = Some(guard.fencing_token());

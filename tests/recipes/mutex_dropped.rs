@@ -191,6 +191,10 @@ fn a_guard_that_outlives_its_runtime_neither_panics_nor_blocks() {
     });
     drop(waiting);
     runtime.shutdown_timeout(Duration::from_secs(10));
+    // Nobody renews the lease any more.
+    let lost = watching.block_on(async { within("the loss", guard.lost()).await });
+    assert_eq!(lost, zookeeper_recipes::Loss::Closed);
+    assert!(guard.cancellation_token().is_cancelled());
     drop(guard.reenter());
     let report = watching.block_on(async { within("a release", guard.release()).await });
     assert!(report.is_err(), "nobody is left to release it: {report:?}");

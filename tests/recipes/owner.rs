@@ -115,6 +115,27 @@ async fn a_waiting_task_of_an_owner_that_is_dropped_lets_the_next_one_try() {
     assert!(guard.is_held());
 }
 
+/// `None` means that the servers said "busy", also when only the owner's own task is in the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_no_server_answers_is_not_told_that_the_lock_is_busy() {
+    let arena = Arena::own().await;
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    let owner = Owner::new();
+    arena.server.pause().await.unwrap();
+    let first = {
+        let (mutex, owner) = (mutex.clone(), owner.clone());
+        tokio::spawn(async move { owner.scope(mutex.acquire()).await })
+    };
+    let limit = Duration::from_millis(500);
+    let error = owner.scope(mutex.acquire_timeout(limit)).await.unwrap_err();
+    assert!(matches!(error, AcquireError::TimedOut { .. }), "{error:?}");
+    arena.server.resume().await.unwrap();
+    let first = within("the first", first).await.unwrap().unwrap();
+    let second = owner.scope(mutex.try_acquire()).await.unwrap().expect("nested");
+    assert_eq!(first.fencing_token(), second.fencing_token());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_branches_of_one_join_exclude_each_other_without_an_owner_and_nest_with_one() {
     let arena = Arena::new().await;

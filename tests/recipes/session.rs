@@ -144,6 +144,82 @@ async fn a_clients_session_can_be_used_and_is_left_to_its_owner() {
     client.sync("/").await.expect("the session lives on");
 }
 
+/// The session outlives the `Curator`, and so does the duty to delete from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clients_session_is_cleaned_up_also_when_close_could_not_confirm_it() {
+    let arena = Arena::own().await;
+    let client = Client::connector()
+        .with_session_timeout(Duration::from_secs(20))
+        .connect(arena.server.connect_string())
+        .await
+        .unwrap();
+    let builder = Curator::builder().connection_timeout(Duration::from_secs(1));
+    let curator = builder.from_client(client.clone()).unwrap();
+    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    arena.server.pause().await.unwrap();
+    drop(guard);
+    let closed = within("the end", curator.close()).await;
+    assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
+    drop((mutex, curator));
+    // What was on its way is lost with the connection; the session is not.
+    arena.server.kill().await.unwrap();
+    arena.server.start_again().await.unwrap();
+    arena.children_are(0).await;
+    client.sync("/").await.expect("the session lives on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_that_no_server_can_confirm_says_so() {
+    for lent in [false, true] {
+        let arena = Arena::own().await;
+        let builder = arena.builder().connection_timeout(Duration::from_secs(2));
+        let curator = arena.connect(builder).await;
+        if lent {
+            drop(curator.client().unwrap());
+        }
+        arena.server.pause().await.unwrap();
+        let closed = within("the end", curator.close()).await;
+        assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
+        arena.server.resume().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn participants_are_asked_again_in_the_next_session() {
+    let arena = Arena::own().await;
+    let curator = arena.short_lived_curator().await;
+    let mut state = curator.watch_state();
+    arena.server.pause().await.unwrap();
+    let mutex = arena.mutex(&curator);
+    let asking = tokio::spawn(async move { mutex.participants().await });
+    let lost = state.wait_for(|state| *state == ConnectionState::Lost);
+    drop(within("lost", lost).await.unwrap());
+    arena.server.resume().await.unwrap();
+    assert_eq!(within("the answer", asking).await.unwrap().unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_is_told_that_there_will_be_no_session_rather_than_that_retries_ended() {
+    let arena = Arena::new().await;
+    let other = arena.curator().await;
+    let holder = arena.mutex(&other).acquire().await.unwrap();
+    let client = Client::connect(arena.server.connect_string()).await.unwrap();
+    // The connection breaks before the session does.
+    let retry = RetryPolicy::n_times(3, Duration::from_millis(50));
+    let curator = Curator::builder().retry(retry).from_client(client).unwrap();
+    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    arena.children_are(2).await;
+    arena.kill_session(&curator).await;
+    let error = within("the error", waiting).await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
+        "{error:?}"
+    );
+    drop(holder);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn there_is_no_session_after_a_clients_own() {
     let arena = Arena::new().await;
@@ -181,5 +257,6 @@ async fn retries_end_when_the_policy_is_used_up() {
     assert!(matches!(error, AcquireError::RetriesExhausted { .. }), "{error:?}");
     assert!(error.to_string().contains(&arena.path));
     // A close that nobody can confirm says so, and does not wait for ever.
-    within("the end", curator.close()).await.unwrap();
+    let closed = within("the end", curator.close()).await;
+    assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
 }
