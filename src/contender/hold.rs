@@ -13,7 +13,7 @@ use tracing::Instrument;
 use super::Answer;
 use super::enter::Entered;
 use super::wait::{OwnNode, own_node_gone};
-use crate::client::Failure;
+use crate::client::{ClientError, Failure};
 use crate::error::{Loss, ReleaseError};
 use crate::fencing::FencingToken;
 use crate::lock_path::LockPath;
@@ -204,14 +204,12 @@ async fn look_after(session: &Session, epoch: &Arc<Epoch>, node: &str, own: OwnN
 async fn remove(session: &Session, epoch: Arc<Epoch>, state: &HoldState, reply: Option<Reply>) {
     let reply = Mutex::new(reply);
     let tell = |outcome| {
-        let reply = reply.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let told = reply.is_some_and(|reply| reply.send(outcome).is_ok());
-        if !told {
-            tracing::trace!("nobody waits for the release");
+        if let Some(reply) = reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = reply.send(outcome); // whoever asked may not wait any more
         }
     };
     let (path, node) = (state.path.to_string(), state.node.clone());
-    let refused = |error: &crate::client::ClientError| {
+    let refused = |error: &ClientError| {
         if error.is_no_auth() {
             tell(Err(ReleaseError::NoAuth { node: node.clone() }));
         }

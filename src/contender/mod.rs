@@ -123,16 +123,17 @@ impl Contender {
     async fn run(self, mut caller: oneshot::Sender<Answer>) {
         let (mut began, mut retry) = (Moment::now(), self.request.retry.start());
         loop {
-            let entering = Moment::now();
-            let cause = match self.once(&mut caller).await {
+            let mut entered_at = None;
+            let cause = match self.once(&mut caller, &mut entered_at).await {
                 Ok(life) => return serve(&self.session, life, caller).await,
                 Err(Stop::Withdrawn) => return,
                 Err(Stop::Busy) => return drop(caller.send(Ok(None))),
                 Err(Stop::Failed(error)) => return drop(caller.send(Err(error))),
                 Err(Stop::Again(cause)) => cause,
             };
-            if entering.elapsed() > self.session.settings.session_timeout {
-                // It was well for so long that this is a new trouble, not more of the old one.
+            let well = self.session.settings.session_timeout;
+            if entered_at.is_some_and(|at: Moment| at.elapsed() > well) {
+                // It was in the queue for so long that this is a new trouble, not more of the old one.
                 (began, retry) = (Moment::now(), self.request.retry.start());
             }
             let Some(pause) = retry.next_pause(began.elapsed()) else {
@@ -165,7 +166,11 @@ impl Contender {
     }
 
     /// One entering in one epoch, up to the hold. Leaves nothing behind unless it succeeds.
-    async fn once(&self, caller: &mut oneshot::Sender<Answer>) -> Result<Life, Stop> {
+    async fn once(
+        &self,
+        caller: &mut oneshot::Sender<Answer>,
+        entered_at: &mut Option<Moment>,
+    ) -> Result<Life, Stop> {
         let patience = self.session.settings.connection_timeout;
         let epoch = tokio::select! {
             biased;
@@ -181,7 +186,7 @@ impl Contender {
         let admitted = tokio::select! {
             biased;
             () = epoch.over().cancelled() => Err(Stop::Again(None)),
-            admitted = self.until_admitted(&epoch, &trace, caller) => admitted,
+            admitted = self.until_admitted(&epoch, &trace, caller, entered_at) => admitted,
         };
         let stop = match admitted {
             Ok((entered, own, term)) => {
@@ -215,9 +220,11 @@ impl Contender {
         epoch: &Arc<Epoch>,
         trace: &Trace,
         caller: &mut oneshot::Sender<Answer>,
+        entered_at: &mut Option<Moment>,
     ) -> Result<Admitted, Stop> {
         // Not raced with the caller: the answer to a create says what is to be removed.
         let (entered, listing) = enter(self, epoch, trace, caller).await?;
+        *entered_at = Some(Moment::now());
         tracing::Span::current().record("contender", &entered.name);
         let mut own = None;
         let Entered { name, .. } = &entered;
