@@ -1,6 +1,7 @@
 //! Requests and replies that get lost: the outcome is unknown, and is found out.
 
-use zookeeper_recipes::{Curator, Released};
+use tokio::task::JoinHandle;
+use zookeeper_recipes::{AcquireError, Curator, MutexGuard, Released};
 
 use crate::harness::{Arena, eventually, within};
 use crate::lossy_link::{LossyLink, Lost, Operation};
@@ -12,6 +13,19 @@ async fn linked(arena: &Arena) -> (LossyLink, Curator) {
     let mutex = arena.mutex(&curator);
     mutex.acquire().await.unwrap().release().await.unwrap();
     (link, curator)
+}
+
+/// Starts to acquire, until the reply to the create is bound to be lost.
+async fn acquire_and_lose_the_reply(
+    arena: &Arena,
+    link: &LossyLink,
+    curator: &Curator,
+) -> JoinHandle<Result<MutexGuard, AcquireError>> {
+    link.lose(Lost::Reply, Operation::Create);
+    let mutex = arena.mutex(curator);
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    eventually("the create is on its way", async || link.losses() == 1).await;
+    acquiring
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,12 +61,7 @@ async fn a_create_whose_request_is_lost_is_repeated() {
 async fn a_create_whose_reply_is_lost_and_whose_caller_is_gone_is_removed() {
     let arena = Arena::new().await;
     let (link, curator) = linked(&arena).await;
-    link.lose(Lost::Reply, Operation::Create);
-    let acquiring = {
-        let mutex = arena.mutex(&curator);
-        tokio::spawn(async move { mutex.acquire().await })
-    };
-    eventually("the create is on its way", async || link.losses() == 1).await;
+    let acquiring = acquire_and_lose_the_reply(&arena, &link, &curator).await;
     acquiring.abort();
     arena.children_are(0).await;
     within("the lock", arena.mutex(&curator).acquire()).await.unwrap().release().await.unwrap();
@@ -62,12 +71,7 @@ async fn a_create_whose_reply_is_lost_and_whose_caller_is_gone_is_removed() {
 async fn a_create_whose_reply_and_session_are_lost_is_not_adopted_by_the_next_session() {
     let arena = Arena::new().await;
     let (link, curator) = linked(&arena).await;
-    link.lose(Lost::Reply, Operation::Create);
-    let acquiring = {
-        let mutex = arena.mutex(&curator);
-        tokio::spawn(async move { mutex.acquire().await })
-    };
-    eventually("the create is on its way", async || link.losses() == 1).await;
+    let acquiring = acquire_and_lose_the_reply(&arena, &link, &curator).await;
     // It may have been adopted already, and then be lost with the session.
     arena.kill_session(&curator).await;
     let guard = within("the lock", acquiring).await.unwrap().unwrap();
