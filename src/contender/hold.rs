@@ -181,8 +181,7 @@ pub(super) async fn serve(session: &Arc<Session>, life: Life, caller: oneshot::S
     };
     drop(note);
     let span = tracing::info_span!("release", path = %state.path, contender = entered.name);
-    remove(session, epoch, &state, reply).instrument(span).await;
-    drop((demand, reservation));
+    remove(session, epoch, &state, reply, (demand, reservation)).instrument(span).await;
 }
 
 /// Resolves when the node is gone, though we may not be allowed to read it.
@@ -201,7 +200,13 @@ async fn look_after(session: &Session, epoch: &Arc<Epoch>, node: &str, own: OwnN
 }
 
 /// Deletes the node, and tells whoever waits for it.
-async fn remove(session: &Session, epoch: Arc<Epoch>, state: &HoldState, reply: Option<Reply>) {
+async fn remove(
+    session: &Session,
+    epoch: Arc<Epoch>,
+    state: &HoldState,
+    reply: Option<Reply>,
+    room: (Demand, Reservation),
+) {
     let reply = Mutex::new(reply);
     let tell = |outcome| {
         if let Some(reply) = reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -226,6 +231,8 @@ async fn remove(session: &Session, epoch: Arc<Epoch>, state: &HoldState, reply: 
             cleaning.await
         }
     };
+    // Room first: whoever hears of the release may use it.
+    drop(room);
     match cleaned {
         // When the session ended, the hold had been given up before, while it lasted.
         Cleaned::Deleted | Cleaned::SessionOver => tell(Ok(())),

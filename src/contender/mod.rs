@@ -203,7 +203,9 @@ impl Contender {
             self.session.spawn(
                 async move {
                     clean_up(&session, epoch, duty, |_| {}).await;
-                    drop((removed, reservation, demand));
+                    // Room first: whoever hears of the removal may use it.
+                    drop((reservation, demand));
+                    drop(removed);
                 }
                 .in_current_span(),
             );
