@@ -44,7 +44,7 @@ say "backends: ${backends[*]}"
 
 timed build $cargo test --all-features --all-targets --no-run
 say "without a server, and the testkit itself"
-timed "unit tests" $cargo test --all-features --lib --quiet
+timed "unit tests" $cargo test --all-features --lib --example demo --quiet
 timed "api and house rules" $cargo test --all-features --test api --test house --quiet
 timed "testkit" $cargo test --all-features --test testkit
 timed "documentation" $cargo test --all-features --doc --quiet

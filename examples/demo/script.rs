@@ -40,17 +40,10 @@ pub(crate) async fn run() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     println!("starting a ZooKeeper server …");
     let server = TestServer::start().await?;
     println!("{} at {}", server.backend(), server.connect_string());
-    tokio::select! {
-        summed = contend(server.connect_string()) => {
-            let code = summed?;
-            server.close().await?;
-            Ok(code)
-        }
-        _ = tokio::signal::ctrl_c() => {
-            server.close().await?;
-            Err("interrupted".into())
-        }
-    }
+    // Ctrl-C ends us all: the testkit removes the server, and the workers' input ends.
+    let summed = contend(server.connect_string()).await;
+    server.close().await?;
+    summed
 }
 
 async fn contend(connect_string: &str) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {

@@ -103,3 +103,74 @@ pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(place).copied().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Worker, what, milliseconds, token.
+    fn holds(events: &[(usize, What, u64, i64)]) -> Holds {
+        let mut holds = Holds::default();
+        for (worker, what, at, token) in events.iter().copied() {
+            holds.add(worker, Event { what, at: Duration::from_millis(at), token });
+        }
+        holds
+    }
+
+    #[test]
+    fn holds_one_after_the_other_do_not_overlap() {
+        let log = [
+            (0, What::Asks, 0, 0),
+            (1, What::Asks, 1, 0),
+            (0, What::Holds, 2, 7),
+            (0, What::Works, 5, 7),
+            (0, What::Releases, 6, 7),
+            (1, What::Holds, 9, 8),
+            (1, What::Works, 11, 8),
+        ];
+        let holds = holds(&log);
+        assert_eq!((holds.count(), holds.overlaps().len(), holds.doubled()), (2, 0, 0));
+        assert_eq!(holds.handovers(), [Duration::from_millis(3)]);
+    }
+
+    #[test]
+    fn a_hold_that_begins_before_another_ends_is_an_overlap() {
+        let log = [
+            (0, What::Holds, 2, 7),
+            (1, What::Holds, 4, 8),
+            (0, What::Works, 5, 7),
+            (2, What::Holds, 6, 9),
+        ];
+        assert_eq!(holds(&log).overlaps().len(), 1);
+        // The first outlasts the second, and runs into the third.
+        let log = [
+            (0, What::Holds, 2, 7),
+            (1, What::Holds, 3, 8),
+            (2, What::Holds, 5, 9),
+            (0, What::Works, 6, 7),
+        ];
+        assert_eq!(holds(&log).overlaps().len(), 2);
+    }
+
+    #[test]
+    fn a_token_that_does_not_rise_is_an_overlap_and_one_given_twice_is_counted() {
+        assert_eq!(holds(&[(0, What::Holds, 2, 8), (1, What::Holds, 4, 7)]).overlaps().len(), 1);
+        assert_eq!(holds(&[(0, What::Holds, 2, 7), (1, What::Holds, 4, 7)]).doubled(), 1);
+    }
+
+    #[test]
+    fn percentiles() {
+        let sorted: Vec<_> = (1..=100).map(Duration::from_millis).collect();
+        assert_eq!(percentile(&sorted, 50), Duration::from_millis(50));
+        assert_eq!(percentile(&sorted, 99), Duration::from_millis(99));
+        assert_eq!(percentile(&[], 50), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_event_is_read_back_as_it_was_written() {
+        let event = Event { what: What::Releases, at: Duration::from_nanos(1_234_567), token: 42 };
+        assert_eq!(event.to_string().parse(), Ok(event));
+        assert!("Holds 12".parse::<Event>().is_err());
+        assert!("Ho".parse::<Event>().is_err());
+    }
+}
