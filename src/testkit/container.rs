@@ -22,6 +22,7 @@ use super::owner::Owner;
 use super::port::Port;
 use super::process::tail;
 use super::scratch::unique_name;
+use super::signals::Leftover;
 use super::{Backend, TestkitError, four_letter, signals};
 
 /// ZooKeeper's own, inside the container.
@@ -48,7 +49,7 @@ impl Container {
         let image = docker::image(&daemon).await?;
         let name = format!("zookeeper-recipes.{}", unique_name());
         tracing::info!("starting the ZooKeeper container {name} at {}", port.address());
-        signals::watch(&name);
+        signals::watch(Leftover::Container(name.clone()));
         let request = request(image, &name, options, port.number());
         let start_timeout = options.start_timeout;
         let mut this = Self { name, creation: None, container: None, port, start_timeout };
@@ -193,7 +194,7 @@ impl Drop for Container {
                 );
             }
         });
-        signals::forget(&self.name);
+        signals::forget(&Leftover::Container(self.name.clone()));
     }
 }
 

@@ -12,8 +12,8 @@
 //!
 //! Nothing. [`TestServer::close`] removes all of it and says so; dropping the server does the same, also while
 //! unwinding and outside a runtime, and reports a failure to the log only. A local server dies with the process that
-//! started it, however that one dies, for it holds the other end of a pipe. Ctrl-C and `SIGTERM` remove the containers
-//! before the process ends. What `process::exit` or `SIGKILL` leave (containers, data folders) carries its owner's
+//! started it, however that one dies, for it holds the other end of a pipe. Ctrl-C and `SIGTERM` remove containers and
+//! data folders before the process ends. What `process::exit` or `SIGKILL` leave (containers, data folders) carries its owner's
 //! identity, and the first server that the next process starts sweeps it away.
 //!
 //! # What is different from production

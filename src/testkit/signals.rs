@@ -1,53 +1,83 @@
-//! Removes our containers when the process is told to end: Ctrl-C, `SIGTERM`, `SIGQUIT`.
+//! Removes what is ours when the process is told to end: Ctrl-C, `SIGTERM`, `SIGQUIT`.
 //!
 //! The watchdog that testcontainers has for this panics at the first container that it cannot remove, for instance one
 //! whose start failed, and from then on the process ignores these signals. Ours removes what it can, within a limit.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::docker;
+use super::{docker, scratch};
 
 /// Who pressed Ctrl-C waits for this.
 const LIMIT: Duration = Duration::from_secs(10);
 
-static NAMES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// What a signal must remove, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Leftover {
+    /// A running program. It would die with us, but it writes into the next.
+    Program(i32),
+    /// A folder, or a claim on a port.
+    Path(PathBuf),
+    /// The name of a container.
+    Container(String),
+}
 
-/// From now on a signal removes the container of this name.
-pub(super) fn watch(name: &str) {
+static LEFTOVERS: Mutex<BTreeSet<Leftover>> = Mutex::new(BTreeSet::new());
+
+/// From now on a signal removes this.
+pub(super) fn watch(leftover: Leftover) {
     static STARTED: Once = Once::new();
     STARTED.call_once(start);
-    names().insert(name.to_owned());
+    leftovers().insert(leftover);
 }
 
-pub(super) fn forget(name: &str) {
-    names().remove(name);
+pub(super) fn forget(leftover: &Leftover) {
+    leftovers().remove(leftover);
 }
 
-fn names() -> MutexGuard<'static, BTreeSet<String>> {
-    // A set of names is valid at any time, whoever panicked.
-    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+fn leftovers() -> MutexGuard<'static, BTreeSet<Leftover>> {
+    // The set is valid at any time, whoever panicked.
+    LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn remove(leftovers: BTreeSet<Leftover>) {
+    let mut containers = Vec::new();
+    for leftover in leftovers {
+        match leftover {
+            Leftover::Program(pid) => {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL); // it may have ended
+            }
+            Leftover::Path(path) => scratch::remove_for_good(&path),
+            Leftover::Container(name) => containers.push(name),
+        }
+    }
+    if !containers.is_empty() {
+        docker::remove_blocking(containers, LIMIT);
+    }
 }
 
 fn start() {
     let spawned = Signals::new([SIGINT, SIGQUIT, SIGTERM]).and_then(|mut signals| {
         thread::Builder::new().name("testkit-signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
-                let names: Vec<String> = names().iter().cloned().collect();
-                docker::remove_blocking(names, LIMIT);
+                let leftovers = leftovers().clone();
+                remove(leftovers);
                 let _ = emulate_default_handler(signal);
             }
         })
     });
     if let Err(error) = spawned {
         tracing::warn!(
-            "a signal will leave containers behind, until the next start sweeps them: {error}"
+            "a signal will leave servers behind, until the next start sweeps them: {error}"
         );
     }
 }

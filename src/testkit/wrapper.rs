@@ -20,6 +20,8 @@ use nix::unistd::Pid;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::signals::{self, Leftover};
+
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// `$1` is the log; the rest is the program. The program's number is the only line on standard output.
@@ -78,8 +80,11 @@ impl Supervised {
             }
         };
         let (announce, ended) = watch::channel(false);
+        let program = Leftover::Program(pid.as_raw());
+        signals::watch(program.clone());
         let waiter = thread::Builder::new().name("testkit-wait".to_owned()).spawn(move || {
             let _ = shell.wait();
+            signals::forget(&program);
             announce.send_replace(true);
         })?;
         Ok(Self { pid, lifeline, ended, waiter: Some(waiter) })

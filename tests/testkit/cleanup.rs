@@ -115,7 +115,7 @@ async fn a_local_server_dies_with_its_owner() {
     if server_on(Backend::Process).await.is_none() {
         return;
     }
-    for signal in [Signal::SIGKILL, Signal::SIGINT] {
+    for signal in [Signal::SIGKILL, Signal::SIGINT, Signal::SIGTERM] {
         let mut owner = hold("process");
         let folder = folders(owner.pid()).pop().expect("the folder");
         assert_eq!(processes(&folder.to_string_lossy()).len(), 3);
@@ -125,8 +125,8 @@ async fn a_local_server_dies_with_its_owner() {
         })
         .await;
 
-        // The folder has nobody left to remove it but the next process.
-        assert!(folder.exists());
+        // After SIGKILL the folder has nobody left to remove it but the next process.
+        assert_eq!(folder.exists(), signal == Signal::SIGKILL);
         let bystander = hold("process");
         assert!(!folder.exists());
         run("process");
