@@ -45,6 +45,24 @@ async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_connector_of_ones_own_is_used_in_every_session() {
+    let arena = Arena::new().await;
+    let connector = Client::connector().with_auth("digest", b"ours:secret");
+    let builder = arena.builder().connector(connector).acls(Acls::creator_all());
+    let curator = arena.connect(builder).await;
+    let mutex = arena.mutex(&curator);
+    drop(within("a lock", mutex.acquire()).await.unwrap());
+    // Without these credentials the next session could not even list.
+    arena.kill_session(&curator).await;
+    let guard = within("a lock in the next session", mutex.acquire()).await.unwrap();
+    assert!(arena.admin.list_children(&arena.path).await.is_err(), "others may not");
+    let told = mutex.participants().await.unwrap();
+    let identity = String::from_utf8(told[0].data.clone()).unwrap();
+    assert!(identity.ends_with(&format!(":{}", std::process::id())), "host:pid: {identity}");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn close_frees_the_locks_also_when_a_user_keeps_the_session() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
