@@ -3,6 +3,7 @@
 //! Runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
 
 use std::error::Error;
+use std::time::Duration;
 
 use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::{Curator, InterProcessMutex};
@@ -11,23 +12,32 @@ use zookeeper_recipes::{Curator, InterProcessMutex};
 async fn main() -> Result<(), Box<dyn Error>> {
     // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
     let server = TestServer::start().await?;
-    println!("ZooKeeper: {} at {}", server.backend(), server.connect_string());
+    println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
 
     let curator = Curator::connect(server.connect_string()).await?;
     let mutex = InterProcessMutex::new(&curator, "/locks/orders")?;
 
     let guard = mutex.acquire().await?; // first come, first served, among all processes
-    println!("held with fencing token {}: {}", guard.fencing_token(), guard.is_held());
-    println!("somebody else would find it busy: {}", mutex.try_acquire().await?.is_none());
-    for participant in mutex.participants().await? {
-        let identity = String::from_utf8_lossy(&participant.data).into_owned();
-        println!("in the queue: {identity} as {}", participant.path);
+    let token = guard.fencing_token();
+    for (place, participant) in mutex.participants().await?.iter().enumerate() {
+        let who = String::from_utf8_lossy(&participant.data);
+        let does = if place == 0 { "holds" } else { "waits for" };
+        println!("{who} {does} {} (node {})", mutex.path(), participant.path);
     }
-    println!("released: {:?}", guard.release().await?);
+    println!("we hold it with fencing token {token}");
+    if mutex.try_acquire().await?.is_none() {
+        println!("whoever else tries finds it busy");
+    }
+    tokio::select! {
+        loss = guard.lost() => println!("we lost it: {loss}"),
+        () = tokio::time::sleep(Duration::from_millis(200)) => println!("worked under token {token}"),
+    }
+    guard.release().await?; // an error if the lock was not held to the end
+    println!("we released it");
 
     // The same, with a body that is cancelled if the lock is lost.
-    let token = mutex.with(async |hold| hold.fencing_token()).await?;
-    println!("held again with fencing token {token}");
+    let next = mutex.with(async |hold| hold.fencing_token()).await?;
+    println!("we held it again, with the greater token {next}");
 
     curator.close().await?;
     server.close().await?;
