@@ -3,27 +3,46 @@
 //!
 //! | type | what it is |
 //! | --- | --- |
-//! | [`Curator`] | a supervised connection: a new ZooKeeper session after every expiry |
+//! | [`Curator`], [`CuratorBuilder`] | a supervised connection: a new ZooKeeper session after every expiry |
+//! | [`ConnectionState`] | what a `Curator` knows of its connection |
 //! | [`InterProcessMutex`] | one holder among all processes, first come, first served |
 //! | [`MutexGuard`] | a lock that is held: is it still, when was it lost, its fencing token |
+//! | [`FencingToken`] | by what a resource tells a newer hold from an older one |
+//! | [`Loss`], [`Released`] | how a hold ended, and what a release did |
+//! | [`Participant`] | one that holds a lock or waits for it |
 //! | [`Owner`] | who re-enters a lock |
 //! | [`RetryPolicy`] | how often what may succeed later is tried again |
+//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
 //! | `testkit` | a real ZooKeeper for tests (feature `testkit`) |
+//!
+//! The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
 //!
 //! # In brief
 //!
-//! * At most one holder at any time, over Rust and Curator (5.4 and later) processes.
-//! * A holder is told of a loss *before* the servers can give the lock to the next: by a lease of two
-//!   thirds of the session timeout, renewed by answers of the ensemble's leader only.
+//! * As the servers order things, one contender of a path holds at a time, over all processes.
+//! * A holder is told *before* the servers can expire its session and give the lock to the next: by a lease
+//!   of two thirds of the session timeout, which only answers by way of the ensemble's leader renew. Who
+//!   deletes a holder's node is faster.
+//! * A disconnection that ends within the lease loses nothing.
 //! * A future that is dropped anywhere leaves no node behind; every operation says under `Cancel safety`
 //!   what else dropping it does.
 //! * Fencing tokens grow from hold to hold.
+//!
+//! On what that rests, and what is not guaranteed: [guarantees]. How it works: [session], [mutex],
+//! [architecture]. Servers for your own tests: [testing].
+//!
+//! [guarantees]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/guarantees.md
+//! [session]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/session.md
+//! [mutex]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/mutex.md
+//! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
+//! [testing]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing.md
 //!
 //! # When not to use this
 //!
 //! A lock alone cannot make sure that something is never done twice: a process can be stopped between its
 //! check and its act. Let the resource compare [fencing tokens](MutexGuard::fencing_token). For locks taken
-//! thousands of times a second, a quorum is the wrong place.
+//! thousands of times a second, a quorum is the wrong place. Where there is no ZooKeeper yet, and one database
+//! would do, use that.
 //!
 //! # A first lock
 //!
