@@ -8,6 +8,9 @@
 //! `T` = 2 ticks and `stamp + 5T/6` for 3 ticks and more. Reads, watch events and errors prove
 //! nothing: a follower cut off from its leader gives them too.
 //!
+//! Taken for granted: that the newest report of the followers before the answer named this session. When a
+//! probe was late, it may not have, and the margin shrinks to the rounding: see `docs/guarantees.md`.
+//!
 //! A lease that ended never comes back (invariant 5): a later answer starts a new *term*, and the
 //! holds of the old one stay lost, even if nobody looked in between. Every function takes the
 //! present as an argument, so a process that was stopped sees the truth at its first look, before any
