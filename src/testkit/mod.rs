@@ -36,6 +36,7 @@ mod options;
 mod owner;
 mod port;
 mod process;
+mod proxy;
 mod scratch;
 mod server;
 mod session;
@@ -44,6 +45,7 @@ mod wrapper;
 
 pub use backend::Backend;
 pub use error::TestkitError;
+pub use proxy::{Cut, Direction, Fault, FaultProxy, Message, Operation};
 pub use server::{TestServer, TestServerBuilder};
 pub use session::kill_session;
 
