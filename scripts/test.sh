@@ -50,7 +50,7 @@ timed "testkit" $cargo test --all-features --test testkit
 timed "documentation" $cargo test --all-features --doc --quiet
 for backend in "${backends[@]}"; do
   say "against a real server: $backend"
-  timed "$backend" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test traced
+  timed "$backend" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test traced --test faults -- --show-output
   timed "$backend: the README's example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example mutex
 done
 say "passed: everything, against ${backends[*]}"

@@ -1,0 +1,14 @@
+//! Needs a real ZooKeeper: the testkit starts one, and an ensemble for what a lagging follower answers.
+//!
+//! The fault product: every public async function, dropped at every await; and every request that it makes,
+//! lost, answered in vain, stalled, cut. After each: nothing of ours is left at the server, nobody hangs,
+//! the next contender is served, and what the caller was told is what the server has.
+#![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
+#![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
+#![allow(dead_code)] // the harness is that of `tests/recipes`, which uses all of it
+
+#[path = "../recipes/harness.rs"]
+mod harness;
+mod mutex;
+mod product;
+mod session;

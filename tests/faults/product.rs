@@ -1,0 +1,408 @@
+//! One line for each function: [`product`] calls it once without a fault to learn its requests, then once
+//! for every fault at every request, and once dropped at every await.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::LocalSet;
+use zookeeper_recipes::testkit::{Cut, Direction, FaultProxy, Message, Operation};
+use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex, MutexGuard, RetryPolicy};
+
+use crate::harness::{Arena, eventually, within};
+
+/// Short, so that many cases can outlive it.
+pub(crate) const SESSION: Duration = Duration::from_secs(2);
+
+/// Cases at the same time, on one server.
+const AT_ONCE: usize = 12;
+
+/// What a function under fault is given: a lock path of its own, and a `Curator` behind a proxy.
+pub(crate) struct Stage {
+    pub(crate) arena: Arena,
+    pub(crate) proxy: FaultProxy,
+    pub(crate) curator: Curator,
+    /// Not behind the proxy.
+    pub(crate) rival: Curator,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let arena = Arena::new().await;
+        let proxy = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+        let (curator, rival) = (Self::builder().connect(proxy.connect_string()), arena.curator());
+        let (curator, rival) = (curator.await.unwrap(), rival.await);
+        Self { arena, proxy, curator, rival }
+    }
+
+    pub(crate) fn builder() -> zookeeper_recipes::CuratorBuilder {
+        Curator::builder()
+            .session_timeout(SESSION)
+            .retry(RetryPolicy::n_times(200, Duration::from_millis(50)))
+    }
+
+    pub(crate) fn mutex(&self) -> InterProcessMutex {
+        self.arena.mutex(&self.curator)
+    }
+
+    /// The lock, held by somebody whom no fault concerns.
+    pub(crate) async fn rival_guard(&self) -> MutexGuard {
+        self.arena.mutex(&self.rival).acquire().await.unwrap()
+    }
+
+    /// A node beside the lock path.
+    pub(crate) fn data_path(&self) -> String {
+        format!("{}-data", self.arena.path)
+    }
+
+    async fn data(&self) -> Option<Vec<u8>> {
+        self.arena.admin.get_data(&self.data_path()).await.ok().map(|(data, _)| data)
+    }
+}
+
+/// What a function told its caller.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// The lock is held.
+    Holds(MutexGuard),
+    /// This node is deleted.
+    Deleted(String),
+    /// The data node has this data; `None`: it is not there.
+    Data(Option<&'static [u8]>),
+    /// Nothing that must be true by now.
+    Nothing,
+}
+
+/// The parts of the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The server never sees the request.
+    LostRequest,
+    /// The server does it, and nobody is told.
+    LostReply,
+    /// The request, and all behind it on its connection, is held until the client gives the connection up.
+    Held,
+    /// From the request on the link is dead, until the session is over or the function has returned.
+    DeadLink,
+    /// The connection ends in the middle of the request.
+    CutWithin,
+    /// The connection ends behind the request.
+    CutBehind,
+    /// The caller goes away while the request is on its way …
+    DroppedBeforeRequest,
+    /// … and while the reply is.
+    DroppedBeforeReply,
+}
+
+impl Fault {
+    const ALL: [Fault; 8] = [
+        Fault::LostRequest,
+        Fault::LostReply,
+        Fault::Held,
+        Fault::DeadLink,
+        Fault::CutWithin,
+        Fault::CutBehind,
+        Fault::DroppedBeforeRequest,
+        Fault::DroppedBeforeReply,
+    ];
+}
+
+/// One of them.
+#[derive(Clone, Copy)]
+enum Case {
+    Calm,
+    Dropped {
+        polls: usize,
+    },
+    At {
+        place: Place,
+        fault: Fault,
+    },
+    /// Once the reply there is lost, which brings requests about that there would not be otherwise.
+    After {
+        lost: Place,
+        place: Place,
+        fault: Fault,
+    },
+}
+
+/// The n-th request of its kind.
+#[derive(Clone, Copy)]
+struct Place {
+    operation: Operation,
+    nth: usize,
+}
+
+impl Place {
+    fn request(self) -> Message {
+        Message::request(self.operation).nth(self.nth)
+    }
+
+    fn reply(self) -> Message {
+        Message::reply(self.operation).nth(self.nth)
+    }
+}
+
+fn places(requests: &[Operation]) -> impl Iterator<Item = Place> {
+    requests.iter().enumerate().map(|(at, &operation)| {
+        let nth = requests[..=at].iter().filter(|earlier| **earlier == operation).count();
+        Place { operation, nth }
+    })
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Case::Calm => f.write_str("no fault"),
+            Case::Dropped { polls } => write!(f, "dropped after {polls} polls"),
+            Case::At { place, fault } => write!(f, "{fault:?} at {place:?}"),
+            Case::After { lost, place, fault } => {
+                write!(f, "{fault:?} at {place:?} after the lost reply to {lost:?}")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.operation, self.nth)
+    }
+}
+
+/// Runs all cases of one function and says how many there were. `ready` prepares without faults; `call` is the
+/// function.
+pub(crate) async fn product<S: 'static>(
+    name: &'static str,
+    ready: impl AsyncFn(&Stage) -> S + 'static,
+    call: impl AsyncFn(S) -> Told + 'static,
+) {
+    run(name, false, ready, call).await;
+}
+
+/// And again for each request that follows a lost reply.
+pub(crate) async fn product_twice<S: 'static>(
+    name: &'static str,
+    ready: impl AsyncFn(&Stage) -> S + 'static,
+    call: impl AsyncFn(S) -> Told + 'static,
+) {
+    run(name, true, ready, call).await;
+}
+
+async fn run<S: 'static>(
+    name: &'static str,
+    twice: bool,
+    ready: impl AsyncFn(&Stage) -> S + 'static,
+    call: impl AsyncFn(S) -> Told + 'static,
+) {
+    let function = Rc::new(Function { name, ready, call });
+    let (requests, polls) = function.learn(None).await;
+    let mut cases = vec![Case::Calm];
+    cases.extend((0..polls).map(|polls| Case::Dropped { polls }));
+    for place in places(&requests) {
+        cases.extend(Fault::ALL.map(|fault| Case::At { place, fault }));
+        if twice {
+            let (later, _) = function.learn(Some(place)).await;
+            for then in places(&later) {
+                let after = |fault| Case::After { lost: place, place: then, fault };
+                cases.extend(Fault::ALL.map(after));
+            }
+        }
+    }
+    let (room, count) = (Rc::new(Semaphore::new(AT_ONCE)), cases.len());
+    let struck = Rc::new(Cell::new(0));
+    let set = LocalSet::new();
+    for case in cases {
+        let (function, room, struck) = (function.clone(), room.clone(), struck.clone());
+        set.spawn_local(async move {
+            let _room = room.acquire().await.unwrap();
+            if function.run(case).await {
+                struck.set(struck.get() + 1);
+            }
+        });
+    }
+    // A panic of a case is one of the set.
+    set.await;
+    let (requests, struck) = (requests.len(), struck.get());
+    println!(
+        "fault product: {name}: {count} cases ({polls} awaits, {requests} requests), {struck} struck"
+    );
+    // What a call does after its first fault may differ from one time to the next.
+    assert!(struck == count || twice, "{name}: not every fault struck");
+    assert!(struck * 10 >= count * 8, "{name}: too few faults struck");
+}
+
+struct Function<R, C> {
+    name: &'static str,
+    ready: R,
+    call: C,
+}
+
+impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
+    /// Which requests it makes (after a lost reply), and how often it is polled.
+    async fn learn(&self, lost: Option<Place>) -> (Vec<Operation>, usize) {
+        let stage = Stage::new().await;
+        let ready = (self.ready)(&stage).await;
+        stage.proxy.clear_log();
+        let fault = lost.map(|place| stage.proxy.lose(place.reply()));
+        let mut polls = 0;
+        let mut calling = pin!((self.call)(ready));
+        let calling = poll_fn(|context| {
+            polls += 1;
+            calling.as_mut().poll(context)
+        });
+        let struck = async {
+            if let Some(fault) = &fault {
+                fault.struck().await;
+                stage.proxy.clear_log();
+            }
+        };
+        let told = within(self.name, async { tokio::join!(calling, struck).0 }).await;
+        let mut requests = stage.proxy.log();
+        // Probes come when they come.
+        requests.retain(|operation| *operation != Operation::Sync);
+        drop(told);
+        (requests, polls)
+    }
+
+    /// Whether the fault struck.
+    async fn run(&self, case: Case) -> bool {
+        let what = format!("{}: {case:?}", self.name);
+        let stage = Stage::new().await;
+        let ready = (self.ready)(&stage).await;
+        let mut calling = Box::pin((self.call)(ready));
+        let (told, struck) = match case {
+            Case::Calm => (Some(within(&what, calling).await), true),
+            Case::Dropped { polls } => (dropped_after(polls, calling).await, true),
+            Case::At { place, fault } => self.under(&what, &stage, fault, place, calling).await,
+            Case::After { lost, place, fault } => {
+                let first = stage.proxy.lose(lost.reply());
+                tokio::select! {
+                    biased;
+                    () = first.struck() => self.under(&what, &stage, fault, place, calling).await,
+                    told = &mut calling => (Some(told), false),
+                }
+            }
+        };
+        self.check(&what, &stage, told).await;
+        struck
+    }
+
+    /// Calls it under a fault; gives what it told, unless it was dropped, and whether the fault struck.
+    async fn under(
+        &self,
+        what: &str,
+        stage: &Stage,
+        fault: Fault,
+        place: Place,
+        mut calling: impl Future<Output = Told> + Unpin,
+    ) -> (Option<Told>, bool) {
+        let (proxy, request, reply) = (&stage.proxy, place.request(), place.reply());
+        let installed = match fault {
+            Fault::LostRequest => proxy.lose(request),
+            Fault::LostReply => proxy.lose(reply),
+            Fault::CutWithin => proxy.cut_within(request),
+            Fault::CutBehind => proxy.cut_at(request, Cut::Finish),
+            Fault::Held | Fault::DeadLink | Fault::DroppedBeforeRequest => proxy.hold(request),
+            Fault::DroppedBeforeReply => proxy.hold(reply),
+        };
+        let told = tokio::select! {
+            // A request of the session's own work may come after the answer.
+            told = &mut calling => Some(told),
+            () = within(what, installed.struck()) => None,
+        };
+        let told = match (told, fault) {
+            (Some(told), _) => Some(told),
+            (None, Fault::DroppedBeforeRequest | Fault::DroppedBeforeReply) => {
+                drop(calling);
+                None
+            }
+            (None, Fault::DeadLink) => {
+                let dead = proxy.stall(Direction::Both);
+                let mut state = stage.curator.watch_state();
+                let over = |state: &ConnectionState| {
+                    matches!(state, ConnectionState::Lost | ConnectionState::Closed)
+                };
+                let told = tokio::select! {
+                    told = &mut calling => Some(told),
+                    _ = within(what, state.wait_for(over)) => None,
+                };
+                drop(dead);
+                match told {
+                    Some(told) => Some(told),
+                    None => Some(within(what, calling).await),
+                }
+            }
+            (None, _) => Some(within(what, calling).await),
+        };
+        let _ = tokio::time::timeout(Duration::from_millis(100), installed.struck()).await;
+        (told, installed.strikes() > 0)
+    }
+
+    async fn check(&self, what: &str, stage: &Stage, told: Option<Told>) {
+        // What the caller was told is what the server has, now.
+        let arena = &stage.arena;
+        let mut held = None;
+        match told {
+            Some(Told::Holds(guard)) => {
+                if guard.is_held() {
+                    let stat = arena.stat(guard.node()).await;
+                    assert!(stat.is_some() || !guard.is_held(), "{what}: held without a node");
+                    let first = arena
+                        .children()
+                        .await
+                        .into_iter()
+                        .min_by_key(|name| name[name.len() - 10..].parse::<i64>().unwrap());
+                    let first = first.map(|name| format!("{}/{name}", arena.path));
+                    assert!(
+                        first.as_deref() == Some(guard.node()) || !guard.is_held(),
+                        "{what}: {first:?}"
+                    );
+                }
+                held = Some(guard);
+            }
+            Some(Told::Deleted(node)) => {
+                assert!(arena.stat(&node).await.is_none(), "{what}: {node} is not deleted");
+            }
+            Some(Told::Data(data)) => assert_eq!(stage.data().await.as_deref(), data, "{what}"),
+            Some(Told::Nothing) | None => {}
+        }
+        drop(held);
+        // Nothing of ours is left: deleted, if the session lives, and not left to its end.
+        eventually(&format!("{what}: nothing is left"), async || arena.children().await.is_empty())
+            .await;
+        let rival = arena.mutex(&stage.rival);
+        let next = within(&format!("{what}: the next"), rival.acquire()).await.unwrap();
+        next.release().await.unwrap();
+        // The session can be used, or another one.
+        if stage.curator.state() != ConnectionState::Closed {
+            let again = within(&format!("{what}: the same again"), stage.mutex().acquire()).await;
+            drop(again.unwrap_or_else(|error| panic!("{what}: {error:?}")));
+        }
+        // It says whether it is confirmed; here it matters that it ends.
+        let _ = within(&format!("{what}: close"), stage.curator.close()).await;
+        let _ = arena.admin.delete(&stage.data_path(), None).await;
+    }
+}
+
+/// Drops `future` after so many polls, unless it ends before.
+async fn dropped_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
