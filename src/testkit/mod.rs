@@ -30,20 +30,26 @@ mod backend;
 mod container;
 mod distribution;
 mod docker;
+mod ensemble;
 mod error;
 mod four_letter;
+mod machine;
+mod member;
 mod options;
 mod owner;
 mod port;
 mod process;
 mod scratch;
+mod seat;
 mod server;
 mod session;
 mod signals;
 mod wrapper;
 
 pub use backend::Backend;
+pub use ensemble::{TestEnsemble, TestEnsembleBuilder};
 pub use error::TestkitError;
+pub use member::{Member, Role};
 pub use server::{TestServer, TestServerBuilder};
 pub use session::kill_session;
 

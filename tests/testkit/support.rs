@@ -51,7 +51,7 @@ pub(crate) async fn server_on(backend: Backend) -> Option<TestServer> {
     }
 }
 
-fn is_required(backend: Backend) -> bool {
+pub(crate) fn is_required(backend: Backend) -> bool {
     match std::env::var("ZOOKEEPER_REQUIRE_BACKENDS") {
         Ok(list) => list.split(',').any(|name| name.trim() == backend.to_string()),
         Err(_) => std::env::var_os("CI").is_some(),
