@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
+use super::links::{Fault, Links, Partition};
 use super::machine::Machine;
 use super::member::{Member, Role};
 use super::options::ServerOptions;
@@ -14,6 +15,8 @@ use super::{Backend, TestkitError};
 
 /// Between two looks at who leads.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// Who looks for a leader asks again after twice the time, up to a minute: after a long fault the next one would come late.
+const SHORT_NOTIFICATIONS: &str = "-Dzookeeper.fastleader.maxNotificationInterval=1000";
 /// A frozen member must not keep the others from being asked.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 
@@ -25,6 +28,8 @@ pub struct TestEnsemble {
     backend: Backend,
     patience: Duration,
     members: Vec<Member>,
+    /// After the members, which would complain.
+    links: Links,
 }
 
 impl TestEnsemble {
@@ -123,6 +128,39 @@ impl TestEnsemble {
             }
         })
         .await
+    }
+
+    /// Cuts a member off from all others, **while clients still reach it**: nothing that they send each other arrives, and
+    /// nobody is told.
+    ///
+    /// A follower goes on answering reads, from what it has, until `syncLimit` ticks have passed without a word of its
+    /// leader.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many members.
+    pub fn isolate(&self, number: usize) -> Fault {
+        let others = (0..self.members.len()).filter(|other| *other != number);
+        Fault::of(others.map(|other| self.links.part(number, other, Partition::Silent)).collect())
+    }
+
+    /// Cuts two members off from each other and leaves them connected to everybody else: nothing that they send each other
+    /// arrives, and nobody is told.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many members.
+    pub fn part(&self, one: usize, other: usize) -> Fault {
+        self.part_with(one, other, Partition::Silent)
+    }
+
+    /// [`part`](Self::part), in a way of one's choice.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many members.
+    pub fn part_with(&self, one: usize, other: usize, how: Partition) -> Fault {
+        Fault::of(vec![self.links.part(one, other, how)])
     }
 
     /// Ends all members and removes all that is theirs.
@@ -263,10 +301,21 @@ impl TestEnsembleBuilder {
     }
 
     async fn try_start_on(&self, backend: Backend) -> Result<TestEnsemble, TestkitError> {
+        let ports: Vec<[Port; 3]> = (0..self.size)
+            .map(|_| Ok([Port::reserve()?, Port::reserve()?, Port::reserve()?]))
+            .collect::<Result<_, TestkitError>>()?;
+        let voting: Vec<_> =
+            ports.iter().map(|[_, rest @ ..]| rest.each_ref().map(Port::number)).collect();
+        let links = Links::start(&voting).await?;
+        let mut options = self.options.clone();
+        options.jvm_flags.insert(0, SHORT_NOTIFICATIONS.to_owned());
         let mut members = Vec::with_capacity(self.size);
-        for seat in self.seats()? {
-            let address = seat.client.address();
-            let machine = Machine::launch(backend, &self.options, seat).await?;
+        for (number, [client, quorum, election]) in ports.into_iter().enumerate() {
+            let address = client.address();
+            let servers = servers(number, client.number(), &voting, &links);
+            let voter = Voter { id: number + 1, servers, _ports: [quorum, election] };
+            let seat = Seat { client, voter: Some(voter) };
+            let machine = Machine::launch(backend, &options, seat).await?;
             members.push(Member::new(machine, address));
         }
         for member in &members {
@@ -275,30 +324,16 @@ impl TestEnsembleBuilder {
         let addresses: Vec<_> = members.iter().map(Member::connect_string).collect();
         let connect_string = addresses.join(",");
         let patience = self.options.start_timeout;
-        Ok(TestEnsemble { connect_string, backend, patience, members })
+        Ok(TestEnsemble { connect_string, backend, patience, members, links })
     }
+}
 
-    fn seats(&self) -> Result<Vec<Seat>, TestkitError> {
-        let ports: Vec<[Port; 3]> = (0..self.size)
-            .map(|_| Ok([Port::reserve()?, Port::reserve()?, Port::reserve()?]))
-            .collect::<Result<_, TestkitError>>()?;
-        let lines: Vec<_> = ports
-            .iter()
-            .enumerate()
-            .map(|(i, [client, quorum, election])| {
-                format!(
-                    "server.{}=127.0.0.1:{}:{};127.0.0.1:{}",
-                    i + 1,
-                    quorum.number(),
-                    election.number(),
-                    client.number()
-                )
-            })
-            .collect();
-        let seat = |(i, [client, quorum, election]): (usize, [Port; 3])| Seat {
-            client,
-            voter: Some(Voter { id: i + 1, servers: lines.clone(), _ports: [quorum, election] }),
-        };
-        Ok(ports.into_iter().enumerate().map(seat).collect())
-    }
+/// The lines `server.ID=…` as one member sees them: the others behind their relays.
+fn servers(number: usize, client: u16, voting: &[[u16; 2]], links: &Links) -> Vec<String> {
+    let line = |(other, own): (usize, &[u16; 2])| {
+        let [quorum, election] = links.ports(number, other).unwrap_or(*own);
+        let line = format!("server.{}=127.0.0.1:{quorum}:{election}", other + 1);
+        if other == number { format!("{line};127.0.0.1:{client}") } else { line }
+    };
+    voting.iter().enumerate().map(line).collect()
 }

@@ -1,8 +1,15 @@
 //! A quorum: who leads, and what becomes of it.
 
-use zookeeper_recipes::testkit::{Backend, Role, TestEnsemble, TestkitError};
+use std::time::Duration;
 
-use crate::support::is_required;
+use tokio::time::{sleep, timeout};
+use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_recipes::testkit::{
+    Backend, Member, Partition, Role, TestEnsemble, TestkitError, random_path,
+};
+use zookeeper_recipes::zookeeper_client;
+
+use crate::support::{LIMIT, is_required};
 
 macro_rules! on_each_backend {
     ($($test:ident),* $(,)?) => {
@@ -21,10 +28,16 @@ macro_rules! on_each_backend {
     };
 }
 
-on_each_backend!(leaders_come_and_go);
+on_each_backend!(
+    leaders_come_and_go,
+    an_isolated_follower_answers_from_what_it_has,
+    members_are_parted_and_the_others_stay,
+);
 
 async fn on(backend: Backend, test: impl AsyncFn(TestEnsemble)) {
-    match TestEnsemble::builder(3).backend(backend).start().await {
+    // Six seconds of patience between members: a test that parts them for a moment is not late.
+    let builder = TestEnsemble::builder(3).backend(backend).property("syncLimit", "30");
+    match builder.start().await {
         Ok(ensemble) => test(ensemble).await,
         Err(TestkitError::Unavailable { reason, .. }) if !is_required(backend) => {
             eprintln!("skipped on {backend}: {reason}");
@@ -55,4 +68,88 @@ async fn leaders_come_and_go(ensemble: TestEnsemble) {
     ensemble.serving().await.expect("all three serve");
     assert_eq!(ensemble.leader().await.expect("the same leader"), third);
     assert_eq!(ensemble.member(second).role().await.expect("an answer"), Role::Follower);
+}
+
+async fn an_isolated_follower_answers_from_what_it_has(ensemble: TestEnsemble) {
+    let leader = ensemble.leader().await.expect("a leader");
+    let [follower, other] = others(leader);
+    let near = connect(ensemble.member(follower).connect_string()).await;
+    let far = connect(ensemble.member(other).connect_string()).await;
+    let path = random_path("stale");
+    create(&near, &path).await;
+    far.sync(&path).await.expect("the server catches up");
+
+    let fault = ensemble.isolate(follower);
+    far.set_data(&path, b"new", None).await.expect("the others are a quorum");
+    let (data, _) = near.get_data(&path).await.expect("clients reach it");
+    assert_eq!(data, b"data", "what it had");
+    let write = random_path("late");
+    let late = create(&near, &write);
+    tokio::pin!(late);
+    timeout(Duration::from_secs(1), &mut late).await.expect_err("nobody to agree with");
+    assert_eq!(ensemble.member(follower).role().await.expect("an answer"), Role::Follower);
+    assert_eq!(far.check_stat(&write).await.expect("an answer"), None);
+
+    drop(fault);
+    timeout(LIMIT, late).await.expect("it goes through now");
+    assert_eq!(ensemble.leader().await.expect("a leader"), leader);
+    near.sync(&path).await.expect("it catches up");
+    assert_eq!(near.get_data(&path).await.expect("the node").0, b"new");
+
+    let fault = ensemble.isolate(leader);
+    let next = another_leader(&ensemble, leader).await;
+    assert_eq!(role(ensemble.member(leader)).await, Role::Looking);
+    drop(fault);
+    ensemble.serving().await.expect("all three serve");
+    assert_eq!(role(ensemble.member(leader)).await, Role::Follower);
+    assert_eq!(ensemble.leader().await.expect("a leader"), next);
+}
+
+async fn members_are_parted_and_the_others_stay(ensemble: TestEnsemble) {
+    let leader = ensemble.leader().await.expect("a leader");
+    let [follower, other] = others(leader);
+    let client = connect(ensemble.member(other).connect_string()).await;
+
+    // Two followers have nothing to say to each other.
+    drop(ensemble.part(follower, other));
+    for how in [Partition::Refused, Partition::Silent] {
+        let fault = ensemble.part_with(follower, leader, how);
+        while role(ensemble.member(follower)).await != Role::Looking {
+            sleep(Duration::from_millis(20)).await;
+        }
+        create(&client, &random_path("meanwhile")).await;
+        assert_eq!(role(ensemble.member(leader)).await, Role::Leader);
+        assert_eq!(role(ensemble.member(other)).await, Role::Follower);
+        drop(fault);
+        ensemble.serving().await.expect("all three serve");
+        assert_eq!(ensemble.leader().await.expect("the same leader"), leader);
+    }
+}
+
+fn others(leader: usize) -> [usize; 2] {
+    [(leader + 1) % 3, (leader + 2) % 3]
+}
+
+async fn role(member: &Member) -> Role {
+    member.role().await.expect("an answer")
+}
+
+async fn another_leader(ensemble: &TestEnsemble, former: usize) -> usize {
+    loop {
+        // Until it gives up, the former one has no other opinion.
+        match ensemble.leader().await.expect("a leader") {
+            leader if leader == former => sleep(Duration::from_millis(20)).await,
+            leader => return leader,
+        }
+    }
+}
+
+async fn connect(addresses: &str) -> Client {
+    let connector = Client::connector().with_session_timeout(LIMIT);
+    connector.connect(addresses).await.expect("a connection")
+}
+
+async fn create(client: &Client, path: &str) {
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.create(path, b"data", &options).await.expect("a new node");
 }
