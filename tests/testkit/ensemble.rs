@@ -1,5 +1,8 @@
 //! A quorum: who leads, and what becomes of it.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -9,7 +12,7 @@ use zookeeper_recipes::testkit::{
 };
 use zookeeper_recipes::zookeeper_client;
 
-use crate::support::{LIMIT, is_required};
+use crate::support::{LIMIT, eventually, folders, is_required};
 
 macro_rules! on_each_backend {
     ($($test:ident),* $(,)?) => {
@@ -68,6 +71,52 @@ async fn leaders_come_and_go(ensemble: TestEnsemble) {
     ensemble.serving().await.expect("all three serve");
     assert_eq!(ensemble.leader().await.expect("the same leader"), third);
     assert_eq!(ensemble.member(second).role().await.expect("an answer"), Role::Follower);
+
+    if ensemble.backend() == Backend::Process {
+        eventually("no member talks to another past us", || bypasses() == BTreeSet::new()).await;
+    }
+}
+
+/// The remote ports of the connections to a port on which a member of this process listens for members, as far as the
+/// other end is not ours.
+fn bypasses() -> BTreeSet<u16> {
+    let files = fs::read_dir("/proc/self/fd").expect("/proc").flatten();
+    let links = files.filter_map(|file| fs::read_link(file.path()).ok());
+    let ours: BTreeSet<_> = links.map(|link| link.to_string_lossy().into_owned()).collect();
+    let connections = connections();
+    let our_ports: BTreeSet<_> = connections
+        .iter()
+        .filter(|(_, _, inode)| ours.contains(&format!("socket:[{inode}]")))
+        .map(|(local, _, _)| *local)
+        .collect();
+    let voting = voting_ports();
+    assert!(connections.iter().any(|(local, _, _)| voting.contains(local)), "nobody talks at all");
+    let remotes = connections.iter().filter(|(local, _, _)| voting.contains(local));
+    remotes.map(|(_, remote, _)| *remote).filter(|remote| !our_ports.contains(remote)).collect()
+}
+
+/// Of all members that this process has: each has a port for the client in its own line only.
+fn voting_ports() -> BTreeSet<u16> {
+    let configurations = folders(std::process::id()).into_iter();
+    let read = |folder: PathBuf| fs::read_to_string(folder.join("zoo.cfg")).unwrap_or_default();
+    let ports_of = |text: String| -> Vec<u16> {
+        let own = text.lines().find(|line| line.starts_with("server.") && line.contains(';'));
+        let voting = own.unwrap_or_default().split(';').next().unwrap_or_default();
+        voting.split(':').filter_map(|port| port.parse().ok()).collect()
+    };
+    configurations.map(read).flat_map(ports_of).collect()
+}
+
+/// Local port, remote port and inode of all established connections.
+fn connections() -> Vec<(u16, u16, String)> {
+    let port = |address: &str| u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok();
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+    let text: String = tables.iter().flat_map(fs::read_to_string).collect();
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let established = lines.filter(|fields| fields.get(3) == Some(&"01"));
+    established
+        .filter_map(|fields| Some((port(fields[1])?, port(fields[2])?, fields.get(9)?.to_string())))
+        .collect()
 }
 
 async fn an_isolated_follower_answers_from_what_it_has(ensemble: TestEnsemble) {
@@ -114,9 +163,7 @@ async fn members_are_parted_and_the_others_stay(ensemble: TestEnsemble) {
     drop(ensemble.part(follower, other));
     for how in [Partition::Refused, Partition::Silent] {
         let fault = ensemble.part_with(follower, leader, how);
-        while role(ensemble.member(follower)).await != Role::Looking {
-            sleep(Duration::from_millis(20)).await;
-        }
+        until(ensemble.member(follower), Role::Looking).await;
         create(&client, &random_path("meanwhile")).await;
         assert_eq!(role(ensemble.member(leader)).await, Role::Leader);
         assert_eq!(role(ensemble.member(other)).await, Role::Follower);
@@ -132,6 +179,15 @@ fn others(leader: usize) -> [usize; 2] {
 
 async fn role(member: &Member) -> Role {
     member.role().await.expect("an answer")
+}
+
+async fn until(member: &Member, expected: Role) {
+    let reached = async {
+        while role(member).await != expected {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT, reached).await.expect("in time");
 }
 
 async fn another_leader(ensemble: &TestEnsemble, former: usize) -> usize {
