@@ -20,7 +20,27 @@ const SHORT_NOTIFICATIONS: &str = "-Dzookeeper.fastleader.maxNotificationInterva
 /// A frozen member must not keep the others from being asked.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 
-/// A real ZooKeeper ensemble, as processes or as containers.
+/// A real ZooKeeper ensemble, as containers or as processes; see [the module](super) for where it comes from and how it
+/// ends.
+///
+/// All of its methods take `&self`: share it freely between the tasks of a test.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zookeeper_recipes::testkit::TestEnsemble;
+///
+/// let ensemble = TestEnsemble::start(3).await?;
+/// let leader = ensemble.leader().await?;
+/// let fault = ensemble.isolate(leader); // its clients stay connected to it
+/// ensemble.member((leader + 1) % 3).restart().await?;
+/// fault.heal();
+/// ensemble.serving().await?;
+/// ensemble.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping the ensemble ends it"]
 pub struct TestEnsemble {
@@ -287,8 +307,13 @@ impl TestEnsembleBuilder {
 
     async fn start_on(&self, backend: Backend) -> Result<TestEnsemble, TestkitError> {
         if backend == Backend::External {
-            let operation = "become an ensemble with faults at will";
+            let operation = "become an ensemble of the testkit's own";
             return Err(TestkitError::Unsupported { operation, backend });
+        }
+        if backend == Backend::Docker && !cfg!(target_os = "linux") {
+            let reason =
+                "the containers of an ensemble share the host's network, which takes Linux";
+            return Err(TestkitError::Unavailable { backend, reason: reason.to_owned() });
         }
         let mut taken = TestkitError::PortTaken { port: 0 };
         for _ in 0..PORTS {

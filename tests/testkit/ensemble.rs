@@ -49,6 +49,15 @@ async fn on(backend: Backend, test: impl AsyncFn(TestEnsemble)) {
     }
 }
 
+#[tokio::test]
+async fn what_cannot_be_an_ensemble_is_refused() {
+    let external = TestEnsemble::builder(3).backend(Backend::External).start().await;
+    let error = external.expect_err("somebody else's");
+    assert!(matches!(error, TestkitError::Unsupported { .. }), "{error}");
+    let error = TestEnsemble::start(0).await.expect_err("nobody");
+    assert!(matches!(error, TestkitError::InvalidOption { .. }), "{error}");
+}
+
 async fn leaders_come_and_go(ensemble: TestEnsemble) {
     let first = ensemble.leader().await.expect("a leader");
     for (number, member) in ensemble.members().iter().enumerate() {
