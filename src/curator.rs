@@ -11,6 +11,7 @@ use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient}
 use crate::error::{ConfigError, SessionError};
 use crate::lock_path::LockPath;
 use crate::retry::RetryPolicy;
+use crate::session::lease::LossPolicy;
 use crate::session::state::ConnectionState;
 use crate::session::supervisor::{adopt, connect};
 use crate::session::{NoEpoch, Session, Settings};
@@ -166,6 +167,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// | [`namespace`](Self::namespace) | `/` |
 /// | [`acls`](Self::acls) | everybody may do everything |
 /// | [`identity`](Self::identity) | `host:pid` |
+/// | [`loss_policy`](Self::loss_policy) | [`LossPolicy::Lease`] |
 /// | [`ephemeral_limit`](Self::ephemeral_limit) | 512 KiB |
 ///
 /// ```no_run
@@ -192,6 +194,7 @@ pub struct CuratorBuilder {
     identity: Option<Vec<u8>>,
     auths: Vec<(String, Vec<u8>)>,
     connector: Option<Connector>,
+    loss_policy: LossPolicy,
     ephemeral_limit: usize,
 }
 
@@ -206,6 +209,7 @@ impl Default for CuratorBuilder {
             identity: None,
             auths: Vec::new(),
             connector: None,
+            loss_policy: LossPolicy::default(),
             ephemeral_limit: EPHEMERAL_LIMIT,
         }
     }
@@ -262,6 +266,12 @@ impl CuratorBuilder {
     /// on top. One that allows read-only servers, is detached or resumes a session is refused.
     pub fn connector(mut self, connector: Connector) -> Self {
         self.connector = Some(connector);
+        self
+    }
+
+    /// When a hold counts as lost.
+    pub fn loss_policy(mut self, policy: LossPolicy) -> Self {
+        self.loss_policy = policy;
         self
     }
 
@@ -364,6 +374,7 @@ impl CuratorBuilder {
             retry: self.retry.clone(),
             acls,
             identity,
+            loss_policy: self.loss_policy,
             ephemeral_limit: self.ephemeral_limit,
         })
     }
@@ -379,6 +390,7 @@ impl fmt::Debug for CuratorBuilder {
             .field("namespace", &self.namespace)
             .field("acls", &self.acls)
             .field("auths", &self.auths.len())
+            .field("loss_policy", &self.loss_policy)
             .field("ephemeral_limit", &self.ephemeral_limit)
             .finish_non_exhaustive()
     }

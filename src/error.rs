@@ -259,12 +259,73 @@ pub enum WithError {
     },
 }
 
+/// A [`Fenced`](crate::Fenced) write failed.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum FencedError {
+    /// The path cannot be used. Nothing was written.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The hold is over. Nothing was written.
+    #[error("{path} was not written, the hold is over: {loss}")]
+    #[non_exhaustive]
+    Lost {
+        /// What was to be written.
+        path: String,
+        /// How the hold ended.
+        loss: Loss,
+    },
+    /// Nobody answered: it may have been written, or may yet be while the hold's node is there.
+    #[error("whether {path} was written is not known")]
+    #[non_exhaustive]
+    Unknown {
+        /// What was to be written.
+        path: String,
+        /// How the request failed; nothing if the hold ended before an answer came.
+        #[source]
+        source: Option<ClientError>,
+    },
+    /// There is no such node, or no parent to create it under. Nothing was written.
+    #[error("{path} or its parent does not exist")]
+    #[non_exhaustive]
+    NoNode {
+        /// The path.
+        path: String,
+    },
+    /// The node to create is there already. Nothing was written.
+    #[error("{path} exists already")]
+    #[non_exhaustive]
+    NodeExists {
+        /// The path.
+        path: String,
+    },
+    /// The server says that these credentials may not do it. Nothing was written.
+    #[error("no permission on {path}")]
+    #[non_exhaustive]
+    NoAuth {
+        /// The path; the hold's own node, if its ACLs do not let us read it.
+        path: String,
+    },
+    /// The server refused for another reason. Nothing was written.
+    #[error("the server refuses to write {path}")]
+    #[non_exhaustive]
+    Refused {
+        /// The path.
+        path: String,
+        /// The server's answer.
+        #[source]
+        source: ClientError,
+    },
+}
+
 /// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
     /// The servers had not answered for so long that they may give the lock to another.
     LeaseEnded,
+    /// The connection broke, and the lock's [`LossPolicy`](crate::LossPolicy) does not wait.
+    Suspended,
     /// The ZooKeeper session is over.
     SessionExpired,
     /// The `Curator` was closed.
@@ -279,6 +340,7 @@ impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Loss::LeaseEnded => "the servers did not answer in time",
+            Loss::Suspended => "the connection broke",
             Loss::SessionExpired => "the session expired",
             Loss::Closed => "the session was closed",
             Loss::NodeDeleted => "its node was deleted by somebody else",

@@ -1,12 +1,32 @@
 //! [`FencingToken`]: a number by which others can tell a newer hold from an older one.
 
 use std::fmt;
+use std::str::FromStr;
+
+use crate::error::ConfigError;
 
 /// Grows from hold to hold of one lock path (invariant 4), also when the path was deleted and made
 /// again: it is the `czxid`, the transaction that created the hold's node.
 ///
 /// Hand it to whatever the lock protects, and let that refuse a token smaller than the largest it
-/// has seen: then a holder that does not know yet that it lost the lock can do no harm.
+/// has seen: then a holder that does not know yet that it lost the lock can do no harm. Writes to
+/// ZooKeeper itself need no token: see [`Fenced`](crate::Fenced).
+///
+/// It is a positive number of 63 bits; [`value`](Self::value) and `TryFrom<i64>` pass it through a
+/// database, `Display` and `FromStr` through text.
+///
+/// ```
+/// use zookeeper_recipes::FencingToken;
+///
+/// # fn main() -> Result<(), zookeeper_recipes::ConfigError> {
+/// let seen: FencingToken = "8589934597".parse()?;
+/// let token = FencingToken::try_from(8_589_934_601)?;
+/// assert!(token > seen);
+/// assert_eq!(token.to_string(), "8589934601");
+/// assert!("-1".parse::<FencingToken>().is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(i64);
 
@@ -24,5 +44,60 @@ impl FencingToken {
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+fn invalid(value: String) -> ConfigError {
+    let reason = "it must be a positive decimal number of at most 63 bits";
+    ConfigError::InvalidOption { option: "fencing token", value, reason }
+}
+
+impl TryFrom<i64> for FencingToken {
+    type Error = ConfigError;
+
+    fn try_from(value: i64) -> Result<Self, ConfigError> {
+        if value > 0 { Ok(Self(value)) } else { Err(invalid(value.to_string())) }
+    }
+}
+
+/// Reads what `Display` writes: digits only.
+impl FromStr for FencingToken {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        let value = text.parse().ok().filter(|_| plain);
+        value
+            .and_then(|value: i64| Self::try_from(value).ok())
+            .ok_or_else(|| invalid(format!("{:?}", text.chars().take(40).collect::<String>())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        let texts =
+            ["", "0", "00", "-1", "+1", " 1", "1 ", "0x10", "١", "9223372036854775808", "1e3"];
+        for text in texts {
+            let error = text.parse::<FencingToken>().unwrap_err();
+            assert!(error.to_string().contains("fencing token"), "{text:?}: {error}");
+        }
+        assert!(FencingToken::try_from(0).is_err());
+        assert!(FencingToken::try_from(i64::MIN).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn text_and_number_keep_token_and_order(a in 1..=i64::MAX, b in 1..=i64::MAX) {
+            let (x, y) = (FencingToken::try_from(a).unwrap(), FencingToken::try_from(b).unwrap());
+            prop_assert_eq!(x.to_string().parse::<FencingToken>().unwrap(), x);
+            prop_assert_eq!(FencingToken::try_from(x.value()).unwrap(), x);
+            prop_assert_eq!(x.cmp(&y), a.cmp(&b));
+        }
     }
 }

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::Hold;
 use crate::curator::Curator;
 use crate::error::{Loss, ReleaseError};
+use crate::fenced::Fenced;
 use crate::fencing::FencingToken;
 
 /// A lock that is held. Dropping it releases the lock; so does [`release`](Self::release), which also
@@ -19,7 +20,8 @@ use crate::fencing::FencingToken;
 ///
 /// **A guard is no proof.** The lock may be lost while the guard lives: check [`is_held`](Self::is_held)
 /// before each step that needs it, stop at [`lost`](Self::lost), and pass the
-/// [`fencing_token`](Self::fencing_token) on to whatever can compare it.
+/// [`fencing_token`](Self::fencing_token) on to whatever can compare it. What is written to ZooKeeper, write
+/// [`fenced`](Self::fenced).
 #[must_use = "dropping a guard releases its lock"]
 pub struct MutexGuard {
     held: Arc<Held>,
@@ -91,6 +93,12 @@ impl MutexGuard {
     /// A number that grows from hold to hold of this lock.
     pub fn fencing_token(&self) -> FencingToken {
         self.held.hold.state().fencing_token()
+    }
+
+    /// Writes that ZooKeeper refuses once the hold is over.
+    pub fn fenced(&self) -> Fenced {
+        let acls = self.held.curator.session().settings.acls.clone();
+        Fenced::new(self.held.hold.state().clone(), acls)
     }
 
     /// The path of the lock, under the namespace.

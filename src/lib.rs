@@ -8,11 +8,12 @@
 //! | [`InterProcessMutex`] | one holder among all processes, first come, first served |
 //! | [`MutexGuard`] | a lock that is held: is it still, when was it lost, its fencing token |
 //! | [`FencingToken`] | by what a resource tells a newer hold from an older one |
-//! | [`Loss`], [`Released`] | how a hold ended, and what a release did |
+//! | [`Fenced`] | writes that ZooKeeper refuses once the hold is over |
+//! | [`Loss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
 //! | [`Participant`] | one that holds a lock or waits for it |
 //! | [`Owner`] | who re-enters a lock |
 //! | [`RetryPolicy`] | how often what may succeed later is tried again |
-//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
+//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
 //! | `testkit` | a real ZooKeeper for tests (feature `testkit`) |
 //!
 //! The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
@@ -67,6 +68,7 @@ mod curator;
 #[cfg(doctest)]
 mod docs;
 mod error;
+mod fenced;
 mod fencing;
 mod guard;
 mod lock_path;
@@ -82,11 +84,15 @@ pub use zookeeper_client;
 
 pub use crate::client::ClientError;
 pub use crate::curator::{Curator, CuratorBuilder};
-pub use crate::error::{AcquireError, ConfigError, Loss, ReleaseError, SessionError, WithError};
+pub use crate::error::{
+    AcquireError, ConfigError, FencedError, Loss, ReleaseError, SessionError, WithError,
+};
+pub use crate::fenced::Fenced;
 pub use crate::fencing::FencingToken;
 pub use crate::guard::{MutexGuard, Released};
 pub use crate::mutex::InterProcessMutex;
 pub use crate::owner::Owner;
 pub use crate::participants::Participant;
 pub use crate::retry::RetryPolicy;
+pub use crate::session::lease::LossPolicy;
 pub use crate::session::state::ConnectionState;

@@ -16,6 +16,7 @@ use crate::owner::Owner;
 use crate::participants::{Participant, participants};
 use crate::retry::RetryPolicy;
 use crate::session::clock::Moment;
+use crate::session::lease::LossPolicy;
 
 /// A mutual exclusion lock for processes and tasks, on the znodes of Apache Curator's
 /// `InterProcessMutex`: old Curator processes and new Rust processes contend on one path.
@@ -50,6 +51,7 @@ pub struct InterProcessMutex {
     data: Arc<[u8]>,
     acls: Arc<[Acl]>,
     retry: RetryPolicy,
+    loss_policy: LossPolicy,
 }
 
 /// How long a caller waits.
@@ -71,8 +73,8 @@ impl InterProcessMutex {
         let path = LockPath::parse("lock path", path)?;
         let settings = &curator.session().settings;
         let (data, acls) = (settings.identity.clone(), settings.acls.clone());
-        let retry = settings.retry.clone();
-        Self { curator: curator.clone(), path, data, acls, retry }.checked()
+        let (retry, loss_policy) = (settings.retry.clone(), settings.loss_policy);
+        Self { curator: curator.clone(), path, data, acls, retry, loss_policy }.checked()
     }
 
     /// What the contender's node says of who contends. Defaults to the curator's identity.
@@ -104,6 +106,13 @@ impl InterProcessMutex {
     #[must_use]
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// When a hold counts as lost. Defaults to the curator's policy.
+    #[must_use]
+    pub fn with_loss_policy(mut self, policy: LossPolicy) -> Self {
+        self.loss_policy = policy;
         self
     }
 
@@ -284,6 +293,7 @@ impl InterProcessMutex {
             data: self.data.clone(),
             acls: self.acls.clone(),
             retry: self.retry.clone(),
+            loss_policy: self.loss_policy,
             only_if_free: matches!(patience, Patience::OnlyIfFree),
         };
         let mut contending = contend(self.curator.session(), request, queued.clone());

@@ -61,6 +61,10 @@ impl HoldState {
         &self.node
     }
 
+    pub(crate) fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
     /// Invariant 4: a later node of the same path was created by a later transaction.
     pub(crate) fn fencing_token(&self) -> FencingToken {
         FencingToken::new(self.czxid)
@@ -79,6 +83,11 @@ impl HoldState {
     /// Fires when it has ended, in whatever way.
     pub(crate) fn ended(&self) -> &CancellationToken {
         &self.ended
+    }
+
+    /// A server said that its node is not there; gives how it ended.
+    pub(crate) fn node_is_gone(&self) -> Loss {
+        self.finish(Loss::NodeDeleted)
     }
 
     /// Ends it, unless it has ended before; gives how it ended.

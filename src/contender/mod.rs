@@ -24,7 +24,7 @@ use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
 
 use self::enter::{Entered, enter};
-pub(crate) use self::hold::Hold;
+pub(crate) use self::hold::{Hold, HoldState};
 use self::hold::{Life, serve};
 use self::wait::{OwnNode, wait};
 use crate::client::{Acl, ClientError};
@@ -35,6 +35,7 @@ use crate::retry::RetryPolicy;
 use crate::session::clock::Moment;
 use crate::session::duty::{Duty, clean_up};
 use crate::session::epoch::{Asker, Epoch, Reservation};
+use crate::session::lease::{LossPolicy, Term};
 use crate::session::{NoEpoch, Session};
 
 /// What is asked for.
@@ -46,6 +47,7 @@ pub(crate) struct Request {
     pub(crate) data: Arc<[u8]>,
     pub(crate) acls: Arc<[Acl]>,
     pub(crate) retry: RetryPolicy,
+    pub(crate) loss_policy: LossPolicy,
     /// Leave rather than wait.
     pub(crate) only_if_free: bool,
 }
@@ -274,7 +276,7 @@ impl Contender {
     }
 }
 
-type Admitted = (Entered, Option<OwnNode>, Arc<crate::session::lease::Term>);
+type Admitted = (Entered, Option<OwnNode>, Arc<Term>);
 
 /// What a definite refusal means to whoever asked.
 pub(crate) fn refusal(path: &str, operation: &'static str, source: ClientError) -> AcquireError {

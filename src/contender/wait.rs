@@ -53,7 +53,7 @@ pub(super) async fn wait(
         match decide(&children, &entered.name, request.kind) {
             Decision::Gone => return Err(Stop::Again(None)),
             // Invariant 2: our node was in the listing of this epoch, and the lease lasts now.
-            Decision::Admitted => match epoch.lease.term(Moment::now()) {
+            Decision::Admitted => match epoch.lease.term(request.loss_policy, Moment::now()) {
                 Some(term) => return Ok(term),
                 None => prove_session(contender, epoch).await?,
             },

@@ -42,6 +42,10 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
+    pub(crate) fn before(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(time))
+    }
+
     pub(crate) fn after(self, time: Duration) -> Self {
         Self(self.0.saturating_add(time))
     }

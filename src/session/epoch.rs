@@ -58,14 +58,14 @@ impl Asker {
 
 impl Epoch {
     /// `asked` bounds the session timeout that is reckoned with: a server may give more than was
-    /// asked for, but not be trusted to keep it.
-    pub(super) fn new(client: Client, asked: Duration) -> Arc<Self> {
+    /// asked for, but not be trusted to keep it. At `opened` the session was asked for at the earliest.
+    pub(super) fn new(client: Client, asked: Duration, opened: Moment) -> Arc<Self> {
         let timeout = client.session_timeout().min(asked);
         Arc::new(Self {
             session_id: client.session_id(),
             root: client.root().clone(),
             timeout,
-            lease: Lease::new(timeout),
+            lease: Lease::new(timeout, opened),
             over: CancellationToken::new(),
             lent: AtomicBool::new(false),
             contenders: AtomicUsize::new(0),
@@ -132,11 +132,11 @@ impl Epoch {
 
     /// Awaits the answer to a write or a `sync` that was handed to the client at `stamp`; a good one
     /// renews the lease.
-    pub(crate) async fn proven<T>(
+    pub(crate) async fn proven<T, E>(
         &self,
         stamp: Moment,
-        answer: impl Future<Output = Result<T, Failure>> + Send,
-    ) -> Result<T, Failure> {
+        answer: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, E> {
         let answer = answer.await;
         if answer.is_ok() {
             self.lease.renew(stamp, Moment::now());

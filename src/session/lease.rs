@@ -1,21 +1,28 @@
 //! The lease: the stretch of local time in which the servers cannot have expired an epoch's session.
 //!
-//! Let `T` be the session timeout. The lease ends `2T/3` after the *stamp* of the newest answered
-//! probe; the stamp is taken before the probe is handed to the client. Why that is early enough: a
-//! probe is a `sync` or a write, so its answer proves that the leader had heard of this session after
-//! the stamp. The leader learns of live sessions at least every half tick, and expires none before
-//! its timeout has passed since; with the roundings that is `stamp + 3T/4` at the earliest for
-//! `T` = 2 ticks and `stamp + 5T/6` for 3 ticks and more. Reads, watch events and errors prove
-//! nothing: a follower cut off from its leader gives them too.
+//! Let `T` be the session timeout. A *probe* is a `sync` or a write; reads, watch events and errors prove
+//! nothing: a follower cut off from its leader gives them too. Two points of time are known of each
+//! answered probe: its *stamp*, taken before it was handed to the client, and when its answer was seen.
+//! In between the client's server received it, and had a link to the leader.
 //!
-//! Taken for granted: that the newest report of the followers before the answer named this session. When a
-//! probe was late, it may not have, and the margin shrinks to the rounding: see `docs/guarantees.md`.
+//! That is not yet what the leader's clock for the session goes by: a forwarded request does not restart
+//! it. The followers *report* the sessions they heard of, every half tick, and that does. Half a tick is
+//! at most `T/4`, as the servers grant no session below two ticks. So when a probe was answered, and
+//! another one handed over `T/4` later was answered as well, a report in between told the leader of the
+//! first, after its stamp. The newest such first probe is the *anchor*, and the leader expires the session
+//! at `anchor + T` at the earliest. (It took part in opening the session: that is an anchor by itself.)
+//!
+//! The lease ends at `2T/3` after the stamp of the newest answered probe, and at `23T/24` after the anchor,
+//! whichever comes first. With a probe every `T/7` the anchor is `2T/7` older than the newest probe, and the
+//! second bound does not shorten the first. When probes were late, because the process was stopped or the
+//! link stalled, it does: tests/safety cuts the follower off at that very moment.
 //!
 //! A lease that ended never comes back (invariant 5): a later answer starts a new *term*, and the
 //! holds of the old one stay lost, even if nobody looked in between. Every function takes the
 //! present as an argument, so a process that was stopped sees the truth at its first look, before any
 //! timer fires.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -24,14 +31,40 @@ use tokio_util::sync::CancellationToken;
 use super::clock::Moment;
 use crate::error::Loss;
 
-/// One uninterrupted stretch of the lease. Every hold belongs to one.
-#[derive(Debug, Default)]
+/// When a hold counts as lost, short of the end of its session and of its node, which always end it.
+///
+/// Let `T` be the session timeout. Whatever the policy, a lock is only *handed out* while the lease lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossPolicy {
+    /// When the servers may have expired the session: `2T/3` after the last sign of life that went by way
+    /// of the leader. A disconnection that ends before loses nothing; nobody else can hold the lock before
+    /// the hold is lost.
+    #[default]
+    Lease,
+    /// As [`Lease`](Self::Lease), and at once when the connection breaks, whatever comes of it: Apache
+    /// Curator's standard policy. No safer, and a rolling restart of the servers costs every hold.
+    Suspended,
+    /// Not before the client knows that the session is over, `1.4 T` after it last heard of a server:
+    /// Apache Curator's session policy. **Another process may hold the lock for `0.4 T` and more by
+    /// then**, and a process that was stopped does not know at its first look. For work that must not be
+    /// interrupted, and is harmless or fenced when done twice.
+    SessionExpired,
+}
+
+/// One uninterrupted stretch in which a policy's holds last. Every hold belongs to one.
+#[derive(Debug)]
 pub(crate) struct Term {
+    policy: LossPolicy,
     loss: OnceLock<Loss>,
     ended: CancellationToken,
 }
 
 impl Term {
+    fn new(policy: LossPolicy) -> Arc<Self> {
+        Arc::new(Self { policy, loss: OnceLock::new(), ended: CancellationToken::new() })
+    }
+
     /// Fires when the term has ended; at once if it has.
     pub(crate) fn ended(&self) -> &CancellationToken {
         &self.ended
@@ -50,60 +83,117 @@ impl Term {
 /// The lease of one epoch.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    length: Duration,
+    timeout: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// `None` before the first answer, after the end of a term, and once closed.
-    current: Option<(Arc<Term>, Moment)>,
+    /// `None` before the first answer, after the end, and once closed.
+    end: Option<Moment>,
+    /// Those that last; made when first asked for.
+    terms: Vec<Arc<Term>>,
+    anchors: Anchors,
+    suspended: bool,
     closed: bool,
 }
 
-impl Lease {
-    /// `timeout` is `T`, the negotiated session timeout.
-    pub(crate) fn new(timeout: Duration) -> Self {
-        let state = State { current: None, closed: false };
-        Self { length: timeout * 2 / 3, state: Mutex::new(state) }
+/// Which answered probe is certain to have reached the leader's clock.
+#[derive(Debug)]
+struct Anchors {
+    certain: Moment,
+    /// Stamp and answer of later probes, in order.
+    candidates: VecDeque<(Moment, Moment)>,
+}
+
+impl Anchors {
+    /// More than two probes each `T/4` are not remembered: writes may come in thousands.
+    const CANDIDATES: u32 = 16;
+
+    /// The anchor of a probe handed over at `stamp`.
+    fn advance(&mut self, stamp: Moment, timeout: Duration) -> Moment {
+        while let Some((candidate, answered)) = self.candidates.front()
+            && answered.after(timeout / 4) <= stamp
+        {
+            self.certain = self.certain.max(*candidate);
+            self.candidates.pop_front();
+        }
+        self.certain
     }
 
-    /// An answered probe was handed to the client at `stamp`.
+    fn answered(&mut self, stamp: Moment, now: Moment, timeout: Duration) {
+        let apart = timeout / 4 / Self::CANDIDATES;
+        if self.candidates.back().is_none_or(|(last, _)| last.after(apart) <= stamp) {
+            self.candidates.push_back((stamp, now));
+        }
+    }
+}
+
+impl Lease {
+    /// `timeout` is `T`, the negotiated session timeout; at `opened` the session was asked for at the
+    /// earliest.
+    pub(crate) fn new(timeout: Duration, opened: Moment) -> Self {
+        let anchors = Anchors { certain: opened, candidates: VecDeque::new() };
+        let (end, terms) = (None, Vec::new());
+        let state = State { end, terms, anchors, suspended: false, closed: false };
+        Self { timeout, state: Mutex::new(state) }
+    }
+
+    /// A probe that was handed to the client at `stamp` is answered.
     pub(crate) fn renew(&self, stamp: Moment, now: Moment) {
-        let end = stamp.after(self.length);
         let over = {
             let mut state = self.lock();
-            let over = state.take_over_term(now);
+            let over = state.take_over_terms(now);
+            let anchor = state.anchors.advance(stamp, self.timeout);
+            state.anchors.answered(stamp, now, self.timeout);
+            let end = stamp.after(self.timeout * 2 / 3).min(anchor.after(self.timeout * 23 / 24));
             if !state.closed && end > now {
-                match &mut state.current {
-                    Some((_, current)) => *current = end.max(*current),
-                    none => *none = Some((Arc::default(), end)),
-                }
+                state.end = state.end.max(Some(end));
             }
             over
         };
-        end_term(over, Loss::LeaseEnded);
+        end_terms(over, Loss::LeaseEnded);
     }
 
-    /// The term that lasts at this instant.
-    pub(crate) fn term(&self, now: Moment) -> Option<Arc<Term>> {
+    /// The term of `policy` that lasts at this instant. None begins without a lease.
+    pub(crate) fn term(&self, policy: LossPolicy, now: Moment) -> Option<Arc<Term>> {
         let (over, term) = {
             let mut state = self.lock();
-            let over = state.take_over_term(now);
-            (over, state.current.as_ref().map(|(term, _)| term.clone()))
+            (state.take_over_terms(now), state.term(policy))
         };
-        end_term(over, Loss::LeaseEnded);
+        end_terms(over, Loss::LeaseEnded);
         term
     }
 
     /// Whether `term` lasts at this instant.
-    pub(crate) fn lasts(&self, term: &Arc<Term>, now: Moment) -> bool {
-        self.term(now).is_some_and(|current| Arc::ptr_eq(&current, term))
+    pub(crate) fn lasts(&self, term: &Term, now: Moment) -> bool {
+        let (over, lasts) = {
+            let mut state = self.lock();
+            let over = state.take_over_terms(now);
+            (over, state.terms.iter().any(|lasting| std::ptr::eq(&**lasting, term)))
+        };
+        end_terms(over, Loss::LeaseEnded);
+        lasts
     }
 
-    /// When the present term ends unless it is renewed.
+    /// When the lease ends unless it is renewed.
     pub(crate) fn end(&self) -> Option<Moment> {
-        self.lock().current.as_ref().map(|(_, end)| *end)
+        self.lock().end
+    }
+
+    /// The connection broke.
+    pub(crate) fn suspend(&self) {
+        let over = {
+            let mut state = self.lock();
+            state.suspended = true;
+            state.take_terms(|policy| policy == LossPolicy::Suspended)
+        };
+        end_terms(over, Loss::Suspended);
+    }
+
+    /// The connection is back.
+    pub(crate) fn resume(&self) {
+        self.lock().suspended = false;
     }
 
     /// Ends the lease for good: the epoch is over.
@@ -111,9 +201,10 @@ impl Lease {
         let over = {
             let mut state = self.lock();
             state.closed = true;
-            state.current.take().map(|(term, _)| term)
+            state.end = None;
+            state.take_terms(|_| true)
         };
-        end_term(over, loss);
+        end_terms(over, loss);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -123,15 +214,36 @@ impl Lease {
 }
 
 impl State {
-    fn take_over_term(&mut self, now: Moment) -> Option<Arc<Term>> {
-        let over = self.current.as_ref().is_some_and(|(_, end)| now >= *end);
-        if over { self.current.take().map(|(term, _)| term) } else { None }
+    fn term(&mut self, policy: LossPolicy) -> Option<Arc<Term>> {
+        self.end?;
+        if self.suspended && policy == LossPolicy::Suspended {
+            return None;
+        }
+        let there = self.terms.iter().find(|term| term.policy == policy).cloned();
+        there.or_else(|| {
+            self.terms.push(Term::new(policy));
+            self.terms.last().cloned()
+        })
+    }
+
+    fn take_over_terms(&mut self, now: Moment) -> Vec<Arc<Term>> {
+        match self.end {
+            Some(end) if now >= end => {
+                self.end = None;
+                self.take_terms(|policy| policy != LossPolicy::SessionExpired)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn take_terms(&mut self, which: impl Fn(LossPolicy) -> bool) -> Vec<Arc<Term>> {
+        self.terms.extract_if(.., |term| which(term.policy)).collect()
     }
 }
 
 /// Outside the lock: it wakes whoever waits for the loss.
-fn end_term(term: Option<Arc<Term>>, loss: Loss) {
-    if let Some(term) = term {
+fn end_terms(terms: Vec<Arc<Term>>, loss: Loss) {
+    for term in terms {
         term.end(loss);
     }
 }
@@ -140,81 +252,162 @@ fn end_term(term: Option<Arc<Term>>, loss: Loss) {
 mod tests {
     use super::*;
 
-    const T: Duration = Duration::from_millis(600);
+    const T: Duration = Duration::from_millis(2400);
+    const LEASE: LossPolicy = LossPolicy::Lease;
 
     /// Milliseconds after an arbitrary point.
     fn at(milliseconds: u64) -> Moment {
-        Moment::now_for_tests().after(Duration::from_millis(milliseconds))
+        use std::sync::LazyLock;
+        static BASE: LazyLock<Moment> = LazyLock::new(Moment::now);
+        BASE.after(Duration::from_millis(milliseconds))
     }
 
-    impl Moment {
-        fn now_for_tests() -> Self {
-            use std::sync::LazyLock;
-            static BASE: LazyLock<Moment> = LazyLock::new(Moment::now);
-            *BASE
-        }
+    /// Opened at 0.
+    fn lease() -> Lease {
+        Lease::new(T, at(0))
     }
 
     #[test]
     fn there_is_no_term_before_the_first_answer() {
-        let lease = Lease::new(T);
-        assert!(lease.term(at(0)).is_none());
+        let lease = lease();
+        assert!(lease.term(LEASE, at(0)).is_none());
         assert_eq!(lease.end(), None);
     }
 
     #[test]
     fn it_ends_two_thirds_of_the_timeout_after_the_stamp_not_after_the_answer() {
-        let lease = Lease::new(T);
+        let lease = lease();
         lease.renew(at(0), at(100));
-        let term = lease.term(at(100)).unwrap();
-        assert_eq!(lease.end(), Some(at(400)));
-        assert!(lease.lasts(&term, at(399)));
+        let term = lease.term(LEASE, at(100)).unwrap();
+        assert_eq!(lease.end(), Some(at(1600)));
+        assert!(lease.lasts(&term, at(1599)));
         assert!(!term.ended().is_cancelled());
-        assert!(!lease.lasts(&term, at(400)));
+        assert!(!lease.lasts(&term, at(1600)));
         assert!(term.ended().is_cancelled());
         assert_eq!(term.loss(), Some(Loss::LeaseEnded));
     }
 
     #[test]
     fn answers_extend_the_term_and_an_older_one_does_not_shorten_it() {
-        let lease = Lease::new(T);
+        let lease = lease();
         lease.renew(at(0), at(1));
-        let term = lease.term(at(1)).unwrap();
+        let term = lease.term(LEASE, at(1)).unwrap();
         lease.renew(at(300), at(301));
         lease.renew(at(100), at(302));
-        assert_eq!(lease.end(), Some(at(700)));
-        assert!(lease.lasts(&term, at(699)));
+        assert_eq!(lease.end(), Some(at(1900)));
+        assert!(lease.lasts(&term, at(1899)));
+    }
+
+    #[test]
+    fn probes_on_time_renew_in_full() {
+        let lease = lease();
+        for stamp in (0..20).map(|n| n * 2400 / 7) {
+            lease.renew(at(stamp), at(stamp + 80));
+            assert_eq!(lease.end(), Some(at(stamp + 1600)));
+        }
+    }
+
+    /// Invariant 5: the leader may not have heard of a late probe, though its answer came through it.
+    #[test]
+    fn a_late_probe_counts_only_as_far_as_the_leader_must_have_heard_of_an_earlier_one() {
+        let lease = lease();
+        lease.renew(at(0), at(10));
+        // Within a quarter of the timeout after the answer nothing must have been reported.
+        lease.renew(at(600), at(605));
+        assert_eq!(lease.end(), Some(at(2200)));
+        // The process was stopped. What is certain is the probe of 600.
+        lease.renew(at(2100), at(2105));
+        assert_eq!(lease.end(), Some(at(600 + 2300)));
+        // Sent while the link was stalled: received with the one after them, so nothing more is certain.
+        lease.renew(at(2200), at(2690));
+        lease.renew(at(2680), at(2691));
+        assert_eq!(lease.end(), Some(at(600 + 2300)));
+        lease.renew(at(2705), at(2710));
+        assert_eq!(lease.end(), Some(at(2705 + 1600)));
+    }
+
+    #[test]
+    fn thousands_of_writes_take_a_bounded_memory_and_little_of_the_lease() {
+        let lease = lease();
+        for stamp in 0..10_000 {
+            lease.renew(at(stamp), at(stamp + 1));
+            assert!(lease.lock().anchors.candidates.len() <= 18);
+            assert!(lease.end() >= Some(at(stamp + 1600)), "{stamp}");
+        }
     }
 
     #[test]
     fn an_answer_after_the_end_starts_a_new_term_though_nobody_looked() {
-        let lease = Lease::new(T);
+        let lease = lease();
         lease.renew(at(0), at(1));
-        let old = lease.term(at(1)).unwrap();
-        lease.renew(at(390), at(410));
-        assert!(!lease.lasts(&old, at(411)));
+        let old = lease.term(LEASE, at(1)).unwrap();
+        lease.renew(at(1590), at(1610));
+        assert!(!lease.lasts(&old, at(1611)));
         assert_eq!(old.loss(), Some(Loss::LeaseEnded));
-        let new = lease.term(at(411)).unwrap();
-        assert!(lease.lasts(&new, at(789)));
-        assert!(!lease.lasts(&old, at(411)));
+        let new = lease.term(LEASE, at(1611)).unwrap();
+        assert!(lease.lasts(&new, at(2299)));
+        assert!(!lease.lasts(&old, at(1611)));
     }
 
     #[test]
     fn an_answer_that_comes_too_late_proves_nothing() {
-        let lease = Lease::new(T);
-        lease.renew(at(0), at(400));
-        assert!(lease.term(at(400)).is_none());
+        let lease = lease();
+        lease.renew(at(0), at(1600));
+        assert!(lease.term(LEASE, at(1600)).is_none());
     }
 
     #[test]
     fn a_closed_lease_stays_closed() {
-        let lease = Lease::new(T);
+        let lease = lease();
         lease.renew(at(0), at(1));
-        let term = lease.term(at(1)).unwrap();
+        let term = lease.term(LEASE, at(1)).unwrap();
         lease.close(Loss::SessionExpired);
         lease.close(Loss::Closed);
         assert_eq!(term.loss(), Some(Loss::SessionExpired));
         lease.renew(at(2), at(3));
-        assert!(lease.term(at(3)).is_none());
+        assert!(lease.term(LEASE, at(3)).is_none());
+    }
+
+    /// Each policy: lasts through a suspension, lasts beyond the lease.
+    #[test]
+    fn what_each_policy_bears() {
+        let table = [
+            (LossPolicy::Lease, None, Some(Loss::LeaseEnded)),
+            (LossPolicy::Suspended, Some(Loss::Suspended), Some(Loss::LeaseEnded)),
+            (LossPolicy::SessionExpired, None, None),
+        ];
+        for (policy, by_suspension, by_the_lease) in table {
+            let suspended = lease();
+            suspended.renew(at(0), at(1));
+            let term = suspended.term(policy, at(1)).unwrap();
+            suspended.suspend();
+            assert_eq!(term.loss(), by_suspension, "{policy:?}");
+            assert_eq!(suspended.lasts(&term, at(2)), by_suspension.is_none(), "{policy:?}");
+            suspended.resume();
+            assert_eq!(suspended.lasts(&term, at(2)), by_suspension.is_none(), "{policy:?}");
+
+            let ended = lease();
+            ended.renew(at(0), at(1));
+            let term = ended.term(policy, at(1)).unwrap();
+            assert_eq!(ended.lasts(&term, at(1600)), by_the_lease.is_none(), "{policy:?}");
+            assert_eq!(term.loss(), by_the_lease, "{policy:?}");
+            assert!(
+                ended.term(policy, at(1601)).is_none(),
+                "handed out without a lease: {policy:?}"
+            );
+            ended.close(Loss::SessionExpired);
+            assert_eq!(term.loss(), Some(by_the_lease.unwrap_or(Loss::SessionExpired)));
+        }
+    }
+
+    #[test]
+    fn nothing_is_handed_out_under_the_suspended_policy_while_suspended() {
+        let lease = lease();
+        lease.renew(at(0), at(1));
+        lease.suspend();
+        assert!(lease.term(LossPolicy::Suspended, at(2)).is_none());
+        assert!(lease.term(LEASE, at(2)).is_some());
+        lease.resume();
+        assert!(lease.term(LossPolicy::Suspended, at(2)).is_some());
     }
 }

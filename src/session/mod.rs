@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::epoch::Epoch;
+use self::lease::LossPolicy;
 use self::state::ConnectionState;
 use crate::client::{Acl, Failure};
 use crate::error::SessionError;
@@ -32,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) retry: RetryPolicy,
     pub(crate) acls: Arc<[Acl]>,
     pub(crate) identity: Arc<[u8]>,
+    pub(crate) loss_policy: LossPolicy,
     pub(crate) ephemeral_limit: usize,
 }
 

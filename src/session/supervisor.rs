@@ -11,14 +11,19 @@ use tracing::Instrument;
 
 use super::clock::Moment;
 use super::epoch::Epoch;
+use super::lease::LossPolicy;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
 use super::{Link, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
 use crate::error::{Loss, SessionError};
 use crate::retry::RetryPolicy;
 
-/// How many probes are sent in a session timeout.
-const PROBES_PER_TIMEOUT: u32 = 6;
+/// How many probes are sent in a session timeout while somebody holds or waits: as many as the lease needs
+/// to be renewed in full.
+const PROBES_PER_TIMEOUT: u32 = 7;
+
+/// Of how many of them one is sent while nobody does, so that the next hold starts with a lease.
+const IDLE_PROBES: u32 = 2;
 
 /// Opens the first session, and starts to supervise.
 pub(crate) async fn connect(
@@ -29,7 +34,7 @@ pub(crate) async fn connect(
     let began = Moment::now();
     let mut last = None;
     let dialing = dial_first(&dialer, &settings, &mut last);
-    let client = match timeout(patience, dialing).await {
+    let (client, opened) = match timeout(patience, dialing).await {
         Ok(dialed) => dialed?,
         Err(_) => {
             return Err(SessionError::Unreachable {
@@ -39,15 +44,22 @@ pub(crate) async fn connect(
             });
         }
     };
-    Ok(supervise(client, Some(dialer), settings))
+    Ok(supervise(client, opened, Some(dialer), settings))
 }
 
 /// Supervises a session that somebody else opened, and that nobody can open again.
 pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Session> {
-    supervise(client, None, settings)
+    // The client would say so if it had heard nothing for longer than that.
+    let opened = Moment::now().before(client.session_timeout() / 2);
+    supervise(client, opened, None, settings)
 }
 
-fn supervise(client: Client, dialer: Option<Dialer>, settings: Settings) -> Arc<Session> {
+fn supervise(
+    client: Client,
+    opened: Moment,
+    dialer: Option<Dialer>,
+    settings: Settings,
+) -> Arc<Session> {
     let (closed, closed_receiver) = watch::channel(None);
     let session = Session::new(settings, client.root().clone(), closed_receiver);
     let mut supervisor = Supervisor {
@@ -58,7 +70,7 @@ fn supervise(client: Client, dialer: Option<Dialer>, settings: Settings) -> Arc<
         outcome: Ok(()),
         closed,
     };
-    let link = supervisor.begin_epoch(client);
+    let link = supervisor.begin_epoch(client, opened);
     session.supervision.spawn_on(supervisor.run(link), &session.runtime);
     session
 }
@@ -67,15 +79,16 @@ async fn dial_first(
     dialer: &Dialer,
     settings: &Settings,
     last: &mut Option<ClientError>,
-) -> Result<Client, SessionError> {
+) -> Result<(Client, Moment), SessionError> {
     let mut retry = redialing().start();
     loop {
+        let opened = Moment::now();
         let dialed = match dialer.dial().await {
             Ok(client) => make_root(&client, settings).await.map(|()| client),
             Err(error) => Err(error),
         };
         match dialed {
-            Ok(client) => return Ok(client),
+            Ok(client) => return Ok((client, opened)),
             Err(DialError::Final(error)) => return Err(error),
             Err(DialError::Transient(error)) => {
                 tracing::debug!(%error, "no session yet");
@@ -148,8 +161,8 @@ impl Supervisor {
                 }
                 (State::Dialing, _) | (_, None) => {
                     let event = match self.dial().await {
-                        Ok(client) => {
-                            link = self.begin_epoch(client);
+                        Ok((client, opened)) => {
+                            link = self.begin_epoch(client, opened);
                             Event::Established
                         }
                         Err(event) => event,
@@ -164,9 +177,9 @@ impl Supervisor {
         self.closed.send_replace(Some(self.outcome.clone()));
     }
 
-    fn begin_epoch(&mut self, client: Client) -> LinkWatch {
+    fn begin_epoch(&mut self, client: Client, opened: Moment) -> LinkWatch {
         let link = client.watch_link();
-        let epoch = Epoch::new(client, self.session.settings.session_timeout);
+        let epoch = Epoch::new(client, self.session.settings.session_timeout, opened);
         tracing::info!(session = %format_args!("{:#x}", epoch.session_id()), timeout = ?epoch.timeout(), "session established");
         self.epoch = Some(epoch.clone());
         self.session.link.send_replace(Link::Up(epoch));
@@ -179,6 +192,12 @@ impl Supervisor {
         for action in actions {
             match action {
                 Action::Publish(state) => {
+                    if let Some(epoch) = &self.epoch {
+                        match state {
+                            ConnectionState::Suspended => epoch.lease.suspend(),
+                            _ => epoch.lease.resume(),
+                        }
+                    }
                     tracing::info!(?state, "connection state");
                     self.session.state.send_replace(state);
                 }
@@ -219,6 +238,7 @@ impl Supervisor {
             interval((epoch.timeout() / PROBES_PER_TIMEOUT).max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let answering = self.state == State::Connected;
+        let mut idle = 0;
         let event = loop {
             let lease_left = epoch.lease.end().map(|end| end.since(Moment::now()));
             tokio::select! {
@@ -227,12 +247,17 @@ impl Supervisor {
                 state = link.changed() => break event_of(state),
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
                     // The clock says whether it ended; the timer only wakes us.
-                    if epoch.lease.term(Moment::now()).is_none() && epoch.is_demanded() {
+                    let ended = epoch.lease.term(LossPolicy::Lease, Moment::now()).is_none();
+                    if ended && epoch.is_demanded() {
                         tracing::warn!("the lease ended: what was held is lost");
                     }
                 }
                 // A request made now would wait for the link, and its stamp grow stale.
-                _ = ticks.tick(), if answering && epoch.is_demanded() => {
+                _ = ticks.tick(), if answering => {
+                    idle = if epoch.is_demanded() { 0 } else { (idle + 1) % IDLE_PROBES };
+                    if idle > 0 {
+                        continue;
+                    }
                     let epoch = epoch.clone();
                     // Not awaited before the next is sent: a lost answer must not stop the renewal.
                     probes.spawn(async move {
@@ -306,20 +331,21 @@ impl Supervisor {
     }
 
     /// Opens a new session, for as long as it takes.
-    async fn dial(&self) -> Result<Client, Event> {
+    async fn dial(&self) -> Result<(Client, Moment), Event> {
         let Some(dialer) = &self.dialer else {
             return Err(Event::Over);
         };
         let mut retry = redialing().start();
         let dialing = async {
             loop {
+                let opened = Moment::now();
                 match dialer.dial().await {
                     Ok(client) => {
                         // Whoever needs the root makes it, and learns why that fails.
                         if let Err(error) = make_root(&client, &self.session.settings).await {
                             tracing::debug!(?error, "the namespace was not made");
                         }
-                        return Ok(client);
+                        return Ok((client, opened));
                     }
                     Err(DialError::Final(error)) => {
                         tracing::warn!(%error, "no new session can be opened");

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::links::{Fault, Links, Partition};
+use super::links::{Links, Partition};
 use super::machine::Machine;
 use super::member::{Member, Role};
 use super::options::ServerOptions;
 use super::port::Port;
+use super::proxy::{Direction, Fault, FaultProxy};
 use super::seat::{Seat, Voter};
 use super::server::PORTS;
 use super::{Backend, TestkitError};
@@ -161,7 +162,7 @@ impl TestEnsemble {
     /// If there are not as many members.
     pub fn isolate(&self, number: usize) -> Fault {
         let others = (0..self.members.len()).filter(|other| *other != number);
-        Fault::of(others.map(|other| self.links.part(number, other, Partition::Silent)).collect())
+        Fault::all(others.map(|other| self.links.part(number, other, Partition::Silent)))
     }
 
     /// Cuts two members off from each other and leaves them connected to everybody else: nothing that they send each other
@@ -180,7 +181,19 @@ impl TestEnsemble {
     ///
     /// If there are not as many members.
     pub fn part_with(&self, one: usize, other: usize, how: Partition) -> Fault {
-        Fault::of(vec![self.links.part(one, other, how)])
+        self.links.part(one, other, how)
+    }
+
+    /// Clients do not reach this member, and it does not reach them: nothing that they send each other arrives, and nobody
+    /// is told. The other members do reach it.
+    ///
+    /// For other faults there is its [`proxy`](Member::proxy).
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many members.
+    pub fn cut_from_clients(&self, number: usize) -> Fault {
+        self.member(number).proxy().stall(Direction::Both)
     }
 
     /// Ends all members and removes all that is theirs.
@@ -337,11 +350,12 @@ impl TestEnsembleBuilder {
         let mut members = Vec::with_capacity(self.size);
         for (number, [client, quorum, election]) in ports.into_iter().enumerate() {
             let address = client.address();
+            let proxy = FaultProxy::start(&address).await?;
             let servers = servers(number, client.number(), &voting, &links);
             let voter = Voter { id: number + 1, servers, _ports: [quorum, election] };
             let seat = Seat { client, voter: Some(voter) };
             let machine = Machine::launch(backend, &options, seat).await?;
-            members.push(Member::new(machine, address));
+            members.push(Member::new(machine, address, proxy));
         }
         for member in &members {
             member.until_serving().await?;

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::machine::Machine;
+use super::proxy::FaultProxy;
 use super::{TestkitError, four_letter};
 
 /// What a member is to its ensemble, by its own words.
@@ -26,6 +27,7 @@ pub struct Member {
     machine: Machine,
     /// Of the server itself.
     address: String,
+    proxy: FaultProxy,
     condition: Mutex<Condition>,
 }
 
@@ -38,16 +40,21 @@ enum Condition {
 }
 
 impl Member {
-    pub(super) fn new(machine: Machine, address: String) -> Self {
-        Self { machine, address, condition: Mutex::new(Condition::Up) }
+    pub(super) fn new(machine: Machine, address: String, proxy: FaultProxy) -> Self {
+        Self { machine, address, proxy, condition: Mutex::new(Condition::Up) }
     }
 
-    /// Where clients reach this member alone: `127.0.0.1:PORT`.
+    /// Where clients reach this member alone, through its proxy: `127.0.0.1:PORT`.
     ///
     /// It stays the same over stops and starts.
     #[must_use]
     pub fn connect_string(&self) -> &str {
-        &self.address
+        self.proxy.connect_string()
+    }
+
+    /// What lies between clients and this member; the other members do not pass it.
+    pub fn proxy(&self) -> &FaultProxy {
+        &self.proxy
     }
 
     /// What the member says that it is.

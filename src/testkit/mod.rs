@@ -11,7 +11,7 @@
 //! # An ensemble
 //!
 //! [`TestEnsemble::start`] gives a quorum, as containers or as local processes. Its members can be ended, frozen, and cut
-//! off from each other while clients still reach them, or the other way round. The relays and proxies in between run on
+//! off from each other while clients still reach them, or the other way round. The proxies in between run on
 //! the runtime on which the ensemble was started, and need its time: a test that blocks its only thread blocks them.
 //! Containers of an ensemble share the host's network, which takes Linux and a daemon that is not rootless.
 //!
@@ -47,6 +47,7 @@ mod options;
 mod owner;
 mod port;
 mod process;
+mod proxy;
 mod scratch;
 mod seat;
 mod server;
@@ -57,8 +58,9 @@ mod wrapper;
 pub use backend::Backend;
 pub use ensemble::{TestEnsemble, TestEnsembleBuilder};
 pub use error::TestkitError;
-pub use links::{Fault, Partition};
+pub use links::Partition;
 pub use member::{Member, Role};
+pub use proxy::{Cut, Direction, Fault, FaultProxy, Message, Operation};
 pub use server::{TestServer, TestServerBuilder};
 pub use session::kill_session;
 

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 
 mod bad_input;
+mod fenced;
 mod harness;
+mod loss_policy;
 mod lossy_link;
 mod lost_messages;
 mod many;

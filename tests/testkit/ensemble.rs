@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use zookeeper_client::{Acls, Client, CreateMode};
 use zookeeper_recipes::testkit::{
-    Backend, Member, Partition, Role, TestEnsemble, TestkitError, random_path,
+    Backend, Member, Partition, Role, TestEnsemble, TestkitError, kill_session, random_path,
 };
 use zookeeper_recipes::zookeeper_client;
 
@@ -35,6 +35,7 @@ on_each_backend!(
     leaders_come_and_go,
     an_isolated_follower_answers_from_what_it_has,
     members_are_parted_and_the_others_stay,
+    a_client_that_is_cut_off_moves_with_its_session,
 );
 
 async fn on(backend: Backend, test: impl AsyncFn(TestEnsemble)) {
@@ -180,6 +181,47 @@ async fn members_are_parted_and_the_others_stay(ensemble: TestEnsemble) {
         ensemble.serving().await.expect("all three serve");
         assert_eq!(ensemble.leader().await.expect("the same leader"), leader);
     }
+}
+
+async fn a_client_that_is_cut_off_moves_with_its_session(ensemble: TestEnsemble) {
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(6));
+    let client = connector.connect(ensemble.connect_string()).await.expect("a connection");
+    let path = random_path("owner");
+    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    client.create(&path, b"data", &options).await.expect("a new node");
+    let [here] = connected(&ensemble, &client).await[..] else { panic!("to one member") };
+
+    let fault = ensemble.cut_from_clients(here);
+    let stat = timeout(LIMIT, client.check_stat(&path)).await.expect("in time");
+    // The request was under way when the connection was given up.
+    let stat = if stat.is_ok() { stat } else { client.check_stat(&path).await };
+    let stat = stat.expect("another member answers").expect("the node");
+    assert_eq!(stat.ephemeral_owner, client.session_id().0, "the same session");
+    // The member that it has left need not know.
+    let now = connected(&ensemble, &client).await;
+    assert!(now.iter().any(|number| *number != here), "{now:?}, not {here} alone");
+    assert_ne!(role(ensemble.member(here)).await, Role::Looking);
+    assert!(fault.strikes() > 0);
+    fault.heal();
+
+    kill_session(ensemble.connect_string(), client.session()).await.expect("killed");
+    let witness = connect(ensemble.member(here).connect_string()).await;
+    witness.sync(&path).await.expect("it catches up");
+    assert_eq!(witness.check_stat(&path).await.expect("an answer"), None);
+    let again = kill_session(ensemble.connect_string(), client.session()).await;
+    assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}");
+}
+
+/// The members that have a connection of this client.
+async fn connected(ensemble: &TestEnsemble, client: &Client) -> Vec<usize> {
+    let session = format!("sid=0x{:x},", client.session_id().0);
+    let mut numbers = Vec::new();
+    for (number, member) in ensemble.members().iter().enumerate() {
+        if member.four_letter_word("cons").await.expect("an answer").contains(&session) {
+            numbers.push(number);
+        }
+    }
+    numbers
 }
 
 fn others(leader: usize) -> [usize; 2] {

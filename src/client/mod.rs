@@ -10,99 +10,20 @@
 //!   the server is definite; [`Failure`] sorts errors by that.
 //! * Only one-shot watches survive a reconnect.
 
+mod dialer;
+mod failure;
+
 use std::future::Future;
 use std::time::Duration;
 
-use thiserror::Error;
 use zookeeper_client as zk;
-pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector};
+pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector, CreateOptions};
 
-use crate::error::{ConfigError, SessionError};
+pub(crate) use self::dialer::{DialError, Dialer};
+pub use self::failure::ClientError;
+pub(crate) use self::failure::{Failure, WriteFailure};
+use crate::error::ConfigError;
 use crate::lock_path::LockPath;
-
-/// What the ZooKeeper client says of a failure. Opaque: it is for people.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(transparent)]
-pub struct ClientError(zk::Error);
-
-/// A failed request, sorted by what may have happened.
-#[derive(Clone, Debug)]
-pub(crate) enum Failure {
-    /// The server says that the node is not there. Nothing was changed.
-    NoNode,
-    /// The server says that the node is there already. Nothing was changed.
-    NodeExists,
-    /// The server refused, and will refuse again. Nothing was changed.
-    Refused(ClientError),
-    /// The server did not do it now; it may later. Nothing was changed.
-    NotNow(ClientError),
-    /// No answer of the server: it may have taken effect, or may yet.
-    Unknown(ClientError),
-    /// The session is over, and it may have taken effect before.
-    SessionOver(ClientError),
-}
-
-impl Failure {
-    fn of(error: zk::Error) -> Self {
-        use zk::Error as E;
-        match error {
-            E::NoNode => Failure::NoNode,
-            E::NodeExists => Failure::NodeExists,
-            E::NoAuth
-            | E::BadVersion
-            | E::NoChildrenForEphemerals
-            | E::NotEmpty
-            | E::InvalidAcl
-            | E::NoWatcher
-            | E::QuotaExceeded
-            | E::MarshallingError
-            | E::Unimplemented
-            | E::BadArguments(_)
-            | E::ReconfigDisabled => Failure::Refused(ClientError(error)),
-            E::Throttled | E::NotReadOnly | E::SessionMoved => Failure::NotNow(ClientError(error)),
-            E::SessionExpired | E::AuthFailed | E::ClientClosed => {
-                Failure::SessionOver(ClientError(error))
-            }
-            // Codes that the client does not know among them: an unknown answer is not a "no".
-            _ => Failure::Unknown(ClientError(error)),
-        }
-    }
-
-    /// What a request gets that is made after its session.
-    pub(crate) fn session_over() -> Self {
-        Failure::SessionOver(ClientError(zk::Error::ClientClosed))
-    }
-
-    /// The client's words, where it has any.
-    pub(crate) fn into_source(self) -> Option<ClientError> {
-        match self {
-            Failure::NoNode => Some(ClientError(zk::Error::NoNode)),
-            Failure::NodeExists => Some(ClientError(zk::Error::NodeExists)),
-            Failure::Refused(e)
-            | Failure::NotNow(e)
-            | Failure::Unknown(e)
-            | Failure::SessionOver(e) => Some(e),
-        }
-    }
-}
-
-impl ClientError {
-    pub(crate) fn is_no_auth(&self) -> bool {
-        self.0 == zk::Error::NoAuth
-    }
-
-    pub(crate) fn is_invalid_acl(&self) -> bool {
-        self.0 == zk::Error::InvalidAcl
-    }
-
-    pub(crate) fn is_ephemeral_parent(&self) -> bool {
-        self.0 == zk::Error::NoChildrenForEphemerals
-    }
-
-    fn is_unimplemented(&self) -> bool {
-        self.0 == zk::Error::Unimplemented
-    }
-}
 
 /// The state of the link, as far as it concerns us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,6 +214,26 @@ impl Client {
         async move { sent.await.map_err(Failure::of) }
     }
 
+    /// Writes to `path` if the node `other` is there, both in one transaction.
+    pub(crate) fn write_while_there<'a>(
+        &'a self,
+        other: &str,
+        path: &str,
+        write: &Write<'_>,
+    ) -> impl Future<Output = Result<(), WriteFailure>> + Send + use<'a> {
+        let send = || {
+            let mut writer = self.rooted.new_check_writer(other, None)?;
+            match write {
+                Write::Create { data, options } => writer.add_create(path, data, options)?,
+                Write::Set { data } => writer.add_set_data(path, data, None)?,
+                Write::Delete => writer.add_delete(path, None)?,
+            }
+            Ok(writer.commit())
+        };
+        let sent = send().map_err(|error| WriteFailure::Write(Failure::of(error)));
+        async move { sent?.await.map(drop).map_err(WriteFailure::of) }
+    }
+
     /// Waits until this server has caught up with the leader.
     pub(crate) fn sync<'a>(&'a self) -> impl Future<Output = Result<(), Failure>> + Send + use<'a> {
         let sent = self.rooted.sync("/");
@@ -327,6 +268,21 @@ impl Client {
     }
 }
 
+/// What to write.
+#[derive(Debug)]
+pub(crate) enum Write<'a> {
+    Create { data: &'a [u8], options: CreateOptions<'a> },
+    Set { data: &'a [u8] },
+    Delete,
+}
+
+impl<'a> Write<'a> {
+    /// A persistent node.
+    pub(crate) fn create(data: &'a [u8], acls: &'a [Acl]) -> Self {
+        Self::Create { data, options: zk::CreateMode::Persistent.with_acls(Acls::new(acls)) }
+    }
+}
+
 /// A node above the contenders that could not be made.
 #[derive(Debug)]
 pub(crate) struct ParentFailure {
@@ -358,88 +314,6 @@ async fn make_parent(server: &zk::Client, path: &str, acls: &[Acl]) -> Result<()
     }
 }
 
-/// Opens sessions, each a new one.
-pub(crate) struct Dialer {
-    connector: Connector,
-    connect_string: String,
-    namespace: LockPath,
-}
-
-impl Dialer {
-    /// `connector` carries everything but the session.
-    pub(crate) fn new(
-        connector: Connector,
-        connect_string: &str,
-        namespace: LockPath,
-    ) -> Result<Self, ConfigError> {
-        refuse_what_cannot_be_supervised(&connector)?;
-        // The client reads its connect string only when it connects; a lone comma would pass there.
-        if connect_string.trim().is_empty() {
-            return Err(invalid_connect_string(connect_string, "it names no server".to_owned()));
-        }
-        let connector = connector.with_readonly(false);
-        Ok(Self { connector, connect_string: connect_string.to_owned(), namespace })
-    }
-
-    pub(crate) fn connect_string(&self) -> &str {
-        &self.connect_string
-    }
-
-    /// Opens a session.
-    pub(crate) async fn dial(&self) -> Result<Client, DialError> {
-        let dialed = self.connector.clone().connect(&self.connect_string).await;
-        match dialed {
-            Ok(client) => {
-                Client::new(client, &self.namespace).map_err(|e| DialError::Final(e.into()))
-            }
-            Err(zk::Error::BadArguments(reason)) => {
-                let config = invalid_connect_string(&self.connect_string, (*reason).to_owned());
-                Err(DialError::Final(config.into()))
-            }
-            Err(zk::Error::AuthFailed) => Err(DialError::Final(SessionError::AuthFailed {
-                connect_string: self.connect_string.clone(),
-            })),
-            Err(error) => Err(DialError::Transient(ClientError(error))),
-        }
-    }
-}
-
-/// Why there is no session.
-#[derive(Debug)]
-pub(crate) enum DialError {
-    /// Trying again cannot help.
-    Final(SessionError),
-    Transient(ClientError),
-}
-
-/// The client has no accessors for these; its `Debug` shows them. Were that to change, a test fails.
-fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), ConfigError> {
-    let shown = format!("{connector:?}");
-    let refuse = |value: &str, reason| {
-        Err(ConfigError::InvalidOption { option: "connector", value: value.to_owned(), reason })
-    };
-    if shown.contains("readonly: true") {
-        return refuse(
-            "with_readonly(true)",
-            "a read-only server cannot say whether a lock is held",
-        );
-    }
-    if shown.contains("detached: true") {
-        return refuse(
-            "with_detached()",
-            "a detached session would keep its locks when it is closed",
-        );
-    }
-    if !shown.contains("session: None") {
-        return refuse("with_session(..)", "each epoch is a session of its own");
-    }
-    Ok(())
-}
-
-fn invalid_connect_string(connect_string: &str, reason: String) -> ConfigError {
-    ConfigError::InvalidConnectString { connect_string: connect_string.to_owned(), reason }
-}
-
 /// The largest frame a server takes unless it is told otherwise (`jute.maxbuffer`): it cuts the
 /// connection of a client that sends a larger one, again and again.
 const LARGEST_FRAME: usize = 0xf_ffff;
@@ -468,44 +342,6 @@ pub(crate) fn open_to_anyone() -> Vec<Acl> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_answers_of_the_server_are_definite() {
-        use zk::Error as E;
-        let unknown = [
-            E::ConnectionLoss,
-            E::Timeout,
-            E::NoHosts,
-            E::RuntimeInconsistent,
-            E::UnexpectedError("x".into()),
-            E::UnexpectedErrorCode(-1),
-            E::UnexpectedErrorCode(-7),
-        ];
-        for error in unknown {
-            assert!(matches!(Failure::of(error.clone()), Failure::Unknown(_)), "{error:?}");
-        }
-        for error in [E::SessionExpired, E::ClientClosed, E::AuthFailed] {
-            assert!(matches!(Failure::of(error.clone()), Failure::SessionOver(_)), "{error:?}");
-        }
-        for error in [E::Throttled, E::NotReadOnly, E::SessionMoved] {
-            assert!(matches!(Failure::of(error.clone()), Failure::NotNow(_)), "{error:?}");
-        }
-        for error in [E::NoAuth, E::InvalidAcl, E::NoChildrenForEphemerals, E::QuotaExceeded] {
-            assert!(matches!(Failure::of(error.clone()), Failure::Refused(_)), "{error:?}");
-        }
-    }
-
-    #[test]
-    fn connectors_that_cannot_be_supervised_are_refused() {
-        let plain = || zk::Client::connector().with_auth("digest", b"user:secret");
-        let refused = |connector| {
-            let namespace = LockPath::parse("namespace", "/").unwrap();
-            Dialer::new(connector, "127.0.0.1", namespace).err().map(|e| e.to_string())
-        };
-        assert_eq!(refused(plain()), None);
-        assert!(refused(plain().with_readonly(true)).unwrap().contains("with_readonly"));
-        assert!(refused(plain().with_detached()).unwrap().contains("with_detached"));
-    }
 
     #[test]
     fn a_create_over_the_frame_limit_is_refused() {

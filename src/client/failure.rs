@@ -1,0 +1,146 @@
+//! What a failed request says of what may have happened.
+
+use thiserror::Error;
+use zookeeper_client as zk;
+
+/// What the ZooKeeper client says of a failure. Opaque: it is for people.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(transparent)]
+pub struct ClientError(pub(super) zk::Error);
+
+/// A failed request, sorted by what may have happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// The server says that the node is not there. Nothing was changed.
+    NoNode,
+    /// The server says that the node is there already. Nothing was changed.
+    NodeExists,
+    /// The server refused, and will refuse again. Nothing was changed.
+    Refused(ClientError),
+    /// The server did not do it now; it may later. Nothing was changed.
+    NotNow(ClientError),
+    /// No answer of the server: it may have taken effect, or may yet.
+    Unknown(ClientError),
+    /// The session is over, and it may have taken effect before.
+    SessionOver(ClientError),
+}
+
+impl Failure {
+    pub(super) fn of(error: zk::Error) -> Self {
+        use zk::Error as E;
+        match error {
+            E::NoNode => Failure::NoNode,
+            E::NodeExists => Failure::NodeExists,
+            E::NoAuth
+            | E::BadVersion
+            | E::NoChildrenForEphemerals
+            | E::NotEmpty
+            | E::InvalidAcl
+            | E::NoWatcher
+            | E::QuotaExceeded
+            | E::MarshallingError
+            | E::Unimplemented
+            | E::BadArguments(_)
+            | E::ReconfigDisabled => Failure::Refused(ClientError(error)),
+            E::Throttled | E::NotReadOnly | E::SessionMoved => Failure::NotNow(ClientError(error)),
+            E::SessionExpired | E::AuthFailed | E::ClientClosed => {
+                Failure::SessionOver(ClientError(error))
+            }
+            // Codes that the client does not know among them: an unknown answer is not a "no".
+            _ => Failure::Unknown(ClientError(error)),
+        }
+    }
+
+    /// What a request gets that is made after its session.
+    pub(crate) fn session_over() -> Self {
+        Failure::SessionOver(ClientError(zk::Error::ClientClosed))
+    }
+
+    /// The client's words, where it has any.
+    pub(crate) fn into_source(self) -> Option<ClientError> {
+        match self {
+            Failure::NoNode => Some(ClientError(zk::Error::NoNode)),
+            Failure::NodeExists => Some(ClientError(zk::Error::NodeExists)),
+            Failure::Refused(e)
+            | Failure::NotNow(e)
+            | Failure::Unknown(e)
+            | Failure::SessionOver(e) => Some(e),
+        }
+    }
+}
+
+impl ClientError {
+    pub(crate) fn is_no_auth(&self) -> bool {
+        self.0 == zk::Error::NoAuth
+    }
+
+    pub(crate) fn is_invalid_acl(&self) -> bool {
+        self.0 == zk::Error::InvalidAcl
+    }
+
+    pub(crate) fn is_ephemeral_parent(&self) -> bool {
+        self.0 == zk::Error::NoChildrenForEphemerals
+    }
+
+    pub(super) fn is_unimplemented(&self) -> bool {
+        self.0 == zk::Error::Unimplemented
+    }
+}
+
+/// Why [`Client::write_while_there`](super::Client::write_while_there) failed.
+#[derive(Debug)]
+pub(crate) enum WriteFailure {
+    /// The other node is not there: nothing was written.
+    NotThere,
+    /// The other node could not be looked for.
+    Check(Failure),
+    /// The write itself.
+    Write(Failure),
+}
+
+impl WriteFailure {
+    pub(super) fn of(error: zk::CheckWriteError) -> Self {
+        // An answer about one step says that no step was done, whatever its code.
+        let definite = |error| match Failure::of(error) {
+            Failure::Unknown(error) => Failure::Refused(error),
+            failure => failure,
+        };
+        match error {
+            zk::CheckWriteError::CheckFailed { source: zk::Error::NoNode } => Self::NotThere,
+            zk::CheckWriteError::CheckFailed { source } => Self::Check(definite(source)),
+            zk::CheckWriteError::OperationFailed { source, .. } => Self::Write(definite(source)),
+            zk::CheckWriteError::RequestFailed { source } => Self::Write(Failure::of(source)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_answers_of_the_server_are_definite() {
+        use zk::Error as E;
+        let unknown = [
+            E::ConnectionLoss,
+            E::Timeout,
+            E::NoHosts,
+            E::RuntimeInconsistent,
+            E::UnexpectedError("x".into()),
+            E::UnexpectedErrorCode(-1),
+            E::UnexpectedErrorCode(-7),
+        ];
+        for error in unknown {
+            assert!(matches!(Failure::of(error.clone()), Failure::Unknown(_)), "{error:?}");
+        }
+        for error in [E::SessionExpired, E::ClientClosed, E::AuthFailed] {
+            assert!(matches!(Failure::of(error.clone()), Failure::SessionOver(_)), "{error:?}");
+        }
+        for error in [E::Throttled, E::NotReadOnly, E::SessionMoved] {
+            assert!(matches!(Failure::of(error.clone()), Failure::NotNow(_)), "{error:?}");
+        }
+        for error in [E::NoAuth, E::InvalidAcl, E::NoChildrenForEphemerals, E::QuotaExceeded] {
+            assert!(matches!(Failure::of(error.clone()), Failure::Refused(_)), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! [`Fenced`]: writes that ZooKeeper refuses once a hold is over.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::client::{Acl, CreateOptions, Failure, Write, WriteFailure};
+use crate::contender::HoldState;
+use crate::error::{FencedError, Loss};
+use crate::lock_path::LockPath;
+use crate::session::clock::Moment;
+
+/// Writes that ZooKeeper refuses once the hold is over; from
+/// [`MutexGuard::fenced`](crate::MutexGuard::fenced).
+///
+/// Each is one transaction of two steps: a check that the hold's own node is there, and the write. So it
+/// takes effect while the hold lasts or not at all, also when this process does not know yet that it lost
+/// the lock. The node's name is drawn anew for each hold, so nobody else's can be taken for it, even
+/// after the lock path was deleted and made again.
+///
+/// Paths are under the namespace. A handle is cheap to clone and may outlive the guard, but is of no use
+/// then. Once this process knows that the hold is over, it sends nothing.
+///
+/// ```no_run
+/// # use zookeeper_recipes::MutexGuard;
+/// # async fn example(guard: MutexGuard) -> Result<(), Box<dyn std::error::Error>> {
+/// let fenced = guard.fenced();
+/// fenced.set("/orders/last", b"4711").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Fenced {
+    hold: Arc<HoldState>,
+    acls: Arc<[Acl]>,
+}
+
+impl Fenced {
+    pub(crate) fn new(hold: Arc<HoldState>, acls: Arc<[Acl]>) -> Self {
+        Self { hold, acls }
+    }
+
+    /// Creates a persistent node, with the curator's ACLs. Its parent must be there.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is polled sends nothing; later the write may take effect all the
+    /// same, as long as the hold's node is there.
+    ///
+    /// # Errors
+    ///
+    /// * [`FencedError::Lost`]: the hold is over, and nothing was written;
+    /// * [`FencedError::Unknown`]: nobody answered, and it may have been written, or may yet be while
+    ///   the hold's node is there;
+    /// * [`FencedError::NodeExists`], [`FencedError::NoNode`] for a missing parent,
+    ///   [`FencedError::NoAuth`], [`FencedError::Refused`], [`FencedError::Config`]: nothing was written.
+    pub async fn create(&self, path: &str, data: &[u8]) -> Result<(), FencedError> {
+        let acls = self.acls.clone();
+        self.write(path, &Write::create(data, &acls)).await
+    }
+
+    /// As [`create`](Self::create), with the client's own options. A sequential node's name is not told.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`create`](Self::create).
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create).
+    pub async fn create_with(
+        &self,
+        path: &str,
+        data: &[u8],
+        options: &CreateOptions<'_>,
+    ) -> Result<(), FencedError> {
+        self.write(path, &Write::Create { data, options: options.clone() }).await
+    }
+
+    /// Replaces a node's data.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`create`](Self::create).
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create); [`FencedError::NoNode`] when there is no such node.
+    pub async fn set(&self, path: &str, data: &[u8]) -> Result<(), FencedError> {
+        self.write(path, &Write::Set { data }).await
+    }
+
+    /// Deletes a node that has no children.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`create`](Self::create).
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create); [`FencedError::NoNode`] when there is no such node,
+    /// [`FencedError::Refused`] when it has children.
+    pub async fn delete(&self, path: &str) -> Result<(), FencedError> {
+        self.write(path, &Write::Delete).await
+    }
+
+    async fn write(&self, path: &str, write: &Write<'_>) -> Result<(), FencedError> {
+        let path = LockPath::parse("path", path)?;
+        let lost = |loss| FencedError::Lost { path: path.to_string(), loss };
+        if let Some(loss) = self.hold.end() {
+            return Err(lost(loss));
+        }
+        let epoch = self.hold.epoch();
+        let Ok(client) = epoch.client() else {
+            return Err(lost(self.hold.end().unwrap_or(Loss::SessionExpired)));
+        };
+        let stamp = Moment::now();
+        let writing = client.write_while_there(self.hold.node(), path.as_str(), write);
+        let written = tokio::select! {
+            biased;
+            written = epoch.proven(stamp, writing) => written,
+            // The client would wait for the next connection, for as long as the session may live.
+            () = self.hold.ended().cancelled() => {
+                return Err(FencedError::Unknown { path: path.to_string(), source: None });
+            }
+        };
+        written.map_err(|failure| match failure {
+            WriteFailure::NotThere => lost(self.hold.node_is_gone()),
+            WriteFailure::Check(failure) => refusal(self.hold.node(), failure),
+            WriteFailure::Write(failure) => refusal(path.as_str(), failure),
+        })
+    }
+}
+
+fn refusal(path: &str, failure: Failure) -> FencedError {
+    let path = path.to_owned();
+    match failure {
+        Failure::NoNode => FencedError::NoNode { path },
+        Failure::NodeExists => FencedError::NodeExists { path },
+        Failure::Refused(source) if source.is_no_auth() => FencedError::NoAuth { path },
+        Failure::Refused(source) | Failure::NotNow(source) => FencedError::Refused { path, source },
+        Failure::Unknown(source) | Failure::SessionOver(source) => {
+            FencedError::Unknown { path, source: Some(source) }
+        }
+    }
+}
+
+impl fmt::Debug for Fenced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fenced")
+            .field("node", &self.hold.node())
+            .field("loss", &self.hold.end())
+            .finish_non_exhaustive()
+    }
+}

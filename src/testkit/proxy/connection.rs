@@ -1,0 +1,160 @@
+//! One client's connection and the one to the server that belongs to it.
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::select;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::counters::Unanswered;
+use super::lane::{Breakage, Lane};
+use super::{Cut, Direction, Shared};
+
+/// How long the ends of a finished connection may take to finish it too, before it is reset.
+const FINISHING: Duration = Duration::from_secs(1);
+const BETWEEN_DIALS: Duration = Duration::from_millis(100);
+
+/// The connections of a proxy, and how to cut them.
+#[derive(Debug, Default)]
+pub(super) struct Connections(Mutex<Alive>);
+
+#[derive(Debug, Default)]
+struct Alive {
+    cuts: HashMap<u64, oneshot::Sender<Cut>>,
+    accepted: u64,
+}
+
+impl Connections {
+    pub(super) fn admit(&self) -> (u64, oneshot::Receiver<Cut>) {
+        let (cut, receiver) = oneshot::channel();
+        let mut alive = self.alive();
+        alive.accepted += 1;
+        let id = alive.accepted;
+        alive.cuts.insert(id, cut);
+        (id, receiver)
+    }
+
+    pub(super) fn cut_all(&self, cut: Cut) -> usize {
+        let cuts = std::mem::take(&mut self.alive().cuts);
+        cuts.into_values().filter_map(|connection| connection.send(cut).ok()).count()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.alive().cuts.len()
+    }
+
+    pub(super) fn accepted(&self) -> usize {
+        self.alive().accepted.try_into().unwrap_or(usize::MAX)
+    }
+
+    fn forget(&self, id: u64) {
+        self.alive().cuts.remove(&id);
+    }
+
+    fn alive(&self) -> MutexGuard<'_, Alive> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve(
+    shared: &Shared,
+    id: u64,
+    cut: oneshot::Receiver<Cut>,
+    mut client: TcpStream,
+) {
+    let mut server = None;
+    let ended = select! {
+        biased;
+        Ok(cut) = cut => Err(cut.into()),
+        ended = forward(shared, id, &mut client, &mut server) => ended,
+    };
+    shared.connections.forget(id);
+    let Err(Breakage { cut, faults }) = ended else { return };
+    let mut ends = [Some(client), server];
+    match cut {
+        Cut::Reset => {
+            for end in ends.into_iter().flatten() {
+                reset(end);
+            }
+            faults.iter().for_each(|fault| fault.strike());
+        }
+        Cut::Finish => {
+            for end in ends.iter_mut().flatten() {
+                let _ = end.shutdown().await;
+            }
+            faults.iter().for_each(|fault| fault.strike());
+            // To close with bytes unread would be a reset.
+            let [client, server] = &mut ends;
+            let _ = timeout(FINISHING, async { tokio::join!(drain(client), drain(server)) }).await;
+        }
+    }
+}
+
+/// Closes by `RST`.
+#[allow(deprecated)] // it would block with another time than zero; its successor is younger than our oldest tokio
+pub(super) fn reset(stream: TcpStream) {
+    let _ = stream.set_linger(Some(Duration::ZERO));
+}
+
+async fn drain(end: &mut Option<TcpStream>) {
+    let Some(end) = end else { return };
+    let mut bytes = vec![0; 16 << 10];
+    while end.read(&mut bytes).await.is_ok_and(|length| length > 0) {}
+}
+
+async fn dial(shared: &Shared) -> io::Result<TcpStream> {
+    for _ in 1..shared.protocol.dials() {
+        if let Ok(stream) = TcpStream::connect(&shared.upstream).await {
+            return Ok(stream);
+        }
+        sleep(BETWEEN_DIALS).await;
+    }
+    TcpStream::connect(&shared.upstream).await
+}
+
+async fn forward(
+    shared: &Shared,
+    id: u64,
+    client: &mut TcpStream,
+    server: &mut Option<TcpStream>,
+) -> Result<(), Breakage> {
+    let unanswered = Unanswered::default();
+    let lane = |direction| Lane { direction, connection: id, shared, unanswered: &unanswered };
+    let (up, down) = (lane(Direction::ToServer), lane(Direction::ToClient));
+    let _ = client.set_nodelay(true);
+    let (from_client, to_client) = client.split();
+    let (requests, requested) = unbounded_channel();
+    let mut reading = pin!(up.read(from_client, requests));
+    let mut faults = shared.board.watch();
+    select! {
+        biased;
+        // A connection that is stalled before it is made does not reach the server.
+        () = up.pass(&mut faults, Instant::now()) => {}
+        // The client gave up meanwhile: the server never hears of it.
+        () = &mut reading => return Ok(()),
+    }
+    let Ok(upstream) = dial(shared).await else {
+        return Err(Cut::Reset.into());
+    };
+    let _ = upstream.set_nodelay(true);
+    let (from_server, to_server) = server.insert(upstream).split();
+    let (replies, replied) = unbounded_channel();
+    let reading = async { tokio::join!(reading, down.read(from_server, replies)) };
+    let writing = async {
+        tokio::try_join!(up.write(to_server, requested), down.write(to_client, replied)).map(drop)
+    };
+    let mut reading = pin!(reading);
+    let mut writing = pin!(writing);
+    select! {
+        written = &mut writing => written,
+        _ = &mut reading => writing.await,
+    }
+}

@@ -1,0 +1,113 @@
+//! What has passed, and which request a reply answers.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::frame::Head;
+use super::{Direction, Operation};
+
+/// Older entries go.
+const LOG: usize = 100_000;
+/// A client has no more requests under way than that; older ones go.
+const UNANSWERED: usize = 65_536;
+/// The server's own message: a watch has fired.
+const EVENT: i32 = -1;
+
+/// Of a proxy.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    seen: Mutex<Seen>,
+    to_server: AtomicU64,
+    to_client: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    requests: HashMap<Operation, usize>,
+    replies: HashMap<Operation, usize>,
+    log: VecDeque<Operation>,
+}
+
+impl Counters {
+    pub(super) fn see(&self, direction: Direction, operation: Operation) {
+        let mut seen = self.seen();
+        if direction == Direction::ToClient {
+            *seen.replies.entry(operation).or_default() += 1;
+            return;
+        }
+        *seen.requests.entry(operation).or_default() += 1;
+        if Operation::Any.means(operation) {
+            seen.log.push_back(operation);
+            if seen.log.len() > LOG {
+                seen.log.pop_front();
+            }
+        }
+    }
+
+    pub(super) fn requests(&self, asked: Operation) -> usize {
+        sum(&self.seen().requests, asked)
+    }
+
+    pub(super) fn replies(&self, asked: Operation) -> usize {
+        sum(&self.seen().replies, asked)
+    }
+
+    pub(super) fn log(&self) -> Vec<Operation> {
+        self.seen().log.iter().copied().collect()
+    }
+
+    pub(super) fn clear_log(&self) {
+        self.seen().log.clear();
+    }
+
+    pub(super) fn forward(&self, direction: Direction, bytes: usize) {
+        let bytes = bytes.try_into().unwrap_or(u64::MAX);
+        let counter =
+            if direction == Direction::ToServer { &self.to_server } else { &self.to_client };
+        counter.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self, direction: Direction) -> u64 {
+        let of = |one, counter: &AtomicU64| {
+            if direction.covers(one) { counter.load(Ordering::Relaxed) } else { 0 }
+        };
+        of(Direction::ToServer, &self.to_server) + of(Direction::ToClient, &self.to_client)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn sum(counts: &HashMap<Operation, usize>, asked: Operation) -> usize {
+    counts.iter().filter(|(seen, _)| asked.means(**seen)).map(|(_, count)| count).sum()
+}
+
+/// The requests of one connection that have no reply yet.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered(Mutex<VecDeque<(i32, Operation)>>);
+
+impl Unanswered {
+    /// What a message is about. `None` for a reply to nothing.
+    pub(super) fn operation(&self, head: Head) -> Option<Operation> {
+        let mut requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match head {
+            Head::Connect => Some(Operation::Connect),
+            Head::Request { xid, code } => {
+                let operation = Operation::of(code);
+                requests.push_back((xid, operation));
+                if requests.len() > UNANSWERED {
+                    requests.pop_front();
+                }
+                Some(operation)
+            }
+            Head::Reply { xid: EVENT } => Some(Operation::Event),
+            Head::Reply { xid } => {
+                // The first of its number: pings and their like all have the same.
+                let place = requests.iter().position(|(number, _)| *number == xid)?;
+                requests.remove(place).map(|(_, operation)| operation)
+            }
+        }
+    }
+}

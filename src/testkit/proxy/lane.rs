@@ -1,0 +1,243 @@
+//! One direction of one connection: what is read waits in a queue until the faults let it go.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::select;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::counters::Unanswered;
+use super::fault::{Active, Break, Faults, Kind};
+use super::frame::{Framer, Piece};
+use super::{Cut, Direction, Operation, Shared};
+
+/// What is read at a time, at least.
+const CHUNK: usize = 64 << 10;
+/// Bytes that may wait, or one message that is longer; then nothing more is read. As much as full socket buffers hold.
+const ROOM: u32 = 4 << 20;
+
+/// The end of a connection at both ends.
+#[derive(Debug)]
+pub(super) struct Breakage {
+    pub(super) cut: Cut,
+    /// The faults that are the reason.
+    pub(super) faults: Faults,
+}
+
+impl From<Cut> for Breakage {
+    fn from(cut: Cut) -> Self {
+        Self { cut, faults: Vec::new() }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Item {
+    content: Content,
+    arrived: Instant,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Piece(Bytes, Option<Operation>),
+    Finish,
+    Reset,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lane<'a> {
+    pub(super) direction: Direction,
+    pub(super) connection: u64,
+    pub(super) shared: &'a Shared,
+    pub(super) unanswered: &'a Unanswered,
+}
+
+impl Lane<'_> {
+    /// Reads until the end of the stream.
+    pub(super) async fn read(&self, mut from: ReadHalf<'_>, queue: UnboundedSender<Item>) {
+        let room = Arc::new(Semaphore::new(ROOM as usize));
+        let mut framer = Framer::new(self.direction, self.shared.protocol);
+        let end = loop {
+            framer.unread.reserve(CHUNK);
+            match from.read_buf(&mut framer.unread).await {
+                Ok(0) => break Content::Finish,
+                Ok(_) => {}
+                Err(_) => break Content::Reset,
+            }
+            while let Some(piece) = framer.take() {
+                self.enqueue(piece, &room, &queue).await;
+            }
+        };
+        if let Some(piece) = framer.rest() {
+            self.enqueue(piece, &room, &queue).await;
+        }
+        let _ = queue.send(Item { content: end, arrived: Instant::now(), _room: None });
+    }
+
+    async fn enqueue(&self, piece: Piece, room: &Arc<Semaphore>, queue: &UnboundedSender<Item>) {
+        let operation = piece.head.and_then(|head| self.unanswered.operation(head));
+        if let Some(operation) = operation {
+            self.shared.counters.see(self.direction, operation);
+        }
+        let arrived = Instant::now();
+        let size = u32::try_from(piece.bytes.len()).unwrap_or(ROOM).min(ROOM);
+        let room = room.clone().acquire_many_owned(size).await.ok();
+        let content = Content::Piece(piece.bytes, operation);
+        let _ = queue.send(Item { content, arrived, _room: room });
+    }
+
+    /// Writes until the end of the queue, or until a fault breaks the connection.
+    pub(super) async fn write(
+        &self,
+        mut to: WriteHalf<'_>,
+        mut queue: UnboundedReceiver<Item>,
+    ) -> Result<(), Breakage> {
+        let mut faults = self.shared.board.watch();
+        let mut is_deaf = false;
+        while let Some(item) = queue.recv().await {
+            let arrived = item.arrived;
+            match item.content {
+                // Nobody is there; who sends finds out by the other direction, as far as it is not stalled.
+                Content::Piece(..) if is_deaf => {}
+                Content::Piece(bytes, operation) => {
+                    let (size, breakage) = match operation {
+                        Some(operation) => {
+                            self.strike(&mut faults, arrived, operation, bytes.len()).await
+                        }
+                        None => (bytes.len(), None),
+                    };
+                    let written = self.forward(&mut to, &mut faults, arrived, &bytes[..size]).await;
+                    if let Some(breakage) = breakage {
+                        return Err(breakage);
+                    }
+                    is_deaf = written.is_err();
+                }
+                Content::Finish => {
+                    self.pass(&mut faults, arrived).await;
+                    let _ = to.shutdown().await;
+                }
+                Content::Reset => {
+                    self.pass(&mut faults, arrived).await;
+                    return Err(Cut::Reset.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when no stall and no delay is in the way of what arrived then.
+    pub(super) async fn pass(&self, faults: &mut watch::Receiver<Faults>, arrived: Instant) {
+        let mut struck = Faults::new();
+        loop {
+            let (waits_for, due) = self.obstacles(&faults.borrow_and_update(), arrived);
+            for fault in &waits_for {
+                if !contains(&struck, fault) {
+                    fault.strike();
+                    struck.push(fault.clone());
+                }
+            }
+            match due {
+                _ if waits_for.is_empty() => return,
+                None => {
+                    let _ = faults.changed().await;
+                }
+                Some(due) => select! {
+                    () = sleep_until(due) => {}
+                    _ = faults.changed() => {}
+                },
+            }
+        }
+    }
+
+    /// What is in the way, and until when; `None` while there is a stall.
+    fn obstacles(&self, faults: &Faults, arrived: Instant) -> (Faults, Option<Instant>) {
+        let mut waits_for = Faults::new();
+        let (mut due, mut is_stalled) = (arrived, false);
+        for fault in faults {
+            match fault.kind {
+                Kind::Stall(direction) if direction.covers(self.direction) => is_stalled = true,
+                Kind::Delay(direction, delay) if direction.covers(self.direction) => due += delay,
+                _ => continue,
+            }
+            waits_for.push(fault.clone());
+        }
+        if !is_stalled && (waits_for.is_empty() || due <= Instant::now()) {
+            waits_for.clear();
+        }
+        (waits_for, (!is_stalled).then_some(due))
+    }
+
+    /// Lets the faults about messages have this one, when its time has come: holds it, and says how much of it goes on
+    /// and whether the connection breaks there.
+    async fn strike(
+        &self,
+        faults: &mut watch::Receiver<Faults>,
+        arrived: Instant,
+        operation: Operation,
+        size: usize,
+    ) -> (usize, Option<Breakage>) {
+        self.pass(faults, arrived).await;
+        let held = self.claimed(&faults.borrow(), operation, |kind| matches!(kind, Kind::Hold(_)));
+        held.iter().for_each(|fault| fault.strike());
+        while faults.borrow_and_update().iter().any(|fault| contains(&held, fault)) {
+            let _ = faults.changed().await;
+        }
+        self.pass(faults, arrived).await;
+        let broken =
+            self.claimed(&faults.borrow(), operation, |kind| matches!(kind, Kind::Break(..)));
+        let Some(Kind::Break(_, how)) = broken.first().map(|fault| fault.kind) else {
+            return (size, None);
+        };
+        let (size, cut) = match how {
+            Break::Before => (0, Cut::Reset),
+            Break::Within => (size / 2, Cut::Reset),
+            Break::After(cut) => (size, cut),
+        };
+        (size, Some(Breakage { cut, faults: broken }))
+    }
+
+    fn claimed(
+        &self,
+        faults: &Faults,
+        operation: Operation,
+        is_wanted: impl Fn(Kind) -> bool,
+    ) -> Faults {
+        let wanted = faults.iter().filter(|fault| is_wanted(fault.kind));
+        wanted
+            .filter(|fault| fault.claims(self.connection, self.direction, operation))
+            .cloned()
+            .collect()
+    }
+
+    /// Also a stall that begins within a long message holds the rest of it.
+    async fn forward(
+        &self,
+        to: &mut WriteHalf<'_>,
+        faults: &mut watch::Receiver<Faults>,
+        arrived: Instant,
+        mut bytes: &[u8],
+    ) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.pass(faults, arrived).await;
+            select! {
+                biased;
+                _ = faults.changed() => {}
+                written = to.write(bytes) => {
+                    let written = written?;
+                    self.shared.counters.forward(self.direction, written);
+                    bytes = &bytes[written..];
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn contains(faults: &Faults, one: &Arc<Active>) -> bool {
+    faults.iter().any(|fault| Arc::ptr_eq(fault, one))
+}

@@ -1,0 +1,158 @@
+//! Writes that ZooKeeper refuses once the hold is over.
+
+use std::time::Duration;
+
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use zookeeper_recipes::{FencedError, Loss, MutexGuard};
+
+use crate::harness::{Arena, within};
+
+impl Arena {
+    async fn data(&self, path: &str) -> Option<Vec<u8>> {
+        self.admin.get_data(path).await.ok().map(|(data, _)| data)
+    }
+}
+
+fn lost_by(outcome: Result<(), FencedError>) -> Loss {
+    match outcome {
+        Err(FencedError::Lost { loss, .. }) => loss,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_lock_is_held_writes_take_effect_under_the_namespace() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
+    let mutex = zookeeper_recipes::InterProcessMutex::new(&curator, "/lock").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let fenced = guard.fenced();
+    let on_server = format!("{}/counter", arena.path);
+    fenced.create("/counter", b"1").await.unwrap();
+    assert_eq!(arena.data(&on_server).await.as_deref(), Some(&b"1"[..]));
+    fenced.clone().set("/counter", b"2").await.unwrap();
+    assert_eq!(arena.data(&on_server).await.as_deref(), Some(&b"2"[..]));
+    fenced.delete("/counter").await.unwrap();
+    assert_eq!(arena.data(&on_server).await, None);
+    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    fenced.create_with("/counter", b"3", &options).await.unwrap();
+    assert_eq!(
+        arena.stat(&on_server).await.unwrap().ephemeral_owner,
+        curator.session_id().unwrap()
+    );
+    guard.release().await.unwrap();
+    assert_eq!(lost_by(fenced.delete("/counter").await), Loss::Released);
+    assert!(arena.stat(&on_server).await.is_some());
+}
+
+/// The server refuses, before this process knows of anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_node_is_gone_is_refused_by_the_server() {
+    let arena = Arena::new().await;
+    // A long session: nobody looks for the node within the test's time.
+    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(60))).await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let counter = format!("{}-counter", arena.path);
+    let fenced = guard.fenced();
+    fenced.create(&counter, b"1").await.unwrap();
+    arena.admin.delete(guard.node(), None).await.unwrap();
+    assert!(guard.is_held(), "nobody has told it");
+    assert_eq!(lost_by(fenced.set(&counter, b"2").await), Loss::NodeDeleted);
+    assert_eq!(arena.data(&counter).await.as_deref(), Some(&b"1"[..]));
+    assert!(!guard.is_held(), "the server's refusal is news of the hold");
+    assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
+    assert_eq!(lost_by(fenced.delete(&counter).await), Loss::NodeDeleted);
+    drop(guard);
+    arena.admin.delete(&counter, None).await.unwrap();
+}
+
+/// The next holder's node has the same sequence number, but never the same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_holder_is_refused_after_the_lock_path_was_made_again() {
+    let arena = Arena::new().await;
+    let builder = || arena.builder().session_timeout(Duration::from_secs(60));
+    let (curator, other) = (arena.connect(builder()).await, arena.connect(builder()).await);
+    let stale = arena.mutex(&curator).acquire().await.unwrap();
+    arena.admin.delete(stale.node(), None).await.unwrap();
+    arena.admin.delete(&arena.path, None).await.unwrap();
+    let next = arena.mutex(&other).acquire().await.unwrap();
+    let sequence = |guard: &MutexGuard| guard.node()[guard.node().len() - 10..].to_owned();
+    assert_eq!(sequence(&stale), sequence(&next));
+    let child = format!("{}/counter", arena.path);
+    assert_eq!(lost_by(stale.fenced().create(&child, b"stale").await), Loss::NodeDeleted);
+    next.fenced().create(&child, b"next").await.unwrap();
+    assert!(next.fencing_token() > stale.fencing_token(), "invariant 4");
+    next.fenced().delete(&child).await.unwrap();
+    next.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_session_was_killed_writes_nothing() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let counter = format!("{}-counter", arena.path);
+    arena.kill_session(&curator).await;
+    match within("the write", guard.fenced().create(&counter, b"1")).await {
+        Err(FencedError::Lost { .. } | FencedError::Unknown { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
+    assert_eq!(lost_by(guard.fenced().create(&counter, b"1").await), Loss::SessionExpired);
+    assert_eq!(arena.data(&counter).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_refuses_is_told_apart() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let fenced = guard.fenced();
+    let missing = format!("{}-missing", arena.path);
+    let below = format!("{missing}/child");
+
+    let bad = fenced.set("no/path", b"").await.unwrap_err();
+    assert!(matches!(bad, FencedError::Config(_)), "{bad:?}");
+    for outcome in [fenced.set(&missing, b"").await, fenced.delete(&missing).await] {
+        let error = outcome.unwrap_err();
+        assert!(
+            matches!(&error, FencedError::NoNode { path, .. } if *path == missing),
+            "{error:?}"
+        );
+    }
+    let error = fenced.create(&below, b"").await.unwrap_err();
+    assert!(matches!(&error, FencedError::NoNode { path, .. } if *path == below), "{error:?}");
+    let error = fenced.create(&arena.path, b"").await.unwrap_err();
+    assert!(matches!(error, FencedError::NodeExists { .. }), "{error:?}");
+    let error = fenced.delete(&arena.path).await.unwrap_err();
+    assert!(matches!(error, FencedError::Refused { .. }), "not empty: {error:?}");
+    let error = fenced.delete("/").await.unwrap_err();
+    assert!(matches!(error, FencedError::Refused { .. }), "the root: {error:?}");
+
+    let read_only = [Acl::new(Permission::READ | Permission::DELETE, AuthId::anyone())];
+    let options = CreateMode::Ephemeral.with_acls(Acls::new(&read_only));
+    fenced.create_with(&missing, b"theirs", &options).await.unwrap();
+    let error = fenced.set(&missing, b"ours").await.unwrap_err();
+    assert!(matches!(error, FencedError::NoAuth { .. }), "{error:?}");
+    assert!(guard.is_held(), "none of it concerns the hold");
+    fenced.delete(&missing).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// The check of the hold's node reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_whose_node_we_may_not_read_cannot_be_fenced_and_says_so() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let unreadable = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+    arena.create(&arena.path, CreateMode::Container).await;
+    let mutex = arena.mutex(&curator).with_acls(Acls::new(&unreadable)).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let error = guard.fenced().create(&format!("{}-x", arena.path), b"").await.unwrap_err();
+    assert!(
+        matches!(&error, FencedError::NoAuth { path, .. } if path == guard.node()),
+        "{error:?}"
+    );
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,91 @@
+//! When a hold counts as lost, by policy.
+
+use std::time::Duration;
+
+use zookeeper_recipes::{ConnectionState, Loss, LossPolicy, ReleaseError};
+
+use crate::harness::{Arena, within};
+
+/// A server that is gone for a moment, well within the lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
+    let arena = Arena::own().await;
+    let long = Duration::from_secs(60);
+    let strict = arena.builder().session_timeout(long).loss_policy(LossPolicy::Suspended);
+    let curator = arena.connect(strict).await;
+    let path = |name: &str| format!("{}-{name}", arena.path);
+    let mutex =
+        |name: &str| zookeeper_recipes::InterProcessMutex::new(&curator, &path(name)).unwrap();
+    let suspended = mutex("suspended").acquire().await.unwrap();
+    let lease = mutex("lease").with_loss_policy(LossPolicy::Lease).acquire().await.unwrap();
+    let session = mutex("session").with_loss_policy(LossPolicy::SessionExpired);
+    let session = session.acquire().await.unwrap();
+    let token = suspended.cancellation_token();
+
+    arena.server.stop().await.unwrap();
+    assert_eq!(within("the loss", suspended.lost()).await, Loss::Suspended);
+    assert!(token.is_cancelled() && !suspended.is_held());
+    assert!(lease.is_held() && session.is_held());
+    arena.server.start_again().await.unwrap();
+    let mut state = curator.watch_state();
+    let back = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    within("the connection", back).await.unwrap();
+    assert!(!suspended.is_held(), "once and for good");
+    lease.release().await.unwrap();
+    session.release().await.unwrap();
+
+    // The session is the same, so the lost hold's node still keeps others out, and goes with the guard.
+    assert!(mutex("suspended").try_acquire().await.unwrap().is_none());
+    match suspended.release().await {
+        Err(ReleaseError::Lost { loss: Loss::Suspended, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    let again = within("the lock", mutex("suspended").acquire()).await.unwrap();
+    assert!(again.is_held());
+    again.release().await.unwrap();
+}
+
+/// Servers that do not answer for longer than the lease, but for less than the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_outlives_its_lease_only_under_the_session_policy() {
+    let arena = Arena::own().await;
+    let builder = arena.builder().session_timeout(Duration::from_secs(12));
+    let curator = arena.connect(builder).await;
+    let path = format!("{}-session", arena.path);
+    let mutex = zookeeper_recipes::InterProcessMutex::new(&curator, &path).unwrap();
+    let session = mutex.with_loss_policy(LossPolicy::SessionExpired).acquire().await.unwrap();
+    let lease = arena.mutex(&curator).acquire().await.unwrap();
+    arena.server.pause().await.unwrap();
+    assert_eq!(within("the loss", lease.lost()).await, Loss::LeaseEnded);
+    assert!(session.is_held());
+    arena.server.resume().await.unwrap();
+    let mut state = curator.watch_state();
+    let back = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    within("the connection", back).await.unwrap();
+    session.release().await.unwrap();
+
+    let again = within("the lock", arena.mutex(&curator).try_acquire()).await.unwrap();
+    assert!(again.is_none(), "the lost hold keeps its node");
+    assert!(matches!(lease.release().await, Err(ReleaseError::Lost { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_policy_loses_with_the_session_and_with_the_node() {
+    let arena = Arena::new().await;
+    for policy in [LossPolicy::Lease, LossPolicy::Suspended, LossPolicy::SessionExpired] {
+        let curator = arena.connect(arena.builder().loss_policy(policy)).await;
+        let guard = arena.mutex(&curator).acquire().await.unwrap();
+        arena.admin.delete(guard.node(), None).await.unwrap();
+        assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted, "{policy:?}");
+        drop(guard);
+        let guard = arena.mutex(&curator).acquire().await.unwrap();
+        arena.kill_session(&curator).await;
+        // The killed session's connection breaks first.
+        let expected = match policy {
+            LossPolicy::Suspended => Loss::Suspended,
+            _ => Loss::SessionExpired,
+        };
+        assert_eq!(within("the loss", guard.lost()).await, expected, "{policy:?}");
+        drop(guard);
+    }
+}
