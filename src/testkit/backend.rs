@@ -21,7 +21,7 @@ pub enum Backend {
 
 impl Backend {
     /// In the order in which they are tried.
-    pub(super) const ALL: [Self; 3] = [Self::External, Self::Docker, Self::Process];
+    const ALL: [Self; 3] = [Self::External, Self::Docker, Self::Process];
 
     pub(super) fn from_environment() -> Result<Option<Self>, TestkitError> {
         let Some(value) = variable(VARIABLE) else {
@@ -29,6 +29,26 @@ impl Backend {
         };
         let named = Self::ALL.into_iter().find(|backend| backend.name() == value);
         named.map(Some).ok_or(TestkitError::UnknownBackend { variable: VARIABLE, value })
+    }
+
+    /// What `start` gives on the first backend on which it succeeds.
+    pub(super) async fn first_that_works<T>(
+        start: impl AsyncFn(Self) -> Result<T, TestkitError>,
+    ) -> Result<T, TestkitError> {
+        let mut reasons = Vec::new();
+        for backend in Self::ALL {
+            match start(backend).await {
+                Ok(started) => return Ok(started),
+                Err(error) => {
+                    let reason = error.chain();
+                    tracing::info!("no test server on the backend {backend}: {reason}");
+                    reasons.push(reason);
+                }
+            }
+        }
+        let mut reasons = reasons.into_iter();
+        let mut next = || reasons.next().unwrap_or_default();
+        Err(TestkitError::NoBackend { external: next(), docker: next(), process: next() })
     }
 
     fn name(self) -> &'static str {

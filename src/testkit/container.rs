@@ -7,7 +7,7 @@ use std::fmt;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use testcontainers::bollard::models::PortBinding;
+use testcontainers::bollard::models::{HostConfig, PortBinding};
 use testcontainers::bollard::query_parameters::KillContainerOptionsBuilder;
 use testcontainers::core::IntoContainerPort;
 use testcontainers::runners::AsyncRunner;
@@ -17,11 +17,11 @@ use tokio::time::{sleep, timeout};
 
 use super::docker::{self, OWNER_LABEL};
 use super::error::Cause;
-use super::options::ServerOptions;
+use super::options::{INIT_LIMIT, SYNC_LIMIT, ServerOptions};
 use super::owner::Owner;
-use super::port::Port;
 use super::process::tail;
 use super::scratch::unique_name;
+use super::seat::Seat;
 use super::signals::Leftover;
 use super::{Backend, TestkitError, four_letter, signals};
 
@@ -38,25 +38,25 @@ pub(super) struct Container {
     creation: Option<JoinHandle<()>>,
     /// `None` while it is created, and when its removal has begun.
     container: Option<ContainerAsync<GenericImage>>,
-    port: Port,
+    seat: Seat,
     start_timeout: Duration,
 }
 
 impl Container {
-    pub(super) async fn start(options: &ServerOptions, port: Port) -> Result<Self, TestkitError> {
+    pub(super) async fn launch(options: &ServerOptions, seat: Seat) -> Result<Self, TestkitError> {
         let daemon = docker::connect().await?;
         docker::sweep(&daemon).await;
         let image = docker::image(&daemon).await?;
         let name = format!("zookeeper-recipes.{}", unique_name());
-        tracing::info!("starting the ZooKeeper container {name} at {}", port.address());
+        tracing::info!("starting the ZooKeeper container {name} at {}", seat.client.address());
         signals::watch(Leftover::Container(name.clone()));
-        let request = request(image, &name, options, port.number());
+        let request = request(image, &name, options, &seat);
         let start_timeout = options.start_timeout;
-        let mut this = Self { name, creation: None, container: None, port, start_timeout };
+        let mut this = Self { name, creation: None, container: None, seat, start_timeout };
         match this.create(request).await {
             Ok(container) => this.container = Some(container),
             Err(error) if docker::is_port_taken(error.as_ref()) => {
-                return Err(TestkitError::PortTaken { port: this.port.number() });
+                return Err(TestkitError::PortTaken { port: this.seat.client.number() });
             }
             Err(error) => {
                 return Err(TestkitError::docker(format!(
@@ -65,7 +65,6 @@ impl Container {
                 ))(error));
             }
         }
-        this.until_serving().await?;
         Ok(this)
     }
 
@@ -85,12 +84,17 @@ impl Container {
     }
 
     pub(super) async fn start_again(&self) -> Result<(), TestkitError> {
+        self.launch_again().await?;
+        self.until_serving().await
+    }
+
+    pub(super) async fn launch_again(&self) -> Result<(), TestkitError> {
         let container = self.container()?;
         if !container.is_running().await.map_err(TestkitError::docker("inspect the container"))? {
             tracing::info!("starting the ZooKeeper container {} again", self.name);
             container.start().await.map_err(TestkitError::docker("start the container again"))?;
         }
-        self.until_serving().await
+        Ok(())
     }
 
     pub(super) async fn stop(&self) -> Result<(), TestkitError> {
@@ -123,7 +127,7 @@ impl Container {
     }
 
     async fn until_serving(&self) -> Result<(), TestkitError> {
-        let address = self.port.address();
+        let address = self.seat.client.address();
         let fate = tokio::select! {
             served = timeout(self.start_timeout, four_letter::until_serving(&address)) => match served {
                 Ok(()) => return Ok(()),
@@ -132,6 +136,9 @@ impl Container {
             () = self.ended() => "ended while it was starting".to_owned(),
         };
         let log = self.log_tail().await;
+        if log.contains("Address already in use") {
+            return Err(TestkitError::PortTaken { port: self.seat.client.number() });
+        }
         Err(TestkitError::NotServing { backend: Backend::Docker, address, fate, log })
     }
 
@@ -166,7 +173,7 @@ impl fmt::Debug for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Container")
             .field("name", &self.name)
-            .field("port", &self.port)
+            .field("seat", &self.seat)
             .finish_non_exhaustive()
     }
 }
@@ -202,29 +209,49 @@ fn request(
     image: GenericImage,
     name: &str,
     options: &ServerOptions,
-    port: u16,
+    seat: &Seat,
 ) -> ContainerRequest<GenericImage> {
-    let environment = [
+    let mut environment = vec![
         ("ZOO_TICK_TIME", options.tick_time.as_millis().to_string()),
         ("ZOO_MAX_CLIENT_CNXNS", "0".to_owned()),
-        ("ZOO_STANDALONE_ENABLED", "true".to_owned()),
+        ("ZOO_STANDALONE_ENABLED", seat.voter.is_none().to_string()),
         ("ZOO_ADMINSERVER_ENABLED", "false".to_owned()),
         ("ZOO_4LW_COMMANDS_WHITELIST", "*".to_owned()),
         ("ZOO_CFG_EXTRA", options.extra_lines().collect::<Vec<_>>().join(" ")),
         ("JVMFLAGS", options.all_jvm_flags().collect::<Vec<_>>().join(" ")),
     ];
+    let network: fn(&mut HostConfig, u16) = match &seat.voter {
+        None => publish,
+        Some(voter) => {
+            environment.extend([
+                ("ZOO_MY_ID", voter.id.to_string()),
+                ("ZOO_SERVERS", voter.servers.join(" ")),
+                ("ZOO_INIT_LIMIT", INIT_LIMIT.to_string()),
+                ("ZOO_SYNC_LIMIT", SYNC_LIMIT.to_string()),
+            ]);
+            share_network
+        }
+    };
+    let port = seat.client.number();
     let request = image
         .with_exposed_port(CLIENT_PORT.tcp())
         .with_container_name(name)
         .with_label(OWNER_LABEL, Owner::current().to_string())
-        .with_host_config_modifier(move |host| {
-            // Only the ports named here, and not for the world: the default is all of the image's on all addresses.
-            let binding = PortBinding {
-                host_ip: Some("127.0.0.1".to_owned()),
-                host_port: Some(port.to_string()),
-            };
-            host.publish_all_ports = Some(false);
-            host.port_bindings = Some([(format!("{CLIENT_PORT}/tcp"), Some(vec![binding]))].into());
-        });
+        .with_host_config_modifier(move |host| network(host, port));
     environment.into_iter().fold(request, |request, (key, value)| request.with_env_var(key, value))
+}
+
+/// Only the client's port, and not for the world: the default is all of the image's on all addresses.
+fn publish(host: &mut HostConfig, port: u16) {
+    let binding =
+        PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some(port.to_string()) };
+    host.publish_all_ports = Some(false);
+    host.port_bindings = Some([(format!("{CLIENT_PORT}/tcp"), Some(vec![binding]))].into());
+}
+
+/// The members of an ensemble reach each other through our proxies, which listen on the loopback address.
+fn share_network(host: &mut HostConfig, _port: u16) {
+    host.publish_all_ports = Some(false);
+    host.port_bindings = None;
+    host.network_mode = Some("host".to_owned());
 }

@@ -8,10 +8,17 @@
 //!
 //! `ZOOKEEPER_BACKEND=external|docker|process` forces one of them, [`TestServerBuilder::backend`] does so in code.
 //!
+//! # An ensemble
+//!
+//! [`TestEnsemble::start`] gives a quorum, as containers or as local processes. Its members can be ended, frozen, and cut
+//! off from each other while clients still reach them, or the other way round. The proxies in between run on
+//! the runtime on which the ensemble was started, and need its time: a test that blocks its only thread blocks them.
+//! Containers of an ensemble share the host's network, which takes Linux and a daemon that is not rootless.
+//!
 //! # What a server leaves behind
 //!
-//! Nothing. [`TestServer::close`] removes all of it and says so; dropping the server does the same, also while
-//! unwinding and outside a runtime, and reports a failure to the log only. A local server dies with the process that
+//! Nothing. [`TestServer::close`] and [`TestEnsemble::close`] remove all of it and say so; dropping does the same, also
+//! while unwinding and outside a runtime, and reports a failure to the log only. A local server dies with the process that
 //! started it, however that one dies, for it holds the other end of a pipe. Ctrl-C and `SIGTERM` remove containers and
 //! data folders before the process ends. What `process::exit` or `SIGKILL` leave (containers, data folders) carries its owner's
 //! identity, and the first server that the next process starts sweeps it away.
@@ -30,21 +37,29 @@ mod backend;
 mod container;
 mod distribution;
 mod docker;
+mod ensemble;
 mod error;
 mod four_letter;
+mod links;
+mod machine;
+mod member;
 mod options;
 mod owner;
 mod port;
 mod process;
 mod proxy;
 mod scratch;
+mod seat;
 mod server;
 mod session;
 mod signals;
 mod wrapper;
 
 pub use backend::Backend;
+pub use ensemble::{TestEnsemble, TestEnsembleBuilder};
 pub use error::TestkitError;
+pub use links::Partition;
+pub use member::{Member, Role};
 pub use proxy::{Cut, Direction, Fault, FaultProxy, Message, Operation};
 pub use server::{TestServer, TestServerBuilder};
 pub use session::kill_session;

@@ -8,6 +8,11 @@ use super::TestkitError;
 const SHORTEST_SESSION: Duration = Duration::from_secs(1);
 const LONGEST_SESSION: Duration = Duration::from_secs(60);
 
+/// Ticks that a follower may take to find its leader and to copy its data.
+pub(super) const INIT_LIMIT: u32 = 20;
+/// Ticks that leader and follower may hear nothing of each other.
+pub(super) const SYNC_LIMIT: u32 = 10;
+
 #[derive(Debug, Clone)]
 pub(super) struct ServerOptions {
     pub(super) tick_time: Duration,

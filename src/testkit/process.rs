@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -10,9 +10,9 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::distribution::Distribution;
-use super::options::ServerOptions;
-use super::port::Port;
+use super::options::{INIT_LIMIT, SYNC_LIMIT, ServerOptions};
 use super::scratch::Folder;
+use super::seat::Seat;
 use super::wrapper::Supervised;
 use super::{Backend, TestkitError, four_letter};
 
@@ -39,36 +39,47 @@ const LOGBACK: &str = r#"<configuration>
 pub(super) struct Process {
     running: Mutex<Option<Supervised>>,
     folder: Folder,
-    port: Port,
+    seat: Seat,
     distribution: Distribution,
     options: ServerOptions,
 }
 
 impl Process {
-    pub(super) async fn start(options: &ServerOptions, port: Port) -> Result<Self, TestkitError> {
+    pub(super) async fn launch(options: &ServerOptions, seat: Seat) -> Result<Self, TestkitError> {
         let distribution = Distribution::find()?;
         let folder = Folder::create()?;
         let process = Self {
             running: Mutex::new(None),
             folder,
-            port,
+            seat,
             distribution,
             options: options.clone(),
         };
         process.write_configuration()?;
-        process.start_again().await?;
+        process.launch_again().await?;
         Ok(process)
     }
 
-    pub(super) async fn start_again(&self) -> Result<(), TestkitError> {
-        let mut running = self.running.lock().await;
-        // One that runs may be from a start that was cancelled, and not serve yet.
+    pub(super) async fn launch_again(&self) -> Result<(), TestkitError> {
+        self.ensure_running(&mut *self.running.lock().await).map(drop)
+    }
+
+    fn ensure_running<'a>(
+        &self,
+        running: &'a mut Option<Supervised>,
+    ) -> Result<&'a Supervised, TestkitError> {
         let server = match running.take() {
             Some(server) if !server.has_ended() => server,
             _ => self.spawn()?,
         };
-        let server = running.insert(server);
-        let address = self.port.address();
+        Ok(running.insert(server))
+    }
+
+    pub(super) async fn start_again(&self) -> Result<(), TestkitError> {
+        let mut running = self.running.lock().await;
+        // One that runs already need not serve yet.
+        let server = self.ensure_running(&mut running)?;
+        let address = self.seat.client.address();
         let fate = tokio::select! {
             served = timeout(self.options.start_timeout, four_letter::until_serving(&address)) => match served {
                 Ok(()) => return Ok(()),
@@ -79,7 +90,7 @@ impl Process {
         *running = None;
         let log = self.log_tail();
         if log.contains("Address already in use") {
-            return Err(TestkitError::PortTaken { port: self.port.number() });
+            return Err(TestkitError::PortTaken { port: self.seat.client.number() });
         }
         Err(TestkitError::NotServing { backend: Backend::Process, address, fate, log })
     }
@@ -93,7 +104,10 @@ impl Process {
         // A paused server must wake up to see that it is to end.
         signal(server, Signal::SIGCONT)?;
         if timeout(GRACE, server.ended()).await.is_err() {
-            tracing::warn!("the server at {} ignores SIGTERM, killing it", self.port.address());
+            tracing::warn!(
+                "the server at {} ignores SIGTERM, killing it",
+                self.seat.client.address()
+            );
             signal(server, Signal::SIGKILL)?;
             server.ended().await;
         }
@@ -145,34 +159,39 @@ impl Process {
         arguments.push(self.distribution.class_path(folder));
         arguments.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
         arguments.push(folder.join("zoo.cfg").into());
-        tracing::info!("starting a ZooKeeper process at {}", self.port.address());
+        tracing::info!("starting a ZooKeeper process at {}", self.seat.client.address());
         Supervised::spawn(&self.distribution.java, &arguments, folder, &self.log_file())
             .map_err(TestkitError::io("start the server's process"))
     }
 
     fn write_configuration(&self) -> Result<(), TestkitError> {
         let folder = self.folder.path();
+        let data = folder.join("data");
         let mut lines = vec![
-            format!("dataDir={}", folder.join("data").display()),
+            format!("dataDir={}", data.display()),
             "clientPortAddress=127.0.0.1".to_owned(),
-            format!("clientPort={}", self.port.number()),
+            format!("clientPort={}", self.seat.client.number()),
             format!("tickTime={}", self.options.tick_time.as_millis()),
             "maxClientCnxns=0".to_owned(),
             "admin.enableServer=false".to_owned(),
             "4lw.commands.whitelist=*".to_owned(),
         ];
+        if let Some(voter) = &self.seat.voter {
+            fs::create_dir(&data)
+                .map_err(TestkitError::io(format!("create {}", data.display())))?;
+            write(&data.join("myid"), &voter.id.to_string())?;
+            lines.extend([
+                format!("initLimit={INIT_LIMIT}"),
+                format!("syncLimit={SYNC_LIMIT}"),
+                "standaloneEnabled=false".to_owned(),
+            ]);
+            lines.extend(voter.servers.iter().cloned());
+        }
         lines.extend(self.options.extra_lines());
         lines.push(String::new());
-        for (name, text) in [
-            ("zoo.cfg", lines.join("\n").as_str()),
-            ("log4j.properties", LOG4J),
-            ("logback.xml", LOGBACK),
-        ] {
-            let file = folder.join(name);
-            fs::write(&file, text)
-                .map_err(TestkitError::io(format!("write {}", file.display())))?;
-        }
-        Ok(())
+        write(&folder.join("zoo.cfg"), &lines.join("\n"))?;
+        write(&folder.join("log4j.properties"), LOG4J)?;
+        write(&folder.join("logback.xml"), LOGBACK)
     }
 
     fn log_file(&self) -> PathBuf {
@@ -183,6 +202,10 @@ impl Process {
         fs::read(self.log_file())
             .map_or_else(|error| format!("(no log: {error})"), |log| tail(&log))
     }
+}
+
+fn write(file: &Path, text: &str) -> Result<(), TestkitError> {
+    fs::write(file, text).map_err(TestkitError::io(format!("write {}", file.display())))
 }
 
 /// The last lines of a log.

@@ -6,17 +6,17 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::backend::variable;
-use super::container::Container;
+use super::machine::Machine;
 use super::options::ServerOptions;
 use super::port::Port;
-use super::process::Process;
+use super::seat::Seat;
 use super::{Backend, TestkitError, four_letter};
 
 /// Names the external server.
 const CONNECT: &str = "ZOOKEEPER_CONNECT";
 const DEFAULT_PORT: &str = "2181";
 /// Somebody else would have to take each of these in the half second between our check and the server's start.
-const PORTS: usize = 5;
+pub(super) const PORTS: usize = 5;
 
 /// A real ZooKeeper server; see [the module](super) for where it comes from and how it ends.
 ///
@@ -41,13 +41,6 @@ const PORTS: usize = 5;
 pub struct TestServer {
     connect_string: String,
     machine: Machine,
-}
-
-#[derive(Debug)]
-enum Machine {
-    External,
-    Docker(Box<Container>),
-    Process(Box<Process>),
 }
 
 impl TestServer {
@@ -80,11 +73,7 @@ impl TestServer {
     /// What the server runs on.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        match self.machine {
-            Machine::External => Backend::External,
-            Machine::Docker(_) => Backend::Docker,
-            Machine::Process(_) => Backend::Process,
-        }
+        self.machine.backend()
     }
 
     /// Ends the server gracefully and keeps its data and its port. Nothing happens if it is not running.
@@ -97,11 +86,7 @@ impl TestServer {
     ///
     /// [`TestkitError::Unsupported`] for an external server; otherwise an error of the backend.
     pub async fn stop(&self) -> Result<(), TestkitError> {
-        match &self.machine {
-            Machine::External => self.unsupported("be stopped"),
-            Machine::Docker(container) => container.stop().await,
-            Machine::Process(process) => process.stop().await,
-        }
+        self.machine.stop().await
     }
 
     /// Ends the server by `SIGKILL` and keeps its data and its port. Nothing happens if it is not running.
@@ -114,11 +99,7 @@ impl TestServer {
     ///
     /// [`TestkitError::Unsupported`] for an external server; otherwise an error of the backend.
     pub async fn kill(&self) -> Result<(), TestkitError> {
-        match &self.machine {
-            Machine::External => self.unsupported("be killed"),
-            Machine::Docker(container) => container.kill().await,
-            Machine::Process(process) => process.kill().await,
-        }
+        self.machine.kill().await
     }
 
     /// Starts a server that was stopped or killed, on the same port and with the same data, and waits until it serves.
@@ -133,11 +114,7 @@ impl TestServer {
     /// [`TestkitError::Unsupported`] for an external server; [`TestkitError::NotServing`] if it does not serve in time;
     /// otherwise an error of the backend.
     pub async fn start_again(&self) -> Result<(), TestkitError> {
-        match &self.machine {
-            Machine::External => self.unsupported("be started"),
-            Machine::Docker(container) => container.start_again().await,
-            Machine::Process(process) => process.start_again().await,
-        }
+        self.machine.start_again().await
     }
 
     /// [`stop`](Self::stop), then [`start_again`](Self::start_again).
@@ -165,11 +142,7 @@ impl TestServer {
     ///
     /// [`TestkitError::Unsupported`] for an external server; otherwise an error of the backend.
     pub async fn pause(&self) -> Result<(), TestkitError> {
-        match &self.machine {
-            Machine::External => self.unsupported("be paused"),
-            Machine::Docker(container) => container.pause().await,
-            Machine::Process(process) => process.pause().await,
-        }
+        self.machine.pause().await
     }
 
     /// Lets a frozen server go on. Nothing happens if it is not frozen.
@@ -182,11 +155,7 @@ impl TestServer {
     ///
     /// [`TestkitError::Unsupported`] for an external server; otherwise an error of the backend.
     pub async fn resume(&self) -> Result<(), TestkitError> {
-        match &self.machine {
-            Machine::External => self.unsupported("be resumed"),
-            Machine::Docker(container) => container.resume().await,
-            Machine::Process(process) => process.resume().await,
-        }
+        self.machine.resume().await
     }
 
     /// Asks the server one of the [four-letter words](https://zookeeper.apache.org/doc/current/zookeeperAdmin.html):
@@ -215,15 +184,7 @@ impl TestServer {
     ///
     /// An error of the backend, and what is left then is tried once more.
     pub async fn close(self) -> Result<(), TestkitError> {
-        match self.machine {
-            Machine::External => Ok(()),
-            Machine::Docker(container) => container.close().await,
-            Machine::Process(process) => process.close().await,
-        }
-    }
-
-    fn unsupported(&self, operation: &'static str) -> Result<(), TestkitError> {
-        Err(TestkitError::Unsupported { operation, backend: self.backend() })
+        self.machine.close().await
     }
 }
 
@@ -292,20 +253,7 @@ impl TestServerBuilder {
         if let Some(backend) = forced {
             return start_on(backend, &self.options).await;
         }
-        let mut reasons = Vec::new();
-        for backend in Backend::ALL {
-            match start_on(backend, &self.options).await {
-                Ok(server) => return Ok(server),
-                Err(error) => {
-                    let reason = error.chain();
-                    tracing::info!("no test server on the backend {backend}: {reason}");
-                    reasons.push(reason);
-                }
-            }
-        }
-        let mut reasons = reasons.into_iter();
-        let mut next = || reasons.next().unwrap_or_default();
-        Err(TestkitError::NoBackend { external: next(), docker: next(), process: next() })
+        Backend::first_that_works(async |backend| start_on(backend, &self.options).await).await
     }
 }
 
@@ -317,16 +265,13 @@ async fn start_on(backend: Backend, options: &ServerOptions) -> Result<TestServe
     for _ in 0..PORTS {
         let port = Port::reserve()?;
         let connect_string = port.address();
-        let machine = match backend {
-            Backend::Docker => {
-                Container::start(options, port).await.map(|it| Machine::Docker(Box::new(it)))
-            }
-            _ => Process::start(options, port).await.map(|it| Machine::Process(Box::new(it))),
+        let started = async {
+            let machine = Machine::launch(backend, options, Seat::standalone(port)).await?;
+            machine.start_again().await?;
+            Ok(machine)
         };
-        match machine {
-            Ok(machine) => {
-                return Ok(TestServer { connect_string, machine });
-            }
+        match started.await {
+            Ok(machine) => return Ok(TestServer { connect_string, machine }),
             Err(error @ TestkitError::PortTaken { .. }) => taken = Some(error),
             Err(error) => return Err(error),
         }

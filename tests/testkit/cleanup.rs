@@ -9,6 +9,7 @@ use zookeeper_recipes::testkit::{Backend, TestServer};
 
 use crate::support::{
     Helper, containers, eventually, folder, folders, port, processes, processes_of, server_on,
+    traces,
 };
 
 /// What belongs to one server of this process.
@@ -161,6 +162,24 @@ async fn a_signal_removes_the_container() {
         assert_eq!(containers(&filter).len(), 1);
         end(&mut owner, signal);
         assert_eq!(containers(&filter), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn an_ensemble_leaves_nothing() {
+    for (backend, held) in [(Backend::Process, "3 9 0"), (Backend::Docker, "0 0 3")] {
+        if server_on(backend).await.is_none() {
+            continue;
+        }
+        let mut owner = Helper::start("ensemble", &[("ZOOKEEPER_BACKEND", backend.to_string())]);
+        for (moment, expected) in
+            [("cancelled", "0 0 0"), ("held", held), ("closed", "0 0 0"), ("again", held)]
+        {
+            assert_eq!(owner.read(moment), expected, "{backend}, {moment}");
+        }
+        end(&mut owner, Signal::SIGINT);
+        let pid = owner.pid();
+        eventually("all is gone after Ctrl-C", || traces(pid) == "0 0 0").await;
     }
 }
 

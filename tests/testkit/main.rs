@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 
 mod cleanup;
+mod ensemble;
 mod lifecycle;
 mod selection;
 mod sessions;

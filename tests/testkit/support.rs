@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
-use zookeeper_recipes::testkit::{Backend, TestServer, TestkitError};
+use zookeeper_recipes::testkit::{Backend, TestEnsemble, TestServer, TestkitError};
 use zookeeper_recipes::zookeeper_client;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ pub(crate) async fn server_on(backend: Backend) -> Option<TestServer> {
     }
 }
 
-fn is_required(backend: Backend) -> bool {
+pub(crate) fn is_required(backend: Backend) -> bool {
     match std::env::var("ZOOKEEPER_REQUIRE_BACKENDS") {
         Ok(list) => list.split(',').any(|name| name.trim() == backend.to_string()),
         Err(_) => std::env::var_os("CI").is_some(),
@@ -150,6 +150,9 @@ async fn helper() {
         println!("cancelled=");
         std::future::pending::<()>().await;
     }
+    if task == "ensemble" {
+        return hold_ensembles().await;
+    }
     match TestServer::start().await {
         Ok(server) => {
             println!("backend={}", server.backend());
@@ -163,6 +166,29 @@ async fn helper() {
         Err(error) => println!("error={}", error.to_string().replace('\n', " ")),
     }
     println!("done=");
+}
+
+/// Says what there is after a cancelled start, while one ensemble is held, after its end, and holds another.
+async fn hold_ensembles() {
+    let say = |when: &str| println!("{when}={}", traces(std::process::id()));
+    for milliseconds in [100, 400, 1_000] {
+        let limit = Duration::from_millis(milliseconds);
+        let _ = tokio::time::timeout(limit, TestEnsemble::start(3)).await;
+    }
+    say("cancelled");
+    let ensemble = TestEnsemble::start(3).await.expect("an ensemble");
+    say("held");
+    ensemble.close().await.expect("closed");
+    say("closed");
+    let _ensemble = TestEnsemble::start(3).await.expect("an ensemble");
+    say("again");
+    std::future::pending::<()>().await;
+}
+
+/// How many data folders, processes and containers the servers of the process `owner` have.
+pub(crate) fn traces(owner: u32) -> String {
+    let containers = containers(&format!("name=-{owner}-")).len();
+    format!("{} {} {containers}", folders(owner).len(), processes_of(owner).len())
 }
 
 /// The data folders of all servers of the process `owner`.

@@ -1,6 +1,7 @@
 //! One client's connection and the one to the server that belongs to it.
 
 use std::collections::HashMap;
+use std::io;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::select;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::counters::Unanswered;
 use super::lane::{Breakage, Lane};
@@ -18,6 +19,7 @@ use super::{Cut, Direction, Shared};
 
 /// How long the ends of a finished connection may take to finish it too, before it is reset.
 const FINISHING: Duration = Duration::from_secs(1);
+const BETWEEN_DIALS: Duration = Duration::from_millis(100);
 
 /// The connections of a proxy, and how to cut them.
 #[derive(Debug, Default)]
@@ -108,6 +110,16 @@ async fn drain(end: &mut Option<TcpStream>) {
     while end.read(&mut bytes).await.is_ok_and(|length| length > 0) {}
 }
 
+async fn dial(shared: &Shared) -> io::Result<TcpStream> {
+    for _ in 1..shared.protocol.dials() {
+        if let Ok(stream) = TcpStream::connect(&shared.upstream).await {
+            return Ok(stream);
+        }
+        sleep(BETWEEN_DIALS).await;
+    }
+    TcpStream::connect(&shared.upstream).await
+}
+
 async fn forward(
     shared: &Shared,
     id: u64,
@@ -129,7 +141,7 @@ async fn forward(
         // The client gave up meanwhile: the server never hears of it.
         () = &mut reading => return Ok(()),
     }
-    let Ok(upstream) = TcpStream::connect(&shared.upstream).await else {
+    let Ok(upstream) = dial(shared).await else {
         return Err(Cut::Reset.into());
     };
     let _ = upstream.set_nodelay(true);

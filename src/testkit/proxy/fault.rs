@@ -1,7 +1,9 @@
 //! Faults: what they are, where they are kept, and the guard that ends one.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -132,7 +134,7 @@ impl Board {
         let (strikes, tally) = (watch::Sender::default(), Mutex::default());
         let active = Arc::new(Active { kind, strikes, tally });
         self.0.send_modify(|faults| faults.push(active.clone()));
-        Fault { board: self.clone(), active }
+        Fault(vec![Installed { board: self.clone(), active }])
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<Faults> {
@@ -144,24 +146,31 @@ impl Board {
     }
 }
 
-/// A fault of a [`FaultProxy`](super::FaultProxy), until it is healed or dropped.
+/// A fault of a [`FaultProxy`](super::FaultProxy), or of several, until it is healed or dropped.
 ///
 /// Dropping heals at once, also while unwinding and outside a runtime. A connection that was cut stays cut.
 #[derive(Debug)]
 #[must_use = "dropping the fault heals it"]
-pub struct Fault {
+pub struct Fault(Vec<Installed>);
+
+#[derive(Debug)]
+struct Installed {
     board: Board,
     active: Arc<Active>,
 }
 
 impl Fault {
+    pub(in crate::testkit) fn all(faults: impl IntoIterator<Item = Self>) -> Self {
+        Self(faults.into_iter().flat_map(|fault| fault.0).collect())
+    }
+
     /// How often it has struck.
     ///
     /// A fault about a [`Message`] strikes once, and a cut counts when it is done. A stall or a delay strikes each time
     /// a connection finds that it has to wait, a refusal with each connection refused.
     #[must_use]
     pub fn strikes(&self) -> usize {
-        *self.active.strikes.borrow()
+        self.0.iter().map(|installed| *installed.active.strikes.borrow()).sum()
     }
 
     /// Waits until it has struck, at once if it has already.
@@ -170,15 +179,25 @@ impl Fault {
     ///
     /// Nothing changes.
     pub async fn struck(&self) {
-        // The sender is alive, so this ends only when it has struck.
-        let _ = self.active.strikes.subscribe().wait_for(|strikes| *strikes > 0).await;
+        let mut strikes =
+            self.0.iter().map(|one| one.active.strikes.subscribe()).collect::<Vec<_>>();
+        // The senders are alive, so this ends only when one has struck.
+        let mut each = strikes
+            .iter_mut()
+            .map(|one| Box::pin(one.wait_for(|count| *count > 0)))
+            .collect::<Vec<_>>();
+        poll_fn(|context| {
+            let has_struck = each.iter_mut().any(|one| one.as_mut().poll(context).is_ready());
+            if has_struck { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// Ends the fault, as dropping it does.
     pub fn heal(self) {}
 }
 
-impl Drop for Fault {
+impl Drop for Installed {
     fn drop(&mut self) {
         self.board.0.send_modify(|faults| faults.retain(|fault| !Arc::ptr_eq(fault, &self.active)));
     }

@@ -3,6 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::Direction;
+use super::protocol::{self, Protocol};
 
 /// Longer ones are not this protocol; a server's own limit is 1 MiB unless it is configured.
 pub(super) const LONGEST: usize = 16 << 20;
@@ -29,18 +30,30 @@ pub(super) struct Piece {
 pub(super) struct Framer {
     direction: Direction,
     is_parsing: bool,
+    /// While a greeting with an address is awaited: what to write there.
+    back: Option<u16>,
     is_first: bool,
     /// What has been read and not been taken.
     pub(super) unread: BytesMut,
 }
 
 impl Framer {
-    pub(super) fn new(direction: Direction, is_parsing: bool) -> Self {
-        Self { direction, is_parsing, is_first: true, unread: BytesMut::new() }
+    pub(super) fn new(direction: Direction, protocol: Protocol) -> Self {
+        let back = match protocol {
+            Protocol::Election { back } if direction == Direction::ToServer => Some(back),
+            _ => None,
+        };
+        let is_parsing = protocol == Protocol::Client;
+        Self { direction, is_parsing, back, is_first: true, unread: BytesMut::new() }
     }
 
     /// The next whole message. From the first bytes on that cannot be a message all are passed on as they come.
     pub(super) fn take(&mut self) -> Option<Piece> {
+        if let Some(back) = self.back {
+            let bytes = protocol::take_greeting(&mut self.unread, back)?;
+            self.back = None;
+            return Some(Piece { bytes, head: None });
+        }
         if self.is_parsing {
             let length = self.unread.get(..4)?.get_i32();
             match usize::try_from(length) {

@@ -61,7 +61,7 @@ impl Lane<'_> {
     /// Reads until the end of the stream.
     pub(super) async fn read(&self, mut from: ReadHalf<'_>, queue: UnboundedSender<Item>) {
         let room = Arc::new(Semaphore::new(ROOM as usize));
-        let mut framer = Framer::new(self.direction, self.shared.is_parsing);
+        let mut framer = Framer::new(self.direction, self.shared.protocol);
         let end = loop {
             framer.unread.reserve(CHUNK);
             match from.read_buf(&mut framer.unread).await {

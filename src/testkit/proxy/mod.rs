@@ -6,9 +6,11 @@ mod fault;
 mod frame;
 mod lane;
 mod operation;
+mod protocol;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,12 +25,14 @@ use self::counters::Counters;
 use self::fault::{Board, Break, Kind};
 pub use self::fault::{Cut, Direction, Fault, Message};
 pub use self::operation::Operation;
+pub(super) use self::protocol::Protocol;
 use super::TestkitError;
 
 /// A TCP proxy in front of one server, with faults at will.
 #[derive(Debug)]
 #[must_use = "dropping the proxy closes its connections"]
 pub struct FaultProxy {
+    address: SocketAddr,
     connect_string: String,
     shared: Arc<Shared>,
     stop: CancellationToken,
@@ -38,7 +42,7 @@ pub struct FaultProxy {
 #[derive(Debug)]
 struct Shared {
     upstream: String,
-    is_parsing: bool,
+    protocol: Protocol,
     board: Board,
     counters: Counters,
     connections: Connections,
@@ -57,16 +61,16 @@ impl FaultProxy {
     ///
     /// [`TestkitError::InvalidOption`] if `upstream` is not one `HOST:PORT`; [`TestkitError::Io`] if no port can be had.
     pub async fn start(upstream: &str) -> Result<Self, TestkitError> {
-        Self::start_as(upstream.to_owned(), true).await
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.map_err(TestkitError::io("listen on a port of 127.0.0.1"))?;
+        Self::start_as(listener, upstream.to_owned(), Protocol::Client)
     }
 
-    /// Not for clients: knows no messages, only bytes.
-    #[allow(dead_code)] // for the links between the members of an ensemble
-    pub(super) async fn start_raw(upstream: String) -> Result<Self, TestkitError> {
-        Self::start_as(upstream, false).await
-    }
-
-    async fn start_as(upstream: String, is_parsing: bool) -> Result<Self, TestkitError> {
+    pub(super) fn start_as(
+        listener: TcpListener,
+        upstream: String,
+        protocol: Protocol,
+    ) -> Result<Self, TestkitError> {
         let port = upstream.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
         if !matches!(port, Some(Ok(_))) || upstream.contains(',') {
             let reason = "a proxy stands in front of one server, HOST:PORT";
@@ -76,12 +80,10 @@ impl FaultProxy {
                 reason,
             });
         }
-        let fail = || TestkitError::io("listen on a port of 127.0.0.1");
-        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(fail())?;
-        let connect_string = listener.local_addr().map_err(fail())?.to_string();
+        let address = listener.local_addr().map_err(TestkitError::io("tell a proxy's port"))?;
         let shared = Arc::new(Shared {
             upstream,
-            is_parsing,
+            protocol,
             board: Board::default(),
             counters: Counters::default(),
             connections: Connections::default(),
@@ -89,13 +91,17 @@ impl FaultProxy {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(listen(listener, shared.clone(), stop.clone()));
-        Ok(Self { connect_string, shared, stop, tasks })
+        Ok(Self { address, connect_string: address.to_string(), shared, stop, tasks })
     }
 
     /// Where clients connect: `127.0.0.1:PORT`.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// What goes that way arrives later by `latency`, in order and without a limit on how much is under way but 4 MiB of

@@ -1,6 +1,7 @@
 //! Bytes of no protocol, through a proxy that knows none. The client's protocol is tested against a server.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -8,11 +9,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::{Cut, Direction, Fault, FaultProxy};
+use super::{Cut, Direction, Fault, FaultProxy, Protocol};
 
 const LIMIT: Duration = Duration::from_secs(10);
 /// Long enough for what would come if nothing held it.
 const SILENCE: Duration = Duration::from_millis(100);
+
+async fn raw(upstream: SocketAddr) -> FaultProxy {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    FaultProxy::start_as(listener, upstream.to_string(), Protocol::Quorum).unwrap()
+}
 
 /// A server that says what it hears, and the proxy before it.
 struct Link {
@@ -23,7 +29,7 @@ struct Link {
 impl Link {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = FaultProxy::start_raw(listener.local_addr().unwrap().to_string()).await;
+        let proxy = raw(listener.local_addr().unwrap()).await;
         let mut echo = JoinSet::new();
         echo.spawn(async move {
             let mut connections = JoinSet::new();
@@ -34,7 +40,7 @@ impl Link {
                 });
             }
         });
-        Self { proxy: proxy.unwrap(), _echo: echo }
+        Self { proxy, _echo: echo }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -201,7 +207,7 @@ async fn without_a_server_clients_are_reset_and_the_proxy_lives_on() {
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = nobody.local_addr().unwrap();
     drop(nobody);
-    let proxy = FaultProxy::start_raw(address.to_string()).await.unwrap();
+    let proxy = raw(address).await;
     for _ in 0..2 {
         let mut stream = TcpStream::connect(proxy.connect_string()).await.unwrap();
         assert_eq!(end(&mut stream).await, ErrorKind::ConnectionReset);

@@ -1,0 +1,223 @@
+//! One server of an ensemble.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::machine::Machine;
+use super::proxy::FaultProxy;
+use super::{TestkitError, four_letter};
+
+/// What a member is to its ensemble, by its own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Role {
+    /// It leads.
+    Leader,
+    /// It follows a leader.
+    Follower,
+    /// It belongs to no quorum at the moment and serves nobody.
+    Looking,
+}
+
+/// A member of a [`TestEnsemble`](super::TestEnsemble): a server that can be ended, started and frozen like a
+/// [`TestServer`](super::TestServer).
+///
+/// All of its methods take `&self`: share it freely between the tasks of a test.
+#[derive(Debug)]
+pub struct Member {
+    machine: Machine,
+    /// Of the server itself.
+    address: String,
+    proxy: FaultProxy,
+    condition: Mutex<Condition>,
+}
+
+/// What its user has made of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Up,
+    Paused,
+    Down,
+}
+
+impl Member {
+    pub(super) fn new(machine: Machine, address: String, proxy: FaultProxy) -> Self {
+        Self { machine, address, proxy, condition: Mutex::new(Condition::Up) }
+    }
+
+    /// Where clients reach this member alone, through its proxy: `127.0.0.1:PORT`.
+    ///
+    /// It stays the same over stops and starts.
+    #[must_use]
+    pub fn connect_string(&self) -> &str {
+        self.proxy.connect_string()
+    }
+
+    /// What lies between clients and this member; the other members do not pass it.
+    pub fn proxy(&self) -> &FaultProxy {
+        &self.proxy
+    }
+
+    /// What the member says that it is.
+    ///
+    /// One that was cut off from the others believes in its old role until `syncLimit` ticks have passed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing remains.
+    ///
+    /// # Errors
+    ///
+    /// [`TestkitError::Io`] if it does not answer within five seconds: it does not run, or is frozen.
+    pub async fn role(&self) -> Result<Role, TestkitError> {
+        let answer = self.four_letter_word("srvr").await?;
+        let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: "));
+        Ok(match mode {
+            Some("leader") => Role::Leader,
+            Some(_) => Role::Follower,
+            None => Role::Looking,
+        })
+    }
+
+    /// Ends the member gracefully and keeps its data and its ports. Nothing happens if it is not running.
+    ///
+    /// # Cancel safety
+    ///
+    /// The member may stop all the same; call again to await it.
+    ///
+    /// # Errors
+    ///
+    /// An error of the backend.
+    pub async fn stop(&self) -> Result<(), TestkitError> {
+        *self.condition() = Condition::Down;
+        self.machine.stop().await
+    }
+
+    /// Ends the member by `SIGKILL` and keeps its data and its ports. Nothing happens if it is not running.
+    ///
+    /// # Cancel safety
+    ///
+    /// The member may end all the same; call again to await it.
+    ///
+    /// # Errors
+    ///
+    /// An error of the backend.
+    pub async fn kill(&self) -> Result<(), TestkitError> {
+        *self.condition() = Condition::Down;
+        self.machine.kill().await
+    }
+
+    /// Starts a member that was stopped or killed, on the same ports and with the same data, and waits until it serves.
+    /// Without a quorum none serves: use [`launch`](Self::launch) where it takes others to have one. Nothing happens if
+    /// it is running and serves.
+    ///
+    /// # Cancel safety
+    ///
+    /// The member may start all the same; call again to await it.
+    ///
+    /// # Errors
+    ///
+    /// [`TestkitError::NotServing`] if it does not serve in time, and a local process is then ended; otherwise an error
+    /// of the backend.
+    pub async fn start_again(&self) -> Result<(), TestkitError> {
+        self.launch().await?;
+        self.machine.start_again().await
+    }
+
+    /// Starts a member that was stopped or killed, and does not wait until it serves. Nothing happens if it is running.
+    ///
+    /// # Cancel safety
+    ///
+    /// The member may start all the same.
+    ///
+    /// # Errors
+    ///
+    /// An error of the backend.
+    pub async fn launch(&self) -> Result<(), TestkitError> {
+        self.machine.launch_again().await?;
+        self.change(Condition::Down, Condition::Up);
+        Ok(())
+    }
+
+    /// [`stop`](Self::stop), then [`start_again`](Self::start_again).
+    ///
+    /// # Cancel safety
+    ///
+    /// The member may be left stopped; [`start_again`](Self::start_again) starts it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the two.
+    pub async fn restart(&self) -> Result<(), TestkitError> {
+        self.stop().await?;
+        self.start_again().await
+    }
+
+    /// Freezes the member: connections stay, answers do not come, until [`resume`](Self::resume). Nothing happens if it
+    /// is not running.
+    ///
+    /// # Cancel safety
+    ///
+    /// The member may be frozen all the same.
+    ///
+    /// # Errors
+    ///
+    /// An error of the backend.
+    pub async fn pause(&self) -> Result<(), TestkitError> {
+        self.change(Condition::Up, Condition::Paused);
+        self.machine.pause().await
+    }
+
+    /// Lets a frozen member go on. Nothing happens if it is not frozen.
+    ///
+    /// # Cancel safety
+    ///
+    /// The member may go on all the same.
+    ///
+    /// # Errors
+    ///
+    /// An error of the backend.
+    pub async fn resume(&self) -> Result<(), TestkitError> {
+        self.machine.resume().await?;
+        self.change(Condition::Paused, Condition::Up);
+        Ok(())
+    }
+
+    /// Asks the member one of the [four-letter words](https://zookeeper.apache.org/doc/current/zookeeperAdmin.html):
+    /// `srvr`, `cons`, `dump`, `mntr` and so on; past its proxy, whatever that does to clients.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing remains.
+    ///
+    /// # Errors
+    ///
+    /// [`TestkitError::Io`] if the member does not answer within five seconds.
+    pub async fn four_letter_word(&self, word: &str) -> Result<String, TestkitError> {
+        let answer = four_letter::ask(&self.address, word).await;
+        answer.map_err(TestkitError::io(format!("ask {} the word `{word}`", self.address)))
+    }
+
+    /// Whether it should serve if it has a quorum.
+    pub(super) fn is_up(&self) -> bool {
+        *self.condition() == Condition::Up
+    }
+
+    pub(super) async fn close(self) -> Result<(), TestkitError> {
+        self.machine.close().await
+    }
+
+    pub(super) async fn until_serving(&self) -> Result<(), TestkitError> {
+        self.machine.start_again().await
+    }
+
+    fn change(&self, from: Condition, to: Condition) {
+        let mut condition = self.condition();
+        if *condition == from {
+            *condition = to;
+        }
+    }
+
+    fn condition(&self) -> MutexGuard<'_, Condition> {
+        self.condition.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
