@@ -4,7 +4,9 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo test lint fix doc package clean
+.PHONY: help setup image demo test margins lint fix doc package clean
+
+ROUNDS ?= 20
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -20,6 +22,10 @@ demo: setup ## several processes share one lock while some are killed and stoppe
 
 test: setup ## all tests, against Docker and a local process where both exist
 	@scripts/test.sh
+
+margins: setup ## how long before its node goes a holder knows, in ROUNDS=20 of each kind of trouble; Curator beside
+	@scripts/setup.sh curator
+	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example lease_margin -- $(ROUNDS)
 
 lint: ## formatting, clippy, documentation, features, dependencies, the house rules
 	@scripts/lint.sh
