@@ -1,14 +1,16 @@
 //! Requests and replies that get lost: the outcome is unknown, and is found out.
 
 use tokio::task::JoinHandle;
+use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
 use zookeeper_recipes::{AcquireError, Curator, MutexGuard, Released};
 
-use crate::harness::{Arena, eventually, within};
-use crate::lossy_link::{LossyLink, Lost, Operation};
+use crate::harness::{Arena, within};
 
-async fn linked(arena: &Arena) -> (LossyLink, Curator) {
-    let link = LossyLink::to(arena.server.connect_string()).await;
-    let curator = arena.builder().connect(&link.connect_string).await.unwrap();
+const LOST: [fn(Operation) -> Message; 2] = [Message::reply, Message::request];
+
+async fn linked(arena: &Arena) -> (FaultProxy, Curator) {
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let curator = arena.builder().connect(link.connect_string()).await.unwrap();
     // The parent is there, so that the next create is a contender's.
     let mutex = arena.mutex(&curator);
     mutex.acquire().await.unwrap().release().await.unwrap();
@@ -18,13 +20,13 @@ async fn linked(arena: &Arena) -> (LossyLink, Curator) {
 /// Starts to acquire, until the reply to the create is bound to be lost.
 async fn acquire_and_lose_the_reply(
     arena: &Arena,
-    link: &LossyLink,
+    link: &FaultProxy,
     curator: &Curator,
 ) -> JoinHandle<Result<MutexGuard, AcquireError>> {
-    link.lose(Lost::Reply, Operation::Create);
+    let lost = link.lose(Message::reply(Operation::Create));
     let mutex = arena.mutex(curator);
     let acquiring = tokio::spawn(async move { mutex.acquire().await });
-    eventually("the create is on its way", async || link.losses() == 1).await;
+    within("the loss", lost.struck()).await;
     acquiring
 }
 
@@ -32,9 +34,9 @@ async fn acquire_and_lose_the_reply(
 async fn a_create_whose_reply_is_lost_is_adopted() {
     let arena = Arena::new().await;
     let (link, curator) = linked(&arena).await;
-    link.lose(Lost::Reply, Operation::Create);
+    let lost = link.lose(Message::reply(Operation::Create));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    assert_eq!(link.losses(), 1);
+    assert_eq!(lost.strikes(), 1);
     // The second create under this parent, and the last: it was not repeated.
     assert!(guard.node().ends_with("0000000001"), "{}", guard.node());
     assert_eq!(arena.children().await.len(), 1);
@@ -49,9 +51,9 @@ async fn a_create_whose_reply_is_lost_is_adopted() {
 async fn a_create_whose_request_is_lost_is_repeated() {
     let arena = Arena::new().await;
     let (link, curator) = linked(&arena).await;
-    link.lose(Lost::Request, Operation::Create);
+    let lost = link.lose(Message::request(Operation::Create));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    assert_eq!(link.losses(), 1);
+    assert_eq!(lost.strikes(), 1);
     assert_eq!(arena.children().await.len(), 1);
     guard.release().await.unwrap();
     arena.children_are(0).await;
@@ -87,13 +89,12 @@ async fn a_create_whose_reply_and_session_are_lost_is_not_adopted_by_the_next_se
 async fn a_release_whose_reply_is_lost_is_no_loss() {
     let arena = Arena::new().await;
     let (link, curator) = linked(&arena).await;
-    for lost in [Lost::Reply, Lost::Request] {
+    for message in LOST {
         let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-        let losses = link.losses();
-        link.lose(lost, Operation::Delete);
+        let lost = link.lose(message(Operation::Delete));
         let released = within("the release", guard.release()).await;
-        assert_eq!(released.unwrap(), Released::Unlocked, "{lost:?}");
-        assert_eq!(link.losses(), losses + 1);
+        assert_eq!(released.unwrap(), Released::Unlocked);
+        assert_eq!(lost.strikes(), 1);
         assert_eq!(arena.children().await.len(), 0);
     }
 }
@@ -102,12 +103,11 @@ async fn a_release_whose_reply_is_lost_is_no_loss() {
 async fn a_listing_that_is_lost_is_repeated() {
     let arena = Arena::new().await;
     let (link, curator) = linked(&arena).await;
-    for lost in [Lost::Reply, Lost::Request] {
-        let losses = link.losses();
-        link.lose(lost, Operation::List);
+    for message in LOST {
+        let lost = link.lose(message(Operation::List));
         let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-        assert_eq!(link.losses(), losses + 1);
-        assert_eq!(arena.children().await.len(), 1, "{lost:?}");
+        assert_eq!(lost.strikes(), 1);
+        assert_eq!(arena.children().await.len(), 1);
         guard.release().await.unwrap();
     }
     arena.children_are(0).await;

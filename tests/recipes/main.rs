@@ -7,7 +7,6 @@ mod bad_input;
 mod fenced;
 mod harness;
 mod loss_policy;
-mod lossy_link;
 mod lost_messages;
 mod many;
 mod mutex;

@@ -5,6 +5,8 @@
 mod cleanup;
 mod ensemble;
 mod lifecycle;
+mod proxy;
+mod proxy_messages;
 mod selection;
 mod sessions;
 mod support;

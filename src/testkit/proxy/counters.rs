@@ -111,3 +111,41 @@ impl Unanswered {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{EVENT, Head, Operation, UNANSWERED, Unanswered};
+
+    #[test]
+    fn a_reply_is_about_the_first_request_of_its_number() {
+        let unanswered = Unanswered::default();
+        let requests = [(1, 15), (-2, 11), (-8, 101), (-8, 105), (2, 8)];
+        for (xid, code) in requests {
+            let operation = unanswered.operation(Head::Request { xid, code });
+            assert_eq!(operation, Some(Operation::of(code)));
+        }
+        for (xid, operation) in [
+            (-2, Some(Operation::Ping)),
+            (EVENT, Some(Operation::Event)),
+            (1, Some(Operation::Create)),
+            (1, None),
+            (-8, Some(Operation::SetWatches)),
+            (-8, Some(Operation::SetWatches)),
+            (-8, None),
+            (2, Some(Operation::List)),
+            (3, None),
+        ] {
+            assert_eq!(unanswered.operation(Head::Reply { xid }), operation, "{xid}");
+        }
+    }
+
+    #[test]
+    fn requests_that_are_never_answered_are_forgotten() {
+        let unanswered = Unanswered::default();
+        for xid in 0..=i32::try_from(UNANSWERED).unwrap() {
+            unanswered.operation(Head::Request { xid, code: 2 });
+        }
+        assert_eq!(unanswered.operation(Head::Reply { xid: 0 }), None);
+        assert_eq!(unanswered.operation(Head::Reply { xid: 1 }), Some(Operation::Delete));
+    }
+}

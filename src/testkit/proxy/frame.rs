@@ -92,3 +92,149 @@ impl Framer {
         Some(Piece { bytes, head: Some(head) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::{BufMut, BytesMut};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::{Framer, Head, LONGEST, Piece};
+    use crate::testkit::Direction::{self, ToClient, ToServer};
+
+    fn frame(body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len()).unwrap();
+        [&length.to_be_bytes(), body].concat()
+    }
+
+    fn message(words: &[i32], padding: usize) -> Vec<u8> {
+        let mut body: Vec<_> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        body.resize(body.len() + padding, 7);
+        frame(&body)
+    }
+
+    /// All pieces of a stream that comes in these reads.
+    fn pieces<'a>(
+        direction: Direction,
+        is_parsing: bool,
+        reads: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Vec<Piece> {
+        let mut framer = Framer::new(direction, is_parsing);
+        let mut pieces = Vec::new();
+        for read in reads {
+            framer.unread.put_slice(read);
+            pieces.extend(std::iter::from_fn(|| framer.take()));
+        }
+        pieces.extend(framer.rest());
+        pieces
+    }
+
+    fn heads(direction: Direction, stream: &[u8]) -> Vec<Option<Head>> {
+        pieces(direction, true, [stream]).into_iter().map(|piece| piece.head).collect()
+    }
+
+    #[test]
+    fn a_stream_is_known_by_its_heads() {
+        let handshake = message(&[0; 10], 5);
+        let ping = message(&[-2, 11], 0);
+        let create = message(&[5, 15], 60);
+        let pong = message(&[-2, 0, 0, 0], 0);
+        let tls = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 9];
+        let request = |xid, code| Some(Head::Request { xid, code });
+        let reply = |xid| Some(Head::Reply { xid });
+        for (name, direction, stream, expected) in [
+            ("nothing", ToServer, vec![], vec![]),
+            ("a handshake", ToServer, handshake.clone(), vec![Some(Head::Connect)]),
+            (
+                "requests",
+                ToServer,
+                [&handshake[..], &ping, &create].concat(),
+                vec![Some(Head::Connect), request(-2, 11), request(5, 15)],
+            ),
+            (
+                "replies",
+                ToClient,
+                [&handshake[..], &pong].concat(),
+                vec![Some(Head::Connect), reply(-2)],
+            ),
+            ("the end within a length", ToServer, handshake[..3].to_vec(), vec![None]),
+            (
+                "the end within a message",
+                ToServer,
+                [&handshake[..], &create[..30]].concat(),
+                vec![Some(Head::Connect), None],
+            ),
+            ("TLS", ToServer, tls.to_vec(), vec![None]),
+            ("a word of four letters", ToServer, b"ruok".to_vec(), vec![None]),
+            ("its answer", ToClient, b"imok".to_vec(), vec![None]),
+            ("no handshake first", ToServer, ping.clone(), vec![None]),
+            (
+                "a length below zero",
+                ToServer,
+                [&handshake[..], &[0xff; 20], &ping].concat(),
+                vec![Some(Head::Connect), None],
+            ),
+            (
+                "a message too short for a reply",
+                ToClient,
+                [&handshake[..], &ping, &pong].concat(),
+                vec![Some(Head::Connect), None],
+            ),
+            (
+                "a length that nobody has",
+                ToServer,
+                [&handshake[..], &u32::try_from(LONGEST + 1).unwrap().to_be_bytes(), &ping]
+                    .concat(),
+                vec![Some(Head::Connect), None],
+            ),
+            (
+                "a long message",
+                ToServer,
+                [&handshake[..], &message(&[1, 5], 1 << 20), &ping].concat(),
+                vec![Some(Head::Connect), request(1, 5), request(-2, 11)],
+            ),
+        ] {
+            assert_eq!(heads(direction, &stream), expected, "{name}");
+        }
+    }
+
+    /// Messages, and what is none of them now and then.
+    fn stream() -> impl Strategy<Value = Vec<u8>> {
+        let valid = (any::<i32>(), 0..200_i32, 8_usize..300)
+            .prop_map(|(xid, code, padding)| message(&[xid, code], padding));
+        let part = prop_oneof![9 => valid, 1 => vec(any::<u8>(), 0..40)];
+        (0_usize..30, vec(part, 0..20)).prop_map(|(padding, parts)| {
+            let handshake = message(&[0; 6], padding);
+            [handshake, parts.concat()].concat()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_into_reads_gives_the_same_messages_and_all_bytes(
+            stream in stream(),
+            cuts in vec(any::<prop::sample::Index>(), 0..20),
+            is_to_server: bool,
+            is_parsing: bool,
+        ) {
+            let direction = if is_to_server { ToServer } else { ToClient };
+            let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
+            cuts.extend([0, stream.len()]);
+            cuts.sort_unstable();
+            let split = pieces(direction, is_parsing, cuts.windows(2).map(|w| &stream[w[0]..w[1]]));
+            let whole = pieces(direction, is_parsing, [&stream[..]]);
+            let single = pieces(direction, is_parsing, stream.chunks(1));
+            for some in [&split, &whole, &single] {
+                let forwarded: BytesMut = some.iter().flat_map(|piece| &piece.bytes[..]).collect();
+                prop_assert_eq!(&forwarded[..], &stream[..]);
+            }
+            // Bytes that are no message may come in any pieces.
+            let messages = |pieces: &[Piece]| -> Vec<Piece> {
+                pieces.iter().filter(|piece| piece.head.is_some()).cloned().collect()
+            };
+            prop_assert_eq!(messages(&split), messages(&whole));
+            prop_assert_eq!(messages(&single), messages(&whole));
+            prop_assert!(!is_parsing || whole[0].head == Some(Head::Connect));
+        }
+    }
+}
