@@ -331,15 +331,13 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         }
         let lag = async {
             let lags = stage.lag();
-            // What the follower does not hear of: another contender enters, and one that was there goes.
-            let rival = stage.rival_enters().await;
+            // What the follower does not hear of: another contender enters.
+            stage.rival_enters().await;
             held.heal();
             tokio::time::sleep(LAG).await;
             drop(lags);
-            rival
         };
-        let (told, rival) = within(what, async { tokio::join!(calling, lag) }).await;
-        drop(rival);
+        let (told, ()) = within(what, async { tokio::join!(calling, lag) }).await;
         (Some(told), true)
     }
 

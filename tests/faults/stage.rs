@@ -80,8 +80,8 @@ impl Stage {
         self.rival_mutex().acquire().await.unwrap()
     }
 
-    /// The rival queues up; its place goes with what is given.
-    pub(crate) async fn rival_enters(&self) -> tokio::task::JoinHandle<()> {
+    /// The rival queues up, and releases once it was served.
+    pub(crate) async fn rival_enters(&self) {
         let before = self.children().await.len();
         let mutex = self.rival_mutex();
         let entering = tokio::spawn(async move {
@@ -92,7 +92,6 @@ impl Stage {
             entering.is_finished() || self.children().await.len() > before
         })
         .await;
-        entering
     }
 
     /// From now on the follower does not hear of the leader.
