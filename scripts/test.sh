@@ -53,4 +53,6 @@ for backend in "${backends[@]}"; do
   timed "$backend" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test traced --test faults -- --show-output
   timed "$backend: the README's example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example mutex
 done
+say "how long before its node goes a holder knows, in one round on a quorum"
+timed "margins" env ZOOKEEPER_BACKEND="${backends[-1]}" $cargo run --quiet --all-features --example lease_margin -- 1 cut-off
 say "passed: everything, against ${backends[*]}"
