@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo test margins lint fix doc package clean
+.PHONY: help setup image demo model test margins lint fix doc package clean
 
 ROUNDS ?= 20
 
@@ -19,6 +19,9 @@ image: ## build or pull the container image, and print its name
 
 demo: setup ## several processes share one lock while some are killed and stopped; about a minute
 	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example demo
+
+model: ## a model check of the algorithm under faults, some minutes; TRACE=1 shows the counter-examples
+	@scripts/model.sh
 
 test: setup ## all tests, against Docker and a local process where both exist
 	@scripts/test.sh

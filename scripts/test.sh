@@ -46,6 +46,7 @@ timed build $cargo test --all-features --all-targets --no-run
 say "without a server, and the testkit itself"
 timed "unit tests" $cargo test --all-features --lib --example demo --quiet
 timed "api and house rules" $cargo test --all-features --test api --test house --quiet
+timed "the model, in small" $cargo test --all-features --test safety -- --nocapture --test-threads=1
 timed "testkit" $cargo test --all-features --test testkit
 timed "documentation" $cargo test --all-features --doc --quiet
 for backend in "${backends[@]}"; do
