@@ -17,3 +17,6 @@ struct Mutex;
 
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;
+
+#[doc = include_str!("../docs/model.md")]
+struct Model;

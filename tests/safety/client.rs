@@ -177,8 +177,9 @@ impl Contention {
         };
         match decide(&children, &World::name(id, own).text(), Kind::Lock) {
             Decision::Gone => self.enter_again(world, id),
-            Decision::WaitFor { predecessor, .. } => {
-                let before = node(predecessor.as_str());
+            Decision::WaitFor { predecessor, head } => {
+                let awaited = if self.rules.one_before { predecessor } else { head };
+                let before = node(awaited.as_str());
                 world.client_mut(id).phase = Phase::Watching { own, before };
             }
             Decision::Admitted if world.client(id).lease || !self.rules.lease_check => {

@@ -15,7 +15,8 @@
 //!
 //! **The service.** One leader orders all writes; each client talks to a server whose view is some prefix
 //! of that order, at most `lag` writes behind, never going back within a session. The order of answers in
-//! a session is kept. A container can be reaped when it is empty; made again, it counts from 0. Sessions
+//! a session is kept. A server cut off from the leader answers reads until it is further behind than that,
+//! and then breaks off its links. A container can be reaped when it is empty; made again, it counts from 0. Sessions
 //! expire in one transaction with their nodes. A request cut off on its way may still take effect until
 //! its client has reconnected (from then on the leader refuses it: `SessionMoved`), or, if its client gave
 //! the session up, until that session expires.

@@ -25,6 +25,8 @@ pub(crate) struct Rules {
     pub(crate) barrier: bool,
     pub(crate) own_watch: bool,
     pub(crate) lease_check: bool,
+    /// Wait for the one before, not for the first.
+    pub(crate) one_before: bool,
     pub(crate) guids: Guids,
 }
 
@@ -34,6 +36,7 @@ impl Rules {
         barrier: true,
         own_watch: true,
         lease_check: true,
+        one_before: true,
         guids: Guids::Fresh,
     };
 }

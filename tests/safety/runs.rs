@@ -1,7 +1,7 @@
 //! What is run: the rules as they are, under different faults, and without one of the rules.
 
 use crate::model::{
-    ALONE, Contention, Guids, IN_ORDER, NOTHING_LEFT, Rules, SOMEBODY_HOLDS, TOKENS,
+    ALONE, Contention, Guids, IN_ORDER, NO_HERD, NOTHING_LEFT, Rules, SOMEBODY_HOLDS, TOKENS,
 };
 use crate::report::{breaks, ends, holds};
 use crate::world::Faults;
@@ -61,7 +61,7 @@ mod all_rules {
     #[ignore = "millions of states: `make model`"]
     fn a_link_cut_and_a_session_expired() {
         holds(model(&[0, 0, 0], 2, Faults { cuts: 1, expiries: 1, ..NONE }));
-        holds(model(&[1, 0], 2, Faults { cuts: 2, expiries: 2, ..NONE }));
+        holds(model(&[0, 0], 2, Faults { cuts: 2, expiries: 1, ..NONE }));
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod all_rules {
     #[ignore = "millions of states: `make model`"]
     fn a_process_stopped() {
         holds(model(&[1, 0, 0], 2, Faults { stops: 1, expiries: 1, ..NONE }));
-        holds(model(&[1, 0], 2, Faults { cuts: 1, stops: 1, expiries: 1, ..NONE }));
+        holds(model(&[0, 0], 2, Faults { cuts: 1, stops: 1, expiries: 1, ..NONE }));
     }
 
     #[test]
@@ -123,9 +123,9 @@ mod without_a_rule {
     fn the_barrier() {
         let rules = Rules { barrier: false, ..Rules::ALL };
         let faults = Faults { cuts: 1, ..NONE };
-        breaks("barrier", SOMEBODY_HOLDS, without(rules, &[1, 0], 1, faults));
+        breaks("barrier", SOMEBODY_HOLDS, without(rules, &[1], 1, faults));
         let faults = Faults { withdrawals: 1, ..faults };
-        breaks("barrier", NOTHING_LEFT, without(rules, &[1, 0], 1, faults));
+        breaks("barrier", NOTHING_LEFT, without(rules, &[1], 1, faults));
     }
 
     #[test]
@@ -141,6 +141,12 @@ mod without_a_rule {
         let faults = Faults { stops: 1, expiries: 1, ..NONE };
         breaks("lease-check", ALONE, without(rules, &[1, 0, 0], 1, faults));
         breaks("lease-check", TOKENS, without(rules, &[1, 0, 0], 1, faults));
+    }
+
+    #[test]
+    fn waiting_for_the_one_before() {
+        let rules = Rules { one_before: false, ..Rules::ALL };
+        breaks("one-before", NO_HERD, without(rules, &[0, 0, 0], 1, NONE));
     }
 
     /// A late clean-up of an earlier entering removes the node of a later one: found by its GUID, or, once
