@@ -56,4 +56,7 @@ for backend in "${backends[@]}"; do
 done
 say "how long before its node goes a holder knows, in one round on a quorum"
 timed "margins" env ZOOKEEPER_BACKEND="${backends[-1]}" $cargo run --quiet --all-features --example lease_margin -- 1 cut-off
+if [[ " ${backends[*]} " == *" process "* ]]; then
+  timed "security" env ZOOKEEPER_BACKEND=process $cargo test --all-features --test security --test providers --test secrets
+fi
 say "passed: everything, against ${backends[*]}"

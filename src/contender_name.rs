@@ -183,6 +183,16 @@ mod tests {
         assert!(!is_safe_sequence(i32::MIN.into()));
     }
 
+    #[test]
+    fn a_million_digits_are_no_sequence() {
+        for digit in ["0", "1", "9"] {
+            for count in [11, 19, 20, 40, 1_000_000] {
+                let name = format!("lock-{}", digit.repeat(count));
+                assert_eq!(ContenderName::parse(&name, Kind::Lock), None, "{count} times {digit}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn what_the_server_appends_is_read_back(bits in any::<u128>(), sequence in any::<i32>()) {
@@ -196,5 +206,20 @@ mod tests {
         fn no_name_panics(name in "\\PC{0,80}") {
             let _ = ContenderName::parse(&name, Kind::Lock);
         }
+
+        /// Any bytes that are text, control characters among them, with every part missing or doubled.
+        #[test]
+        fn only_what_a_server_would_append_is_a_sequence(
+            before in "(_c_)?([0-9a-f-]{0,40})?(-)?(lock-){0,3}",
+            behind in "(-{0,2}[0-9]{0,25}|[\\x00-\\x7f]{0,12}|.{0,12})",
+        ) {
+            let name = format!("{before}{behind}");
+            if let Some(contender) = ContenderName::parse(&name, Kind::Lock) {
+                let sequence = i32::try_from(contender.sequence()).unwrap();
+                let printed = format!("lock-{sequence:010}");
+                prop_assert!(name.ends_with(&printed), "{name:?} is read as {printed}");
+            }
+        }
+
     }
 }

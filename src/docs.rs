@@ -9,6 +9,9 @@ struct Architecture;
 #[doc = include_str!("../docs/guarantees.md")]
 struct Guarantees;
 
+#[doc = include_str!("../docs/security.md")]
+struct Security;
+
 #[doc = include_str!("../docs/session.md")]
 struct Session;
 

@@ -54,13 +54,16 @@ pub enum SessionError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// No server gave a session in time.
-    #[error("no session with {connect_string} within {waited:?}")]
+    #[error("no session with {connect_string} within {waited:?}: {hint}")]
     #[non_exhaustive]
     Unreachable {
         /// The servers.
         connect_string: String,
         /// How long it was tried.
         waited: Duration,
+        /// What may be the matter with the servers. A refused TLS handshake looks like a server that is
+        /// out of reach; the log of `zookeeper_client`, at level `debug`, tells them apart.
+        hint: &'static str,
         /// How the last try failed, if a server or the system said so.
         #[source]
         source: Option<ClientError>,

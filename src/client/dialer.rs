@@ -11,7 +11,11 @@ pub(crate) struct Dialer {
     connector: Connector,
     connect_string: String,
     namespace: LockPath,
+    hint: &'static str,
 }
+
+/// How the connect string asks for TLS.
+const TLS_SCHEME: &str = "tcp+tls://";
 
 impl Dialer {
     /// `connector` carries everything but the session.
@@ -25,8 +29,38 @@ impl Dialer {
         if connect_string.trim().is_empty() {
             return Err(invalid_connect_string(connect_string, "it names no server".to_owned()));
         }
+        let hint = match (connect_string.contains(TLS_SCHEME), has_tls(&connector)) {
+            (true, true) => {
+                "they are out of reach, without a quorum or read-only, or the TLS handshake fails: for the \
+                 certificate authority, the host name, the client's certificate, or a port without TLS"
+            }
+            (true, false) => {
+                return Err(ConfigError::InvalidOption {
+                    option: "connector",
+                    value: "without TLS".to_owned(),
+                    reason: "the connect string asks for TLS; give it by `Connector::with_tls` (feature `tls`)",
+                });
+            }
+            (false, true) => {
+                "they are out of reach, without a quorum or read-only, or expect TLS: it is configured, \
+                 but the connect string asks for it nowhere by `tcp+tls://`"
+            }
+            (false, false) => {
+                "they are out of reach, without a quorum or read-only, or expect TLS (`tcp+tls://`)"
+            }
+        };
+        #[cfg(feature = "tls")]
+        if has_tls(&connector) {
+            choose_crypto_provider();
+        }
         let connector = connector.with_readonly(false);
-        Ok(Self { connector, connect_string: connect_string.to_owned(), namespace })
+        Ok(Self { connector, connect_string: connect_string.to_owned(), namespace, hint })
+    }
+
+    /// Why no server may give a session, as far as can be told from here: the client tells only that the
+    /// time is over.
+    pub(crate) fn hint(&self) -> &'static str {
+        self.hint
     }
 
     pub(crate) fn connect_string(&self) -> &str {
@@ -63,6 +97,8 @@ pub(crate) enum DialError {
 /// The client has no accessors for these; its `Debug` shows them. Were that to change, a test fails.
 fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), ConfigError> {
     let shown = format!("{connector:?}");
+    // What stands before may be a password.
+    let shown = shown.rfind("session: ").map_or("", |at| &shown[at..]);
     let refuse = |value: &str, reason| {
         Err(ConfigError::InvalidOption { option: "connector", value: value.to_owned(), reason })
     };
@@ -84,6 +120,20 @@ fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), ConfigE
     Ok(())
 }
 
+fn has_tls(connector: &Connector) -> bool {
+    format!("{connector:?}").starts_with("Connector { tls: Some(")
+}
+
+/// Where a program has two of them compiled in and none chosen, the first connection would panic.
+#[cfg(feature = "tls")]
+fn choose_crypto_provider() {
+    use rustls::crypto::{CryptoProvider, aws_lc_rs};
+    if CryptoProvider::get_default().is_none() {
+        // It fails if somebody else has just chosen, which is as good.
+        let _ = aws_lc_rs::default_provider().install_default();
+    }
+}
+
 fn invalid_connect_string(connect_string: &str, reason: String) -> ConfigError {
     ConfigError::InvalidConnectString { connect_string: connect_string.to_owned(), reason }
 }
@@ -95,12 +145,29 @@ mod tests {
     #[test]
     fn connectors_that_cannot_be_supervised_are_refused() {
         let plain = || zk::Client::connector().with_auth("digest", b"user:secret");
-        let refused = |connector| {
-            let namespace = LockPath::parse("namespace", "/").unwrap();
-            Dialer::new(connector, "127.0.0.1", namespace).err().map(|e| e.to_string())
-        };
+        let refused = |connector| refusal(connector, "127.0.0.1");
         assert_eq!(refused(plain()), None);
         assert!(refused(plain().with_readonly(true)).unwrap().contains("with_readonly"));
         assert!(refused(plain().with_detached()).unwrap().contains("with_detached"));
+    }
+
+    #[cfg(feature = "sasl")]
+    #[test]
+    fn a_password_is_not_taken_for_an_option() {
+        for password in ["readonly: true", ", session: 1, readonly: true, detached: true"] {
+            let sasl = zk::SaslOptions::digest_md5("user", password);
+            assert_eq!(refusal(zk::Client::connector().with_sasl(sasl), "127.0.0.1"), None);
+        }
+    }
+
+    #[test]
+    fn tls_that_is_not_configured_is_refused_and_not_waited_for() {
+        let refused = refusal(zk::Client::connector(), "127.0.0.1,tcp+tls://127.0.0.1:2281");
+        assert!(refused.unwrap().contains("with_tls"));
+    }
+
+    fn refusal(connector: Connector, connect_string: &str) -> Option<String> {
+        let namespace = LockPath::parse("namespace", "/").unwrap();
+        Dialer::new(connector, connect_string, namespace).err().map(|e| e.to_string())
     }
 }

@@ -40,6 +40,7 @@ pub(crate) async fn connect(
             return Err(SessionError::Unreachable {
                 connect_string: dialer.connect_string().to_owned(),
                 waited: began.elapsed(),
+                hint: dialer.hint(),
                 source: last,
             });
         }

@@ -23,10 +23,13 @@ use super::process::tail;
 use super::scratch::unique_name;
 use super::seat::Seat;
 use super::signals::Leftover;
-use super::{Backend, TestkitError, four_letter, signals};
+use super::{Backend, TestkitError, four_letter, security, signals};
 
 /// ZooKeeper's own, inside the container.
 const CLIENT_PORT: u16 = 2181;
+const SECURE_PORT: u16 = 2281;
+/// Where our files are, inside the container.
+const FOLDER: &str = "/testkit";
 /// From the request to end until the kill.
 const GRACE_SECONDS: i32 = 10;
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -211,16 +214,23 @@ fn request(
     options: &ServerOptions,
     seat: &Seat,
 ) -> ContainerRequest<GenericImage> {
+    let secure = seat.secure.as_ref();
+    let mut lines = security::lines(options, secure, FOLDER, ("0.0.0.0", SECURE_PORT));
+    lines.extend(options.extra_lines());
+    let logins = security::jvm_flag(options, FOLDER);
     let mut environment = vec![
         ("ZOO_TICK_TIME", options.tick_time.as_millis().to_string()),
         ("ZOO_MAX_CLIENT_CNXNS", "0".to_owned()),
         ("ZOO_STANDALONE_ENABLED", seat.voter.is_none().to_string()),
         ("ZOO_ADMINSERVER_ENABLED", "false".to_owned()),
         ("ZOO_4LW_COMMANDS_WHITELIST", "*".to_owned()),
-        ("ZOO_CFG_EXTRA", options.extra_lines().collect::<Vec<_>>().join(" ")),
-        ("JVMFLAGS", options.all_jvm_flags().collect::<Vec<_>>().join(" ")),
+        ("ZOO_CFG_EXTRA", lines.join(" ")),
+        (
+            "JVMFLAGS",
+            logins.into_iter().chain(options.all_jvm_flags()).collect::<Vec<_>>().join(" "),
+        ),
     ];
-    let network: fn(&mut HostConfig, u16) = match &seat.voter {
+    let network: fn(&mut HostConfig, &[(u16, u16)]) = match &seat.voter {
         None => publish,
         Some(voter) => {
             environment.extend([
@@ -232,25 +242,32 @@ fn request(
             share_network
         }
     };
-    let port = seat.client.number();
+    let mut ports = vec![(CLIENT_PORT, seat.client.number())];
+    ports.extend(secure.map(|seat| (SECURE_PORT, seat.port.number())));
     let request = image
         .with_exposed_port(CLIENT_PORT.tcp())
         .with_container_name(name)
         .with_label(OWNER_LABEL, Owner::current().to_string())
-        .with_host_config_modifier(move |host| network(host, port));
+        .with_host_config_modifier(move |host| network(host, &ports));
+    let request =
+        security::files(options, secure).into_iter().fold(request, |request, (name, text)| {
+            request.with_copy_to(format!("{FOLDER}/{name}"), text.into_bytes())
+        });
     environment.into_iter().fold(request, |request, (key, value)| request.with_env_var(key, value))
 }
 
-/// Only the client's port, and not for the world: the default is all of the image's on all addresses.
-fn publish(host: &mut HostConfig, port: u16) {
-    let binding =
-        PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some(port.to_string()) };
+/// Only the clients' ports, and not for the world: the default is all of the image's on all addresses.
+fn publish(host: &mut HostConfig, ports: &[(u16, u16)]) {
+    let binding = |(inside, outside): &(u16, u16)| {
+        let (host_ip, host_port) = (Some("127.0.0.1".to_owned()), Some(outside.to_string()));
+        (format!("{inside}/tcp"), Some(vec![PortBinding { host_ip, host_port }]))
+    };
     host.publish_all_ports = Some(false);
-    host.port_bindings = Some([(format!("{CLIENT_PORT}/tcp"), Some(vec![binding]))].into());
+    host.port_bindings = Some(ports.iter().map(binding).collect());
 }
 
 /// The members of an ensemble reach each other through our proxies, which listen on the loopback address.
-fn share_network(host: &mut HostConfig, _port: u16) {
+fn share_network(host: &mut HostConfig, _ports: &[(u16, u16)]) {
     host.publish_all_ports = Some(false);
     host.port_bindings = None;
     host.network_mode = Some("host".to_owned());

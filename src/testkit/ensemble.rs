@@ -353,7 +353,7 @@ impl TestEnsembleBuilder {
             let proxy = FaultProxy::start(&address).await?;
             let servers = servers(number, client.number(), &voting, &links);
             let voter = Voter { id: number + 1, servers, _ports: [quorum, election] };
-            let seat = Seat { client, voter: Some(voter) };
+            let seat = Seat { client, voter: Some(voter), secure: None };
             let machine = Machine::launch(backend, &options, seat).await?;
             members.push(Member::new(machine, address, proxy));
         }

@@ -50,6 +50,7 @@ mod process;
 mod proxy;
 mod scratch;
 mod seat;
+mod security;
 mod server;
 mod session;
 mod signals;
@@ -61,6 +62,7 @@ pub use error::TestkitError;
 pub use links::Partition;
 pub use member::{Member, Role};
 pub use proxy::{Cut, Direction, Fault, FaultProxy, Message, Operation};
+pub use security::ClientTls;
 pub use server::{TestServer, TestServerBuilder};
 pub use session::kill_session;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::TestkitError;
+use super::security::{Hidden, Tls};
 
 /// Users may ask for any session timeout in between.
 const SHORTEST_SESSION: Duration = Duration::from_secs(1);
@@ -19,6 +20,9 @@ pub(super) struct ServerOptions {
     pub(super) start_timeout: Duration,
     pub(super) properties: Vec<(String, String)>,
     pub(super) jvm_flags: Vec<String>,
+    pub(super) tls: Option<Tls>,
+    /// Names and passwords.
+    pub(super) sasl_users: Vec<(String, Hidden)>,
 }
 
 impl Default for ServerOptions {
@@ -29,6 +33,8 @@ impl Default for ServerOptions {
             start_timeout: Duration::from_secs(60),
             properties: Vec::new(),
             jvm_flags: Vec::new(),
+            tls: None,
+            sasl_users: Vec::new(),
         }
     }
 }
@@ -52,6 +58,14 @@ impl ServerOptions {
             }
             if has_space(value) {
                 return invalid("property", value, "a value must not contain white space");
+            }
+        }
+        for (name, password) in &self.sasl_users {
+            if !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) {
+                return invalid("sasl_user", name, "a name is of letters, digits, `_` and `-`");
+            }
+            if password.0.contains(['"', '\\', '\n']) {
+                return invalid("sasl_user", name, "its password has a quote or a backslash");
             }
         }
         match self.jvm_flags.iter().find(|flag| flag.is_empty() || has_space(flag)) {

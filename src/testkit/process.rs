@@ -14,7 +14,7 @@ use super::options::{INIT_LIMIT, SYNC_LIMIT, ServerOptions};
 use super::scratch::Folder;
 use super::seat::Seat;
 use super::wrapper::Supervised;
-use super::{Backend, TestkitError, four_letter};
+use super::{Backend, TestkitError, four_letter, security};
 
 /// From the request to end until the kill.
 const GRACE: Duration = Duration::from_secs(10);
@@ -152,6 +152,8 @@ impl Process {
         let folder = self.folder.path();
         let mut arguments: Vec<OsString> =
             self.options.all_jvm_flags().map(OsString::from).collect();
+        let logins = security::jvm_flag(&self.options, &folder.to_string_lossy());
+        arguments.extend(logins.map(OsString::from));
         // What a killed Java leaves in the system's folder of temporary files would be swept by nobody.
         arguments.push("-XX:-UsePerfData".into());
         arguments.push([OsString::from("-Djava.io.tmpdir="), folder.into()].into_iter().collect());
@@ -187,9 +189,15 @@ impl Process {
             ]);
             lines.extend(voter.servers.iter().cloned());
         }
+        let secure = self.seat.secure.as_ref();
+        let at = ("127.0.0.1", secure.map_or(0, |seat| seat.port.number()));
+        lines.extend(security::lines(&self.options, secure, &folder.to_string_lossy(), at));
         lines.extend(self.options.extra_lines());
         lines.push(String::new());
         write(&folder.join("zoo.cfg"), &lines.join("\n"))?;
+        for (name, text) in security::files(&self.options, secure) {
+            write(&folder.join(name), &text)?;
+        }
         write(&folder.join("log4j.properties"), LOG4J)?;
         write(&folder.join("logback.xml"), LOGBACK)
     }

@@ -1,17 +1,19 @@
 //! What a server listens on, and for a member of an ensemble who the others are.
 
 use super::port::Port;
+use super::security::SecureSeat;
 
 /// The claims on the ports last as long as the server that has this.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) client: Port,
     pub(super) voter: Option<Voter>,
+    pub(super) secure: Option<SecureSeat>,
 }
 
 impl Seat {
-    pub(super) fn standalone(client: Port) -> Self {
-        Self { client, voter: None }
+    pub(super) fn standalone(client: Port, secure: Option<SecureSeat>) -> Self {
+        Self { client, voter: None, secure }
     }
 }
 

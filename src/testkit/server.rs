@@ -10,6 +10,7 @@ use super::machine::Machine;
 use super::options::ServerOptions;
 use super::port::Port;
 use super::seat::Seat;
+use super::security::{ClientTls, SecureSeat};
 use super::{Backend, TestkitError, four_letter};
 
 /// Names the external server.
@@ -40,6 +41,9 @@ pub(super) const PORTS: usize = 5;
 #[must_use = "dropping the server ends it"]
 pub struct TestServer {
     connect_string: String,
+    /// Without TLS.
+    plain: String,
+    client_tls: Option<ClientTls>,
     machine: Machine,
 }
 
@@ -62,12 +66,26 @@ impl TestServer {
         TestServerBuilder::default()
     }
 
-    /// Where clients connect: `127.0.0.1:PORT`, or for an external server the value of `ZOOKEEPER_CONNECT`.
+    /// Where clients connect: `127.0.0.1:PORT`, or for an external server the value of `ZOOKEEPER_CONNECT`. With
+    /// [TLS](TestServerBuilder::tls) it is `tcp+tls://127.0.0.1:PORT`.
     ///
     /// It stays the same over stops and starts.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
+    }
+
+    /// Where an administrator connects, and [`kill_session`](super::kill_session): without TLS, also if the server has
+    /// it for its clients.
+    #[must_use]
+    pub fn plain_connect_string(&self) -> &str {
+        &self.plain
+    }
+
+    /// What a client needs for this server's TLS, if the server was started [with it](TestServerBuilder::tls).
+    #[must_use]
+    pub fn client_tls(&self) -> Option<&ClientTls> {
+        self.client_tls.as_ref()
     }
 
     /// What the server runs on.
@@ -169,7 +187,7 @@ impl TestServer {
     ///
     /// [`TestkitError::Io`] if the server does not answer within five seconds.
     pub async fn four_letter_word(&self, word: &str) -> Result<String, TestkitError> {
-        let address = addresses(&self.connect_string).next().unwrap_or_default();
+        let address = addresses(&self.plain).next().unwrap_or_default();
         let answer = four_letter::ask(&address, word).await;
         answer.map_err(TestkitError::io(format!("ask {address} the word `{word}`")))
     }
@@ -193,7 +211,7 @@ impl TestServer {
 #[must_use = "a builder does nothing until it is started"]
 pub struct TestServerBuilder {
     backend: Option<Backend>,
-    options: ServerOptions,
+    pub(super) options: ServerOptions,
 }
 
 impl TestServerBuilder {
@@ -259,19 +277,26 @@ impl TestServerBuilder {
 
 async fn start_on(backend: Backend, options: &ServerOptions) -> Result<TestServer, TestkitError> {
     if backend == Backend::External {
+        if options.tls.is_some() || !options.sasl_users.is_empty() {
+            let operation = "be given TLS or SASL users";
+            return Err(TestkitError::Unsupported { operation, backend });
+        }
         return join_external().await;
     }
     let mut taken = None;
     for _ in 0..PORTS {
         let port = Port::reserve()?;
-        let connect_string = port.address();
+        let plain = port.address();
+        let (secure, client_tls) = options.tls.map(SecureSeat::reserve).transpose()?.unzip();
+        let connect_string =
+            secure.as_ref().map_or_else(|| plain.clone(), SecureSeat::connect_string);
         let started = async {
-            let machine = Machine::launch(backend, options, Seat::standalone(port)).await?;
+            let machine = Machine::launch(backend, options, Seat::standalone(port, secure)).await?;
             machine.start_again().await?;
             Ok(machine)
         };
         match started.await {
-            Ok(machine) => return Ok(TestServer { connect_string, machine }),
+            Ok(machine) => return Ok(TestServer { connect_string, plain, client_tls, machine }),
             Err(error @ TestkitError::PortTaken { .. }) => taken = Some(error),
             Err(error) => return Err(error),
         }
@@ -290,7 +315,9 @@ async fn join_external() -> Result<TestServer, TestkitError> {
     for address in addresses(&connect_string).collect::<Vec<_>>() {
         match timeout(Duration::from_secs(5), TcpStream::connect(&address)).await {
             Ok(Ok(_)) => {
-                return Ok(TestServer { connect_string, machine: Machine::External });
+                let plain = connect_string.clone();
+                let machine = Machine::External;
+                return Ok(TestServer { connect_string, plain, client_tls: None, machine });
             }
             Ok(Err(error)) => reason = format!("{address}: {error}"),
             Err(_) => reason = format!("{address}: no answer"),

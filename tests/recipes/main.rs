@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 
 mod bad_input;
+mod bad_servers;
 mod fenced;
 mod harness;
+mod hostile;
 mod loss_policy;
 mod lost_messages;
 mod many;

@@ -1,0 +1,69 @@
+//! What a hostile client can put under a lock path: names, sequence numbers, and what they do to the queue. The crate's
+//! own pure files are compiled in; no server is needed.
+//!
+//! Of a node's *data* nothing is ever read: it is handed on as bytes (`Participant::data`).
+//!
+//! ```text
+//! RUSTC_BOOTSTRAP=1 cargo fuzz run lock_path --fuzz-dir fuzz -- -max_total_time=60
+//! ```
+#![no_main]
+#![allow(dead_code, unused_imports)] // the files have more than is used here
+
+#[path = "../src/admission.rs"]
+mod admission;
+#[path = "../src/contender_name.rs"]
+mod contender_name;
+
+use libfuzzer_sys::fuzz_target;
+
+use admission::{Decision, decide, queue};
+use contender_name::{ContenderName, Kind, is_safe_sequence};
+
+/// A name that comes close to one that counts, or does not.
+#[derive(Debug, arbitrary::Arbitrary)]
+enum Name {
+    Any(String),
+    Contender { before: String, sequence: i32 },
+    Nearly { before: String, behind: String },
+    ManyDigits { digit: u8, count: u16 },
+}
+
+impl Name {
+    fn text(self) -> String {
+        match self {
+            Name::Any(text) => text,
+            Name::Contender { before, sequence } => format!("{before}lock-{sequence:010}"),
+            Name::Nearly { before, behind } => format!("{before}lock-{behind}"),
+            Name::ManyDigits { digit, count } => {
+                format!("lock-{}", char::from(b'0' + digit % 10).to_string().repeat(count.into()))
+            }
+        }
+    }
+}
+
+fuzz_target!(|input: (Vec<Name>, u8)| {
+    let (names, mine) = input;
+    let children: Vec<String> = names.into_iter().map(Name::text).collect();
+    for child in &children {
+        if let Some(contender) = ContenderName::parse(child, Kind::Lock) {
+            let sequence = contender.sequence();
+            let printed = i32::try_from(sequence).map(|sequence| format!("lock-{sequence:010}"));
+            assert!(printed.is_ok_and(|printed| child.ends_with(&printed)), "{child:?}");
+            assert_eq!(contender.as_str(), child);
+            let _ = is_safe_sequence(sequence);
+        }
+    }
+    let queue = queue(&children, Kind::Lock);
+    assert!(queue.is_sorted());
+    let Some(mine) = children.get(usize::from(mine)) else {
+        return;
+    };
+    let place = queue.iter().position(|contender| contender.as_str() == mine);
+    match (decide(&children, mine, Kind::Lock), place) {
+        (Decision::Gone, None) | (Decision::Admitted, Some(0)) => {}
+        (Decision::WaitFor { predecessor, head }, Some(place)) => {
+            assert_eq!((&predecessor, &head), (&queue[place - 1], &queue[0]));
+        }
+        other => panic!("{mine:?} in {children:?}: {other:?}"),
+    }
+});

@@ -1,0 +1,123 @@
+//! What somebody who may write under the lock path can put there, and what it does to us: nothing, or what it would do
+//! to a contender of Curator's.
+
+use std::time::Duration;
+
+use zookeeper_recipes::Released;
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
+
+use crate::harness::{Arena, within};
+
+/// Names that are no contenders, or pass for some; the server takes them all.
+fn harmless() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "0",
+        "zzz",
+        "lock",
+        "lock-",
+        "_c_",
+        "_c_-lock-",
+        "lock-+000000001",
+        "lock-9999999999",
+        "lock--99999999999",
+        "lock-00000000-1",
+        "lock-0000000000x",
+        "lock-٠٠٠٠٠٠٠٠٠٠",
+        "lock-0000000000\u{202e}",
+        "锁-0000000000",
+        "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-latch-0000000000",
+        "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-__WRIT__0000000000",
+        "5f3c28ba2fa141d2883f0016d3cca427__lock__0000000003",
+        "%s%s%n",
+        "\"quotes\" and 'more'",
+    ]
+    .map(str::to_owned)
+    .into();
+    names.push(format!("lock-{}", "9".repeat(100_000)));
+    names
+}
+
+const DATA: [&[u8]; 4] = [b"__REVOKE__", b"", &[0xff, 0xfe, 0, 1], b"\x1b[31m\r\n{}"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_children_of_any_name_and_data_change_nothing() {
+    let arena = Arena::new().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let names = harmless();
+    for (number, name) in names.iter().enumerate() {
+        let mode = [CreateMode::Persistent, CreateMode::Ephemeral][number % 2];
+        let options = mode.with_acls(Acls::anyone_all());
+        let path = format!("{}/{name}", arena.path);
+        arena.admin.create(&path, DATA[number % 4], &options).await.unwrap();
+    }
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (mutex, theirs) = (arena.mutex(&curator), arena.mutex(&other));
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    assert!(theirs.try_acquire().await.unwrap().is_none());
+    let waiting = tokio::spawn(async move { theirs.acquire().await });
+    arena.children_are(names.len() + 2).await;
+    let told = mutex.participants().await.unwrap();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0].path, guard.node());
+    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+    let next = within("the next", waiting).await.unwrap().unwrap();
+    assert_eq!(next.release().await.unwrap(), Released::Unlocked);
+    assert_eq!(arena.children().await.len(), names.len(), "and none of theirs is touched");
+}
+
+/// Who may create under the lock path may queue, also ahead of everybody: for a hold there is no defence but ACLs. Curator
+/// yields to the same nodes, so to ignore them would be two holders.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_well_formed_fake_is_a_contender_and_no_more() {
+    let arena = Arena::new().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let fakes = ["lock--2147483648", "not-a-guid-lock-0000000000", "lock-lock-2147483647"];
+    for (name, data) in fakes.iter().zip(DATA.iter().skip(1)) {
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        arena.admin.create(&format!("{}/{name}", arena.path), data, &options).await.unwrap();
+    }
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    assert!(mutex.try_acquire().await.unwrap().is_none(), "busy: a fake is ahead");
+    let limit = Duration::from_millis(300);
+    assert!(within("busy", mutex.acquire_timeout(limit)).await.unwrap().is_none());
+    // Nothing of ours stays.
+    arena.children_are(fakes.len()).await;
+    let waiting = {
+        let mutex = mutex.clone();
+        tokio::spawn(async move { mutex.acquire().await })
+    };
+    arena.children_are(fakes.len() + 1).await;
+    let told = mutex.participants().await.unwrap();
+    assert_eq!(told.len(), fakes.len() + 1);
+    // What gives it away: nobody's session owns it.
+    assert_eq!((told[0].sequence, told[0].session), (i32::MIN.into(), 0));
+    assert_eq!(told[0].data, DATA[1]);
+    // Data that is set on a waiter's and a holder's own node, and on the predecessor's, wakes them and moves nobody.
+    let ours = told.iter().find(|one| one.session != 0).unwrap().path.clone();
+    for path in [&ours, &format!("{}/{}", arena.path, fakes[1]), &ours] {
+        arena.admin.set_data(path, b"__REVOKE__", None).await.unwrap();
+    }
+    assert!(!waiting.is_finished());
+    // Whoever can delete ends it.
+    for name in &fakes[..2] {
+        arena.admin.delete(&format!("{}/{name}", arena.path), None).await.unwrap();
+    }
+    let guard = within("the lock", waiting).await.unwrap().unwrap();
+    assert_eq!(guard.node(), ours);
+    arena.admin.set_data(&ours, &[0xff; 1000], None).await.unwrap();
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+}
+
+/// A child with children of its own is a child like any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lies_deeper_than_the_children_is_not_looked_at() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    arena.create(&format!("{}/x", arena.path), CreateMode::Persistent).await;
+    arena.create(&format!("{}/x/lock-0000000000", arena.path), CreateMode::Persistent).await;
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+}

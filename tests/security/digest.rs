@@ -1,0 +1,139 @@
+//! Digest credentials, and ACLs that let only their owner in: what a stranger gets.
+
+use std::time::Duration;
+
+use zookeeper_recipes::testkit::{TestServer, random_path};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, Released, SessionError};
+
+use crate::harness::{options, within};
+
+struct Scene {
+    server: TestServer,
+    path: String,
+    ours: Curator,
+    stranger: Curator,
+}
+
+/// A lock path with creator-only ACLs, and somebody with another password.
+async fn scene() -> Scene {
+    let server = TestServer::start().await.unwrap();
+    let path = random_path("locks");
+    let ours = options().auth("digest", b"ours:right").acls(Acls::creator_all());
+    let ours = ours.connect(server.connect_string()).await.unwrap();
+    let stranger = options().auth("digest", b"ours:wrong");
+    let stranger = stranger.connect(server.connect_string()).await.unwrap();
+    Scene { server, path, ours, stranger }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_can_neither_list_nor_queue_nor_read_nor_delete_nor_write() {
+    let scene = scene().await;
+    let mutex = InterProcessMutex::new(&scene.ours, &scene.path).unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let node = guard.node().to_owned();
+
+    let theirs = InterProcessMutex::new(&scene.stranger, &scene.path).unwrap();
+    for (what, error) in [
+        ("acquire", within("acquire", theirs.acquire()).await.unwrap_err()),
+        ("try_acquire", within("try_acquire", theirs.try_acquire()).await.unwrap_err()),
+    ] {
+        refused(what, error, "create", &scene.path);
+    }
+    let error = within("participants", theirs.participants()).await.unwrap_err();
+    refused("participants", error, "read", &scene.path);
+
+    let client = scene.stranger.client().unwrap();
+    let anyone = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    let sequential = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let queue = format!("{}/_c_{}-lock-", scene.path, "1b4e28ba-2fa1-41d2-883f-0016d3cca427");
+    for (what, answer) in [
+        ("list", client.list_children(&scene.path).await.map(drop)),
+        ("queue", client.create(&queue, &[], &sequential).await.map(drop)),
+        ("add", client.create(&format!("{}/x", scene.path), &[], &anyone).await.map(drop)),
+        ("read who holds", client.get_data(&node).await.map(drop)),
+        ("watch who holds", client.get_and_watch_data(&node).await.map(drop)),
+        ("read the ACLs", client.get_acl(&node).await.map(drop)),
+        ("revoke", client.set_data(&node, b"__REVOKE__", None).await.map(drop)),
+        ("delete the node", client.delete(&node, None).await),
+        ("open the node", client.set_acl(&node, &Acls::anyone_all(), None).await.map(drop)),
+        ("open the path", client.set_acl(&scene.path, &Acls::anyone_all(), None).await.map(drop)),
+    ] {
+        assert_eq!(answer.unwrap_err(), Error::NoAuth, "{what}");
+    }
+
+    assert!(guard.is_held());
+    assert_eq!(within("the release", guard.release()).await.unwrap(), Released::Unlocked);
+    assert_eq!(mutex.participants().await.unwrap(), []);
+    within("the lock again", mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// What ACLs do not hide: ZooKeeper asks for no permission to learn whether a node of a known name exists, nor
+/// for its numbers, and the *parent's* ACLs decide who may delete a node.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_who_knows_the_name_sees_that_it_is_there_and_a_parent_of_all_protects_nothing()
+{
+    let scene = scene().await;
+    let mutex = InterProcessMutex::new(&scene.ours, &scene.path).unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let client = scene.stranger.client().unwrap();
+    let stat = client.check_stat(guard.node()).await.unwrap().unwrap();
+    assert_eq!(stat.ephemeral_owner, scene.ours.session_id().unwrap());
+    guard.release().await.unwrap();
+
+    let open = random_path("open");
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.create(&open, &[], &options).await.unwrap();
+    let mutex = InterProcessMutex::new(&scene.ours, &open).unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    assert_eq!(client.get_data(guard.node()).await.map(drop).unwrap_err(), Error::NoAuth);
+    client.delete(guard.node(), None).await.unwrap();
+    within("the loss", guard.lost()).await;
+}
+
+/// ZooKeeper accepts any digest: nobody says that the password is another than before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_digest_shows_at_the_first_operation() {
+    let scene = scene().await;
+    let mutex = InterProcessMutex::new(&scene.ours, &scene.path).unwrap();
+    within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+    // `scene` has connected the stranger: no error yet.
+    let theirs = InterProcessMutex::new(&scene.stranger, &scene.path).unwrap();
+    let error = theirs.acquire_timeout(Duration::from_secs(30)).await.unwrap_err();
+    refused("acquire_timeout", error, "create", &scene.path);
+}
+
+/// Where the namespace is the owner's own, it shows when connecting, for there it is the first operation.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_digest_cannot_make_what_is_missing_in_the_owners_namespace() {
+    let server = TestServer::start().await.unwrap();
+    let namespace = random_path("namespace");
+    let ours = options().auth("digest", b"ours:right").acls(Acls::creator_all());
+    let ours = ours.namespace(&namespace).connect(server.connect_string()).await.unwrap();
+    let below = format!("{namespace}/below");
+    let theirs = options().auth("digest", b"ours:wrong").namespace(&below);
+    let error = within("the error", theirs.connect(server.connect_string())).await.unwrap_err();
+    assert!(matches!(&error, SessionError::Namespace { path, .. } if *path == below), "{error:?}");
+    ours.close().await.unwrap();
+}
+
+fn refused(what: &str, error: AcquireError, expected: &str, named: &str) {
+    match error {
+        AcquireError::NoAuth { path, operation, .. } => {
+            assert_eq!((operation, path.as_str()), (expected, named), "{what}");
+        }
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+/// A client of the administrator's, with the owner's credential, gets in: the tests above can fail.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owners_credential_opens_from_anywhere() {
+    let scene = scene().await;
+    let mutex = InterProcessMutex::new(&scene.ours, &scene.path).unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let connector = Client::connector().with_auth("digest", b"ours:right");
+    let client = connector.connect(scene.server.connect_string()).await.unwrap();
+    assert_eq!(client.list_children(&scene.path).await.unwrap().len(), 1);
+    client.get_data(guard.node()).await.unwrap();
+}

@@ -1,0 +1,95 @@
+//! SASL DIGEST-MD5.
+
+use std::time::{Duration, Instant};
+
+use zookeeper_recipes::testkit::{self, TestServer};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
+use zookeeper_recipes::{
+    AcquireError, ConnectionState, InterProcessMutex, Loss, Released, SessionError,
+};
+
+use crate::harness::{options, within};
+
+/// Nobody may wait so long for a refusal.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(40);
+
+fn connector(password: &'static str) -> Connector {
+    Client::connector().with_sasl(SaslOptions::digest_md5("ours", password))
+}
+
+async fn start() -> TestServer {
+    TestServer::builder().sasl_user("ours", "right").start().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_right_credential_opens_what_only_its_owner_may_use() {
+    let server = start().await;
+    let builder = options().connector(connector("right")).acls(Acls::creator_all());
+    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
+    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    for path in ["/lock", guard.node()] {
+        let (acls, _) = curator.client().unwrap().get_acl(path).await.unwrap();
+        assert_eq!((acls[0].scheme(), acls[0].id()), ("sasl", "ours"), "{path}: {acls:?}");
+    }
+    let stranger = options().connect(server.connect_string()).await.unwrap();
+    let theirs = InterProcessMutex::new(&stranger, "/lock").unwrap();
+    let error = within("the refusal", theirs.acquire()).await.unwrap_err();
+    assert!(matches!(error, AcquireError::NoAuth { operation: "create", .. }), "{error:?}");
+    // The next session has the same credential.
+    let session = curator.client().unwrap().session().clone();
+    testkit::kill_session(server.connect_string(), &session).await.unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
+    let guard = within("the next lock", mutex.acquire()).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+}
+
+/// A reconnection is authenticated again, before anything else is asked over it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_keeps_the_hold() {
+    let server = start().await;
+    let builder = options().connector(connector("right")).acls(Acls::creator_all());
+    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
+    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let mut state = curator.watch_state();
+    server.restart().await.unwrap();
+    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    drop(within("reconnected", reconnected).await.unwrap());
+    assert!(guard.is_held());
+    assert_eq!(within("the release", guard.release()).await.unwrap(), Released::Unlocked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_credential_is_refused_at_once() {
+    let server = start().await;
+    for (what, wrong) in [
+        ("password", connector("wrong")),
+        ("user", Client::connector().with_sasl(SaslOptions::digest_md5("nobody", "other"))),
+    ] {
+        let builder = options().connector(wrong).connection_timeout(CONNECTION_TIMEOUT);
+        let began = Instant::now();
+        match within(what, builder.connect(server.connect_string())).await {
+            Err(SessionError::AuthFailed { connect_string, .. }) => {
+                assert_eq!(connect_string, server.connect_string());
+            }
+            other => panic!("wrong {what}: {other:?}"),
+        }
+        assert!(began.elapsed() < CONNECTION_TIMEOUT / 2, "after {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_requires_sasl_refuses_who_has_none() {
+    let server = TestServer::builder()
+        .sasl_user("ours", "right")
+        .jvm_flag("-Dzookeeper.sessionRequireClientSASLAuth=true")
+        .start()
+        .await
+        .unwrap();
+    let builder = options().connection_timeout(CONNECTION_TIMEOUT);
+    let error = within("the refusal", builder.connect(server.connect_string())).await.unwrap_err();
+    assert!(matches!(error, SessionError::AuthFailed { .. }), "{error:?}");
+    let builder = options().connector(connector("right"));
+    drop(within("a session", builder.connect(server.connect_string())).await.unwrap());
+}

@@ -1,0 +1,121 @@
+//! TLS and mutual TLS.
+
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+use rustls::crypto::{CryptoProvider, ring};
+use zookeeper_recipes::testkit::{self, ClientTls, TestServer};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, Error};
+use zookeeper_recipes::{
+    ConfigError, ConnectionState, Curator, InterProcessMutex, Loss, SessionError,
+};
+
+use crate::harness::{PATIENCE, connector, options, within};
+
+/// As a program does it that wants another one than ours. All tests of this binary are such a program.
+fn choose_ring() {
+    static CHOSEN: Once = Once::new();
+    CHOSEN.call_once(|| ring::default_provider().install_default().unwrap());
+}
+
+async fn start(mutual: bool) -> (TestServer, ClientTls) {
+    choose_ring();
+    let builder = TestServer::builder();
+    let builder = if mutual { builder.mutual_tls() } else { builder.tls() };
+    let server = builder.start().await.unwrap();
+    let tls = server.client_tls().unwrap().clone();
+    (server, tls)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_over_tls_and_over_mutual_tls() {
+    for mutual in [false, true] {
+        let (server, tls) = start(mutual).await;
+        assert!(server.connect_string().starts_with("tcp+tls://"));
+        let builder = options().connector(connector(&tls, mutual));
+        let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
+        let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+        let guard = within("the lock", mutex.acquire()).await.unwrap();
+        assert!(server.four_letter_word("srvr").await.unwrap().contains("Mode: standalone"));
+        // The next session is opened with the same certificates.
+        let session = curator.client().unwrap().session().clone();
+        testkit::kill_session(server.plain_connect_string(), &session).await.unwrap();
+        assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
+        within("the next lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+        within("the end", curator.close()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_over_tls_that_breaks_is_made_again() {
+    let (server, tls) = start(true).await;
+    let builder = options().connector(connector(&tls, true));
+    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
+    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let mut state = curator.watch_state();
+    server.restart().await.unwrap();
+    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    drop(within("reconnected", reconnected).await.unwrap());
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+/// The server knows who has the certificate, and ACLs can say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_opens_what_only_its_owner_may_use() {
+    let (server, tls) = start(true).await;
+    let builder = options().connector(connector(&tls, true)).acls(Acls::creator_all());
+    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
+    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let (acls, _) = curator.client().unwrap().get_acl("/lock").await.unwrap();
+    assert_eq!((acls[0].scheme(), acls[0].id()), ("x509", "CN=client"), "{acls:?}");
+    let stranger = Client::connect(server.plain_connect_string()).await.unwrap();
+    assert_eq!(stranger.list_children("/lock").await.unwrap_err(), Error::NoAuth);
+    assert_eq!(guard.release().await.unwrap(), zookeeper_recipes::Released::Unlocked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_program_chose_is_left_alone() {
+    let (server, tls) = start(false).await;
+    let builder = options().connector(connector(&tls, false));
+    drop(within("a session", builder.connect(server.connect_string())).await.unwrap());
+    let chosen = format!("{:?}", CryptoProvider::get_default().unwrap().key_provider);
+    assert_eq!(chosen, format!("{:?}", ring::default_provider().key_provider));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_handshake_is_an_error_that_names_tls() {
+    let ((mutual, ours), (_other, others)) = (start(true).await, start(false).await);
+    let secure = mutual.connect_string();
+    let plain_as_tls = format!("tcp+tls://{}", mutual.plain_connect_string());
+    let tls_as_plain = secure.trim_start_matches("tcp+tls://");
+    let wrong_host = secure.replace("127.0.0.1", "127.0.0.2");
+    let refused: [(&str, Connector, &str, &str); 6] = [
+        ("the authority of another server", connector(&others, true), secure, "authority"),
+        ("no client certificate", connector(&ours, false), secure, "client's certificate"),
+        ("a port without TLS", connector(&ours, true), &plain_as_tls, "port without TLS"),
+        ("a port with TLS", Client::connector(), tls_as_plain, "expect TLS (`tcp+tls://`)"),
+        ("TLS but no scheme", connector(&ours, true), tls_as_plain, "asks for it nowhere"),
+        ("a host that the certificate lacks", connector(&ours, true), &wrong_host, "host name"),
+    ];
+    for (what, connector, connect_string, hint) in refused {
+        let builder = options().connector(connector).connection_timeout(PATIENCE);
+        let error = within(what, builder.connect(connect_string)).await.unwrap_err();
+        assert!(matches!(error, SessionError::Unreachable { .. }), "{what}: {error:?}");
+        assert!(error.to_string().contains(hint), "{what}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn tls_that_nobody_configured_is_an_error_at_once() {
+    let began = Instant::now();
+    let error = Curator::connect("tcp+tls://127.0.0.1:1").await.unwrap_err();
+    match &error {
+        SessionError::Config(ConfigError::InvalidOption { option: "connector", .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(error.to_string().contains("with_tls"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
