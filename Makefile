@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo test lint fix doc package clean
+.PHONY: help setup image demo soak test lint fix doc package clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -17,6 +17,9 @@ image: ## build or pull the container image, and print its name
 
 demo: setup ## several processes share one lock while some are killed and stopped; about a minute
 	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example demo
+
+soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock; about 25 minutes
+	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example soak
 
 test: setup ## all tests, against Docker and a local process where both exist
 	@scripts/test.sh

@@ -53,4 +53,11 @@ for backend in "${backends[@]}"; do
   timed "$backend" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test traced --test faults -- --show-output
   timed "$backend: the README's example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example mutex
 done
+if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
+  say "workers under random faults, on an ensemble"
+  timed "the soak's rules, and locks broken on purpose" $cargo test --all-features --test soak
+  timed "soak" env FAULTS="${FAULTS:-60}" $cargo run --quiet --all-features --example soak
+else
+  say "no soak: its ensemble cannot be an external one"
+fi
 say "passed: everything, against ${backends[*]}"
