@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use crate::Result;
@@ -17,26 +18,39 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Admin {
     servers: String,
+    /// Kept while it works, for a holder does not wait until somebody has connected.
+    client: Mutex<Option<Client>>,
 }
 
 impl Admin {
     pub(crate) fn new(servers: &str) -> Self {
-        Self { servers: servers.to_owned() }
+        Self { servers: servers.to_owned(), client: Mutex::default() }
     }
 
-    /// Runs `work` on a new connection, and again while none gave an answer.
+    async fn client(&self) -> Result<Client, Error> {
+        let mut kept = self.client.lock().await;
+        if let Some(client) = &*kept {
+            return Ok(client.clone());
+        }
+        let connector = Client::connector().with_session_timeout(SESSION);
+        Ok(kept.insert(connector.connect(&self.servers).await?).clone())
+    }
+
+    /// Runs `work`, and again on a new connection while it has no answer.
     async fn ask<T>(&self, work: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T> {
         let until = Instant::now() + PATIENCE;
         loop {
-            let connector = Client::connector().with_session_timeout(SESSION);
-            let answer = match connector.connect(&self.servers).await {
-                Ok(client) => work(&client).await,
+            let answer = match self.client().await {
+                Ok(client) => timeout(SESSION, work(&client)).await.unwrap_or(Err(Error::Timeout)),
                 Err(error) => Err(error),
             };
             match answer {
                 Ok(value) => return Ok(value),
                 Err(error) if Instant::now() > until => return Err(error.into()),
-                Err(_) => sleep(PAUSE).await,
+                Err(_) => {
+                    *self.client.lock().await = None;
+                    sleep(PAUSE).await;
+                }
             }
         }
     }

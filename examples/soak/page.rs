@@ -9,7 +9,7 @@ use crate::Result;
 use crate::checker::{End, Evidence, Hold, Verdict};
 use crate::log::{Event, Nanos, Place, What};
 use crate::report;
-use crate::schedule::{MEMBERS, ROWS};
+use crate::schedule::MEMBERS;
 use crate::settings::Settings;
 
 const TEMPLATE: &str = include_str!("page.html");
@@ -80,7 +80,8 @@ fn data(settings: &Settings, evidence: &Evidence, verdict: &Verdict) -> Data {
     let (first, last) = (moments().min().unwrap_or(0), moments().max().unwrap_or(0));
     let time = Scale { first };
     let healed = evidence.faults.iter().find(|event| event.1 == What::Healed);
-    let mut rows: Vec<_> = (0..ROWS).map(|_| Vec::new()).collect();
+    let rows = evidence.workers.iter().map(|log| log.row + 1).max().unwrap_or(0);
+    let mut rows: Vec<_> = (0..rows).map(|_| Vec::new()).collect();
     for hold in &verdict.holds {
         rows[hold.row].push(time.hold(hold));
     }
