@@ -30,7 +30,7 @@ pub(crate) fn plan(rng: &mut Rng, timeout: Duration) -> Plan {
     let steps = match rng.u8(..100) {
         0..70 => rng.u32(2..20),
         70..91 => rng.u32(20..130),
-        91..98 => rng.u32(130..350),
+        91..96 => rng.u32(130..350),
         _ => long + long / 5,
     };
     Plan { steps, counts: rng.u32(..3) }

@@ -170,7 +170,12 @@ fn plan(rng: &mut Rng) -> Planned {
     let after = if rng.u8(..4) == 0 { rng.u64(..100) } else { rng.u64(..BETWEEN * 8 / 3) };
     let lasts = if rng.u8(..5) == 0 { rng.u64(1500..4000) } else { rng.u64(100..1500) };
     let kind = kind(rng);
-    let lasts = if kind == Kind::PartAll { lasts.min(1500) } else { lasts };
+    let lasts = match kind {
+        Kind::PartAll => lasts.min(1500),
+        // Beyond the session.
+        Kind::Stall { links: To::All, .. } if rng.u8(..3) == 0 => rng.u64(2500..5000),
+        _ => lasts,
+    };
     Planned { after: Duration::from_millis(after), lasts: Duration::from_millis(lasts), kind }
 }
 
