@@ -9,7 +9,7 @@ use fastrand::Rng;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use zookeeper_recipes::testkit::kill_session;
+use zookeeper_recipes::testkit::{TestkitError, kill_session};
 use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard, RetryPolicy};
 
 use crate::Result;
@@ -244,6 +244,8 @@ async fn kill(curator: Curator, direct: String, log: Log) -> Result<()> {
     drop(client);
     let session = info.id().0;
     log.write(now(), What::Kills { session })?;
-    let known = kill_session(&direct, &info).await.is_ok();
+    let killed = kill_session(&direct, &info).await;
+    // Over already is over as well.
+    let known = matches!(killed, Ok(()) | Err(TestkitError::KillSession { .. }));
     Ok(log.now(What::Killed { session, known })?)
 }
