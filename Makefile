@@ -4,7 +4,9 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo soak test lint fix doc package clean
+.PHONY: help setup image demo test soak margins lint fix doc package clean
+
+ROUNDS ?= 20
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -18,11 +20,15 @@ image: ## build or pull the container image, and print its name
 demo: setup ## several processes share one lock while some are killed and stopped; about a minute
 	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example demo
 
+test: setup ## all tests, against Docker and a local process where both exist
+	@scripts/test.sh
+
 soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock; about 25 minutes
 	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example soak
 
-test: setup ## all tests, against Docker and a local process where both exist
-	@scripts/test.sh
+margins: setup ## how long before its node goes a holder knows, in ROUNDS=20 of each kind of trouble; Curator beside
+	@scripts/setup.sh curator
+	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example lease_margin -- $(ROUNDS)
 
 lint: ## formatting, clippy, documentation, features, dependencies, the house rules
 	@scripts/lint.sh

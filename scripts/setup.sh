@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a bare Debian 12 machine able to build, run and test everything here. Run it as root; again at any time: what is
-# there is left alone, and when all is there it says nothing.
+# there is left alone, and when all is there it says nothing. With the argument `curator` Apache Curator as well.
 set -euo pipefail
 
 rust_version=1.88
@@ -106,11 +106,20 @@ start_dockerd() {
   done
 }
 
+# Only for what measures Apache Curator beside us; its source is compiled as it starts.
+curator() {
+  local missing=()
+  has javac || missing+=(openjdk-17-jdk-headless)
+  [ -e /usr/share/java/curator-recipes.jar ] || missing+=(libcurator-recipes-java)
+  [ ${#missing[@]} = 0 ] || install "${missing[@]}"
+}
+
 failed=0
 compiler || failed=1
 rust || failed=1
 java_and_zookeeper || failed=1
 docker_daemon
+[ "${1:-}" != curator ] || curator || failed=1
 if [ "$failed" != 0 ]; then
   say "not complete, see above; containers need an image too: $here/image.sh"
 fi

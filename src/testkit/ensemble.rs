@@ -367,7 +367,7 @@ impl TestEnsembleBuilder {
     }
 }
 
-/// The lines `server.ID=…` as one member sees them: the others behind their relays.
+/// The lines `server.ID=…` as one member sees them: the others behind their proxies.
 fn servers(number: usize, client: u16, voting: &[[u16; 2]], links: &Links) -> Vec<String> {
     let line = |(other, own): (usize, &[u16; 2])| {
         let [quorum, election] = links.ports(number, other).unwrap_or(*own);

@@ -28,7 +28,40 @@ pub use self::operation::Operation;
 pub(super) use self::protocol::Protocol;
 use super::TestkitError;
 
-/// A TCP proxy in front of one server, with faults at will.
+/// A TCP proxy in front of one server, with faults at will: on the whole link, or at one message of the client's
+/// protocol.
+///
+/// Code under test connects to [`connect_string`](Self::connect_string). What a method breaks stays broken while its
+/// [`Fault`] lives. Several faults at a time add up: what two of them stall waits until both are healed.
+///
+/// A message is seen, and counted, when the proxy has read all of it. A fault has it when its turn to be forwarded has
+/// come, after stalls and delays.
+///
+/// Connections that begin otherwise than ZooKeeper's (TLS, the words of four letters), and messages of more than 16 MiB
+/// with all that follows, pass as they are: faults about a [`Message`] and counts by [`Operation`] do not see them.
+///
+/// Dropping the proxy closes its connections and its port.
+///
+/// # Examples
+///
+/// The reply to a create is lost: the client does not know whether its node is there, and it is.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zookeeper_recipes::testkit::{FaultProxy, Message, Operation, TestServer, random_path};
+/// use zookeeper_recipes::{Curator, InterProcessMutex};
+///
+/// let server = TestServer::start().await?;
+/// let proxy = FaultProxy::start(server.connect_string()).await?;
+/// let curator = Curator::connect(proxy.connect_string()).await?;
+///
+/// let lost = proxy.lose(Message::reply(Operation::Create));
+/// let guard = InterProcessMutex::new(&curator, &random_path("lock"))?.acquire().await?;
+/// assert_eq!(lost.strikes(), 1);
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping the proxy closes its connections"]
 pub struct FaultProxy {
