@@ -148,37 +148,38 @@ fn last_moment(evidence: &Evidence) -> Nanos {
     evidence.faults.last().map_or(0, |event| event.0)
 }
 
-/// Rule 7.
+/// Rule 7. One finding for a row at most.
 fn after_healing(evidence: &Evidence, holds: &[Hold], findings: &mut Vec<Finding>) -> Vec<Nanos> {
     let healed = evidence.faults.iter().rev().find(|event| event.1 == What::Healed);
     let healed = healed.map_or_else(|| last_moment(evidence), |event| event.0);
     let rows = evidence.workers.iter().map(|log| log.row + 1).max().unwrap_or(0);
     let mut times = Vec::new();
     for row in 0..rows {
-        let next = holds.iter().filter(|hold| hold.row == row && hold.from >= healed);
-        match next.map(|hold| hold.from - healed).min() {
-            Some(time) if time <= PATIENCE => times.push(time),
-            other => findings.push(Finding {
-                kind: Kind::Hung,
-                at: healed,
-                text: match other {
-                    Some(time) => format!(
-                        "worker {row} got the lock only {} s after the healing",
-                        time / SECOND
-                    ),
-                    None => format!("worker {row} never got the lock after the healing"),
-                },
-            }),
-        }
-        // Not even the last of them came to rest.
-        let last =
-            evidence.workers.iter().filter(|log| log.row == row).max_by_key(|log| log.generation);
-        if last.is_some_and(|log| !log.events.iter().any(|event| event.1 == What::Quiet)) {
-            let text = format!("worker {row} did not come to rest");
-            findings.push(Finding { kind: Kind::Hung, at: healed, text });
-        }
+        let of_row = holds.iter().filter(|hold| hold.row == row && hold.from >= healed);
+        let text = match of_row.map(|hold| hold.from - healed).min() {
+            None => "never got the lock after the healing".to_owned(),
+            Some(time) if time > PATIENCE => {
+                format!("got the lock only {} s after the healing", time / SECOND)
+            }
+            Some(time) => {
+                times.push(time);
+                if is_at_rest(evidence, row) {
+                    continue;
+                }
+                "did not come to rest".to_owned()
+            }
+        };
+        let text = format!("worker {row} {text}");
+        findings.push(Finding { kind: Kind::Hung, at: healed, text });
     }
     times
+}
+
+/// The last worker of the row.
+fn is_at_rest(evidence: &Evidence, row: usize) -> bool {
+    let of_row = evidence.workers.iter().filter(|log| log.row == row);
+    let last = of_row.max_by_key(|log| log.generation);
+    last.is_some_and(|log| log.events.iter().any(|event| event.1 == What::Quiet))
 }
 
 /// Where the process that was killed held, to its last word.
