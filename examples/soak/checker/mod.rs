@@ -33,9 +33,10 @@
 //! lock can tell the holder in advance (docs/guarantees.md, "To know before somebody acts"). So an overlap is excused
 //! if the hold with the *smaller* token is the one that was struck, and the whole overlap lies between the moment the strike was
 //! sent and the moment it was confirmed plus a grace. The grace is how long the holder may believe when nothing else
-//! tells it, for its link can be disturbed at the same time. Of a deleted node it learns with a probe of its lease,
-//! sent every `T/6`; the newest one that did not yet tell was sent at most `T/6` after the deletion, and a lease ends
-//! `2T/3` after the newest answered probe: `T/6 + 2T/3`. Of a closed session no probe is answered: `2T/3`. A claim beyond
+//! tells it, for its link can be disturbed at the same time. With the first probe of its lease after the deletion it
+//! asks for its node; that is handed over `T/7` later at most, and `T/6` leaves room for a late timer. If just that one
+//! is answered and nothing after it, the lease ends `2T/3` after its stamp: `T/6 + 2T/3`. Of a closed session no
+//! probe is answered: `2T/3`. A claim beyond
 //! the grace breaks rule 1 also where nobody overlaps. Excused overlaps are counted and measured.
 
 mod chain;
