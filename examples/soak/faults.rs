@@ -181,7 +181,8 @@ impl Running<'_> {
     }
 
     async fn part(&self, pairs: &[(usize, usize)]) -> Result<()> {
-        self.begins((0..MEMBERS).map(Place::Member).collect())?;
+        let parted = |member: &usize| pairs.iter().any(|(a, b)| a == member || b == member);
+        self.begins((0..MEMBERS).filter(parted).map(Place::Member).collect())?;
         let ensemble = &self.scene.ensemble;
         let faults: Vec<_> = pairs.iter().map(|(one, other)| ensemble.part(*one, *other)).collect();
         sleep(self.lasts).await;
