@@ -1,6 +1,6 @@
 //! One hold: asks all the time whether it holds, counts, and logs.
 
-use std::path::Path;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -74,7 +74,12 @@ impl<H: Held> Drop for Watched<'_, H> {
 }
 
 /// To the end of the plan, or of the hold. Says whether it still held at the end.
-pub(crate) async fn run<H: Held>(held: &H, plan: &Plan, log: &Log, store: &Path) -> Result<bool> {
+pub(crate) async fn run<H: Held>(
+    held: &H,
+    plan: &Plan,
+    log: &Log,
+    store: SocketAddr,
+) -> Result<bool> {
     let token = held.token();
     let (session, node) = (held.session(), held.node());
     log.now(What::Holds { token, session, node })?;
@@ -113,7 +118,7 @@ pub(crate) async fn run<H: Held>(held: &H, plan: &Plan, log: &Log, store: &Path)
 }
 
 /// Increments both counters. After an outcome that is refused or unknown it does not go on.
-async fn count<H: Held>(held: &H, times: u32, log: &Log, socket: &Path) -> Result<()> {
+async fn count<H: Held>(held: &H, times: u32, log: &Log, address: SocketAddr) -> Result<()> {
     let token = held.token();
     for _ in 0..times {
         if let Ok((read, by)) = held.read_counter().await {
@@ -125,7 +130,7 @@ async fn count<H: Held>(held: &H, times: u32, log: &Log, socket: &Path) -> Resul
                 return Ok(());
             }
         }
-        let stored = tokio::time::timeout(STORE_PATIENCE, store(token, log, socket)).await;
+        let stored = tokio::time::timeout(STORE_PATIENCE, store(token, log, address)).await;
         if !stored.unwrap_or(Ok(false))? {
             return Ok(());
         }
@@ -133,9 +138,9 @@ async fn count<H: Held>(held: &H, times: u32, log: &Log, socket: &Path) -> Resul
     Ok(())
 }
 
-async fn store(token: i64, log: &Log, socket: &Path) -> Result<bool> {
+async fn store(token: i64, log: &Log, address: SocketAddr) -> Result<bool> {
     let counter = Counter::Store;
-    let mut store = StoreClient::connect(socket).await?;
+    let mut store = StoreClient::connect(address).await?;
     let Some((read, by)) = store.read(token).await? else { return Ok(false) };
     log.now(What::Tries { counter, token, read, by })?;
     let outcome = store.write(token, read + 1).await;

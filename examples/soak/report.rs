@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::checker::{Finding, Kind, Verdict};
 use crate::log::{Event, MILLISECOND, What};
@@ -27,9 +28,9 @@ pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, pa
     println!("healing to hold, each worker {healing:?} ms");
     let longest = verdict.excused.iter().map(|excused| excused.long).max().unwrap_or(0);
     println!(
-        "excused overlaps             {}, the longest {} ms (a holder's node deleted or its session closed from elsewhere)",
+        "excused overlaps             {}, the longest {:.1} ms (a holder's node deleted or its session closed from elsewhere)",
         verdict.excused.len(),
-        longest / MILLISECOND
+        Duration::from_nanos(longest).as_secs_f64() * 1e3,
     );
     println!("strikes of unknown outcome   {}", verdict.unknown_strikes);
     print_findings(verdict);

@@ -56,12 +56,9 @@ pub(crate) async fn run(settings: &Settings) -> Result<Verdict> {
     );
     let ensemble = start_ensemble(Duration::from_millis(tick), limit).await?;
     println!("three members: {}, {:?}", ensemble.connect_string(), ensemble.backend());
-    let socket =
-        std::env::temp_dir().join(format!("soak-{}-{}.sock", std::process::id(), settings.seed));
-    let store = Store::start(&socket)?;
-    let scene = Arc::new(set_up(settings, &folder, ensemble, &socket).await?);
+    let store = Store::start().await?;
+    let scene = Arc::new(set_up(settings, &folder, ensemble, &store).await?);
     let verdict = disturb_and_judge(settings, &folder, &scene, &store).await;
-    let _ = std::fs::remove_file(&socket);
     // With a fault that is still under way it goes when that does.
     if let Some(scene) = Arc::into_inner(scene) {
         scene.ensemble.close().await?;
@@ -96,7 +93,7 @@ async fn set_up(
     settings: &Settings,
     folder: &Path,
     ensemble: TestEnsemble,
-    socket: &Path,
+    store: &Store,
 ) -> Result<Scene> {
     let admin = Admin::new(ensemble.connect_string());
     admin.prepare().await?;
@@ -118,7 +115,7 @@ async fn set_up(
             },
             connect_string: own.connect_string(),
             direct: ensemble.connect_string().to_owned(),
-            store: socket.to_owned(),
+            store: store.address,
             log: PathBuf::new(),
         };
         rows.push(Mutex::new(Row::start(worker, &settings.worker_arguments, folder)?));

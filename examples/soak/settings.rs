@@ -1,5 +1,6 @@
 //! What a run is told: by its environment, and a worker by its orchestrator, the same way.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -49,8 +50,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) connect_string: String,
     /// To the servers themselves.
     pub(crate) direct: String,
-    /// The outside store's socket.
-    pub(crate) store: PathBuf,
+    /// The outside store.
+    pub(crate) store: SocketAddr,
     pub(crate) log: PathBuf,
 }
 

@@ -4,11 +4,11 @@
 //! not enough for who reads, computes and writes: a write of the old holder could arrive between the read and the write
 //! of the new one, which then overwrites what it has not seen.
 
-use std::path::Path;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::Result;
@@ -44,12 +44,14 @@ impl State {
 /// The store. It ends when this is dropped.
 pub(crate) struct Store {
     state: Arc<Mutex<State>>,
+    pub(crate) address: SocketAddr,
     server: AbortHandle,
 }
 
 impl Store {
-    pub(crate) fn start(socket: &Path) -> Result<Self> {
-        let listener = UnixListener::bind(socket)?;
+    pub(crate) async fn start() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
         let state = Arc::<Mutex<State>>::default();
         let shared = state.clone();
         let server = tokio::spawn(async move {
@@ -58,7 +60,7 @@ impl Store {
                 connections.spawn(serve(stream, shared.clone()));
             }
         });
-        Ok(Self { state, server: server.abort_handle() })
+        Ok(Self { state, address, server: server.abort_handle() })
     }
 
     pub(crate) fn value(&self) -> Value {
@@ -72,7 +74,7 @@ impl Drop for Store {
     }
 }
 
-async fn serve(stream: UnixStream, state: Arc<Mutex<State>>) -> Option<()> {
+async fn serve(stream: TcpStream, state: Arc<Mutex<State>>) -> Option<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -83,11 +85,11 @@ async fn serve(stream: UnixStream, state: Arc<Mutex<State>>) -> Option<()> {
 }
 
 /// A worker's side.
-pub(crate) struct StoreClient(BufReader<UnixStream>);
+pub(crate) struct StoreClient(BufReader<TcpStream>);
 
 impl StoreClient {
-    pub(crate) async fn connect(socket: &Path) -> Result<Self> {
-        Ok(Self(BufReader::new(UnixStream::connect(socket).await?)))
+    pub(crate) async fn connect(address: SocketAddr) -> Result<Self> {
+        Ok(Self(BufReader::new(TcpStream::connect(address).await?)))
     }
 
     async fn ask(&mut self, request: String) -> Result<String> {

@@ -128,7 +128,7 @@ impl Worker {
             } else if let Some(guard) = self.acquire(&mutex, how, &mut rng).await? {
                 let ignores_lease = self.settings.sabotage == Sabotage::IgnoresLease;
                 let held = Real { guard: &guard, curator, ignores_lease };
-                hold::run(&held, &plan, &self.log, &self.settings.store).await?;
+                hold::run(&held, &plan, &self.log, self.settings.store).await?;
                 self.let_go(guard, &mut rng).await?;
             }
             sleep(PAUSE.mul_f64(rng.f64())).await;
@@ -184,7 +184,7 @@ impl Worker {
         self.log.now(What::Asks { how: "with".to_owned() })?;
         let with = mutex.with(async |guard| {
             let held = Real { guard, curator, ignores_lease: false };
-            hold::run(&held, plan, &self.log, &self.settings.store).await
+            hold::run(&held, plan, &self.log, self.settings.store).await
         });
         let why = match timeout(limit, with).await {
             Err(_) => "dropped".to_owned(),
@@ -229,7 +229,7 @@ impl Worker {
             let guard = lock.acquire(uuid::Uuid::new_v4().to_string()).await;
             // Twice as long as it takes the servers to expire the session.
             let steps = u32::try_from((*timeout * 2).as_millis() / 4)?;
-            hold::run(&guard, &Plan { steps, counts: 1 }, &self.log, store).await?;
+            hold::run(&guard, &Plan { steps, counts: 1 }, &self.log, *store).await?;
             guard.release().await;
         }
         self.log.now(What::Quiet)?;
