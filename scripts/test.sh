@@ -53,6 +53,8 @@ for backend in "${backends[@]}"; do
   timed "$backend" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test traced --test faults -- --show-output
   timed "$backend: the README's example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example mutex
 done
+say "how long before its node goes a holder knows, in one round on a quorum"
+timed "margins" env ZOOKEEPER_BACKEND="${backends[-1]}" $cargo run --quiet --all-features --example lease_margin -- 1 cut-off
 if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
   say "workers under random faults, on an ensemble"
   timed "the soak's rules, and locks broken on purpose" $cargo test --all-features --test soak

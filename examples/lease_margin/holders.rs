@@ -15,8 +15,6 @@ use crate::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Ours,
-    /// Renews its lease by the newest answer to a `sync`, and asks nothing else of it.
-    SyncProbe,
     /// Renews its lease by the answers to reads.
     ReadProbe,
     CuratorMutex,
@@ -27,7 +25,6 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Kind::Ours => "this crate's mutex",
-            Kind::SyncProbe => "any sync renews",
             Kind::ReadProbe => "any read renews",
             Kind::CuratorMutex => "Curator's mutex",
             Kind::CuratorLatch => "Curator's latch",
@@ -83,10 +80,9 @@ impl Alive {
         }
     }
 
-    /// A lease of two thirds after the newest answered probe, whatever came before it.
-    pub(crate) async fn probing(
+    /// A lease of two thirds after the newest answered read.
+    pub(crate) async fn reading(
         &mut self,
-        kind: Kind,
         servers: &str,
         path: &str,
         timeout: Duration,
@@ -108,11 +104,7 @@ impl Alive {
                 let stamp = Instant::now();
                 let (prober, probed, ends) = (prober.clone(), probed.clone(), ends.clone());
                 answers.spawn(async move {
-                    let answered = match kind {
-                        Kind::SyncProbe => prober.sync("/").await,
-                        _ => prober.get_data(&probed).await.map(drop),
-                    };
-                    if answered.is_ok() {
+                    if prober.get_data(&probed).await.is_ok() {
                         let end = stamp + timeout * 2 / 3;
                         let mut ends = ends.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                         *ends = end.max(*ends);
@@ -126,7 +118,7 @@ impl Alive {
             Instant::now() < end
         });
         self.clients.push(client);
-        Ok(Holder { kind, timeout, node, belief })
+        Ok(Holder { kind: Kind::ReadProbe, timeout, node, belief })
     }
 
     fn watch(&mut self, belief: Belief, holds: impl Fn() -> bool + Send + 'static) {

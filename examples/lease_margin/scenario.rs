@@ -1,17 +1,21 @@
 //! One round: everybody holds, something breaks, and it is seen who knew when.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use zookeeper_recipes::testkit::{Direction, FaultProxy, Operation, TestEnsemble, random_path};
+use zookeeper_recipes::testkit::{Direction, TestEnsemble, random_path};
 use zookeeper_recipes::zookeeper_client::{Client, EventType};
 
 use crate::Failure;
 use crate::curator::CuratorProcess;
 use crate::holders::{Alive, Holder, Kind};
+
+const TIMEOUTS: [Duration; 3] =
+    [Duration::from_secs(2), Duration::from_secs(3), Duration::from_secs(6)];
 
 /// How many of each kind for each timeout in a round, each at another phase of its probes.
 const PHASES: u32 = 4;
@@ -26,7 +30,6 @@ pub(crate) enum Scenario {
     LinkStalled,
     FollowerCutOff,
     LeaderFrozen,
-    LateProbe,
 }
 
 impl fmt::Display for Scenario {
@@ -35,8 +38,20 @@ impl fmt::Display for Scenario {
             Scenario::LinkStalled => "link stalled",
             Scenario::FollowerCutOff => "follower cut off",
             Scenario::LeaderFrozen => "leader frozen for 4 s",
-            Scenario::LateProbe => "cut off after a stall",
         })
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = Failure;
+
+    fn from_str(name: &str) -> Result<Self, Failure> {
+        match name {
+            "stalled" => Ok(Scenario::LinkStalled),
+            "cut-off" => Ok(Scenario::FollowerCutOff),
+            "frozen" => Ok(Scenario::LeaderFrozen),
+            _ => Err(format!("no scenario `{name}`: stalled, cut-off, frozen").into()),
+        }
     }
 }
 
@@ -64,17 +79,12 @@ pub(crate) struct Stage {
     observer: Client,
     path: String,
     curator: Option<CuratorProcess>,
-    timeouts: Vec<Duration>,
     /// How long `acquire_timeout` of one second took on a stalled link.
     black_hole: Vec<Duration>,
 }
 
 impl Stage {
-    pub(crate) async fn new(
-        ensemble: TestEnsemble,
-        timeouts: &[Duration],
-        beside_curator: bool,
-    ) -> Result<Self, Failure> {
+    pub(crate) async fn new(ensemble: TestEnsemble) -> Result<Self, Failure> {
         let leader = ensemble.leader().await?;
         let followers: Vec<_> = (0..3).filter(|member| *member != leader).collect();
         let (follower, other) = (followers[0], followers[1]);
@@ -84,11 +94,9 @@ impl Stage {
         let observer = patient.connect(&servers).await?;
         let path = random_path("margin");
         let servers = ensemble.member(follower).connect_string();
-        let curator =
-            if beside_curator { CuratorProcess::start(servers, &path, timeouts)? } else { None };
-        let timeouts = timeouts.to_vec();
+        let curator = CuratorProcess::start(servers, &path, &TIMEOUTS)?;
         let black_hole = Vec::new();
-        Ok(Self { ensemble, leader, follower, observer, path, curator, timeouts, black_hole })
+        Ok(Self { ensemble, leader, follower, observer, path, curator, black_hole })
     }
 
     pub(crate) async fn close(self) -> Result<(), Failure> {
@@ -108,12 +116,11 @@ impl Stage {
         if self.ensemble.leader().await? != self.leader {
             return Err("another member leads by now".into());
         }
-        let proxy = FaultProxy::start(self.ensemble.member(self.follower).connect_string()).await?;
         let mut alive = Alive::default();
-        let holders = self.holders(&mut alive, &proxy, scenario, round).await?;
+        let holders = self.holders(&mut alive, scenario, round).await?;
         let mut nodes = self.watch(&holders).await?;
         // Long enough for every holder to have renewed its lease.
-        sleep(self.timeouts[0]).await;
+        sleep(TIMEOUTS[0]).await;
         match scenario {
             Scenario::LinkStalled => {
                 let fault = self.ensemble.member(self.follower).proxy().stall(Direction::Both);
@@ -134,9 +141,6 @@ impl Stage {
                 self.ensemble.member(self.leader).resume().await?;
                 nodes.all_gone(Duration::from_secs(5)).await;
             }
-            Scenario::LateProbe => {
-                self.late_probe(&proxy, &mut nodes).await;
-            }
         }
         let measured = holders.iter().zip(nodes.gone());
         let measured = measured.map(|(holder, gone)| Measured {
@@ -147,44 +151,22 @@ impl Stage {
         Ok(measured.collect())
     }
 
-    /// The link of all holders is stalled for as long as their clients bear. Right after the first answers that come then,
-    /// the follower is cut off: it has not yet reported to the leader that they live.
-    async fn late_probe(&self, proxy: &FaultProxy, nodes: &mut Nodes) {
-        let stall = proxy.stall(Direction::Both);
-        // A client hangs up after two fifths of its timeout without an answer.
-        sleep(self.timeouts[0] * 37 / 100).await;
-        let (asked, answered) = (proxy.requests(Operation::Sync), proxy.replies(Operation::Sync));
-        drop(stall);
-        // The follower reports every 100 ms.
-        let deadline = Instant::now() + Duration::from_millis(10);
-        while proxy.replies(Operation::Sync) < asked.max(answered + 1) && Instant::now() < deadline
-        {
-            sleep(Duration::from_micros(200)).await;
-        }
-        let fault = self.ensemble.part(self.follower, self.leader);
-        nodes.all_gone(PATIENCE).await;
-        drop(fault);
-    }
-
     async fn holders(
         &mut self,
         alive: &mut Alive,
-        proxy: &FaultProxy,
         scenario: Scenario,
         round: usize,
     ) -> Result<Vec<Holder>, Failure> {
-        let (mut holders, servers) = (Vec::new(), proxy.connect_string());
+        let servers = self.ensemble.member(self.follower).connect_string();
+        let mut holders = Vec::new();
         let name = format!("{scenario:?}-{round}");
-        for session in self.timeouts.clone() {
+        for session in TIMEOUTS {
             for phase in 0..PHASES {
                 let path = |kind: &str| {
                     format!("{}/{name}-{kind}-{}-{phase}", self.path, session.as_secs())
                 };
                 holders.push(alive.ours(servers, &path("ours"), session).await?);
-                for kind in [Kind::SyncProbe, Kind::ReadProbe] {
-                    let path = path(&format!("{kind:?}"));
-                    holders.push(alive.probing(kind, servers, &path, session).await?);
-                }
+                holders.push(alive.reading(servers, &path("reading"), session).await?);
                 sleep(session / 7 / PHASES).await;
             }
         }

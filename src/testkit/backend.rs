@@ -32,9 +32,10 @@ impl Backend {
     }
 
     /// What `start` gives on the first backend on which it succeeds.
-    pub(super) async fn first_that_works<T>(
-        start: impl AsyncFn(Self) -> Result<T, TestkitError>,
-    ) -> Result<T, TestkitError> {
+    pub(super) async fn first_that_works<T, F>(start: impl Fn(Self) -> F) -> Result<T, TestkitError>
+    where
+        F: Future<Output = Result<T, TestkitError>>,
+    {
         let mut reasons = Vec::new();
         for backend in Self::ALL {
             match start(backend).await {

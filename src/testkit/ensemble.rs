@@ -315,7 +315,7 @@ impl TestEnsembleBuilder {
         if let Some(backend) = forced {
             return self.start_on(backend).await;
         }
-        Backend::first_that_works(async |backend| self.start_on(backend).await).await
+        Backend::first_that_works(|backend| self.start_on(backend)).await
     }
 
     async fn start_on(&self, backend: Backend) -> Result<TestEnsemble, TestkitError> {

@@ -253,7 +253,7 @@ impl TestServerBuilder {
         if let Some(backend) = forced {
             return start_on(backend, &self.options).await;
         }
-        Backend::first_that_works(async |backend| start_on(backend, &self.options).await).await
+        Backend::first_that_works(|backend| start_on(backend, &self.options)).await
     }
 }
 

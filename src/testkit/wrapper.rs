@@ -39,6 +39,7 @@ echo "$program"
 exec >/dev/null 2>&1
 wait "$program"
 kill -KILL "$guard"
+wait "$guard"
 "#;
 
 /// A running program. Dropping it kills the program and waits for its end.

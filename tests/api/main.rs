@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::fmt::Debug;
 
+use zookeeper_recipes::testkit::{Fault, FaultProxy, TestEnsemble, TestServer};
 use zookeeper_recipes::{
-    AcquireError, ConfigError, ConnectionState, Curator, CuratorBuilder, FencingToken,
-    InterProcessMutex, Loss, MutexGuard, Owner, Participant, ReleaseError, Released, RetryPolicy,
-    SessionError, WithError,
+    AcquireError, ConfigError, ConnectionState, Curator, CuratorBuilder, Fenced, FencedError,
+    FencingToken, InterProcessMutex, Loss, LossPolicy, MutexGuard, Owner, Participant,
+    ReleaseError, Released, RetryPolicy, SessionError, WithError,
 };
 
 fn error<T: Error + Clone + Send + Sync + 'static>() {}
@@ -17,6 +18,7 @@ fn future<T: Send + 'static>(_: T) {}
 fn errors_are_errors_that_can_be_sent_and_shared() {
     error::<AcquireError>();
     error::<ConfigError>();
+    error::<FencedError>();
     error::<ReleaseError>();
     error::<SessionError>();
     error::<WithError>();
@@ -36,11 +38,22 @@ fn types_can_be_sent_shared_and_printed() {
     sync::<ConnectionState>();
     sync::<Loss>();
     sync::<Released>();
+    sync::<Fenced>();
+    sync::<LossPolicy>();
+    sync::<Fault>();
+    sync::<FaultProxy>();
+    sync::<TestEnsemble>();
+    sync::<TestServer>();
 }
 
 /// Only compiled: the futures can be spawned.
 #[allow(dead_code)]
 fn futures_can_be_spawned(curator: Curator, mutex: InterProcessMutex, guard: MutexGuard) {
+    future(TestServer::start());
+    future(TestEnsemble::start(3));
+    future(async move { FaultProxy::start("127.0.0.1:2181").await });
+    let fenced = guard.fenced();
+    future(async move { fenced.create("/node", b"data").await });
     future(guard.lost());
     future(guard.release());
     let owned = mutex.clone();

@@ -9,6 +9,8 @@
 
 #[path = "../recipes/harness.rs"]
 mod harness;
+mod lagging;
 mod mutex;
 mod product;
 mod session;
+mod stage;

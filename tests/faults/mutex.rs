@@ -7,7 +7,8 @@ use zookeeper_recipes::{
     WithError,
 };
 
-use crate::product::{Stage, Told, product, product_twice};
+use crate::product::{Told, product, product_twice};
+use crate::stage::Stage;
 
 const SOON: Duration = Duration::from_millis(500);
 
@@ -118,7 +119,7 @@ async fn participants() {
     product("participants", busy, async |(mutex, holder)| {
         if let Ok(participants) = mutex.participants().await {
             let paths: Vec<_> = participants.iter().map(|one| one.path.as_str()).collect();
-            assert_eq!(paths, [holder.node()]);
+            assert_eq!(paths.first(), Some(&holder.node()));
         }
         Told::Nothing
     })

@@ -11,59 +11,18 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
-use zookeeper_recipes::testkit::{Cut, Direction, FaultProxy, Message, Operation};
-use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex, MutexGuard, RetryPolicy};
+use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
+use zookeeper_recipes::{ConnectionState, MutexGuard};
 
-use crate::harness::{Arena, eventually, within};
-
-/// Short, so that many cases can outlive it.
-pub(crate) const SESSION: Duration = Duration::from_secs(2);
+use crate::harness::{eventually, within};
+use crate::lagging::Lagging;
+use crate::stage::Stage;
 
 /// Cases at the same time, on one server.
 const AT_ONCE: usize = 12;
 
-/// What a function under fault is given: a lock path of its own, and a `Curator` behind a proxy.
-pub(crate) struct Stage {
-    pub(crate) arena: Arena,
-    pub(crate) proxy: FaultProxy,
-    pub(crate) curator: Curator,
-    /// Not behind the proxy.
-    pub(crate) rival: Curator,
-}
-
-impl Stage {
-    async fn new() -> Self {
-        let arena = Arena::new().await;
-        let proxy = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-        let (curator, rival) = (Self::builder().connect(proxy.connect_string()), arena.curator());
-        let (curator, rival) = (curator.await.unwrap(), rival.await);
-        Self { arena, proxy, curator, rival }
-    }
-
-    pub(crate) fn builder() -> zookeeper_recipes::CuratorBuilder {
-        Curator::builder()
-            .session_timeout(SESSION)
-            .retry(RetryPolicy::n_times(200, Duration::from_millis(50)))
-    }
-
-    pub(crate) fn mutex(&self) -> InterProcessMutex {
-        self.arena.mutex(&self.curator)
-    }
-
-    /// The lock, held by somebody whom no fault concerns.
-    pub(crate) async fn rival_guard(&self) -> MutexGuard {
-        self.arena.mutex(&self.rival).acquire().await.unwrap()
-    }
-
-    /// A node beside the lock path.
-    pub(crate) fn data_path(&self) -> String {
-        format!("{}-data", self.arena.path)
-    }
-
-    async fn data(&self) -> Option<Vec<u8>> {
-        self.arena.admin.get_data(&self.data_path()).await.ok().map(|(data, _)| data)
-    }
-}
+/// How long a follower lags.
+const LAG: Duration = Duration::from_millis(150);
 
 /// What a function told its caller.
 #[derive(Debug)]
@@ -123,6 +82,10 @@ enum Case {
         place: Place,
         fault: Fault,
     },
+    /// Answered by a follower that does not know yet what the leader has done.
+    Lagging {
+        place: Place,
+    },
     /// Once the reply there is lost, which brings requests about that there would not be otherwise.
     After {
         lost: Place,
@@ -161,6 +124,7 @@ impl fmt::Debug for Case {
             Case::Calm => f.write_str("no fault"),
             Case::Dropped { polls } => write!(f, "dropped after {polls} polls"),
             Case::At { place, fault } => write!(f, "{fault:?} at {place:?}"),
+            Case::Lagging { place } => write!(f, "a lagging follower at {place:?}"),
             Case::After { lost, place, fault } => {
                 write!(f, "{fault:?} at {place:?} after the lost reply to {lost:?}")
             }
@@ -220,13 +184,22 @@ async fn run<S: 'static>(
         let (function, room, struck) = (function.clone(), room.clone(), struck.clone());
         set.spawn_local(async move {
             let _room = room.acquire().await.unwrap();
-            if function.run(case).await {
+            if function.run(Stage::new().await, case).await {
                 struck.set(struck.get() + 1);
             }
         });
     }
     // A panic of a case is one of the set.
     set.await;
+    // One follower lags for all, so one case after the other.
+    let lagging: Vec<_> = places(&requests).map(|place| Case::Lagging { place }).collect();
+    let count = count + lagging.len();
+    let ensemble = Lagging::shared().await;
+    for case in lagging {
+        if function.run(Stage::behind(&ensemble).await, case).await {
+            struck.set(struck.get() + 1);
+        }
+    }
     let (requests, struck) = (requests.len(), struck.get());
     println!(
         "fault product: {name}: {count} cases ({polls} awaits, {requests} requests), {struck} struck"
@@ -270,15 +243,15 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
     }
 
     /// Whether the fault struck.
-    async fn run(&self, case: Case) -> bool {
+    async fn run(&self, stage: Stage, case: Case) -> bool {
         let what = format!("{}: {case:?}", self.name);
-        let stage = Stage::new().await;
         let ready = (self.ready)(&stage).await;
         let mut calling = Box::pin((self.call)(ready));
         let (told, struck) = match case {
             Case::Calm => (Some(within(&what, calling).await), true),
             Case::Dropped { polls } => (dropped_after(polls, calling).await, true),
             Case::At { place, fault } => self.under(&what, &stage, fault, place, calling).await,
+            Case::Lagging { place } => self.behind(&what, &stage, place, calling).await,
             Case::After { lost, place, fault } => {
                 let first = stage.proxy.lose(lost.reply());
                 tokio::select! {
@@ -343,40 +316,52 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         (told, installed.strikes() > 0)
     }
 
+    /// Calls it while the follower lags from this request on; gives what it told, and whether it came so far.
+    async fn behind(
+        &self,
+        what: &str,
+        stage: &Stage,
+        place: Place,
+        mut calling: impl Future<Output = Told> + Unpin,
+    ) -> (Option<Told>, bool) {
+        let held = stage.proxy.hold(place.request());
+        tokio::select! {
+            told = &mut calling => return (Some(told), held.strikes() > 0),
+            () = within(what, held.struck()) => {}
+        }
+        let lag = async {
+            let lags = stage.lag();
+            // What the follower does not hear of: another contender enters.
+            stage.rival_enters().await;
+            held.heal();
+            tokio::time::sleep(LAG).await;
+            drop(lags);
+        };
+        let (told, ()) = within(what, async { tokio::join!(calling, lag) }).await;
+        (Some(told), true)
+    }
+
     async fn check(&self, what: &str, stage: &Stage, told: Option<Told>) {
         // What the caller was told is what the server has, now.
-        let arena = &stage.arena;
         let mut held = None;
         match told {
             Some(Told::Holds(guard)) => {
-                if guard.is_held() {
-                    let stat = arena.stat(guard.node()).await;
-                    assert!(stat.is_some() || !guard.is_held(), "{what}: held without a node");
-                    let first = arena
-                        .children()
-                        .await
-                        .into_iter()
-                        .min_by_key(|name| name[name.len() - 10..].parse::<i64>().unwrap());
-                    let first = first.map(|name| format!("{}/{name}", arena.path));
-                    assert!(
-                        first.as_deref() == Some(guard.node()) || !guard.is_held(),
-                        "{what}: {first:?}"
-                    );
-                }
+                let first = stage.first().await;
+                let there = first.as_deref() == Some(guard.node());
+                assert!(there || !guard.is_held(), "{what}: holds, and the first is {first:?}");
                 held = Some(guard);
             }
             Some(Told::Deleted(node)) => {
-                assert!(arena.stat(&node).await.is_none(), "{what}: {node} is not deleted");
+                assert!(!stage.has(&node).await, "{what}: {node} is not deleted");
             }
             Some(Told::Data(data)) => assert_eq!(stage.data().await.as_deref(), data, "{what}"),
             Some(Told::Nothing) | None => {}
         }
         drop(held);
         // Nothing of ours is left: deleted, if the session lives, and not left to its end.
-        eventually(&format!("{what}: nothing is left"), async || arena.children().await.is_empty())
+        eventually(&format!("{what}: nothing is left"), async || stage.children().await.is_empty())
             .await;
-        let rival = arena.mutex(&stage.rival);
-        let next = within(&format!("{what}: the next"), rival.acquire()).await.unwrap();
+        let next = within(&format!("{what}: the next"), stage.rival_guard()).await;
         next.release().await.unwrap();
         // The session can be used, or another one.
         if stage.curator.state() != ConnectionState::Closed {
@@ -385,7 +370,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         }
         // It says whether it is confirmed; here it matters that it ends.
         let _ = within(&format!("{what}: close"), stage.curator.close()).await;
-        let _ = arena.admin.delete(&stage.data_path(), None).await;
+        stage.forget_data().await;
     }
 }
 

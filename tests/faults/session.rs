@@ -2,12 +2,13 @@
 
 use zookeeper_recipes::SessionError;
 
-use crate::product::{Stage, Told, product};
+use crate::product::{Told, product};
+use crate::stage::Stage;
 
 #[tokio::test]
 async fn connect() {
     let ready = async |stage: &Stage| {
-        let namespace = format!("{}-namespace/of/three", stage.arena.path);
+        let namespace = format!("{}-namespace/of/three", stage.path);
         (Stage::builder().namespace(&namespace), stage.proxy.connect_string().to_owned())
     };
     product("Curator::connect", ready, async |(builder, connect_string)| {

@@ -79,11 +79,7 @@ impl Arena {
 
     /// The children of the test's path, as the server has them.
     pub(crate) async fn children(&self) -> Vec<String> {
-        match self.admin.list_children(&self.path).await {
-            Ok(children) => children,
-            Err(Error::NoNode) => Vec::new(),
-            Err(error) => panic!("cannot list {}: {error}", self.path),
-        }
+        children(&self.admin, &self.path).await
     }
 
     /// Waits until the test's path has so many children.
@@ -107,6 +103,15 @@ impl Arena {
         testkit::kill_session(self.server.connect_string(), &session)
             .await
             .expect("a killed session");
+    }
+}
+
+/// None where the path is missing.
+pub(crate) async fn children(admin: &Client, path: &str) -> Vec<String> {
+    match admin.list_children(path).await {
+        Ok(children) => children,
+        Err(Error::NoNode) => Vec::new(),
+        Err(error) => panic!("cannot list {path}: {error}"),
     }
 }
 

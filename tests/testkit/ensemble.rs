@@ -39,8 +39,8 @@ on_each_backend!(
 );
 
 async fn on(backend: Backend, test: impl AsyncFn(TestEnsemble)) {
-    // Six seconds of patience between members: a test that parts them for a moment is not late.
-    let builder = TestEnsemble::builder(3).backend(backend).property("syncLimit", "30");
+    // Four seconds of patience between members: a test that parts them for a moment is not late.
+    let builder = TestEnsemble::builder(3).backend(backend).property("syncLimit", "20");
     match builder.start().await {
         Ok(ensemble) => test(ensemble).await,
         Err(TestkitError::Unavailable { reason, .. }) if !is_required(backend) => {
@@ -145,7 +145,7 @@ async fn an_isolated_follower_answers_from_what_it_has(ensemble: TestEnsemble) {
     let write = random_path("late");
     let late = create(&near, &write);
     tokio::pin!(late);
-    timeout(Duration::from_secs(1), &mut late).await.expect_err("nobody to agree with");
+    timeout(Duration::from_millis(500), &mut late).await.expect_err("nobody to agree with");
     assert_eq!(ensemble.member(follower).role().await.expect("an answer"), Role::Follower);
     assert_eq!(far.check_stat(&write).await.expect("an answer"), None);
 

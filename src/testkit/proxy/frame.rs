@@ -99,7 +99,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::{Framer, Head, LONGEST, Piece};
+    use super::{Framer, Head, LONGEST, Piece, Protocol};
     use crate::testkit::Direction::{self, ToClient, ToServer};
 
     fn frame(body: &[u8]) -> Vec<u8> {
@@ -116,10 +116,10 @@ mod tests {
     /// All pieces of a stream that comes in these reads.
     fn pieces<'a>(
         direction: Direction,
-        is_parsing: bool,
+        protocol: Protocol,
         reads: impl IntoIterator<Item = &'a [u8]>,
     ) -> Vec<Piece> {
-        let mut framer = Framer::new(direction, is_parsing);
+        let mut framer = Framer::new(direction, protocol);
         let mut pieces = Vec::new();
         for read in reads {
             framer.unread.put_slice(read);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn heads(direction: Direction, stream: &[u8]) -> Vec<Option<Head>> {
-        pieces(direction, true, [stream]).into_iter().map(|piece| piece.head).collect()
+        pieces(direction, Protocol::Client, [stream]).into_iter().map(|piece| piece.head).collect()
     }
 
     #[test]
@@ -218,12 +218,13 @@ mod tests {
             is_parsing: bool,
         ) {
             let direction = if is_to_server { ToServer } else { ToClient };
+            let protocol = if is_parsing { Protocol::Client } else { Protocol::Quorum };
             let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
             cuts.extend([0, stream.len()]);
             cuts.sort_unstable();
-            let split = pieces(direction, is_parsing, cuts.windows(2).map(|w| &stream[w[0]..w[1]]));
-            let whole = pieces(direction, is_parsing, [&stream[..]]);
-            let single = pieces(direction, is_parsing, stream.chunks(1));
+            let split = pieces(direction, protocol, cuts.windows(2).map(|w| &stream[w[0]..w[1]]));
+            let whole = pieces(direction, protocol, [&stream[..]]);
+            let single = pieces(direction, protocol, stream.chunks(1));
             for some in [&split, &whole, &single] {
                 let forwarded: BytesMut = some.iter().flat_map(|piece| &piece.bytes[..]).collect();
                 prop_assert_eq!(&forwarded[..], &stream[..]);

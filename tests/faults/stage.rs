@@ -1,0 +1,132 @@
+//! What a function under fault is given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zookeeper_recipes::testkit::{Fault, FaultProxy, TestServer, random_path};
+use zookeeper_recipes::zookeeper_client::Client;
+use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, MutexGuard, RetryPolicy};
+
+use crate::harness::{self, Arena, eventually};
+use crate::lagging::Lagging;
+
+/// Short, so that many cases can outlive it.
+const SESSION: Duration = Duration::from_secs(2);
+
+/// A lock path of its own, and a `Curator` behind a proxy.
+pub(crate) struct Stage {
+    pub(crate) path: String,
+    pub(crate) proxy: FaultProxy,
+    pub(crate) curator: Curator,
+    /// Neither of the two is behind the proxy.
+    rival: Curator,
+    admin: Client,
+    server: Server,
+}
+
+/// Kept until the stage goes.
+enum Server {
+    Alone { _server: Arc<TestServer> },
+    Ensemble(Arc<Lagging>),
+}
+
+impl Stage {
+    /// On one server.
+    pub(crate) async fn new() -> Self {
+        let Arena { path, admin, server } = Arena::new().await;
+        let to = server.connect_string().to_owned();
+        let server = Server::Alone { _server: server };
+        Self::between(&to, &to, path, admin, server).await
+    }
+
+    /// On a follower that can be made to lag. The rival is on the leader.
+    pub(crate) async fn behind(lagging: &Arc<Lagging>) -> Self {
+        let admin = Client::connect(lagging.leader()).await.unwrap();
+        let server = Server::Ensemble(lagging.clone());
+        let path = random_path("test");
+        Self::between(lagging.follower(), lagging.leader(), path, admin, server).await
+    }
+
+    async fn between(
+        ours: &str,
+        theirs: &str,
+        path: String,
+        admin: Client,
+        server: Server,
+    ) -> Self {
+        let proxy = FaultProxy::start(ours).await.unwrap();
+        let curator = Self::builder().connect(proxy.connect_string()).await.unwrap();
+        let patient = Self::builder().session_timeout(Duration::from_secs(10));
+        let rival = patient.connect(theirs).await.unwrap();
+        Self { path, proxy, curator, rival, admin, server }
+    }
+
+    pub(crate) fn builder() -> CuratorBuilder {
+        Curator::builder()
+            .session_timeout(SESSION)
+            .retry(RetryPolicy::n_times(200, Duration::from_millis(50)))
+    }
+
+    pub(crate) fn mutex(&self) -> InterProcessMutex {
+        InterProcessMutex::new(&self.curator, &self.path).unwrap()
+    }
+
+    fn rival_mutex(&self) -> InterProcessMutex {
+        InterProcessMutex::new(&self.rival, &self.path).unwrap()
+    }
+
+    /// The lock, held by somebody whom no fault concerns.
+    pub(crate) async fn rival_guard(&self) -> MutexGuard {
+        self.rival_mutex().acquire().await.unwrap()
+    }
+
+    /// The rival queues up, and releases once it was served.
+    pub(crate) async fn rival_enters(&self) {
+        let before = self.children().await.len();
+        let mutex = self.rival_mutex();
+        let entering = tokio::spawn(async move {
+            let guard = mutex.acquire().await.unwrap();
+            guard.release().await.unwrap();
+        });
+        eventually("the rival enters", async || {
+            entering.is_finished() || self.children().await.len() > before
+        })
+        .await;
+    }
+
+    /// From now on the follower does not hear of the leader.
+    pub(crate) fn lag(&self) -> Option<Fault> {
+        match &self.server {
+            Server::Alone { .. } => None,
+            Server::Ensemble(ensemble) => Some(ensemble.lag()),
+        }
+    }
+
+    /// A node beside the lock path.
+    pub(crate) fn data_path(&self) -> String {
+        format!("{}-data", self.path)
+    }
+
+    pub(crate) async fn data(&self) -> Option<Vec<u8>> {
+        self.admin.get_data(&self.data_path()).await.ok().map(|(data, _)| data)
+    }
+
+    pub(crate) async fn forget_data(&self) {
+        let _ = self.admin.delete(&self.data_path(), None).await;
+    }
+
+    pub(crate) async fn children(&self) -> Vec<String> {
+        harness::children(&self.admin, &self.path).await
+    }
+
+    pub(crate) async fn has(&self, path: &str) -> bool {
+        self.admin.check_stat(path).await.unwrap().is_some()
+    }
+
+    /// The node of the contender that holds.
+    pub(crate) async fn first(&self) -> Option<String> {
+        let number = |name: &String| name[name.len() - 10..].parse::<i64>().unwrap();
+        let first = self.children().await.into_iter().min_by_key(number);
+        first.map(|name| format!("{}/{name}", self.path))
+    }
+}
