@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use zookeeper_recipes::testkit::{Backend, TestEnsemble};
 
 use crate::Result;
@@ -170,8 +170,11 @@ async fn disturb_and_judge(
 async fn disturb(scene: &Arc<Scene>, planned: Vec<Planned>) -> Result<()> {
     let faults = planned.len();
     let mut running = JoinSet::new();
+    let mut late = Duration::ZERO;
     for (number, planned) in planned.into_iter().enumerate() {
+        let asleep = Instant::now();
         sleep(planned.after).await;
+        late = late.max(asleep.elapsed().saturating_sub(planned.after));
         running.spawn_local(faults::apply(scene.clone(), number, planned));
         while let Some(result) = running.try_join_next() {
             result??;
@@ -189,6 +192,8 @@ async fn disturb(scene: &Arc<Scene>, planned: Vec<Planned>) -> Result<()> {
     while let Some(result) = running.join_next().await {
         result??;
     }
+    // Tells a slow machine from slow hand-overs.
+    println!("this machine woke the orchestrator up to {late:.1?} late");
     Ok(())
 }
 
