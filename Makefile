@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo model test margins lint fix doc package clean
+.PHONY: help setup image demo model test soak margins lint fix doc package clean
 
 ROUNDS ?= 20
 
@@ -25,6 +25,9 @@ model: ## a model check of the algorithm under faults, some minutes; TRACE=1 sho
 
 test: setup ## all tests, against Docker and a local process where both exist
 	@scripts/test.sh
+
+soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock; about 25 minutes
+	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example soak
 
 margins: setup ## how long before its node goes a holder knows, in ROUNDS=20 of each kind of trouble; Curator beside
 	@scripts/setup.sh curator

@@ -59,4 +59,11 @@ timed "margins" env ZOOKEEPER_BACKEND="${backends[-1]}" $cargo run --quiet --all
 if [[ " ${backends[*]} " == *" process "* ]]; then
   timed "security" env ZOOKEEPER_BACKEND=process $cargo test --all-features --test security --test providers --test secrets
 fi
+if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
+  say "workers under random faults, on an ensemble"
+  timed "the soak's rules, and locks broken on purpose" $cargo test --all-features --test soak
+  timed "soak" env FAULTS="${FAULTS:-60}" $cargo run --quiet --all-features --example soak
+else
+  say "no soak: its ensemble cannot be an external one"
+fi
 say "passed: everything, against ${backends[*]}"

@@ -1,0 +1,90 @@
+//! Rule 5: the counters. Each value names the token it was written with, and each try says what it read, so what was
+//! written when can be followed back from the last value to the first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Evidence, Finding, Kind, Value, WorkerLog};
+use crate::log::{Counter, Event, Nanos, Outcome, What};
+
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    at: Nanos,
+    row: usize,
+    read: Value,
+    outcome: Outcome,
+}
+
+pub(super) fn judge(evidence: &Evidence, findings: &mut Vec<Finding>) {
+    let ends = [(Counter::ZooKeeper, evidence.zookeeper), (Counter::Store, evidence.store)];
+    for (counter, end) in ends {
+        let mut writes = BTreeMap::new();
+        for log in &evidence.workers {
+            read(log, counter, &mut writes);
+        }
+        follow(counter, end, &writes, findings);
+    }
+}
+
+/// By what was written, and with which token.
+fn read(log: &WorkerLog, wanted: Counter, writes: &mut BTreeMap<Value, Write>) {
+    let mut last: Option<Value> = None;
+    for Event(at, what) in &log.events {
+        match what {
+            What::Tries { counter, token, read, by } if *counter == wanted => {
+                let (row, read, outcome) = (log.row, (*read, *by), Outcome::Unknown);
+                let value = (read.0 + 1, *token);
+                writes.insert(value, Write { at: *at, row, read, outcome });
+                last = Some(value);
+            }
+            What::Wrote { counter, outcome, .. } if *counter == wanted => {
+                if let Some(write) = last.take().and_then(|value| writes.get_mut(&value)) {
+                    write.outcome = *outcome;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn follow(
+    counter: Counter,
+    end: Value,
+    writes: &BTreeMap<Value, Write>,
+    findings: &mut Vec<Finding>,
+) {
+    let mut stale = |at, text| {
+        let text = format!("{counter:?}: {text}");
+        findings.push(Finding { kind: Kind::StaleWrite, at, text });
+    };
+    let mut chain = BTreeSet::new();
+    let mut value = end;
+    while value.0 > 0 {
+        let (number, token) = value;
+        let Some(write) = writes.get(&value) else {
+            stale(0, format!("nobody wrote {number} with token {token}"));
+            break;
+        };
+        chain.insert(value);
+        if write.outcome == Outcome::Refused {
+            stale(write.at, format!("{number} with token {token} was refused, and is there"));
+        }
+        if token < write.read.1 {
+            let greater = write.read.1;
+            stale(
+                write.at,
+                format!("token {token} wrote {number} after the greater token {greater}"),
+            );
+        }
+        value = write.read;
+    }
+    for (value, write) in writes {
+        if write.outcome == Outcome::Accepted && !chain.contains(value) {
+            let (number, token) = value;
+            let row = write.row;
+            stale(
+                write.at,
+                format!("worker {row} wrote {number} with token {token}, and it is lost"),
+            );
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The judge. It reads what the workers logged and what was found in ZooKeeper at the end, and knows nothing of how
+//! the run was made. It is pure: the same evidence, the same verdict.
+//!
+//! # What a log proves
+//!
+//! All stamps are of one clock, which all processes of the machine share. `is_held()` said *yes* at some moment between
+//! the stamp before the question and the stamp after the answer; a process can be stopped between any two of its
+//! instructions, so the two may lie seconds apart and nothing better is known of a single answer. But a guard that once
+//! said *no* never says yes again (checked, rule 3), so whoever said yes at two moments claimed all the time between.
+//! Hence the **claim** of a hold: from the stamp *after* its first yes to the stamp *before* its last yes.
+//!
+//! * Claimed for certain: the first yes was not later than the beginning of the claim, the last not earlier than its end. So an
+//!   overlap of two claims is no artefact of a stopped process: two were told that they hold, at one moment.
+//! * Not cut short either: a worker asks every few milliseconds, so only these can be missing at both ends. What a
+//!   process that is stopped in the middle of the very question would have been told is nobody's knowledge.
+//!
+//! # The rules
+//!
+//! 1. No two claims overlap.
+//! 2. Tokens rise in the order of claims, and none is given twice.
+//! 3. After a no, a reported loss or a release there is no yes.
+//! 4. A hold ends by a release or is reported lost, except with its process.
+//! 5. Each counter is one chain of increments: every accepted write is in it, every refused one is not, one of unknown
+//!    outcome may be, each read what the one before wrote, and tokens never fall (`chain.rs`).
+//! 6. At the end, with all faults healed and nobody contending, the lock path has no children.
+//! 7. After the healing everybody gets the lock again within the bound.
+//!
+//! 1 to 4 count as `double`, 5 as `stale_writes`, 6 as `orphans`, 7 as `hung`.
+//!
+//! # What is excused
+//!
+//! Who deletes the node of a holder, or closes its session from a second connection, lets the next one in at once: no
+//! lock can tell the holder in advance (docs/guarantees.md, "To know before somebody acts"). So an overlap is excused
+//! if the hold with the *smaller* token is the one that was struck, and the whole overlap lies between the moment the strike was
+//! sent and the moment it was confirmed plus a grace. The grace is how long the holder may believe when nothing else
+//! tells it, for its link can be disturbed at the same time. With the first probe of its lease after the deletion it
+//! asks for its node; that is handed over `T/7` later at most, and `T/6` leaves room for a late timer. If just that one
+//! is answered and nothing after it, the lease ends `2T/3` after its stamp: `T/6 + 2T/3`. Of a closed session no
+//! probe is answered: `2T/3`. A claim beyond
+//! the grace breaks rule 1 also where nobody overlaps. Excused overlaps are counted and measured.
+
+mod chain;
+mod claims;
+mod holds;
+
+use crate::log::{Event, Nanos, SECOND, Signal, What};
+
+pub(crate) use claims::Excused;
+pub(crate) use holds::{End, Hold};
+
+/// How long after the healing everybody must have had the lock: some sessions have to expire first, and everybody gets
+/// it in turn.
+pub(crate) const PATIENCE: Nanos = 30 * SECOND;
+
+/// The log of one worker process.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerLog {
+    pub(crate) row: usize,
+    pub(crate) generation: usize,
+    pub(crate) events: Vec<Event>,
+}
+
+/// A counter's value, and the token it was written with.
+pub(crate) type Value = (u64, i64);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) workers: Vec<WorkerLog>,
+    pub(crate) faults: Vec<Event>,
+    /// The children of the lock path at the end.
+    pub(crate) children: Vec<String>,
+    pub(crate) zookeeper: Value,
+    pub(crate) store: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Double,
+    StaleWrite,
+    Orphan,
+    Hung,
+}
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) kind: Kind,
+    pub(crate) at: Nanos,
+    pub(crate) text: String,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Verdict {
+    pub(crate) faults: usize,
+    pub(crate) holds: Vec<Hold>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) excused: Vec<Excused>,
+    /// Strikes whose outcome is not known, so that they excuse without end.
+    pub(crate) unknown_strikes: usize,
+    /// From the kill of a holder to the next hold, as a multiple of the session timeout.
+    pub(crate) after_kills: Vec<f64>,
+    /// From the healing to each row's next hold.
+    pub(crate) after_healing: Vec<Nanos>,
+}
+
+impl Verdict {
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.findings.iter().filter(|finding| finding.kind == kind).count()
+    }
+
+    pub(crate) fn lost(&self) -> usize {
+        self.holds.iter().filter(|hold| matches!(hold.end, End::Lost(..))).count()
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+pub(crate) fn judge(evidence: &Evidence) -> Verdict {
+    let mut findings = Vec::new();
+    let mut holds = Vec::new();
+    for log in &evidence.workers {
+        holds.extend(holds::read(log, &mut findings));
+    }
+    holds.sort_by_key(|hold| (hold.token, hold.from));
+    let strikes = claims::strikes(evidence);
+    let excused = claims::judge(&holds, &strikes, &mut findings);
+    chain::judge(evidence, &mut findings);
+    for child in &evidence.children {
+        let at = last_moment(evidence);
+        findings.push(Finding { kind: Kind::Orphan, at, text: format!("left over: {child}") });
+    }
+    let after_healing = after_healing(evidence, &holds, &mut findings);
+    findings.sort_by_key(|finding| finding.at);
+    let begun = |event: &&Event| matches!(event.1, What::Begins { .. });
+    Verdict {
+        faults: evidence.faults.iter().filter(begun).count(),
+        unknown_strikes: strikes.iter().filter(|strike| strike.done == Nanos::MAX).count(),
+        after_kills: after_kills(evidence, &holds),
+        after_healing,
+        holds,
+        findings,
+        excused,
+    }
+}
+
+fn last_moment(evidence: &Evidence) -> Nanos {
+    evidence.faults.last().map_or(0, |event| event.0)
+}
+
+/// Rule 7. One finding for a row at most.
+fn after_healing(evidence: &Evidence, holds: &[Hold], findings: &mut Vec<Finding>) -> Vec<Nanos> {
+    let healed = evidence.faults.iter().rev().find(|event| event.1 == What::Healed);
+    let healed = healed.map_or_else(|| last_moment(evidence), |event| event.0);
+    let rows = evidence.workers.iter().map(|log| log.row + 1).max().unwrap_or(0);
+    let mut times = Vec::new();
+    for row in 0..rows {
+        let of_row = holds.iter().filter(|hold| hold.row == row && hold.from >= healed);
+        let text = match of_row.map(|hold| hold.from - healed).min() {
+            None => "never got the lock after the healing".to_owned(),
+            Some(time) if time > PATIENCE => {
+                format!("got the lock only {} s after the healing", time / SECOND)
+            }
+            Some(time) => {
+                times.push(time);
+                if is_at_rest(evidence, row) {
+                    continue;
+                }
+                "did not come to rest".to_owned()
+            }
+        };
+        let text = format!("worker {row} {text}");
+        findings.push(Finding { kind: Kind::Hung, at: healed, text });
+    }
+    times
+}
+
+/// The last worker of the row.
+fn is_at_rest(evidence: &Evidence, row: usize) -> bool {
+    let of_row = evidence.workers.iter().filter(|log| log.row == row);
+    let last = of_row.max_by_key(|log| log.generation);
+    last.is_some_and(|log| log.events.iter().any(|event| event.1 == What::Quiet))
+}
+
+/// Where the process that was killed held, to its last word.
+fn after_kills(evidence: &Evidence, holds: &[Hold]) -> Vec<f64> {
+    let mut times = Vec::new();
+    for Event(at, what) in &evidence.faults {
+        let What::Signalled { row, generation, signal: Signal::Kill } = *what else {
+            continue;
+        };
+        let held = |hold: &&Hold| {
+            (hold.row, hold.generation) == (row, generation) && hold.end == End::Open
+        };
+        let Some(killed) = holds.iter().find(held) else {
+            continue;
+        };
+        if let Some(next) = holds.iter().find(|hold| hold.token > killed.token && hold.from > *at) {
+            #[allow(clippy::cast_precision_loss)]
+            times.push((next.from - at) as f64 / killed.timeout as f64);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    times
+}

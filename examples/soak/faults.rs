@@ -1,0 +1,192 @@
+//! Applies one fault, and heals it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::Result;
+use crate::log::{MILLISECOND, Nanos, Place, Signal, What, now};
+use crate::run::Scene;
+use crate::schedule::{Kind, MEMBERS, Planned, Which, Whom};
+use crate::worker::KILL_SESSION;
+
+/// How long "the holder" is looked for.
+const SEARCH: Duration = Duration::from_secs(1);
+const LONG_SEARCH: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(5);
+const A_MOMENT: Nanos = 80 * MILLISECOND;
+
+/// One fault, from begin to end.
+pub(crate) async fn apply(scene: Arc<Scene>, number: usize, planned: Planned) -> Result<()> {
+    let Planned { kind, lasts, .. } = planned;
+    // One member at a time: a later fault of this kind waits for its turn, here.
+    let turn = if kind.is_of_the_quorum() { Some(scene.quorum.lock().await) } else { None };
+    let fault = Running { scene: &scene, number, kind, lasts };
+    match kind {
+        Kind::Cut { whom, .. }
+        | Kind::Stall { whom, .. }
+        | Kind::Delay { whom, .. }
+        | Kind::Refuse { whom, .. }
+        | Kind::LoseRequest { whom, .. }
+        | Kind::LoseReply { whom, .. }
+        | Kind::Break { whom } => fault.links(whom).await?,
+        Kind::StopWorker { whom } => fault.stop_worker(whom).await?,
+        Kind::KillWorker { whom } => fault.kill_worker(whom).await?,
+        Kind::KillSession { whom } => fault.kill_session(whom).await?,
+        Kind::DeleteNode { whom } => fault.delete_node(whom).await?,
+        Kind::KillMember(which)
+        | Kind::RestartMember(which)
+        | Kind::PauseMember(which)
+        | Kind::IsolateMember(which)
+        | Kind::CutFromClients(which) => fault.member(which).await?,
+        Kind::PartMembers(one, other) => fault.part(&[(one, other)]).await?,
+        Kind::PartAll => fault.part(&[(0, 1), (1, 2), (2, 0)]).await?,
+    }
+    scene.log.now(What::Ends { fault: number })?;
+    drop(turn);
+    Ok(())
+}
+
+struct Running<'a> {
+    scene: &'a Scene,
+    number: usize,
+    kind: Kind,
+    lasts: Duration,
+}
+
+impl Running<'_> {
+    fn begins(&self, on: Vec<Place>) -> Result<()> {
+        let (kind, detail) = (self.kind.name().to_owned(), format!("{:?}", self.kind));
+        Ok(self.scene.log.now(What::Begins { fault: self.number, kind, detail, on })?)
+    }
+
+    /// Nobody may hold just now: then some row. Half of the time it is one that has held for a moment, for short holds
+    /// are over before most faults take effect.
+    async fn find(&self, whom: Whom) -> Result<usize> {
+        let (since, search) = match whom {
+            Whom::Row(row) => return Ok(row),
+            Whom::Holder => (0, SEARCH),
+            Whom::NextHolder => (now(), LONG_SEARCH),
+        };
+        let held = if whom == Whom::Holder && self.number.is_multiple_of(2) { A_MOMENT } else { 0 };
+        let until = Instant::now() + search;
+        while Instant::now() < until {
+            for row in &self.scene.rows {
+                let mut row = row.lock().await;
+                row.look()?;
+                if row.node.is_some() && row.last_hold >= since && now() >= row.last_hold + held {
+                    return Ok(row.settings.row);
+                }
+            }
+            sleep(LOOK).await;
+        }
+        Ok(self.number % self.scene.rows.len())
+    }
+
+    async fn links(&self, whom: Whom) -> Result<()> {
+        let row = self.find(whom).await?;
+        self.begins(vec![Place::Row(row)])?;
+        let faults = self.scene.links[row].disturb(self.kind);
+        // Until there was such a message, mostly.
+        let of_a_message = matches!(self.kind, Kind::LoseRequest { .. } | Kind::LoseReply { .. });
+        sleep(if of_a_message { self.lasts.max(SEARCH * 3) } else { self.lasts }).await;
+        drop(faults);
+        Ok(())
+    }
+
+    /// Beyond the end of its session.
+    async fn stop_worker(&self, whom: Whom) -> Result<()> {
+        let place = self.find(whom).await?;
+        let row = &self.scene.rows[place];
+        let log = &self.scene.log;
+        self.begins(vec![Place::Row(place)])?;
+        let worker = {
+            let row = row.lock().await;
+            row.signal(Signal::Stop, log)?;
+            row.settings.clone()
+        };
+        sleep(worker.timeout.mul_f64(1.2)).await;
+        let row = row.lock().await;
+        // Another can have taken its row meanwhile.
+        if row.settings.generation == worker.generation {
+            row.signal(Signal::Continue, log)?;
+        }
+        Ok(())
+    }
+
+    async fn kill_worker(&self, whom: Whom) -> Result<()> {
+        let row = self.find(whom).await?;
+        self.begins(vec![Place::Row(row)])?;
+        self.scene.rows[row].lock().await.replace(&self.scene.log).await
+    }
+
+    async fn kill_session(&self, whom: Whom) -> Result<()> {
+        let row = self.find(whom).await?;
+        self.begins(vec![Place::Row(row)])?;
+        self.scene.rows[row].lock().await.tell(KILL_SESSION).await
+    }
+
+    async fn delete_node(&self, whom: Whom) -> Result<()> {
+        let place = self.find(whom).await?;
+        let (held, identity) = {
+            let row = self.scene.rows[place].lock().await;
+            let worker = &row.settings;
+            (row.node.clone(), format!("{}.{}", worker.row, worker.generation))
+        };
+        let node = match held {
+            Some(node) => Some(node),
+            None => self.scene.admin.node_of(&identity).await?,
+        };
+        self.begins(vec![Place::Row(place)])?;
+        let Some(node) = node else { return Ok(()) };
+        self.scene.log.now(What::Deletes { node: node.clone() })?;
+        let known = self.scene.admin.delete(&node).await.is_ok();
+        Ok(self.scene.log.now(What::Deleted { node, known })?)
+    }
+
+    async fn member(&self, which: Which) -> Result<()> {
+        let ensemble = &self.scene.ensemble;
+        let number = match which {
+            Which::Member(number) => number,
+            // While there is none, any.
+            Which::Leader => ensemble.leader().await.unwrap_or(self.number % MEMBERS),
+        };
+        let member = ensemble.member(number);
+        self.begins(vec![Place::Member(number)])?;
+        match self.kind {
+            Kind::KillMember(_) => {
+                member.kill().await?;
+                sleep(self.lasts).await;
+                member.start_again().await?;
+            }
+            Kind::RestartMember(_) => member.restart().await?,
+            Kind::PauseMember(_) => {
+                member.pause().await?;
+                sleep(self.lasts).await;
+                member.resume().await?;
+            }
+            Kind::IsolateMember(_) => {
+                let fault = ensemble.isolate(number);
+                sleep(self.lasts).await;
+                drop(fault);
+            }
+            _ => {
+                let fault = ensemble.cut_from_clients(number);
+                sleep(self.lasts).await;
+                drop(fault);
+            }
+        }
+        Ok(())
+    }
+
+    async fn part(&self, pairs: &[(usize, usize)]) -> Result<()> {
+        let parted = |member: &usize| pairs.iter().any(|(a, b)| a == member || b == member);
+        self.begins((0..MEMBERS).filter(parted).map(Place::Member).collect())?;
+        let ensemble = &self.scene.ensemble;
+        let faults: Vec<_> = pairs.iter().map(|(one, other)| ensemble.part(*one, *other)).collect();
+        sleep(self.lasts).await;
+        drop(faults);
+        Ok(())
+    }
+}

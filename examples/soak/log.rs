@@ -1,0 +1,166 @@
+//! What workers and orchestrator log, a line for each event, and the clock that all processes of a machine share.
+//!
+//! Every event is one `write` to a file that was opened for appending. What was written stays, however the writer
+//! ends; only the very line it was killed in can be missing or cut, and a cut last line is none.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds since the machine started, time that it slept included; the same in every process.
+pub(crate) type Nanos = u64;
+
+pub(crate) const MILLISECOND: Nanos = 1_000_000;
+pub(crate) const SECOND: Nanos = 1000 * MILLISECOND;
+
+pub(crate) fn now() -> Nanos {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let time = clock_gettime(CLOCK);
+    time.tv_sec.unsigned_abs() * SECOND + time.tv_nsec.unsigned_abs()
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Event(pub(crate) Nanos, pub(crate) What);
+
+/// Each kind says what its moment stands for. Without a word, it is the moment of the log entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum What {
+    /// The first of every worker: the session timeout, in milliseconds.
+    Starts { timeout: u64 },
+    /// Queues up.
+    Asks { how: String },
+    /// Came back without the lock.
+    GaveUp { why: String },
+    /// Has a guard.
+    Holds { token: i64, session: i64, node: String },
+    /// The guard said that it is held. The moment is before the question, `after` is after the answer.
+    Yes { token: i64, after: Nanos },
+    /// The guard said that it is not held. The moment is before the question.
+    No { token: i64 },
+    /// The worker knows that the hold is over, and why.
+    Lost { token: i64, how: String },
+    /// Begins to let go: from here on it claims nothing.
+    Releases { token: i64, how: String },
+    /// Has let go.
+    Released { token: i64, outcome: String },
+    /// Is about to write `read + 1`. `by` is the token of whoever wrote what was read.
+    Tries { counter: Counter, token: i64, read: u64, by: i64 },
+    /// What became of the try before.
+    Wrote { counter: Counter, token: i64, outcome: Outcome },
+    /// Does not contend any more, and holds nothing.
+    Quiet,
+    /// Begins to close a session from a second connection.
+    Kills { session: i64 },
+    /// The end of that. Without it, or if it is not known, the session may end at any later time.
+    Killed { session: i64, known: bool },
+    /// An administrator begins to delete a node.
+    Deletes { node: String },
+    /// The end of that, as with `Killed`.
+    Deleted { node: String, known: bool },
+    /// A fault begins; `on` is what it hits.
+    Begins { fault: usize, kind: String, detail: String, on: Vec<Place> },
+    /// And is healed.
+    Ends { fault: usize },
+    /// A signal was sent to a worker.
+    Signalled { row: usize, generation: usize, signal: Signal },
+    /// All faults are healed, from here on.
+    Healed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Counter {
+    /// A node, written through the hold's own node.
+    ZooKeeper,
+    /// A store that compares tokens.
+    Store,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Accepted,
+    Refused,
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Signal {
+    Stop,
+    Continue,
+    Kill,
+}
+
+/// What a fault hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Place {
+    Row(usize),
+    Member(usize),
+}
+
+/// Writes one log. Clones write the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Log(Arc<File>);
+
+impl Log {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(Arc::new(OpenOptions::new().create(true).append(true).open(path)?)))
+    }
+
+    pub(crate) fn write(&self, at: Nanos, what: What) -> io::Result<()> {
+        let mut line = serde_json::to_string(&Event(at, what))?;
+        line.push('\n');
+        (&*self.0).write_all(line.as_bytes())
+    }
+
+    pub(crate) fn now(&self, what: What) -> io::Result<()> {
+        self.write(now(), what)
+    }
+}
+
+/// Reads a log while it grows, each event once.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    read: usize,
+}
+
+impl Tail {
+    pub(crate) fn news(&mut self, path: &Path) -> io::Result<Vec<Event>> {
+        use std::io::{Read, Seek, SeekFrom};
+        let mut file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file?,
+        };
+        file.seek(SeekFrom::Start(self.read as u64))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        self.read += whole;
+        parse(&text[..whole])
+    }
+}
+
+/// The events of whole lines.
+pub(crate) fn parse(text: &[u8]) -> io::Result<Vec<Event>> {
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| Ok(serde_json::from_slice(line)?)).collect()
+}
+
+pub(crate) fn worker_log(folder: &Path, row: usize, generation: usize) -> PathBuf {
+    folder.join(format!("worker-{row}-{generation}.log"))
+}
+
+pub(crate) fn faults_log(folder: &Path) -> PathBuf {
+    folder.join("faults.log")
+}

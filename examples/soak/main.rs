@@ -1,0 +1,55 @@
+//! Worker processes contend for one lock on an ensemble of three, through proxies, while a thousand faults hit links,
+//! members and workers; a checker judges what they logged.
+//!
+//! `make soak FAULTS=1000 SEED=7` runs it (docs/testing.md, "The soak"). `SABOTAGE=no-owner-check` or `ignores-lease`
+//! has the workers use a lock that is broken on purpose: then the checker must find it.
+#![allow(clippy::disallowed_methods)] // its processes and tasks are its own
+#![allow(clippy::future_not_send)] // they stay on the thread that began them
+
+mod admin;
+mod checker;
+mod faults;
+mod held;
+mod hold;
+mod links;
+mod log;
+mod naive;
+mod page;
+mod report;
+mod rows;
+mod run;
+mod schedule;
+mod settings;
+mod store;
+mod worker;
+
+use std::process::ExitCode;
+
+pub(crate) type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match start().await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let mut source = error.source();
+            while let Some(cause) = source {
+                eprintln!("  because: {cause}");
+                source = cause.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all is well.
+async fn start() -> Result<bool> {
+    if let Some(worker) = settings::WorkerSettings::from_environment()? {
+        worker::run(worker).await?;
+        return Ok(true);
+    }
+    let settings = settings::Settings::from_environment()?;
+    Ok(run::run(&settings).await?.is_clean())
+}

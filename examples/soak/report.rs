@@ -1,0 +1,76 @@
+//! What the run prints at its end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::checker::{Finding, Kind, Verdict};
+use crate::log::{Event, MILLISECOND, What};
+use crate::settings::Settings;
+
+/// Of each kind of finding.
+const SHOWN: usize = 10;
+
+pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, page: &Path) {
+    println!();
+    for (kind, count) in by_kind(faults) {
+        println!("{kind:<22} {count:>5}");
+    }
+    println!();
+    let kills = &verdict.after_kills;
+    println!(
+        "holder killed to next hold   {} times: median {:.2} T, longest {:.2} T",
+        kills.len(),
+        kills.get(kills.len() / 2).copied().unwrap_or_default(),
+        kills.last().copied().unwrap_or_default(),
+    );
+    let healing: Vec<_> = verdict.after_healing.iter().map(|time| time / MILLISECOND).collect();
+    println!("healing to hold, each worker {healing:?} ms");
+    let longest = verdict.excused.iter().map(|excused| excused.long).max().unwrap_or(0);
+    println!(
+        "excused overlaps             {}, the longest {:.1} ms (a holder's node deleted or its session closed from elsewhere)",
+        verdict.excused.len(),
+        Duration::from_nanos(longest).as_secs_f64() * 1e3,
+    );
+    println!("strikes of unknown outcome   {}", verdict.unknown_strikes);
+    print_findings(verdict);
+    println!("\npage: {}\n{}", page.display(), line(settings, verdict));
+}
+
+/// The last line, for people and for scripts.
+pub(crate) fn line(settings: &Settings, verdict: &Verdict) -> String {
+    format!(
+        "soak: seed={} faults={} holds={} lost={} double={} stale_writes={} orphans={} hung={}",
+        settings.seed,
+        verdict.faults,
+        verdict.holds.len(),
+        verdict.lost(),
+        verdict.count(Kind::Double),
+        verdict.count(Kind::StaleWrite),
+        verdict.count(Kind::Orphan),
+        verdict.count(Kind::Hung),
+    )
+}
+
+fn by_kind(faults: &[Event]) -> BTreeMap<&str, usize> {
+    let mut kinds = BTreeMap::new();
+    for event in faults {
+        if let What::Begins { kind, .. } = &event.1 {
+            *kinds.entry(kind.as_str()).or_default() += 1;
+        }
+    }
+    kinds
+}
+
+fn print_findings(verdict: &Verdict) {
+    for kind in [Kind::Double, Kind::StaleWrite, Kind::Orphan, Kind::Hung] {
+        let of_kind: Vec<&Finding> =
+            verdict.findings.iter().filter(|finding| finding.kind == kind).collect();
+        for finding in of_kind.iter().take(SHOWN) {
+            println!("{kind:?} at {} ns: {}", finding.at, finding.text);
+        }
+        if of_kind.len() > SHOWN {
+            println!("{kind:?}: {} more", of_kind.len() - SHOWN);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! A worker: takes the lock in all the ways there are, works under it, lets go in all the ways there are.
+
+use std::io::BufRead;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use zookeeper_recipes::testkit::{TestkitError, kill_session};
+use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard, RetryPolicy};
+
+use crate::Result;
+use crate::held::Real;
+use crate::hold::{self, Plan};
+use crate::log::{Log, What, now};
+use crate::naive::NaiveLock;
+use crate::settings::{LOCK, Sabotage, WorkerSettings};
+
+/// Before it asks again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What the orchestrator says, a line each. The end of the input ends the worker.
+pub(crate) const BE_QUIET: &str = "quiet";
+pub(crate) const KILL_SESSION: &str = "kill-session";
+
+struct Worker {
+    settings: WorkerSettings,
+    log: Log,
+    quiet: Arc<AtomicBool>,
+}
+
+pub(crate) async fn run(settings: WorkerSettings) -> Result<()> {
+    end_with_the_orchestrator()?;
+    let log = Log::open(&settings.log)?;
+    let timeout = u64::try_from(settings.timeout.as_millis())?;
+    log.now(What::Starts { timeout })?;
+    let quiet = Arc::<AtomicBool>::default();
+    let mut orders = orders();
+    let worker = Worker { settings, log, quiet };
+    if worker.settings.sabotage == Sabotage::NoOwnerCheck {
+        return tokio::select! {
+            result = worker.contend_naively() => result,
+            () = worker.obey(None, &mut orders) => Ok(()),
+        };
+    }
+    let curator = tokio::select! {
+        curator = worker.connect() => curator,
+        () = worker.obey(None, &mut orders) => return Ok(()),
+    };
+    tokio::select! {
+        result = worker.contend(&curator) => result?,
+        () = worker.obey(Some(&curator), &mut orders) => {}
+    }
+    curator.close().await?;
+    Ok(())
+}
+
+/// Also if that is killed while we are stopped.
+fn end_with_the_orchestrator() -> Result<()> {
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+    Ok(())
+}
+
+/// A thread of its own, which does not keep the runtime from ending.
+fn orders() -> UnboundedReceiver<String> {
+    let (sender, orders) = unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(std::io::Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    orders
+}
+
+impl Worker {
+    async fn obey(&self, curator: Option<&Curator>, orders: &mut UnboundedReceiver<String>) {
+        let mut kills = JoinSet::new();
+        while let Some(order) = orders.recv().await {
+            match (order.as_str(), curator) {
+                (BE_QUIET, _) => self.quiet.store(true, Ordering::Relaxed),
+                (KILL_SESSION, Some(curator)) => {
+                    kills.spawn(kill(
+                        curator.clone(),
+                        self.settings.direct.clone(),
+                        self.log.clone(),
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn connect(&self) -> Curator {
+        loop {
+            let builder = Curator::builder()
+                .session_timeout(self.settings.timeout)
+                .connection_timeout(Duration::from_secs(5))
+                .retry(RetryPolicy::forever(Duration::from_millis(100)))
+                .identity(format!("{}.{}", self.settings.row, self.settings.generation));
+            match builder.connect(&self.settings.connect_string).await {
+                Ok(curator) => return curator,
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    fn rng(&self) -> Rng {
+        let WorkerSettings { seed, row, generation, .. } = self.settings;
+        Rng::with_seed(seed ^ ((row as u64) << 32) ^ ((generation as u64) << 40) ^ 0x5eed)
+    }
+
+    /// Until it shall be quiet; then it waits for its end.
+    async fn contend(&self, curator: &Curator) -> Result<()> {
+        let mutex = InterProcessMutex::new(curator, LOCK)?;
+        let mut rng = self.rng();
+        while !self.quiet.load(Ordering::Relaxed) {
+            let plan = match self.settings.sabotage {
+                Sabotage::None => hold::plan(&mut rng, self.settings.timeout),
+                _ => Plan { steps: rng.u32(100..200), counts: 1 },
+            };
+            let how = rng.u8(..100);
+            if self.settings.sabotage == Sabotage::None && how < 20 {
+                self.with(&mutex, curator, &plan, &mut rng).await?;
+            } else if let Some(guard) = self.acquire(&mutex, how, &mut rng).await? {
+                let ignores_lease = self.settings.sabotage == Sabotage::IgnoresLease;
+                let held = Real { guard: &guard, curator, ignores_lease };
+                hold::run(&held, &plan, &self.log, self.settings.store).await?;
+                self.let_go(guard, &mut rng).await?;
+            }
+            sleep(PAUSE.mul_f64(rng.f64())).await;
+        }
+        self.log.now(What::Quiet)?;
+        std::future::pending().await
+    }
+
+    async fn acquire(
+        &self,
+        mutex: &InterProcessMutex,
+        how: u8,
+        rng: &mut Rng,
+    ) -> Result<Option<MutexGuard>> {
+        let limit = Duration::from_millis(rng.u64(..2500));
+        let asks = |how: &str| self.log.now(What::Asks { how: how.to_owned() });
+        let answer = match how {
+            ..60 => {
+                asks("acquire")?;
+                mutex.acquire().await.map(Some)
+            }
+            60..78 => {
+                asks("acquire_timeout")?;
+                mutex.acquire_timeout(limit).await
+            }
+            78..88 => {
+                asks("try_acquire")?;
+                mutex.try_acquire().await
+            }
+            _ => {
+                asks("acquire, dropped")?;
+                timeout(limit, mutex.acquire()).await.map_or(Ok(None), |answer| answer.map(Some))
+            }
+        };
+        match &answer {
+            Ok(Some(_)) => {}
+            Ok(None) => self.log.now(What::GaveUp { why: "busy".to_owned() })?,
+            Err(error) => self.log.now(What::GaveUp { why: error.to_string() })?,
+        }
+        Ok(answer.unwrap_or(None))
+    }
+
+    /// Sometimes dropped on its way.
+    async fn with(
+        &self,
+        mutex: &InterProcessMutex,
+        curator: &Curator,
+        plan: &Plan,
+        rng: &mut Rng,
+    ) -> Result<()> {
+        let limit =
+            Duration::from_millis(if rng.u8(..4) == 0 { rng.u64(..1500) } else { 3_600_000 });
+        self.log.now(What::Asks { how: "with".to_owned() })?;
+        let with = mutex.with(async |guard| {
+            let held = Real { guard, curator, ignores_lease: false };
+            hold::run(&held, plan, &self.log, self.settings.store).await
+        });
+        let why = match timeout(limit, with).await {
+            Err(_) => "dropped".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(result)) => return result.map(|_| ()),
+        };
+        Ok(self.log.now(What::GaveUp { why })?)
+    }
+
+    async fn let_go(&self, guard: MutexGuard, rng: &mut Rng) -> Result<()> {
+        let token = guard.fencing_token().value();
+        let outcome = match rng.u8(..10) {
+            0..6 => match guard.release().await {
+                Ok(released) => format!("{released:?}"),
+                Err(error) => error.to_string(),
+            },
+            6 => {
+                drop(guard.release());
+                "release dropped".to_owned()
+            }
+            7 => {
+                let _ = timeout(Duration::ZERO, guard.release()).await;
+                "release dropped after a poll".to_owned()
+            }
+            8 => {
+                std::thread::spawn(move || drop(guard));
+                "guard dropped outside the runtime".to_owned()
+            }
+            _ => {
+                drop(guard);
+                "guard dropped".to_owned()
+            }
+        };
+        Ok(self.log.now(What::Released { token, outcome })?)
+    }
+
+    async fn contend_naively(&self) -> Result<()> {
+        let WorkerSettings { connect_string, timeout, store, .. } = &self.settings;
+        let lock = NaiveLock { connect_string: connect_string.clone(), timeout: *timeout };
+        while !self.quiet.load(Ordering::Relaxed) {
+            self.log.now(What::Asks { how: "naive".to_owned() })?;
+            let guard = lock.acquire(uuid::Uuid::new_v4().to_string()).await;
+            // Twice as long as it takes the servers to expire the session.
+            let steps = u32::try_from((*timeout * 2).as_millis() / 4)?;
+            hold::run(&guard, &Plan { steps, counts: 1 }, &self.log, *store).await?;
+            guard.release().await;
+        }
+        self.log.now(What::Quiet)?;
+        std::future::pending().await
+    }
+}
+
+/// Closes our present session at the servers, as nobody else can: only we have its password.
+async fn kill(curator: Curator, direct: String, log: Log) -> Result<()> {
+    let Ok(client) = curator.client() else { return Ok(()) };
+    let info = client.session().clone();
+    drop(client);
+    let session = info.id().0;
+    log.write(now(), What::Kills { session })?;
+    let killed = kill_session(&direct, &info).await;
+    // Over already is over as well.
+    let known = matches!(killed, Ok(()) | Err(TestkitError::KillSession { .. }));
+    Ok(log.now(What::Killed { session, known })?)
+}

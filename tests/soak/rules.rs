@@ -1,0 +1,319 @@
+//! The checker's rules, each with a log that keeps it and one that breaks it. Times are in milliseconds.
+
+use crate::checker::{Evidence, Kind, PATIENCE, Verdict, WorkerLog, judge};
+use crate::log::Counter::{self, Store, ZooKeeper};
+use crate::log::Outcome::{self, Accepted, Refused, Unknown};
+use crate::log::{Event, MILLISECOND, Nanos, Signal, What, parse};
+use crate::schedule::schedule;
+
+/// Of the sessions.
+const T: u64 = 2400;
+
+fn ms(time: u64) -> Nanos {
+    time * MILLISECOND
+}
+
+/// The log of one worker, written down.
+#[derive(Clone, Debug)]
+struct Script {
+    row: usize,
+    generation: usize,
+    events: Vec<Event>,
+}
+
+fn worker(row: usize) -> Script {
+    Script { row, generation: 0, events: vec![Event(0, What::Starts { timeout: T })] }
+}
+
+impl Script {
+    fn then(mut self, at: u64, what: What) -> Self {
+        self.events.push(Event(ms(at), what));
+        self
+    }
+
+    fn asks(self, at: u64) -> Self {
+        self.then(at, What::Asks { how: String::new() })
+    }
+
+    /// In a session of its own, by a node of the token's name.
+    fn holds(self, at: u64, token: i64) -> Self {
+        let session = 100 + token;
+        self.then(at, What::Holds { token, session, node: format!("/{token}") })
+    }
+
+    /// Asked before and answered after these.
+    fn yes(self, before: u64, after: u64, token: i64) -> Self {
+        self.then(before, What::Yes { token, after: ms(after) })
+    }
+
+    fn no(self, at: u64, token: i64) -> Self {
+        self.then(at, What::No { token }).then(at, What::Lost { token, how: "why".to_owned() })
+    }
+
+    fn releases(self, at: u64, token: i64) -> Self {
+        self.then(at, What::Releases { token, how: String::new() })
+    }
+
+    /// A whole hold, with a yes at its begin and its end.
+    fn held(self, from: u64, to: u64, token: i64) -> Self {
+        self.holds(from, token).yes(from, from, token).yes(to, to, token).releases(to, token)
+    }
+
+    /// Writes `read + 1`.
+    fn counts(
+        self,
+        counter: Counter,
+        token: i64,
+        (read, by): (u64, i64),
+        outcome: Outcome,
+    ) -> Self {
+        self.then(1, What::Tries { counter, token, read, by })
+            .then(2, What::Wrote { counter, token, outcome })
+    }
+}
+
+/// The scripts, with everybody holding after the healing, at rest, and no counter written.
+fn evidence(scripts: &[Script], faults: &[(u64, What)]) -> Evidence {
+    let healed = 1_000_000;
+    let mut faults: Vec<_> = faults.iter().map(|(at, what)| Event(ms(*at), what.clone())).collect();
+    faults.push(Event(ms(healed), What::Healed));
+    let mut workers = Vec::new();
+    for (place, script) in scripts.iter().cloned().enumerate() {
+        let (row, generation) = (script.row, script.generation);
+        let place = u64::try_from(place).unwrap();
+        let at = healed + 100 * place;
+        let last = !scripts.iter().any(|other| other.row == row && other.generation > generation);
+        let token = 1_000_000 + i64::try_from(place).unwrap();
+        let events = match last {
+            true => script.held(at, at + 10, token).then(at + 1000, What::Quiet).events,
+            false => script.events,
+        };
+        workers.push(WorkerLog { row, generation, events });
+    }
+    Evidence { workers, faults, ..Evidence::default() }
+}
+
+fn verdict(scripts: &[Script], faults: &[(u64, What)]) -> Verdict {
+    judge(&evidence(scripts, faults))
+}
+
+fn doubles(scripts: &[Script]) -> usize {
+    let verdict = verdict(scripts, &[]);
+    assert_eq!(verdict.excused, []);
+    verdict.count(Kind::Double)
+}
+
+#[test]
+fn holds_one_after_the_other_are_fine() {
+    let scripts = [worker(0).held(10, 20, 5).held(40, 50, 8), worker(1).held(21, 39, 6)];
+    let verdict = verdict(&scripts, &[]);
+    assert!(verdict.is_clean(), "{:?}", verdict.findings);
+    assert_eq!((verdict.holds.len(), verdict.lost()), (5, 0));
+}
+
+#[test]
+fn two_that_claim_one_moment_are_double() {
+    assert_eq!(doubles(&[worker(0).held(10, 30, 5), worker(1).held(29, 40, 6)]), 1);
+    assert_eq!(doubles(&[worker(0).held(10, 30, 5), worker(1).held(30, 40, 6)]), 1);
+    assert_eq!(doubles(&[worker(0).held(10, 30, 5), worker(1).held(31, 40, 6)]), 0);
+    // The first outlasts the second, and runs into the third.
+    let scripts = [worker(0).held(10, 50, 5), worker(1).held(20, 30, 6), worker(2).held(40, 60, 7)];
+    assert_eq!(doubles(&scripts), 2);
+}
+
+#[test]
+fn a_worker_stopped_between_question_and_stamp_is_no_finding() {
+    // Stopped from 12 to 3000: once after the answer to its last question, once before the answer to it.
+    let stopped = worker(0).holds(10, 5).yes(10, 10, 5).yes(12, 3000, 5).no(3001, 5);
+    assert_eq!(doubles(&[stopped, worker(1).held(2500, 2600, 6)]), 0);
+    // Stopped right after its only yes.
+    let stopped = worker(0).holds(10, 5).yes(12, 3000, 5).no(3001, 5);
+    assert_eq!(doubles(&[stopped, worker(1).held(2500, 2600, 6)]), 0);
+}
+
+#[test]
+fn a_worker_that_believes_when_it_goes_on_is_double() {
+    // One question is enough: it was asked when the other claimed, and answered yes.
+    let stopped = worker(0).holds(10, 5).yes(10, 10, 5).yes(12, 12, 5).yes(2550, 2551, 5);
+    assert_eq!(doubles(&[stopped.no(2555, 5), worker(1).held(2500, 2600, 6)]), 1);
+}
+
+#[test]
+fn a_claim_ends_with_the_last_word_of_a_killed_worker() {
+    let killed = worker(0).holds(10, 5).yes(10, 10, 5).yes(30, 30, 5);
+    let next = Script { generation: 1, ..worker(0) };
+    let kill = What::Signalled { row: 0, generation: 0, signal: Signal::Kill };
+    let scripts = [killed, next, worker(1).held(2530, 2600, 6)];
+    let verdict = verdict(&scripts, &[(130, kill)]);
+    assert!(verdict.is_clean(), "{:?}", verdict.findings);
+    assert_eq!(verdict.after_kills, [1.0]); // 2400 ms, T
+}
+
+#[test]
+fn tokens_rise_and_are_given_once() {
+    assert_eq!(doubles(&[worker(0).held(10, 20, 6), worker(1).held(30, 40, 5)]), 1);
+    assert_eq!(doubles(&[worker(0).held(10, 20, 5), worker(1).held(30, 40, 5)]), 1);
+}
+
+#[test]
+fn after_a_no_a_loss_or_a_release_there_is_no_yes() {
+    let asked = |script: Script| doubles(&[script.yes(30, 30, 5)]);
+    assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).no(20, 5)), 1);
+    assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).releases(20, 5)), 1);
+    let lost = What::Lost { token: 5, how: "why".to_owned() };
+    assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).then(20, lost)), 1);
+    assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).yes(20, 20, 5)), 1); // no end: see below
+    assert_eq!(doubles(&[worker(0).holds(10, 5).yes(10, 10, 5).no(20, 5).no(30, 5)]), 0);
+}
+
+#[test]
+fn a_hold_ends_by_a_release_or_a_report() {
+    assert_eq!(doubles(&[worker(0).holds(10, 5).yes(10, 10, 5).asks(20)]), 1);
+    assert_eq!(doubles(&[worker(0).holds(10, 5).yes(10, 10, 5).no(15, 5).asks(20)]), 0);
+    assert_eq!(doubles(&[worker(0).holds(10, 5).yes(10, 10, 5).releases(15, 5).asks(20)]), 0);
+}
+
+/// Worker 0 believes until `believes`; worker 1 comes in at 120. The strike is sent at 100 and done at 110.
+fn struck(believes: u64, [sent, done]: [What; 2]) -> Verdict {
+    let scripts = [worker(0).held(10, believes, 5), worker(1).held(120, 9000, 6)];
+    verdict(&scripts, &[(100, sent), (110, done)])
+}
+
+fn deletes(node: &str) -> [What; 2] {
+    let node = node.to_owned();
+    [What::Deletes { node: node.clone() }, What::Deleted { node, known: true }]
+}
+
+fn kills(session: i64) -> [What; 2] {
+    [What::Kills { session }, What::Killed { session, known: true }]
+}
+
+#[test]
+fn a_holder_that_was_struck_may_believe_for_the_grace() {
+    for (strike, grace) in [(deletes("/5"), T / 6 + T * 2 / 3), (kills(105), T * 2 / 3)] {
+        let within = struck(110 + grace, strike.clone());
+        assert!(within.is_clean(), "{:?}", within.findings);
+        let [excused] = within.excused[..] else { panic!("{:?}", within.excused) };
+        assert_eq!((excused.at, excused.long), (ms(120), ms(grace - 10)));
+        // One millisecond more, and both the overlap and the belief break a rule.
+        assert_eq!(struck(111 + grace, strike).count(Kind::Double), 2);
+    }
+}
+
+#[test]
+fn only_the_hold_that_was_struck_is_excused() {
+    for strike in [deletes("/6"), deletes("/7"), kills(106), kills(999)] {
+        assert!(struck(130, strike).count(Kind::Double) > 0);
+    }
+    // Struck only after the other came in.
+    let scripts = [worker(0).held(10, 200, 5), worker(1).held(99, 300, 6)];
+    let [sent, done] = deletes("/5");
+    assert_eq!(verdict(&scripts, &[(100, sent), (110, done)]).count(Kind::Double), 1);
+}
+
+#[test]
+fn a_strike_of_unknown_outcome_is_counted() {
+    let [sent, _] = deletes("/5");
+    let done = What::Deleted { node: "/5".to_owned(), known: false };
+    let verdict = struck(8000, [sent, done]);
+    assert!(verdict.is_clean(), "{:?}", verdict.findings);
+    assert_eq!((verdict.unknown_strikes, verdict.excused.len()), (1, 1));
+}
+
+/// What is found wrong with a counter that ends so.
+fn stale(scripts: &[Script], counter: Counter, end: (u64, i64)) -> usize {
+    let mut evidence = evidence(scripts, &[]);
+    match counter {
+        ZooKeeper => evidence.zookeeper = end,
+        Store => evidence.store = end,
+    }
+    let verdict = judge(&evidence);
+    assert_eq!(verdict.findings.len(), verdict.count(Kind::StaleWrite));
+    verdict.count(Kind::StaleWrite)
+}
+
+#[test]
+fn a_counter_is_one_chain() {
+    for counter in [ZooKeeper, Store] {
+        let one =
+            worker(0).counts(counter, 5, (0, 0), Accepted).counts(counter, 5, (1, 5), Accepted);
+        let two = worker(1).counts(counter, 7, (2, 5), Accepted);
+        let both = [one.clone(), two.clone()];
+        assert_eq!(stale(&both, counter, (3, 7)), 0);
+        // The last write is gone; so are all of them.
+        assert_eq!(stale(&both, counter, (2, 5)), 1);
+        assert_eq!(stale(&both, counter, (0, 0)), 3);
+        // Written by nobody: and so nothing leads to what was accepted.
+        assert_eq!(stale(&both, counter, (4, 7)), 4);
+        // Overwritten by one that did not see it.
+        let blind = worker(1).counts(counter, 7, (1, 5), Accepted);
+        assert_eq!(stale(&[one, blind], counter, (2, 7)), 1);
+    }
+}
+
+#[test]
+fn what_was_refused_is_not_there_and_what_is_unknown_may_be() {
+    let before = worker(0).counts(ZooKeeper, 5, (0, 0), Accepted);
+    let end = |outcome| worker(1).counts(ZooKeeper, 7, (1, 5), outcome);
+    assert_eq!(stale(&[before.clone(), end(Unknown)], ZooKeeper, (2, 7)), 0);
+    assert_eq!(stale(&[before.clone(), end(Unknown)], ZooKeeper, (1, 5)), 0);
+    assert_eq!(stale(&[before.clone(), end(Refused)], ZooKeeper, (1, 5)), 0);
+    assert_eq!(stale(&[before.clone(), end(Refused)], ZooKeeper, (2, 7)), 1);
+    // Killed before it learnt the outcome.
+    let cut = worker(1).then(1, What::Tries { counter: ZooKeeper, token: 7, read: 1, by: 5 });
+    assert_eq!(stale(&[before, cut], ZooKeeper, (2, 7)), 0);
+}
+
+#[test]
+fn a_smaller_token_writes_no_more() {
+    let newer = worker(0).counts(Store, 7, (0, 0), Accepted);
+    let older = worker(1).counts(Store, 5, (1, 7), Accepted);
+    assert_eq!(stale(&[newer, older], Store, (2, 5)), 1);
+}
+
+#[test]
+fn what_is_left_over_is_an_orphan() {
+    let mut evidence = evidence(&[worker(0)], &[]);
+    evidence.children = vec!["_c_x-lock-0000000001".to_owned()];
+    assert_eq!(judge(&evidence).count(Kind::Orphan), 1);
+}
+
+#[test]
+fn who_does_not_hold_after_the_healing_is_hung() {
+    let mut evidence = evidence(&[worker(0), worker(1)], &[]);
+    assert!(judge(&evidence).is_clean());
+    assert_eq!(judge(&evidence).after_healing, [0, ms(100)]);
+    // Healed later than its last hold.
+    evidence.faults[0].0 += ms(50);
+    assert_eq!(judge(&evidence).count(Kind::Hung), 1);
+    // Healed so much earlier that nobody got it in time.
+    evidence.faults[0].0 = ms(999_999) - PATIENCE;
+    assert_eq!(judge(&evidence).count(Kind::Hung), 2);
+    // Got it, and never came to rest.
+    evidence.faults[0].0 = ms(1_000_000);
+    evidence.workers[1].events.pop();
+    assert_eq!(judge(&evidence).count(Kind::Hung), 1);
+}
+
+#[test]
+fn a_line_is_read_back_as_it_was_written_and_a_cut_one_is_none() {
+    let what = What::Tries { counter: Store, token: 7, read: 1, by: 5 };
+    let event = Event(1_234_567, what);
+    let line = serde_json::to_string(&event).unwrap();
+    assert_eq!(parse(line.as_bytes()).unwrap(), [event]);
+    assert!(parse(&line.as_bytes()[..line.len() - 1]).is_err());
+}
+
+#[test]
+fn a_seed_gives_one_schedule() {
+    assert_eq!(schedule(7, 200), schedule(7, 200));
+    assert_ne!(schedule(7, 200), schedule(8, 200));
+    // All kinds are in a thousand, and it fits in half an hour.
+    let planned = schedule(7, 1000);
+    let mut kinds: Vec<_> = planned.iter().map(|planned| planned.kind.name()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds.len(), 22, "{kinds:?}");
+    let time: std::time::Duration = planned.iter().map(|planned| planned.after).sum();
+    assert!(time.as_secs() < 25 * 60, "{time:?}");
+}

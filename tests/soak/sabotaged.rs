@@ -1,0 +1,40 @@
+//! The soak can fail: locks that are broken on purpose are caught.
+
+use std::path::PathBuf;
+
+use crate::checker::{Kind, Verdict};
+use crate::report;
+use crate::settings::{Sabotage, Settings, WorkerSettings};
+
+/// No test: a worker, when the soak calls it.
+#[tokio::test]
+async fn worker() {
+    if let Some(settings) = WorkerSettings::from_environment().unwrap() {
+        crate::worker::run(settings).await.unwrap();
+    }
+}
+
+async fn run(sabotage: Sabotage, seed: u64, faults: usize) -> Verdict {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let worker_arguments = ["--exact", "sabotaged::worker"].map(str::to_owned).to_vec();
+    let settings = Settings { faults, seed, sabotage, folder, worker_arguments };
+    let verdict = crate::run::run(&settings).await.unwrap();
+    let line = report::line(&settings, &verdict);
+    assert!(line.contains(&format!("faults={faults} ")), "{line}");
+    assert!(!verdict.is_clean(), "{line}");
+    verdict
+}
+
+#[tokio::test]
+async fn a_lock_that_takes_a_dead_sessions_node_for_its_own_is_caught() {
+    let verdict = run(Sabotage::NoOwnerCheck, 604, 2).await;
+    assert!(verdict.count(Kind::Double) > 0, "{:?}", verdict.findings);
+}
+
+#[tokio::test]
+async fn a_worker_that_ignores_its_lease_is_caught() {
+    let verdict = run(Sabotage::IgnoresLease, 605, 2).await;
+    assert!(verdict.count(Kind::Double) > 0, "{:?}", verdict.findings);
+    // It believes to hold, but what it writes is fenced.
+    assert_eq!(verdict.count(Kind::StaleWrite), 0, "{:?}", verdict.findings);
+}
