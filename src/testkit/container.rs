@@ -244,6 +244,10 @@ fn request(
     };
     let mut ports = vec![(CLIENT_PORT, seat.client.number())];
     ports.extend(secure.map(|seat| (SECURE_PORT, seat.port.number())));
+    let image = match secure {
+        Some(_) => image.with_exposed_port(SECURE_PORT.tcp()),
+        None => image,
+    };
     let request = image
         .with_exposed_port(CLIENT_PORT.tcp())
         .with_container_name(name)

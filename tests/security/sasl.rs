@@ -48,7 +48,11 @@ async fn the_right_credential_opens_what_only_its_owner_may_use() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_keeps_the_hold() {
     let server = start().await;
-    let builder = options().connector(connector("right")).acls(Acls::creator_all());
+    // Longer than a container takes to stop and start.
+    let builder = options()
+        .session_timeout(Duration::from_secs(60))
+        .connector(connector("right"))
+        .acls(Acls::creator_all());
     let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
     let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
     let guard = within("the lock", mutex.acquire()).await.unwrap();

@@ -49,7 +49,9 @@ async fn a_lock_over_tls_and_over_mutual_tls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_over_tls_that_breaks_is_made_again() {
     let (server, tls) = start(true).await;
-    let builder = options().connector(connector(&tls, true));
+    // Longer than a container takes to stop and start.
+    let builder =
+        options().session_timeout(Duration::from_secs(60)).connector(connector(&tls, true));
     let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
     let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
     let guard = within("the lock", mutex.acquire()).await.unwrap();
