@@ -14,7 +14,7 @@ use crate::admin::Admin;
 use crate::checker::{Evidence, PATIENCE, Verdict, WorkerLog, judge};
 use crate::faults;
 use crate::links::Links;
-use crate::log::{Event, Log, Nanos, Signal, What, faults_log, now, parse, worker_log};
+use crate::log::{Event, Log, Nanos, Signal, Tail, What, faults_log, now, worker_log};
 use crate::rows::Row;
 use crate::schedule::{Kind, MEMBERS, Planned, ROWS, Whom, sabotage, schedule};
 use crate::settings::{Sabotage, Settings, WorkerSettings};
@@ -245,8 +245,7 @@ async fn read_logs(folder: &Path, scene: &Scene, evidence: &mut Evidence) -> Res
     Ok(())
 }
 
+/// Nothing of a worker that was killed before its first word.
 fn read(path: &Path) -> Result<Vec<Event>> {
-    let text = std::fs::read(path)?;
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-    Ok(parse(&text[..whole])?)
+    Ok(Tail::default().news(path)?)
 }
