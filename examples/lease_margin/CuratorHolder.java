@@ -47,7 +47,13 @@ public class CuratorHolder {
     }
 
     private static CuratorFramework client(String servers, int timeout) {
-        CuratorFramework client = CuratorFrameworkFactory.newClient(servers, timeout, timeout, new RetryForever(100));
+        CuratorFramework client = CuratorFrameworkFactory.builder()
+            .connectString(servers)
+            .sessionTimeoutMs(timeout)
+            .connectionTimeoutMs(timeout)
+            .retryPolicy(new RetryForever(100))
+            .ensembleTracker(false) // it would find the way round the proxies
+            .build();
         client.start();
         clients.add(client);
         return client;
