@@ -51,6 +51,7 @@ impl Dialer {
         };
         #[cfg(feature = "tls")]
         if has_tls(&connector) {
+            refuse_names_that_no_certificate_has(connect_string)?;
             choose_crypto_provider();
         }
         let connector = connector.with_readonly(false);
@@ -134,6 +135,25 @@ fn choose_crypto_provider() {
     }
 }
 
+/// The client would panic at them.
+#[cfg(feature = "tls")]
+fn refuse_names_that_no_certificate_has(connect_string: &str) -> Result<(), ConfigError> {
+    use rustls::pki_types::ServerName;
+    for server in connect_string.split(',').filter_map(|part| part.trim().strip_prefix(TLS_SCHEME))
+    {
+        let server = server.split('/').next().unwrap_or_default();
+        let host = match server.strip_prefix('[') {
+            Some(address) => address.split(']').next().unwrap_or_default(),
+            None => server.rsplit_once(':').map_or(server, |(host, _)| host),
+        };
+        if ServerName::try_from(host).is_err() {
+            let reason = format!("{host:?} is no host name that a certificate can have");
+            return Err(invalid_connect_string(connect_string, reason));
+        }
+    }
+    Ok(())
+}
+
 fn invalid_connect_string(connect_string: &str, reason: String) -> ConfigError {
     ConfigError::InvalidConnectString { connect_string: connect_string.to_owned(), reason }
 }
@@ -164,6 +184,21 @@ mod tests {
     fn tls_that_is_not_configured_is_refused_and_not_waited_for() {
         let refused = refusal(zk::Client::connector(), "127.0.0.1,tcp+tls://127.0.0.1:2281");
         assert!(refused.unwrap().contains("with_tls"));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_name_that_no_certificate_has_is_refused() {
+        let refused = |server: &str| {
+            let connector = zk::Client::connector().with_tls(zk::TlsOptions::new());
+            refusal(connector, &format!("tcp+tls://good:2281,tcp+tls://{server}/chroot"))
+        };
+        for server in ["zk1.example.org:2281", "127.0.0.1:2281", "127.0.0.1", "[::1]:2281"] {
+            assert_eq!(refused(server), None);
+        }
+        for server in ["fe80::1%eth0:2281", "[fe80::1%eth0]:2281", "a b:2281", ":2281"] {
+            assert!(refused(server).unwrap().contains("certificate"), "{server}");
+        }
     }
 
     fn refusal(connector: Connector, connect_string: &str) -> Option<String> {

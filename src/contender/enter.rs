@@ -143,14 +143,16 @@ impl Entering<'_> {
     async fn resolve(&self) -> Result<Option<Entered>, Stop> {
         let request = &self.contender.request;
         let search = || async {
-            let Some(name) = find(self.epoch, &request.path, &self.prefix).await? else {
-                return Ok(None);
-            };
-            match self.epoch.client()?.read(&request.path.child(&name)).await {
-                Ok(node) if node.owner == self.epoch.session_id() => Ok(Some((name, node.czxid))),
-                Ok(_) | Err(Failure::NoNode) => Ok(None),
-                Err(failure) => Err(failure),
+            for name in find(self.epoch, &request.path, &self.prefix).await? {
+                match self.epoch.client()?.read(&request.path.child(&name)).await {
+                    Ok(node) if node.owner == self.epoch.session_id() => {
+                        return Ok(Some((name, node.czxid)));
+                    }
+                    Ok(_) | Err(Failure::NoNode) => {}
+                    Err(failure) => return Err(failure),
+                }
             }
+            Ok(None)
         };
         match self.contender.session.retried(&request.retry, search).await {
             Ok(Some((name, czxid))) => {

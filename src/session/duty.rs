@@ -103,11 +103,13 @@ async fn attempt(epoch: &Epoch, duty: &Duty) -> Result<Cleaned, Failure> {
     match duty {
         Duty::Delete(node) => delete(epoch, node).await,
         Duty::Search { parent, prefix } => {
-            let mut cleaned = Cleaned::Gone;
-            while let Some(name) = find(epoch, parent, prefix).await? {
-                cleaned = delete(epoch, &parent.child(&name)).await?;
+            let mut cleaned = Ok(Cleaned::Gone);
+            // All of them, though one cannot be deleted: it may not be ours.
+            for name in find(epoch, parent, prefix).await? {
+                let deleted = delete(epoch, &parent.child(&name)).await;
+                cleaned = cleaned.and(deleted);
             }
-            Ok(cleaned)
+            cleaned
         }
     }
 }
@@ -122,12 +124,13 @@ async fn delete(epoch: &Epoch, node: &str) -> Result<Cleaned, Failure> {
     }
 }
 
-/// Looks behind a barrier for the child of `parent` whose name starts with `prefix`; gives its name.
+/// Looks behind a barrier for the children of `parent` whose names start with `prefix`. We made one of them
+/// at most; others are those of somebody who copied its GUID.
 pub(crate) async fn find(
     epoch: &Epoch,
     parent: &LockPath,
     prefix: &str,
-) -> Result<Option<String>, Failure> {
+) -> Result<Vec<String>, Failure> {
     let client = epoch.client()?;
     let nothing = parent.child(&format!("_b_{}", Uuid::new_v4().hyphenated()));
     // All three are sent before the first is awaited: one connection answers them in this order.
@@ -140,8 +143,8 @@ pub(crate) async fn find(
     }
     sync.await?;
     match list.await {
-        Ok(children) => Ok(children.into_iter().find(|name| name.starts_with(prefix))),
-        Err(Failure::NoNode) => Ok(None),
+        Ok(children) => Ok(children.into_iter().filter(|name| name.starts_with(prefix)).collect()),
+        Err(Failure::NoNode) => Ok(Vec::new()),
         Err(failure) => Err(failure),
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use zookeeper_recipes::Released;
+use zookeeper_recipes::testkit::{Cut, FaultProxy, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
 use crate::harness::{Arena, within};
@@ -120,4 +121,33 @@ async fn what_lies_deeper_than_the_children_is_not_looked_at() {
     arena.create(&format!("{}/x/lock-0000000000", arena.path), CreateMode::Persistent).await;
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+}
+
+/// What is looked for after a lost reply is ours if our session owns it, whoever else bears its GUID.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_of_a_guid_are_neither_adopted_nor_in_the_way() {
+    let arena = Arena::new().await;
+    let proxy = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let curator = arena.builder().connect(proxy.connect_string()).await.unwrap();
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let reply = proxy.hold(Message::reply(Operation::Create));
+    let mutex = arena.mutex(&curator);
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    within("the reply", reply.struck()).await;
+    let ours = arena.children().await.remove(0);
+    let prefix = &ours[..ours.len() - 10];
+    for number in 0..9 {
+        // One of them is listed before ours, in whatever order the server lists.
+        let copy = format!("{}/{prefix}copy-{number}", arena.path);
+        arena.create(&copy, CreateMode::Persistent).await;
+    }
+    proxy.cut(Cut::Reset);
+    drop(reply);
+    let guard = within("the lock", acquiring).await.unwrap().unwrap();
+    assert_eq!(guard.node(), format!("{}/{ours}", arena.path));
+    assert_eq!(proxy.requests(Operation::Create), 1, "it was not created again");
+    guard.release().await.unwrap();
+    for copy in arena.children().await {
+        arena.admin.delete(&format!("{}/{copy}", arena.path), None).await.unwrap();
+    }
 }
