@@ -5,6 +5,8 @@
 
 mod bad_input;
 mod bad_servers;
+mod client_bugs;
+mod curator_bugs;
 mod fenced;
 mod harness;
 mod hostile;

@@ -1,0 +1,185 @@
+//! Defects and sharp edges of the `zookeeper-client` crate, by the ids of `docs/testing.md`, that no other
+//! test shows us to get around.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zookeeper_recipes::testkit::{self, Cut, FaultProxy, Message, Operation};
+use zookeeper_recipes::zookeeper_client::{Client, SessionState};
+use zookeeper_recipes::{
+    AcquireError, Curator, CuratorBuilder, InterProcessMutex, Released, SessionError,
+};
+
+use crate::harness::{Arena, eventually, within};
+
+async fn linked(arena: &Arena, builder: CuratorBuilder) -> (FaultProxy, Curator) {
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let curator = builder.connect(link.connect_string()).await.unwrap();
+    // The parent is there, so that the next create is a contender's.
+    let mutex = arena.mutex(&curator);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    link.clear_log();
+    (link, curator)
+}
+
+/// And B3: the client reports each end of a link in another shape, and all of them mean the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn client_s1_however_the_link_ends_the_outcome_is_found_out() {
+    let arena = Arena::new().await;
+    // Silence is noticed after less than half of it.
+    let builder = arena.builder().session_timeout(Duration::from_secs(3));
+    let (link, curator) = linked(&arena, builder).await;
+    let request = |operation| Message::request(operation);
+    let reply = |operation| Message::reply(operation);
+    for operation in [Operation::Create, Operation::Delete] {
+        for end in 0..6 {
+            let fault = match end {
+                0 => link.cut_at(request(operation), Cut::Finish),
+                1 => link.cut_at(request(operation), Cut::Reset),
+                2 => link.cut_within(request(operation)),
+                3 => link.cut_within(reply(operation)),
+                4 => link.lose(reply(operation)),
+                _ => link.hold(reply(operation)),
+            };
+            let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+            assert_eq!(arena.children().await.len(), 1, "{operation:?}, {end}");
+            let released = within("the release", guard.release()).await;
+            assert_eq!(released.unwrap(), Released::Unlocked, "{operation:?}, {end}");
+            assert_eq!(arena.children().await.len(), 0, "{operation:?}, {end}");
+            assert_eq!(fault.strikes(), 1, "{operation:?}, {end}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
+    let arena = Arena::new().await;
+    let builder = arena.builder().session_timeout(Duration::from_secs(30));
+    let (link, curator) = linked(&arena, builder).await;
+    let refused = link.refuse();
+    link.cut(Cut::Reset);
+    within("a refusal", refused.struck()).await;
+    link.clear_log();
+    let limit = Duration::from_millis(300);
+    let error = arena.mutex(&curator).acquire_timeout(limit).await.unwrap_err();
+    assert!(matches!(error, AcquireError::TimedOut { .. }), "{error:?}");
+    assert_eq!(link.log(), [], "nothing was sent");
+    refused.heal();
+    // The client sends what it kept.
+    eventually("the create", async || link.log().contains(&Operation::Create)).await;
+    eventually("the deletion", async || {
+        link.log().iter().rev().any(|one| *one == Operation::Delete)
+    })
+    .await;
+    arena.children_are(0).await;
+    within("the lock", arena.mutex(&curator).acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_s3_a_future_that_is_never_polled_sends_nothing() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena, arena.builder()).await;
+    let mutex = arena.mutex(&curator);
+    let guard = mutex.acquire().await.unwrap();
+    let fenced = guard.fenced();
+    link.clear_log();
+    drop(mutex.acquire());
+    drop(mutex.try_acquire());
+    drop(mutex.acquire_timeout(Duration::from_secs(1)));
+    drop(mutex.with(async |guard| guard.is_held()));
+    drop(mutex.participants());
+    drop(fenced.create(&format!("{}-data", arena.path), b"data"));
+    drop(fenced.delete(&arena.path));
+    // What was sent before this is in the log.
+    mutex.participants().await.unwrap();
+    let mut log = link.log();
+    log.retain(|one| *one != Operation::Sync); // probes
+    // The hold may begin to watch its node meanwhile.
+    assert!(matches!(log[..], [Operation::List, ..]), "{log:?}");
+    let others = |one: &Operation| !matches!(one, Operation::List | Operation::GetData);
+    assert!(!log.iter().any(others), "{log:?}");
+    assert_eq!(log.iter().filter(|one| **one == Operation::List).count(), 1, "{log:?}");
+}
+
+/// And S17: one kind of watch, the one-shot watch of data.
+#[tokio::test(flavor = "multi_thread")]
+async fn client_s4_the_watches_that_we_use_outlive_a_connection() {
+    let arena = Arena::new().await;
+    let builder = arena.builder().session_timeout(Duration::from_secs(30));
+    let (link, curator) = linked(&arena, builder).await;
+    let other = arena.curator().await;
+    for released_meanwhile in [false, true] {
+        let holder = arena.mutex(&other).acquire().await.unwrap();
+        let reads = link.replies(Operation::GetData);
+        let mutex = arena.mutex(&curator);
+        let waiting = tokio::spawn(async move { mutex.acquire().await });
+        // Its own node and the one before it.
+        eventually("two watches", async || link.replies(Operation::GetData) >= reads + 2).await;
+        let refused = link.refuse();
+        let set = link.replies(Operation::SetWatches);
+        link.cut(Cut::Reset);
+        within("a refusal", refused.struck()).await;
+        if released_meanwhile {
+            holder.release().await.unwrap();
+            refused.heal();
+        } else {
+            refused.heal();
+            eventually("again", async || link.replies(Operation::SetWatches) > set).await;
+            holder.release().await.unwrap();
+        }
+        within("the waiter", waiting).await.unwrap().unwrap().release().await.unwrap();
+    }
+    assert_eq!(link.requests(Operation::AddWatch), 0);
+    assert_eq!(link.requests(Operation::Exists), 0);
+}
+
+/// The client would send more than 128 KiB of watched paths in two packets, take the second answer for a fault,
+/// and cut the link until it calls itself expired.
+#[tokio::test(flavor = "multi_thread")]
+async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
+    const WAITERS: usize = 150;
+    let mut arena = Arena::new().await;
+    // Two watches each: 300 KB, were there no budget.
+    arena.path = format!("{}/{}", arena.path, "x".repeat(900));
+    let builder = arena.builder().session_timeout(Duration::from_secs(20));
+    let (link, curator) = linked(&arena, builder).await;
+    let session = curator.session_id().unwrap();
+    let other = arena.curator().await;
+    let holder = arena.mutex(&other).acquire().await.unwrap();
+    let mut waiters = JoinSet::new();
+    for _ in 0..WAITERS {
+        let mutex = arena.mutex(&curator);
+        waiters.spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
+    }
+    arena.children_are(WAITERS + 1).await;
+    // As many watches as ever.
+    eventually("the watches", async || link.replies(Operation::GetData) >= 90).await;
+    link.cut(Cut::Reset);
+    eventually("they are set again", async || link.replies(Operation::SetWatches) > 0).await;
+    let client = curator.client().unwrap();
+    within("an answer", client.sync("/")).await.unwrap();
+    assert_eq!(link.accepted(), 2, "the connection after the cut has held");
+    assert_eq!(link.requests(Operation::SetWatches), 1);
+    assert_eq!(curator.session_id().unwrap(), session);
+    drop(client);
+    holder.release().await.unwrap();
+    within("all waiters", waiters.join_all()).await;
+    assert_eq!(curator.session_id().unwrap(), session);
+}
+
+/// A state watch that is made after the end never tells of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn client_s9_a_session_that_was_over_before_is_seen_to_be_over() {
+    let arena = Arena::new().await;
+    let client = Client::connect(arena.server.connect_string()).await.unwrap();
+    let session = client.session().clone();
+    testkit::kill_session(arena.server.connect_string(), &session).await.unwrap();
+    eventually("the end", async || client.state() == SessionState::Expired).await;
+    let curator = Curator::from_client(client).unwrap();
+    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+    let error = within("the error", mutex.acquire()).await.unwrap_err();
+    assert!(
+        matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
+        "{error:?}"
+    );
+}

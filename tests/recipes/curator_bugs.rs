@@ -1,0 +1,358 @@
+//! Bugs of Apache Curator, by its ids, that no other test shows the absence of. All of them:
+//! `docs/testing.md`.
+
+use std::time::{Duration, Instant};
+
+use zookeeper_recipes::testkit::{Cut, Direction, FaultProxy, Message, Operation};
+use zookeeper_recipes::zookeeper_client::{
+    Acl, Acls, AuthId, Client, CreateMode, Permission, SessionState,
+};
+use zookeeper_recipes::{
+    AcquireError, ConnectionState, Curator, CuratorBuilder, Loss, ReleaseError, Released,
+    RetryPolicy,
+};
+
+use crate::harness::{Arena, LONG, eventually, session_of, within};
+
+async fn linked(arena: &Arena, builder: CuratorBuilder) -> (FaultProxy, Curator) {
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let curator = builder.connect(link.connect_string()).await.unwrap();
+    // The parent is there, so that the next create is a contender's.
+    let mutex = arena.mutex(&curator);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    link.clear_log();
+    (link, curator)
+}
+
+/// Makes the lock path, so that nobody but the administrator may delete below it.
+async fn parent_without_delete(arena: &Arena) {
+    let admin = &arena.admin;
+    admin.auth("digest", b"admin:admin").await.unwrap();
+    let acls = [
+        Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone()),
+        Acl::new(Permission::ALL, AuthId::authed()),
+    ];
+    let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
+    admin.create(&arena.path, &[], &options).await.unwrap();
+}
+
+/// With a session that a client gives up after a few seconds of silence.
+async fn short_linked(arena: &Arena) -> (FaultProxy, Curator) {
+    linked(arena, arena.builder().session_timeout(Duration::from_secs(4))).await
+}
+
+/// `curator` hears nothing until it calls its session expired; the server hears it until then, and has the
+/// session kept alive by a client that this gives back. So a node of it goes only if somebody deletes it.
+async fn give_the_session_up(link: &FaultProxy, curator: &Curator, arena: &Arena) -> Client {
+    let session = session_of(curator);
+    let mut state = curator.watch_state();
+    let silence = link.stall(Direction::ToClient);
+    let lost = state.wait_for(|state| *state == ConnectionState::Lost);
+    drop(within("the client's own expiry", lost).await.unwrap());
+    let resumed = Client::connector().with_session(session);
+    let keeper = resumed.connect(arena.server.connect_string()).await;
+    let keeper = keeper.expect("the session, which the server still has");
+    drop(silence);
+    keeper
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_604_a_node_of_the_old_session_is_never_adopted() {
+    let arena = Arena::new().await;
+    let (link, curator) = short_linked(&arena).await;
+    // Created, and nobody is told.
+    let lost = link.hold(Message::reply(Operation::Create));
+    let mutex = arena.mutex(&curator);
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    within("the create", lost.struck()).await;
+    let old = format!("{}/{}", arena.path, arena.children().await[0]);
+    // In the next session the outcome is unknown as well, so that a search meets the old node.
+    let lost_again = link.lose(Message::request(Operation::Create));
+    let keeper = give_the_session_up(&link, &curator, &arena).await;
+    let guard = within("the lock", acquiring).await.unwrap().unwrap();
+    assert_eq!(lost_again.strikes(), 1);
+    assert_ne!(guard.node(), old);
+    let owner = arena.stat(guard.node()).await.unwrap().ephemeral_owner;
+    assert_eq!(owner, curator.session_id().unwrap());
+    assert_ne!(owner, keeper.session_id().0);
+    // The old node was in the way, and we deleted it.
+    arena.children_are(1).await;
+    assert!(guard.is_held());
+    assert_eq!(keeper.state(), SessionState::SyncConnected, "the server did not delete it");
+    guard.release().await.unwrap();
+}
+
+/// The same where nobody may delete the old node: it is found for certain, and waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_604_a_node_of_the_old_session_that_stays_is_waited_for() {
+    let arena = Arena::new().await;
+    parent_without_delete(&arena).await;
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let builder = arena.builder().session_timeout(Duration::from_secs(4));
+    let curator = builder.connect(link.connect_string()).await.unwrap();
+    let lost = link.hold(Message::reply(Operation::Create));
+    let mutex = arena.mutex(&curator);
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    within("the create", lost.struck()).await;
+    let old = format!("{}/{}", arena.path, arena.children().await[0]);
+    let lost_again = link.lose(Message::request(Operation::Create));
+    let keeper = give_the_session_up(&link, &curator, &arena).await;
+    eventually("another node, or the lock", async || {
+        acquiring.is_finished() || arena.children().await.len() > 1
+    })
+    .await;
+    assert_eq!(lost_again.strikes(), 1);
+    let queue = arena.mutex(&curator).participants().await.unwrap();
+    assert_eq!(queue[0].path, old);
+    assert!(!acquiring.is_finished(), "{:?}", acquiring.await);
+    drop(keeper);
+    let guard = within("the lock", acquiring).await.unwrap().unwrap();
+    let owner = arena.stat(guard.node()).await.unwrap().ephemeral_owner;
+    assert_eq!(owner, curator.session_id().unwrap());
+    assert!(arena.stat(&old).await.is_none());
+}
+
+/// And CURATOR-437: lost for its holder, the lock does not stay taken for the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_595_what_was_held_in_a_session_given_up_is_deleted_in_the_next() {
+    let arena = Arena::new().await;
+    let (link, curator) = short_linked(&arena).await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let other = arena.curator().await;
+    let mutex = arena.mutex(&other);
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    arena.children_are(2).await;
+    let keeper = give_the_session_up(&link, &curator, &arena).await;
+    assert_eq!(guard.loss(), Some(Loss::LeaseEnded));
+    // The guard is not let go: nobody may have to wait for that.
+    let served = within("the waiter", waiting).await.unwrap().unwrap();
+    assert_eq!(keeper.state(), SessionState::SyncConnected, "the server did not delete it");
+    served.release().await.unwrap();
+    drop(guard);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_264_not_there_counts_only_behind_a_write_and_a_sync() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena, arena.builder()).await;
+    for lost in [Message::reply(Operation::Create), Message::request(Operation::Create)] {
+        link.clear_log();
+        let lost = link.lose(lost);
+        let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+        assert_eq!(lost.strikes(), 1);
+        // A create, with its listing; then nothing but the search, in this order. Probes are `sync`s too.
+        let log = link.log();
+        let mut rest = log.iter().skip_while(|one| **one != Operation::Create).skip(1);
+        for expected in [Operation::Delete, Operation::Sync, Operation::List] {
+            assert!(rest.any(|one| *one == expected), "{expected:?} in {log:?}");
+        }
+        // The number of creates tells whether the node was found.
+        let creates = log.iter().filter(|one| **one == Operation::Create).count();
+        assert!(creates <= 2, "{log:?}");
+        guard.release().await.unwrap();
+    }
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_out() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena, arena.builder()).await;
+    let created = link.lose(Message::reply(Operation::Create));
+    // That of the barrier: nobody learns whether the create took effect.
+    let searched = link.lose(Message::reply(Operation::Delete));
+    let mutex = arena.mutex(&curator).with_retry(RetryPolicy::never());
+    let error = within("the error", mutex.acquire()).await.unwrap_err();
+    assert!(matches!(error, AcquireError::RetriesExhausted { .. }), "{error:?}");
+    assert_eq!((created.strikes(), searched.strikes()), (1, 1));
+    arena.children_are(0).await;
+    within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_489_every_entering_has_a_guid_of_its_own() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let mutex = arena.mutex(&curator);
+    let guid = |path: &str| {
+        let name = path.rsplit('/').next().unwrap();
+        assert!(name.starts_with("_c_") && name[39..].starts_with("-lock-"), "{name}");
+        let guid = name[3..39].to_owned();
+        assert!(guid.chars().filter(|c| c.is_ascii_hexdigit()).count() == 32, "{name}");
+        guid
+    };
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let guard = mutex.acquire().await.unwrap();
+        seen.push(guid(guard.node()));
+        guard.release().await.unwrap();
+    }
+    // Also one and the same waiter that has to enter again.
+    let holder = arena.mutex(&other).acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    arena.children_are(2).await;
+    let queue = arena.mutex(&other).participants().await.unwrap();
+    seen.push(guid(&queue[1].path));
+    arena.admin.delete(&queue[1].path, None).await.unwrap();
+    holder.release().await.unwrap();
+    let guard = within("the waiter", waiting).await.unwrap().unwrap();
+    seen.push(guid(guard.node()));
+    guard.release().await.unwrap();
+    let count = seen.len();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), count, "{seen:?}");
+}
+
+/// And CURATOR-486.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
+    let arena = Arena::new().await;
+    let patience = Duration::from_millis(300);
+    let builder =
+        arena.builder().session_timeout(Duration::from_secs(20)).connection_timeout(patience);
+    let (link, curator) = linked(&arena, builder).await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let silence = link.stall(Direction::Both);
+    let error = within("the release", guard.release()).await.unwrap_err();
+    assert!(matches!(error, ReleaseError::Unconfirmed { .. }), "{error:?}");
+    assert_eq!(arena.children().await.len(), 1, "the server has not heard of it");
+    // What waited for the link is lost with it.
+    link.cut(Cut::Reset);
+    drop(silence);
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    assert_eq!(arena.children().await.len(), 1);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_106_a_delete_that_fails_for_ever_is_repeated_with_growing_pauses() {
+    let arena = Arena::new().await;
+    parent_without_delete(&arena).await;
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let curator = arena.builder().connect(link.connect_string()).await.unwrap();
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let began = Instant::now();
+    let error = within("the release", guard.release()).await.unwrap_err();
+    assert!(matches!(error, ReleaseError::NoAuth { .. }), "{error:?}");
+    eventually("the fifth try", async || link.requests(Operation::Delete) >= 5).await;
+    // At least 50, 100, 200 and 400 ms lie in between.
+    assert!(began.elapsed() >= Duration::from_millis(750), "{:?}", began.elapsed());
+    within("the end", curator.close()).await.unwrap();
+    arena.children_are(0).await;
+}
+
+/// And CURATOR-533, 504, 644 and 645: a node that is good is not given up, whatever the link does.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_505_a_flapping_link_costs_nobody_the_place_in_the_queue() {
+    let arena = Arena::new().await;
+    let builder = arena.builder().session_timeout(Duration::from_secs(30));
+    let (link, curator) = linked(&arena, builder).await;
+    let holder = arena.mutex(&curator).acquire().await.unwrap();
+    let mutex = arena.mutex(&curator);
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    arena.children_are(2).await;
+    let (mut queue, creates) = (arena.children().await, link.requests(Operation::Create));
+    for flap in 0..6 {
+        let cut = if flap % 2 == 0 { Cut::Reset } else { Cut::Finish };
+        let (before, answered) = (link.accepted(), link.replies(Operation::Sync));
+        assert!(link.cut(cut) > 0);
+        eventually("the link is back", async || {
+            link.accepted() > before && link.replies(Operation::Sync) > answered
+        })
+        .await;
+        assert!(holder.is_held());
+    }
+    let mut now = arena.children().await;
+    queue.sort();
+    now.sort();
+    assert_eq!(now, queue);
+    assert_eq!(link.requests(Operation::Create), creates);
+    assert_eq!(holder.release().await.unwrap(), Released::Unlocked);
+    within("the waiter", waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Curator took 16.3 s for one second here.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_559_a_deadline_is_not_multiplied_by_retries() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena, arena.builder()).await;
+    let silence = link.stall(Direction::Both);
+    let began = Instant::now();
+    let limit = Duration::from_secs(1);
+    let acquired = within("the deadline", arena.mutex(&curator).acquire_timeout(limit)).await;
+    let took = began.elapsed();
+    assert!(matches!(acquired, Err(AcquireError::TimedOut { .. })), "{acquired:?}");
+    assert!((limit..3 * limit).contains(&took), "{took:?}");
+    drop(silence);
+    // What was sent into the black hole came out of it, and is removed.
+    within("the lock", arena.mutex(&curator).acquire()).await.unwrap().release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+/// And CURATOR-436.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() {
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena, arena.builder()).await;
+    let other = arena.curator().await;
+    let goes = arena.mutex(&other).acquire().await.unwrap();
+    let stays = arena.mutex(&other);
+    let stays = tokio::spawn(async move { stays.acquire().await });
+    arena.children_are(2).await;
+    let listed = link.hold(Message::request(Operation::GetData));
+    let mutex = arena.mutex(&curator);
+    let asking = tokio::spawn(async move { mutex.participants().await });
+    within("the listing", listed.struck()).await;
+    goes.release().await.unwrap();
+    listed.heal();
+    let told = within("the answer", asking).await.unwrap().unwrap();
+    let stays = within("the other", stays).await.unwrap().unwrap();
+    assert_eq!(told.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), [stays.node()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_110_whoever_comes_before_the_first_connection_joins_after_it() {
+    let arena = Arena::new().await;
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let refused = link.refuse();
+    let builder = arena.builder().connection_timeout(LONG);
+    let to = link.connect_string().to_owned();
+    let connecting = tokio::spawn(async move { builder.connect(&to).await });
+    within("a refusal", refused.struck()).await;
+    refused.heal();
+    let curator = within("the connection", connecting).await.unwrap().unwrap();
+    drop(within("the lock", arena.mutex(&curator).acquire()).await.unwrap());
+    // The same between two sessions.
+    arena.children_are(0).await;
+    let mut state = curator.watch_state();
+    let refused = link.refuse();
+    arena.kill_session(&curator).await;
+    within("a refusal", refused.struck()).await;
+    let mutex = arena.mutex(&curator);
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    refused.heal();
+    let lost = state.wait_for(|state| *state != ConnectionState::Connected);
+    drop(within("another state", lost).await.unwrap());
+    drop(within("the lock", acquiring).await.unwrap().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_724_a_waiter_enters_again_when_the_whole_lock_path_is_deleted() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let holder = arena.mutex(&other).acquire().await.unwrap();
+    let mutex = arena.mutex(&curator);
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    arena.children_are(2).await;
+    let mut wipe = arena.admin.new_multi_writer();
+    for child in arena.children().await {
+        wipe.add_delete(&format!("{}/{child}", arena.path), None).unwrap();
+    }
+    wipe.add_delete(&arena.path, None).unwrap();
+    wipe.commit().await.unwrap();
+    let guard = within("the waiter", waiting).await.unwrap().unwrap();
+    assert_eq!(within("the loss", holder.lost()).await, Loss::NodeDeleted);
+    assert!(guard.fencing_token() > holder.fencing_token(), "though the numbers start again");
+    guard.release().await.unwrap();
+}
