@@ -52,7 +52,9 @@ timed "documentation" $cargo test --all-features --doc --quiet
 for backend in "${backends[@]}"; do
   say "against a real server: $backend"
   timed "$backend" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test traced --test faults -- --show-output
-  timed "$backend: the README's example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example mutex
+  for example in mutex fencing fault_proxy; do
+    timed "$backend: the example $example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example "$example"
+  done
 done
 say "how long before its node goes a holder knows, in one round on a quorum"
 timed "margins" env ZOOKEEPER_BACKEND="${backends[-1]}" $cargo run --quiet --all-features --example lease_margin -- 1 cut-off
