@@ -357,7 +357,7 @@ impl CuratorBuilder {
             Some(identity) => identity.as_slice().into(),
             None => default_identity().into_bytes().into(),
         };
-        client::check_frame(namespace, &identity, &acls)?;
+        client::check_frame("identity", namespace, identity.len(), &acls)?;
         Ok(Settings {
             session_timeout: within(
                 "session_timeout",

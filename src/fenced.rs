@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::client::{Acl, CreateOptions, Failure, Write, WriteFailure};
+use crate::client::{Acl, CreateOptions, Failure, Write, WriteFailure, check_frame};
 use crate::contender::HoldState;
 use crate::error::{FencedError, Loss};
 use crate::lock_path::LockPath;
@@ -52,7 +52,8 @@ impl Fenced {
     /// * [`FencedError::Unknown`]: nobody answered, and it may have been written, or may yet be while
     ///   the hold's node is there;
     /// * [`FencedError::NodeExists`], [`FencedError::NoNode`] for a missing parent,
-    ///   [`FencedError::NoAuth`], [`FencedError::Refused`], [`FencedError::Config`]: nothing was written.
+    ///   [`FencedError::NoAuth`], [`FencedError::Refused`], [`FencedError::Config`] (a bad path, or more data
+    ///   than a server takes, 1 MiB in all): nothing was written.
     pub async fn create(&self, path: &str, data: &[u8]) -> Result<(), FencedError> {
         let acls = self.acls.clone();
         self.write(path, &Write::create(data, &acls)).await
@@ -105,6 +106,10 @@ impl Fenced {
 
     async fn write(&self, path: &str, write: &Write<'_>) -> Result<(), FencedError> {
         let path = LockPath::parse("path", path)?;
+        // Twice the namespace, which both paths have.
+        let namespace = 2 * self.hold.epoch().root().as_str().len();
+        let bytes = write.data().len() + self.hold.node().len() + namespace;
+        check_frame("data", &path, bytes, &self.acls)?;
         let lost = |loss| FencedError::Lost { path: path.to_string(), loss };
         if let Some(loss) = self.hold.end() {
             return Err(lost(loss));

@@ -98,7 +98,8 @@ impl InterProcessMutex {
     }
 
     fn checked(self) -> Result<Self, ConfigError> {
-        check_frame(&self.curator.session().absolute(&self.path), &self.data, &self.acls)?;
+        let path = self.curator.session().absolute(&self.path);
+        check_frame("identity", &path, self.data.len(), &self.acls)?;
         Ok(self)
     }
 

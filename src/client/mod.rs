@@ -277,6 +277,13 @@ pub(crate) enum Write<'a> {
 }
 
 impl<'a> Write<'a> {
+    pub(crate) fn data(&self) -> &[u8] {
+        match self {
+            Self::Create { data, .. } | Self::Set { data } => data,
+            Self::Delete => &[],
+        }
+    }
+
     /// A persistent node.
     pub(crate) fn create(data: &'a [u8], acls: &'a [Acl]) -> Self {
         Self::Create { data, options: zk::CreateMode::Persistent.with_acls(Acls::new(acls)) }
@@ -319,18 +326,25 @@ async fn make_parent(server: &zk::Client, path: &str, acls: &[Acl]) -> Result<()
 const LARGEST_FRAME: usize = 0xf_ffff;
 
 /// What the server would say of a create that is too large, if it said anything.
-pub(crate) fn check_frame(path: &LockPath, data: &[u8], acls: &[Acl]) -> Result<(), ConfigError> {
-    const HEADERS: usize = 64;
+///
+/// `option` is what `bytes` of data were given for.
+pub(crate) fn check_frame(
+    option: &'static str,
+    path: &LockPath,
+    bytes: usize,
+    acls: &[Acl],
+) -> Result<(), ConfigError> {
+    const HEADERS: usize = 256;
     const LONGEST_NAME: usize = 64;
     let acls: usize = acls.iter().map(|acl| 12 + acl.scheme().len() + acl.id().len()).sum();
-    let frame = HEADERS + path.as_str().len() + LONGEST_NAME + data.len() + acls;
+    let frame = HEADERS + path.as_str().len() + LONGEST_NAME + bytes + acls;
     if frame <= LARGEST_FRAME {
         return Ok(());
     }
     Err(ConfigError::InvalidOption {
-        option: "identity",
-        value: format!("of {} bytes for {path}", data.len()),
-        reason: "a create may take 1 MiB in all, and the server cuts the connection at a larger one",
+        option,
+        value: format!("of {bytes} bytes for {path}"),
+        reason: "a request may take 1 MiB in all, and the server cuts the connection at a larger one",
     })
 }
 
@@ -347,8 +361,8 @@ mod tests {
     fn a_create_over_the_frame_limit_is_refused() {
         let path = LockPath::parse("lock path", "/locks/orders").unwrap();
         let acls = open_to_anyone();
-        assert!(check_frame(&path, &vec![0; LARGEST_FRAME - 1024], &acls).is_ok());
-        let error = check_frame(&path, &vec![0; 1 << 20], &acls).unwrap_err().to_string();
+        assert!(check_frame("identity", &path, LARGEST_FRAME - 1024, &acls).is_ok());
+        let error = check_frame("identity", &path, 1 << 20, &acls).unwrap_err().to_string();
         assert!(error.contains("identity") && error.contains("/locks/orders"), "{error}");
     }
 }

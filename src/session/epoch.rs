@@ -93,6 +93,11 @@ impl Epoch {
         self.lent.load(Ordering::Relaxed)
     }
 
+    /// Chroot and namespace in one.
+    pub(crate) fn root(&self) -> &LockPath {
+        &self.root
+    }
+
     pub(crate) fn session_id(&self) -> i64 {
         self.session_id
     }

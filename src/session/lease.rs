@@ -73,11 +73,6 @@ impl Term {
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.loss.get().copied()
     }
-
-    fn end(&self, loss: Loss) {
-        let _ = self.loss.set(loss); // the first cause stays
-        self.ended.cancel();
-    }
 }
 
 /// The lease of one epoch.
@@ -143,7 +138,7 @@ impl Lease {
     pub(crate) fn renew(&self, stamp: Moment, now: Moment) {
         let over = {
             let mut state = self.lock();
-            let over = state.take_over_terms(now);
+            let over = state.end_if_over(now);
             let anchor = state.anchors.advance(stamp, self.timeout);
             state.anchors.answered(stamp, now, self.timeout);
             let end = stamp.after(self.timeout * 2 / 3).min(anchor.after(self.timeout * 23 / 24));
@@ -152,28 +147,23 @@ impl Lease {
             }
             over
         };
-        end_terms(over, Loss::LeaseEnded);
+        wake(over);
     }
 
     /// The term of `policy` that lasts at this instant. None begins without a lease.
     pub(crate) fn term(&self, policy: LossPolicy, now: Moment) -> Option<Arc<Term>> {
         let (over, term) = {
             let mut state = self.lock();
-            (state.take_over_terms(now), state.term(policy))
+            (state.end_if_over(now), state.term(policy))
         };
-        end_terms(over, Loss::LeaseEnded);
+        wake(over);
         term
     }
 
     /// Whether `term` lasts at this instant.
     pub(crate) fn lasts(&self, term: &Term, now: Moment) -> bool {
-        let (over, lasts) = {
-            let mut state = self.lock();
-            let over = state.take_over_terms(now);
-            (over, state.terms.iter().any(|lasting| std::ptr::eq(&**lasting, term)))
-        };
-        end_terms(over, Loss::LeaseEnded);
-        lasts
+        wake(self.lock().end_if_over(now));
+        term.loss().is_none()
     }
 
     /// When the lease ends unless it is renewed.
@@ -186,9 +176,9 @@ impl Lease {
         let over = {
             let mut state = self.lock();
             state.suspended = true;
-            state.take_terms(|policy| policy == LossPolicy::Suspended)
+            state.end_terms(Loss::Suspended, |policy| policy == LossPolicy::Suspended)
         };
-        end_terms(over, Loss::Suspended);
+        wake(over);
     }
 
     /// The connection is back.
@@ -202,9 +192,9 @@ impl Lease {
             let mut state = self.lock();
             state.closed = true;
             state.end = None;
-            state.take_terms(|_| true)
+            state.end_terms(loss, |_| true)
         };
-        end_terms(over, loss);
+        wake(over);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -226,25 +216,30 @@ impl State {
         })
     }
 
-    fn take_over_terms(&mut self, now: Moment) -> Vec<Arc<Term>> {
+    fn end_if_over(&mut self, now: Moment) -> Vec<Arc<Term>> {
         match self.end {
             Some(end) if now >= end => {
                 self.end = None;
-                self.take_terms(|policy| policy != LossPolicy::SessionExpired)
+                self.end_terms(Loss::LeaseEnded, |policy| policy != LossPolicy::SessionExpired)
             }
             _ => Vec::new(),
         }
     }
 
-    fn take_terms(&mut self, which: impl Fn(LossPolicy) -> bool) -> Vec<Arc<Term>> {
-        self.terms.extract_if(.., |term| which(term.policy)).collect()
+    /// Gives those to wake. Whoever asks from now on gets this cause.
+    fn end_terms(&mut self, loss: Loss, which: impl Fn(LossPolicy) -> bool) -> Vec<Arc<Term>> {
+        let over: Vec<_> = self.terms.extract_if(.., |term| which(term.policy)).collect();
+        for term in &over {
+            let _ = term.loss.set(loss); // once: it is in the list no more
+        }
+        over
     }
 }
 
-/// Outside the lock: it wakes whoever waits for the loss.
-fn end_terms(terms: Vec<Arc<Term>>, loss: Loss) {
+/// Outside the lock: it runs whoever waits for the loss.
+fn wake(terms: Vec<Arc<Term>>) {
     for term in terms {
-        term.end(loss);
+        term.ended.cancel();
     }
 }
 

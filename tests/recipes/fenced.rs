@@ -129,6 +129,11 @@ async fn what_the_server_refuses_is_told_apart() {
     let error = fenced.delete("/").await.unwrap_err();
     assert!(matches!(error, FencedError::Refused { .. }), "the root: {error:?}");
 
+    let error = fenced.create(&missing, &vec![0; 1 << 20]).await.unwrap_err();
+    assert!(matches!(error, FencedError::Config(_)), "the server would hang up: {error:?}");
+    fenced.create(&missing, &vec![0; 1_000_000]).await.unwrap();
+    fenced.delete(&missing).await.unwrap();
+
     let read_only = [Acl::new(Permission::READ | Permission::DELETE, AuthId::anyone())];
     let options = CreateMode::Ephemeral.with_acls(Acls::new(&read_only));
     fenced.create_with(&missing, b"theirs", &options).await.unwrap();
