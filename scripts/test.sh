@@ -51,7 +51,9 @@ timed "testkit" $cargo test --all-features --test testkit
 timed "documentation" $cargo test --all-features --doc --quiet
 for backend in "${backends[@]}"; do
   say "against a real server: $backend"
-  timed "$backend" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test traced --test faults -- --show-output
+  # Most of a test's time is waiting for a server.
+  timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test traced -- --test-threads=6
+  timed "$backend: the fault product" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test faults -- --show-output
   for example in mutex fencing fault_proxy; do
     timed "$backend: the example $example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example "$example"
   done

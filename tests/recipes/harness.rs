@@ -64,6 +64,11 @@ impl Arena {
         self.connect(self.builder()).await
     }
 
+    /// With a session that outlives a restart of the server, however busy the machine is.
+    pub(crate) async fn patient_curator(&self) -> Curator {
+        self.connect(self.builder().session_timeout(Duration::from_secs(60))).await
+    }
+
     /// With a session that a test can outlive.
     pub(crate) async fn short_lived_curator(&self) -> Curator {
         self.connect(self.builder().session_timeout(Duration::from_secs(1))).await

@@ -49,7 +49,7 @@ async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_outlives_its_lease_only_under_the_session_policy() {
     let arena = Arena::own().await;
-    let builder = arena.builder().session_timeout(Duration::from_secs(12));
+    let builder = arena.builder().session_timeout(Duration::from_secs(18));
     let curator = arena.connect(builder).await;
     let path = format!("{}-session", arena.path);
     let mutex = zookeeper_recipes::InterProcessMutex::new(&curator, &path).unwrap();

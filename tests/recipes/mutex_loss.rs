@@ -102,7 +102,11 @@ async fn a_session_killed_while_creating_leaves_no_node_and_the_lock_is_had_in_t
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_costs_nobody_the_place_in_the_queue() {
     let arena = Arena::own().await;
-    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
+    let curators = [
+        arena.patient_curator().await,
+        arena.patient_curator().await,
+        arena.patient_curator().await,
+    ];
     let holder = arena.mutex(&curators[0]).acquire().await.unwrap();
     let mut queue = Vec::new();
     for curator in [&curators[1], &curators[2], &curators[1]] {
@@ -146,7 +150,7 @@ async fn creates_in_flight_when_the_server_dies_leave_no_ghost() {
     let (inside, entered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = JoinSet::new();
     for _ in 0..4 {
-        let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(20))).await;
+        let curator = arena.patient_curator().await;
         for _ in 0..2 {
             let (mutex, stop) = (arena.mutex(&curator), stop.clone());
             let (inside, entered) = (inside.clone(), entered.clone());
@@ -270,7 +274,7 @@ async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_disconnection_loses_nothing() {
     let arena = Arena::own().await;
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(20))).await;
+    let curator = arena.patient_curator().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let token = guard.cancellation_token();
     arena.server.restart().await.unwrap();
