@@ -111,15 +111,16 @@ impl Fenced {
         let bytes = write.data().len() + self.hold.node().len() + namespace;
         check_frame("data", &path, bytes, &self.acls)?;
         let lost = |loss| FencedError::Lost { path: path.to_string(), loss };
+        let epoch = self.hold.epoch();
+        let borrowed = epoch.borrow_client();
         if let Some(loss) = self.hold.end() {
             return Err(lost(loss));
         }
-        let epoch = self.hold.epoch();
-        let Ok(client) = epoch.client() else {
+        let Ok(borrowed) = borrowed else {
             return Err(lost(self.hold.end().unwrap_or(Loss::SessionExpired)));
         };
         let stamp = Moment::now();
-        let writing = client.write_while_there(self.hold.node(), path.as_str(), write);
+        let writing = borrowed.client.write_while_there(self.hold.node(), path.as_str(), write);
         let written = tokio::select! {
             biased;
             written = epoch.proven(stamp, writing) => written,

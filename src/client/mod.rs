@@ -60,6 +60,11 @@ impl LinkWatch {
         self.0.state().into()
     }
 
+    /// The state at this moment. A change that was not seen stays unseen.
+    pub(crate) fn peek(&self) -> LinkState {
+        self.0.peek_state().into()
+    }
+
     /// The next state after the one seen last; never returns after a terminal one.
     pub(crate) async fn changed(&mut self) -> LinkState {
         self.0.changed().await.into()

@@ -104,7 +104,12 @@ async fn list(contender: &Contender, epoch: &Epoch) -> Result<Vec<String>, Stop>
 async fn prove_session(contender: &Contender, epoch: &Epoch) -> Result<(), Stop> {
     let probe = || epoch.probe();
     let proven = contender.session.retried(&contender.request.retry, probe).await;
-    proven.map_err(|failure| stop(contender, contender.request.path.as_str(), "sync", failure))
+    proven.map_err(|failure| stop(contender, contender.request.path.as_str(), "sync", failure))?;
+    if epoch.lease.end().is_none() {
+        // Answered, but the anchor is too old: it takes another answer, a quarter of the timeout later.
+        contender.session.pause(epoch.timeout() / 16).await;
+    }
+    Ok(())
 }
 
 fn stop(contender: &Contender, path: &str, operation: &'static str, failure: Failure) -> Stop {

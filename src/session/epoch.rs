@@ -28,6 +28,8 @@ pub(crate) struct Epoch {
     client: Mutex<Option<Client>>,
     /// Whether a user may have clones of the client.
     lent: AtomicBool,
+    /// Callers that have one for the time of a request.
+    borrowers: AtomicUsize,
     session_id: i64,
     root: LockPath,
     timeout: Duration,
@@ -68,6 +70,7 @@ impl Epoch {
             lease: Lease::new(timeout, opened),
             over: CancellationToken::new(),
             lent: AtomicBool::new(false),
+            borrowers: AtomicUsize::new(0),
             contenders: AtomicUsize::new(0),
             demand: Notify::new(),
             watched: Arc::new(Semaphore::new(WATCHED_BYTES)),
@@ -89,8 +92,16 @@ impl Epoch {
         self.client()
     }
 
+    /// For a request whose future a caller keeps, who may not poll it any more. Ask it before whether
+    /// the lease lasts: then whoever closes the lease sees it.
+    pub(crate) fn borrow_client(&self) -> Result<Borrowed<'_>, Failure> {
+        self.borrowers.fetch_add(1, Ordering::Relaxed);
+        let count = Borrower(&self.borrowers);
+        Ok(Borrowed { client: self.client()?, _count: count })
+    }
+
     pub(super) fn is_lent(&self) -> bool {
-        self.lent.load(Ordering::Relaxed)
+        self.lent.load(Ordering::Relaxed) || self.borrowers.load(Ordering::Relaxed) > 0
     }
 
     /// Chroot and namespace in one.
@@ -206,6 +217,20 @@ impl fmt::Debug for Epoch {
             .field("timeout", &self.timeout)
             .field("over", &self.over.is_cancelled())
             .finish_non_exhaustive()
+    }
+}
+
+/// A client for the time of a request.
+pub(crate) struct Borrowed<'a> {
+    pub(crate) client: Client,
+    _count: Borrower<'a>,
+}
+
+struct Borrower<'a>(&'a AtomicUsize);
+
+impl Drop for Borrower<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -103,7 +103,10 @@ pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<A
         (State::Suspended, Event::LinkUp) => {
             (State::Connected, vec![Probe, Publish(C::Reconnected)])
         }
-        (State::Connected, Event::LinkUp) => (State::Connected, vec![Probe]),
+        // Only a change is an event, so it was down in between: `LossPolicy::Suspended` must hear of it.
+        (State::Connected, Event::LinkUp) => {
+            (State::Connected, vec![Publish(C::Suspended), Probe, Publish(C::Reconnected)])
+        }
         (State::Suspended, Event::LinkDown) => (State::Suspended, vec![]),
 
         (_, Event::Over) if renewable => {
@@ -158,7 +161,12 @@ mod tests {
         let expired = vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost), Dial];
         let rows = [
             (State::Connected, Event::LinkDown, State::Suspended, vec![Publish(C::Suspended)]),
-            (State::Connected, Event::LinkUp, State::Connected, vec![Probe]),
+            (
+                State::Connected,
+                Event::LinkUp,
+                State::Connected,
+                vec![Publish(C::Suspended), Probe, Publish(C::Reconnected)],
+            ),
             (
                 State::Suspended,
                 Event::LinkUp,

@@ -228,11 +228,12 @@ impl Supervisor {
 
     /// Serves an epoch until something happens to it.
     async fn serve(&self, epoch: &Arc<Epoch>, link: &mut LinkWatch) -> Event {
-        // Changes from before the watch was made, and those that were undone at once, count as well.
-        match (link.now(), self.state) {
+        // Changes from before the watch was made count as well. Those that were undone at once stay
+        // unseen here, so that `changed` tells of them.
+        match (link.peek(), self.state) {
             (LinkState::Connected, State::Connected)
             | (LinkState::Disconnected, State::Suspended) => {}
-            (state, _) => return event_of(state),
+            _ => return event_of(link.now()),
         }
         let mut probes = JoinSet::new();
         let mut ticks =

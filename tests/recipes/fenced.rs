@@ -161,3 +161,21 @@ async fn a_lock_whose_node_we_may_not_read_cannot_be_fenced_and_says_so() {
     assert!(guard.is_held());
     guard.release().await.unwrap();
 }
+
+/// A future that is kept and not polled any more keeps the client, and so the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_nobody_polls_any_more_does_not_keep_the_lock_over_close() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let (fenced, counter) = (guard.fenced(), format!("{}-counter", arena.path));
+    let mut writing = Box::pin(fenced.create(&counter, b"1"));
+    let once = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(writing.as_mut().poll(context).is_pending())
+    });
+    assert!(once.await, "answered before it was asked");
+    within("the end", curator.close()).await.unwrap();
+    assert!(arena.stat(guard.node()).await.is_none());
+    drop(writing);
+    arena.admin.delete(&counter, None).await.unwrap();
+}

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::{ConnectionState, Loss, LossPolicy, ReleaseError};
+use zookeeper_recipes::testkit::{Cut, FaultProxy};
+use zookeeper_recipes::zookeeper_client::{Client, SessionState};
+use zookeeper_recipes::{
+    ConnectionState, Curator, InterProcessMutex, Loss, LossPolicy, ReleaseError,
+};
 
 use crate::harness::{Arena, within};
 
@@ -88,4 +92,42 @@ async fn every_policy_loses_with_the_session_and_with_the_node() {
         assert_eq!(within("the loss", guard.lost()).await, expected, "{policy:?}");
         drop(guard);
     }
+}
+
+/// The client has a runtime of its own. That of the `Curator` stands still while the link goes and comes.
+#[test]
+fn a_disconnection_that_was_over_before_anybody_looked_is_one() {
+    let outer = tokio::runtime::Runtime::new().unwrap();
+    let inner = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (arena, proxy, client) = outer.block_on(async {
+        let arena = Arena::new().await;
+        let proxy = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
+        let client = connector.connect(proxy.connect_string()).await.unwrap();
+        (arena, proxy, client)
+    });
+    let (curator, suspended, lease) = inner.block_on(async {
+        let curator = Curator::from_client(client.clone()).unwrap();
+        let suspended = arena.mutex(&curator).with_loss_policy(LossPolicy::Suspended);
+        let suspended = suspended.acquire().await.unwrap();
+        let path = format!("{}-lease", arena.path);
+        let lease = InterProcessMutex::new(&curator, &path).unwrap().acquire().await.unwrap();
+        (curator, suspended, lease)
+    });
+    outer.block_on(within("the connection", async {
+        let mut state = client.state_watcher();
+        proxy.cut(Cut::Reset);
+        while state.changed().await != SessionState::SyncConnected {}
+    }));
+    inner.block_on(async {
+        assert_eq!(within("the loss", suspended.lost()).await, Loss::Suspended);
+        assert!(lease.is_held());
+        lease.release().await.unwrap();
+        drop(suspended);
+        within("the end", curator.close()).await.unwrap();
+    });
+    outer.block_on(async {
+        proxy.close().await;
+        drop((client, arena));
+    });
 }
