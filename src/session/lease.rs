@@ -13,8 +13,8 @@
 //! at `anchor + T` at the earliest. (It took part in opening the session: that is an anchor by itself.)
 //!
 //! The lease ends at `2T/3` after the stamp of the newest answered probe, and at `23T/24` after the anchor,
-//! whichever comes first. With a probe every `T/7` the anchor is `2T/7` older than the newest probe, and the
-//! second bound does not shorten the first. When probes were late, because the process was stopped or the
+//! whichever comes first. With a probe every `T/7`, answered within `T/28`, the anchor is `2T/7` older than the
+//! newest probe, and the second bound does not shorten the first. When probes were late, because the process was stopped or the
 //! link stalled, it does.
 //!
 //! A lease that ended never comes back (invariant 5): a later answer starts a new *term*, and the

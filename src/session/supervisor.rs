@@ -50,7 +50,7 @@ pub(crate) async fn connect(
 
 /// Supervises a session that somebody else opened, and that nobody can open again.
 pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Session> {
-    // The client would say so if it had heard nothing for longer than that.
+    // With the defaults the client would say so if it had heard nothing for that long; if the process runs.
     let opened = Moment::now().before(client.session_timeout() / 2);
     supervise(client, opened, None, settings)
 }
@@ -240,7 +240,8 @@ impl Supervisor {
             interval((epoch.timeout() / PROBES_PER_TIMEOUT).max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let answering = self.state == State::Connected;
-        let mut idle = 0;
+        // The first tick is at once, and sends one.
+        let mut idle = IDLE_PROBES - 1;
         let event = loop {
             let lease_left = epoch.lease.end().map(|end| end.since(Moment::now()));
             tokio::select! {

@@ -204,9 +204,8 @@ async fn run<S: 'static>(
     println!(
         "fault product: {name}: {count} cases ({polls} awaits, {requests} requests), {struck} struck"
     );
-    // What a call does after its first fault may differ from one time to the next.
-    assert!(struck == count || twice, "{name}: not every fault struck");
-    assert!(struck * 10 >= count * 8, "{name}: too few faults struck");
+    // What a call does may differ a little from one time to the next.
+    assert!(count - struck <= 1 + count / 20, "{name}: too few faults struck");
 }
 
 struct Function<R, C> {
@@ -236,8 +235,10 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         };
         let told = within(self.name, async { tokio::join!(calling, struck).0 }).await;
         let mut requests = stage.proxy.log();
-        // Probes come when they come.
-        requests.retain(|operation| *operation != Operation::Sync);
+        if lost.is_none() {
+            // Probes come when they come. A search behind a lost reply has a `sync` of its own.
+            requests.retain(|operation| *operation != Operation::Sync);
+        }
         drop(told);
         (requests, polls)
     }
@@ -249,7 +250,11 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         let mut calling = Box::pin((self.call)(ready));
         let (told, struck) = match case {
             Case::Calm => (Some(within(&what, calling).await), true),
-            Case::Dropped { polls } => (dropped_after(polls, calling).await, true),
+            Case::Dropped { polls } => {
+                let told = dropped_after(polls, calling).await;
+                let dropped = told.is_none();
+                (told, dropped)
+            }
             Case::At { place, fault } => self.under(&what, &stage, fault, place, calling).await,
             Case::Lagging { place } => self.behind(&what, &stage, place, calling).await,
             Case::After { lost, place, fault } => {
@@ -312,7 +317,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
             }
             (None, _) => Some(within(what, calling).await),
         };
-        let _ = tokio::time::timeout(Duration::from_millis(100), installed.struck()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), installed.struck()).await;
         (told, installed.strikes() > 0)
     }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zookeeper_recipes::testkit::{Fault, FaultProxy, TestServer, random_path};
-use zookeeper_recipes::zookeeper_client::Client;
+use zookeeper_recipes::zookeeper_client::{Client, Error};
 use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, MutexGuard, RetryPolicy};
 
 use crate::harness::{self, Arena, eventually};
 use crate::lagging::Lagging;
 
-/// Short, so that many cases can outlive it.
-const SESSION: Duration = Duration::from_secs(2);
+/// Short, so that many cases can outlive it, and long enough for a function to end before a hold looks after its node.
+const SESSION: Duration = Duration::from_secs(3);
 
 /// A lock path of its own, and a `Curator` behind a proxy.
 pub(crate) struct Stage {
@@ -108,7 +108,11 @@ impl Stage {
     }
 
     pub(crate) async fn data(&self) -> Option<Vec<u8>> {
-        self.admin.get_data(&self.data_path()).await.ok().map(|(data, _)| data)
+        match self.admin.get_data(&self.data_path()).await {
+            Ok((data, _)) => Some(data),
+            Err(Error::NoNode) => None,
+            Err(error) => panic!("cannot read {}: {error}", self.data_path()),
+        }
     }
 
     pub(crate) async fn forget_data(&self) {
