@@ -154,9 +154,11 @@ async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
     arena.children_are(WAITERS + 1).await;
     // As many watches as ever.
     eventually("the watches", async || link.replies(Operation::GetData) >= 90).await;
+    // Answered behind them: the client knows of them, and a reset cannot take their answers from it.
+    let client = curator.client().unwrap();
+    within("an answer", client.sync("/")).await.unwrap();
     link.cut(Cut::Reset);
     eventually("they are set again", async || link.replies(Operation::SetWatches) > 0).await;
-    let client = curator.client().unwrap();
     within("an answer", client.sync("/")).await.unwrap();
     assert_eq!(link.accepted(), 2, "the connection after the cut has held");
     assert_eq!(link.requests(Operation::SetWatches), 1);
