@@ -4,12 +4,12 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo model test soak margins lint fix doc package clean
+.PHONY: help setup image demo model sabotage test soak margins bench bench-smoke bench-growth lint fix doc package clean
 
 ROUNDS ?= 20
 
 help: ## this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: ## install what is missing: compiler, Java, ZooKeeper, Docker
 	@scripts/setup.sh
@@ -23,6 +23,9 @@ demo: setup ## several processes share one lock while some are killed and stoppe
 model: ## a model check of the algorithm under faults, some minutes; TRACE=1 shows the counter-examples
 	@scripts/model.sh
 
+sabotage: setup ## drops each condition of the rules that save round trips: a test fails; ONLY="head" for some
+	@scripts/with-image.sh scripts/sabotage.sh $(ONLY)
+
 test: setup ## all tests, against Docker and a local process where both exist
 	@scripts/test.sh
 
@@ -32,6 +35,18 @@ soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock
 margins: setup ## how long before its node goes a holder knows, in ROUNDS=20 of each kind of trouble; Curator beside
 	@scripts/setup.sh curator
 	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example lease_margin -- $(ROUNDS)
+
+bench: setup ## this crate beside Curator, kazoo and others, about ten minutes on an idle machine; BENCH="--rounds 5 tasks16" for some
+	@scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing
+	@scripts/with-image.sh $(CARGO) bench --bench compare -- $(BENCH)
+
+bench-smoke: setup ## each bench once, for a moment
+	@scripts/setup.sh curator kazoo || true
+	@scripts/with-image.sh $(CARGO) test --quiet --all-features --bench compare --bench pure --bench operations
+
+bench-growth: setup ## what locks cost as they grow, Curator beside; a quarter of an hour, SMALL=1 tries it
+	@scripts/setup.sh curator
+	@SMALL=$(SMALL) $(CARGO) bench --quiet --all-features --bench growth
 
 lint: ## formatting, clippy, documentation, features, dependencies, the house rules
 	@scripts/lint.sh

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Makes a bare Debian 12 machine able to build, run and test everything here. Run it as root; again at any time: what is
-# there is left alone, and when all is there it says nothing. With the argument `curator` Apache Curator as well.
+# there is left alone, and when all is there it says nothing. With the arguments `curator` and `kazoo` those as well, for
+# what measures them beside us.
 set -euo pipefail
 
 rust_version=1.88
+kazoo_version=2.11.0
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 updated=
 
@@ -114,12 +116,29 @@ curator() {
   [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 }
 
+# A virtual environment of its own below `target`, from the index that pip is set up with.
+kazoo() {
+  local folder=${CARGO_TARGET_DIR:-$here/../target}/kazoo
+  ! "$folder/bin/python" -c 'import kazoo' 2>/dev/null || return 0
+  python3 -c 'import ensurepip, venv' 2>/dev/null || install python3 python3-venv || return 1
+  step "installing kazoo $kazoo_version" kazoo_into "$folder"
+}
+
+kazoo_into() {
+  python3 -m venv --clear "$1" && "$1/bin/pip" install --quiet --disable-pip-version-check "kazoo==$kazoo_version"
+}
+
 failed=0
 compiler || failed=1
 rust || failed=1
 java_and_zookeeper || failed=1
 docker_daemon
-[ "${1:-}" != curator ] || curator || failed=1
+for peer in "$@"; do
+  case $peer in
+  curator | kazoo) "$peer" || failed=1 ;;
+  *) say "there is no peer called $peer" && failed=1 ;;
+  esac
+done
 if [ "$failed" != 0 ]; then
   say "not complete, see above; containers need an image too: $here/image.sh"
 fi

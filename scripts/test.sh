@@ -52,7 +52,7 @@ timed "documentation" $cargo test --all-features --doc --quiet
 for backend in "${backends[@]}"; do
   say "against a real server: $backend"
   # Most of a test's time is waiting for a server.
-  timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test traced -- --test-threads=6
+  timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test round_trips --test traced -- --test-threads=6
   timed "$backend: the fault product" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test faults -- --show-output
   for example in mutex fencing fault_proxy; do
     timed "$backend: the example $example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example "$example"
@@ -64,10 +64,13 @@ if [[ " ${backends[*]} " == *" process "* ]]; then
   timed "security" env ZOOKEEPER_BACKEND=process $cargo test --all-features --test security --test providers --test secrets
 fi
 if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
+  say "each bench once, beside the peers that are there"
+  scripts/setup.sh curator kazoo || true
+  timed "benches" $cargo test --all-features --bench compare --bench pure --bench operations
   say "workers under random faults, on an ensemble"
   timed "the soak's rules, and locks broken on purpose" $cargo test --all-features --test soak
   timed "soak" env FAULTS="${FAULTS:-60}" $cargo run --quiet --all-features --example soak
 else
-  say "no soak: its ensemble cannot be an external one"
+  say "no benches and no soak: their servers cannot be external ones"
 fi
 say "passed: everything, against ${backends[*]}"

@@ -4,16 +4,21 @@
 //! because the set of contenders smaller than ours can only shrink after our own create: new ones get
 //! larger sequence numbers (invariant 2). The listing must therefore be one that contains our own node.
 
-use crate::contender_name::{ContenderName, Kind};
+use crate::contender_name::{ContenderName, Kind, sequence_of};
 
 /// What a listing means for one contender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Nobody stands before it.
     Admitted,
-    /// It waits for its immediate predecessor, so that a release wakes one (invariant 6). `head` is
-    /// the contender that holds.
-    WaitFor { predecessor: ContenderName, head: ContenderName },
+    /// It waits for its immediate predecessor, so that a release wakes one (invariant 6).
+    WaitFor {
+        predecessor: ContenderName,
+        /// The one before the predecessor, which may be the head.
+        stand_by: Option<ContenderName>,
+        /// The contender that holds.
+        head: ContenderName,
+    },
     /// Its own node is not there any more.
     Gone,
 }
@@ -28,27 +33,35 @@ pub(crate) fn queue(children: &[String], kind: Kind) -> Vec<ContenderName> {
 
 /// Decides for the contender named `mine`: exclusive among all contenders of its kind.
 pub(crate) fn decide(children: &[String], mine: &str, kind: Kind) -> Decision {
-    let Some(mine) = ContenderName::parse(mine, kind) else {
+    // Order as that of `ContenderName`, but nothing is copied: there may be thousands.
+    let rank = |name| sequence_of(name, kind).map(|sequence| (sequence, name));
+    let Some(mine) = rank(mine) else {
         return Decision::Gone;
     };
     let mut found = false;
-    let mut head: Option<ContenderName> = None;
-    let mut predecessor: Option<ContenderName> = None;
-    for contender in children.iter().filter_map(|name| ContenderName::parse(name, kind)) {
+    let (mut head, mut stand_by, mut predecessor) = (None, None, None);
+    for contender in children.iter().filter_map(|name| rank(name)) {
         if contender == mine {
             found = true;
         } else if contender < mine {
-            if head.as_ref().is_none_or(|head| contender < *head) {
-                head = Some(contender.clone());
+            if head.is_none_or(|head| contender < head) {
+                head = Some(contender);
             }
-            if predecessor.as_ref().is_none_or(|nearest| contender > *nearest) {
-                predecessor = Some(contender);
+            if predecessor.is_none_or(|nearest| contender > nearest) {
+                (stand_by, predecessor) = (predecessor, Some(contender));
+            } else if stand_by.is_none_or(|second| contender > second) {
+                stand_by = Some(contender);
             }
         }
     }
+    let name = |(sequence, name): (i64, &str)| ContenderName::new(sequence, name);
     match (found, predecessor, head) {
         (false, ..) => Decision::Gone,
-        (true, Some(predecessor), Some(head)) => Decision::WaitFor { predecessor, head },
+        (true, Some(predecessor), Some(head)) => Decision::WaitFor {
+            predecessor: name(predecessor),
+            stand_by: stand_by.map(name),
+            head: name(head),
+        },
         (true, ..) => Decision::Admitted,
     }
 }
@@ -63,26 +76,33 @@ mod tests {
         format!("_c_x-lock-{sequence:010}")
     }
 
-    fn wait_for(predecessor: &str, head: &str) -> Decision {
-        let parse = |name| ContenderName::parse(name, Kind::Lock).unwrap();
-        Decision::WaitFor { predecessor: parse(predecessor), head: parse(head) }
+    /// From the head to the predecessor.
+    fn wait_for(before: &[&str]) -> Decision {
+        let parse = |name: &&str| ContenderName::parse(name, Kind::Lock).unwrap();
+        let mut nearest = before.iter().rev().map(parse);
+        Decision::WaitFor {
+            predecessor: nearest.next().unwrap(),
+            stand_by: nearest.next(),
+            head: parse(&before[0]),
+        }
     }
 
     #[test]
     fn table() {
-        let (a, b, c) = (&*name(1), &*name(9), &*name(10));
+        let (a, b, c, d) = (&*name(1), &*name(9), &*name(10), &*name(11));
         let foreign = ["0", "zzz", "_c_x-latch-0000000000", "5f__lock__0000000000", ""];
         let rows: &[(&[&str], &str, Decision)] = &[
             (&[a], a, Decision::Admitted),
             (&[b, a], a, Decision::Admitted),
-            (&[b, a], b, wait_for(a, a)),
-            (&[c, a, b], c, wait_for(b, a)),
-            (&[c, b], c, wait_for(b, b)),
+            (&[b, a], b, wait_for(&[a])),
+            (&[c, a, b], c, wait_for(&[a, b])),
+            (&[b, c, a, d], d, wait_for(&[a, b, c])),
+            (&[c, b], c, wait_for(&[b])),
             (&[a, b], c, Decision::Gone),
             (&[], a, Decision::Gone),
             (&foreign, a, Decision::Gone),
             (&[foreign[0], foreign[1], foreign[2], foreign[3], c], c, Decision::Admitted),
-            (&[&name(-5), a], a, wait_for(&name(-5), &name(-5))),
+            (&[&name(-5), a], a, wait_for(&[&name(-5)])),
             (&[a], "no contender", Decision::Gone),
         ];
         for (children, mine, expected) in rows {
@@ -95,10 +115,7 @@ mod tests {
     fn a_tie_of_hand_made_nodes_is_broken_by_name() {
         let children = ["b-lock-0000000001".to_owned(), "a-lock-0000000001".to_owned()];
         assert_eq!(decide(&children, &children[1], Kind::Lock), Decision::Admitted);
-        assert_eq!(
-            decide(&children, &children[0], Kind::Lock),
-            wait_for("a-lock-0000000001", "a-lock-0000000001")
-        );
+        assert_eq!(decide(&children, &children[0], Kind::Lock), wait_for(&["a-lock-0000000001"]));
     }
 
     proptest! {
@@ -116,6 +133,7 @@ mod tests {
                     None => Decision::Admitted,
                     Some(before) => Decision::WaitFor {
                         predecessor: queue[before].clone(),
+                        stand_by: before.checked_sub(1).map(|second| queue[second].clone()),
                         head: queue[0].clone(),
                     },
                 };

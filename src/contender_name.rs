@@ -54,8 +54,12 @@ pub(crate) struct ContenderName {
 impl ContenderName {
     /// Reads a child's name; `None` for a child that is no contender of this kind.
     pub(crate) fn parse(name: &str, kind: Kind) -> Option<Self> {
-        let behind = name.rfind(kind.tag())? + kind.tag().len();
-        Some(Self { sequence: parse_sequence(&name[behind..])?, name: name.into() })
+        Some(Self { sequence: sequence_of(name, kind)?, name: name.into() })
+    }
+
+    /// One whose number was read before.
+    pub(crate) fn new(sequence: i64, name: &str) -> Self {
+        Self { name: name.into(), sequence }
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -87,6 +91,12 @@ impl PartialOrd for ContenderName {
     }
 }
 
+/// The sequence number of a child; `None` for a child that is no contender of this kind.
+pub(crate) fn sequence_of(name: &str, kind: Kind) -> Option<i64> {
+    let behind = name.rfind(kind.tag())? + kind.tag().len();
+    parse_sequence(&name[behind..])
+}
+
 /// Whether a contender may hold under this sequence number.
 pub(crate) fn is_safe_sequence(sequence: i64) -> bool {
     (0..=i64::from(i32::MAX) - WRAP_MARGIN).contains(&sequence)
@@ -95,11 +105,18 @@ pub(crate) fn is_safe_sequence(sequence: i64) -> bool {
 /// Ten digits, zero padded (Java's `%010d` of a signed 32-bit number: the sign counts as a digit).
 fn parse_sequence(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) || text.len() < 10 {
+    let negative = digits.len() < text.len();
+    // No number of the server's is longer.
+    if !(10..=11).contains(&text.len()) || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    let sequence: i64 = text.parse().ok()?;
-    let printed_by_server = i32::try_from(sequence).is_ok_and(|n| format!("{n:010}") == text);
+    let sequence = i64::from(i32::try_from(text.parse::<i64>().ok()?).ok()?);
+    let printed_by_server = match text.len() {
+        // Zero has no sign.
+        10 => !negative || sequence != 0,
+        // Only a number of ten digits with a sign needs so many.
+        _ => negative && sequence <= -1_000_000_000,
+    };
     printed_by_server.then_some(sequence)
 }
 

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient};
+use crate::contender::{Contenders, Shortcuts};
 use crate::error::{ConfigError, SessionError};
 use crate::lock_path::LockPath;
 use crate::retry::RetryPolicy;
@@ -31,6 +32,7 @@ pub struct Curator {
 /// What the handles share. The session's own tasks have no handle: the last one closes.
 struct Handle {
     session: Arc<Session>,
+    contenders: Arc<Contenders>,
 }
 
 impl Drop for Handle {
@@ -136,8 +138,13 @@ impl Curator {
         &self.handle.session
     }
 
-    fn new(session: Arc<Session>) -> Self {
-        Self { handle: Arc::new(Handle { session }) }
+    pub(crate) fn contenders(&self) -> &Arc<Contenders> {
+        &self.handle.contenders
+    }
+
+    fn new(session: Arc<Session>, shortcuts: Shortcuts) -> Self {
+        let contenders = Contenders::new(session.clone(), shortcuts);
+        Self { handle: Arc::new(Handle { session, contenders }) }
     }
 }
 
@@ -195,6 +202,7 @@ pub struct CuratorBuilder {
     auths: Vec<(String, Vec<u8>)>,
     connector: Option<Connector>,
     loss_policy: LossPolicy,
+    shortcuts: Shortcuts,
     ephemeral_limit: usize,
 }
 
@@ -210,6 +218,7 @@ impl Default for CuratorBuilder {
             auths: Vec::new(),
             connector: None,
             loss_policy: LossPolicy::default(),
+            shortcuts: Shortcuts::ALL,
             ephemeral_limit: EPHEMERAL_LIMIT,
         }
     }
@@ -275,6 +284,14 @@ impl CuratorBuilder {
         self
     }
 
+    /// Which of the rules that save round trips are used: for tests that show what a rule does. All are safe,
+    /// and outside tests there is no reason to do without.
+    #[cfg(feature = "testkit")]
+    pub fn shortcuts(mut self, shortcuts: Shortcuts) -> Self {
+        self.shortcuts = shortcuts;
+        self
+    }
+
     /// How many bytes the paths of this session's ephemeral nodes may take, chroot and namespace
     /// included. Beyond: [`AcquireError::TooManyContenders`](crate::AcquireError::TooManyContenders).
     ///
@@ -312,7 +329,8 @@ impl CuratorBuilder {
         }
         let dialer = Dialer::new(connector, connect_string, namespace)?;
         let span = tracing::info_span!("connect", connect_string);
-        Ok(Curator::new(connect(dialer, settings).instrument(span).await?))
+        let session = connect(dialer, settings).instrument(span).await?;
+        Ok(Curator::new(session, self.shortcuts))
     }
 
     /// See [`Curator::from_client`]. Credentials, connector and session timeout are the client's.
@@ -335,7 +353,8 @@ impl CuratorBuilder {
         }
         self.session_timeout = client.session_timeout();
         let settings = self.settings(&namespace)?;
-        Ok(Curator::new(adopt(Client::new(client, &namespace)?, settings)))
+        let session = adopt(Client::new(client, &namespace)?, settings);
+        Ok(Curator::new(session, self.shortcuts))
     }
 
     fn settings(&self, namespace: &LockPath) -> Result<Settings, ConfigError> {

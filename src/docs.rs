@@ -23,3 +23,9 @@ struct Testing;
 
 #[doc = include_str!("../docs/model.md")]
 struct Model;
+
+#[doc = include_str!("../docs/scaling.md")]
+struct Scaling;
+
+#[doc = include_str!("../docs/round-trips.md")]
+struct RoundTrips;

@@ -112,15 +112,12 @@ impl Fenced {
         check_frame("data", &path, bytes, &self.acls)?;
         let lost = |loss| FencedError::Lost { path: path.to_string(), loss };
         let epoch = self.hold.epoch();
-        let borrowed = epoch.borrow_client();
-        if let Some(loss) = self.hold.end() {
-            return Err(lost(loss));
-        }
-        let Ok(borrowed) = borrowed else {
+        let Ok(borrowed) = epoch.borrow_client() else {
             return Err(lost(self.hold.end().unwrap_or(Loss::SessionExpired)));
         };
         let stamp = Moment::now();
-        let writing = borrowed.client.write_while_there(self.hold.node(), path.as_str(), write);
+        let send = || borrowed.client.write_while_there(self.hold.node(), path.as_str(), write);
+        let writing = self.hold.fence(send).map_err(lost)?;
         let written = tokio::select! {
             biased;
             written = epoch.proven(stamp, writing) => written,

@@ -83,6 +83,8 @@ pub mod testkit;
 pub use zookeeper_client;
 
 pub use crate::client::ClientError;
+#[cfg(feature = "testkit")]
+pub use crate::contender::Shortcuts;
 pub use crate::curator::{Curator, CuratorBuilder};
 pub use crate::error::{
     AcquireError, ConfigError, FencedError, Loss, ReleaseError, SessionError, WithError,

@@ -297,7 +297,7 @@ impl InterProcessMutex {
             loss_policy: self.loss_policy,
             only_if_free: matches!(patience, Patience::OnlyIfFree),
         };
-        let mut contending = contend(self.curator.session(), request, queued.clone());
+        let mut contending = contend(self.curator.contenders(), request, queued.clone());
         let answer = match patience {
             Patience::Forever | Patience::OnlyIfFree => contending.answer().await,
             Patience::For(limit) => match timeout(limit, contending.answer()).await {

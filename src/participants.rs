@@ -66,7 +66,7 @@ async fn read(epoch: &Epoch, path: &LockPath, kind: Kind) -> Result<Vec<Particip
     let client = epoch.client()?;
     let children = match client.list(path.as_str()).await {
         Err(Failure::NoNode) => Vec::new(),
-        listed => listed?,
+        listed => listed?.children,
     };
     // All are sent before the first is awaited.
     let reads: Vec<_> = queue(&children, kind)

@@ -1,5 +1,6 @@
 //! [`RetryPolicy`]: how often, and after which pauses, something that may succeed later is tried again.
 
+use std::fmt;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ConstantBuilder, ExponentialBuilder};
@@ -132,6 +133,12 @@ type Pauses = Box<dyn Iterator<Item = Duration> + Send + Sync>;
 pub(crate) struct Retry {
     pauses: Pauses,
     total: Option<Duration>,
+}
+
+impl fmt::Debug for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry").field("total", &self.total).finish_non_exhaustive()
+    }
 }
 
 impl Retry {

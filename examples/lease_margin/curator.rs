@@ -1,7 +1,6 @@
 //! Apache Curator's holders, in a Java process of their own.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,17 +11,8 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Failure;
+use crate::class_path::class_path;
 use crate::holders::{Belief, Kind, end};
-
-const JARS: &str = "/usr/share/java";
-const NAMES: [&str; 6] = [
-    "curator-recipes.jar",
-    "curator-framework.jar",
-    "curator-client.jar",
-    "zookeeper.jar",
-    "zookeeper-jute.jar",
-    "slf4j-nop.jar",
-];
 
 type Beliefs = Arc<Mutex<HashMap<(String, u64), Belief>>>;
 
@@ -43,15 +33,17 @@ impl CuratorProcess {
         path: &str,
         timeouts: &[Duration],
     ) -> Result<Option<Self>, Failure> {
-        let jars: Vec<_> = NAMES.iter().map(|name| format!("{JARS}/{name}")).collect();
-        if !jars[..5].iter().all(|jar| Path::new(jar).exists()) {
-            println!("Curator is not measured: there is no {}", jars[0]);
-            return Ok(None);
-        }
+        let class_path = match class_path() {
+            Ok(class_path) => class_path,
+            Err(missing) => {
+                println!("Curator is not measured: there is no {missing}");
+                return Ok(None);
+            }
+        };
         let source =
             concat!(env!("CARGO_MANIFEST_DIR"), "/examples/lease_margin/CuratorHolder.java");
         let mut command = Command::new("java");
-        command.args(["-Xmx256m", "--class-path", &jars.join(":"), source, servers, path]);
+        command.args(["-Xmx256m", "--class-path", &class_path, source, servers, path]);
         command.args(timeouts.iter().map(|timeout| timeout.as_millis().to_string()));
         command
             .stdin(Stdio::piped())

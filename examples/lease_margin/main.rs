@@ -8,6 +8,7 @@
 //! believed too long.
 #![allow(clippy::disallowed_methods)] // the tasks are owned; these clocks are compared within one process only
 
+mod class_path;
 mod curator;
 mod holders;
 mod report;

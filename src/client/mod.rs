@@ -13,7 +13,10 @@
 mod dialer;
 mod failure;
 
+use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use zookeeper_client as zk;
@@ -69,6 +72,13 @@ impl LinkWatch {
     pub(crate) async fn changed(&mut self) -> LinkState {
         self.0.changed().await.into()
     }
+
+    /// Whether the state has changed since it was seen last, though it may be the same again. Of an answer
+    /// that came after a reconnect, the client tells later than of the change.
+    pub(crate) fn has_changed(&mut self) -> bool {
+        let changed = std::pin::pin!(self.0.changed());
+        changed.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
 }
 
 /// A node that was just created or looked up.
@@ -89,18 +99,67 @@ pub(crate) enum NodeEvent {
     SessionOver,
 }
 
-/// A one-shot watch on a node's data and existence.
-#[derive(Debug)]
-pub(crate) struct NodeWatch(zk::OneshotWatcher);
+/// A one-shot watch on a node's data and existence; resolves when it fires, and stays resolved. To drop one that
+/// has not fired sends a request.
+pub(crate) struct NodeWatch {
+    changed: Pin<Box<dyn Future<Output = zk::WatchedEvent> + Send>>,
+    fired: Option<NodeEvent>,
+    czxid: i64,
+}
 
 impl NodeWatch {
-    pub(crate) async fn changed(self) -> NodeEvent {
-        match self.0.changed().await.event_type {
+    fn new(watcher: zk::OneshotWatcher, czxid: i64) -> Self {
+        Self { changed: Box::pin(watcher.changed()), fired: None, czxid }
+    }
+
+    /// The transaction that created the node.
+    pub(crate) fn czxid(&self) -> i64 {
+        self.czxid
+    }
+
+    /// What has happened to it, if something has. An event is delivered before the answers that the server
+    /// sent after it.
+    pub(crate) fn fired(&mut self) -> Option<NodeEvent> {
+        match Pin::new(self).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
+        }
+    }
+}
+
+impl Future for NodeWatch {
+    type Output = NodeEvent;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NodeEvent> {
+        if let Some(event) = self.fired {
+            return Poll::Ready(event);
+        }
+        let event = std::task::ready!(self.changed.as_mut().poll(context));
+        let event = match event.event_type {
             zk::EventType::Session => NodeEvent::SessionOver,
             zk::EventType::NodeDeleted => NodeEvent::Deleted,
             _ => NodeEvent::Changed,
-        }
+        };
+        self.fired = Some(event);
+        Poll::Ready(event)
     }
+}
+
+impl fmt::Debug for NodeWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeWatch").field("fired", &self.fired).finish_non_exhaustive()
+    }
+}
+
+/// The children of a node, at one moment.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) children: Vec<String>,
+    /// The transaction that created the node.
+    pub(crate) czxid: i64,
+    /// How often its set of children has changed.
+    pub(crate) cversion: i32,
+    pub(crate) num_children: i32,
 }
 
 /// One session, rooted at the chroot and the namespace. Cheap to clone; the session ends when the last
@@ -168,13 +227,17 @@ impl Client {
         }
     }
 
-    /// The names of a node's children.
-    pub(crate) fn list<'a>(
-        &'a self,
+    /// A node's children.
+    pub(crate) fn list(
+        &self,
         path: &str,
-    ) -> impl Future<Output = Result<Vec<String>, Failure>> + Send + use<'a> {
-        let sent = self.rooted.list_children(path);
-        async move { sent.await.map_err(Failure::of) }
+    ) -> impl Future<Output = Result<Listing, Failure>> + Send + use<> {
+        let sent = self.rooted.get_children(path);
+        async move {
+            let (children, stat) = sent.await.map_err(Failure::of)?;
+            let zk::Stat { czxid, cversion, num_children, .. } = stat;
+            Ok(Listing { children, czxid, cversion, num_children })
+        }
     }
 
     /// A node's data and origin.
@@ -198,6 +261,25 @@ impl Client {
         async move { Ok(sent.await.map_err(Failure::of)?.is_some()) }
     }
 
+    /// Whether each of several nodes is known to be gone, in one request; servers before 3.6 refuse it, and
+    /// others may cut the connection.
+    pub(crate) fn are_gone<'a>(
+        &'a self,
+        nodes: impl IntoIterator<Item = &'a str>,
+    ) -> impl Future<Output = Result<Vec<bool>, Failure>> + Send {
+        // Of children there are none, whereas data may be large.
+        let mut reader = self.rooted.new_multi_reader();
+        let added = nodes.into_iter().try_for_each(|node| reader.add_get_children(node));
+        let sent = added.map(|()| reader.commit());
+        async move {
+            let results = sent.map_err(Failure::of)?.await.map_err(Failure::of)?;
+            let is_gone = |result: &zk::MultiReadResult| {
+                matches!(result, zk::MultiReadResult::Error { err: zk::Error::NoNode })
+            };
+            Ok(results.iter().map(is_gone).collect())
+        }
+    }
+
     /// Watches a node that is there; leaves no watch on one that is not.
     pub(crate) fn watch<'a>(
         &'a self,
@@ -205,8 +287,8 @@ impl Client {
     ) -> impl Future<Output = Result<NodeWatch, Failure>> + Send + use<'a> {
         let sent = self.rooted.get_and_watch_data(path);
         async move {
-            let (_, _, watcher) = sent.await.map_err(Failure::of)?;
-            Ok(NodeWatch(watcher))
+            let (_, stat, watcher) = sent.await.map_err(Failure::of)?;
+            Ok(NodeWatch::new(watcher, stat.czxid))
         }
     }
 

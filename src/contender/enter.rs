@@ -1,7 +1,9 @@
 //! Entering the queue: the protected create.
 //!
 //! The create and the first listing are sent together: ZooKeeper answers one session's requests in
-//! order, so the listing contains our own node. It counts only if that create was answered with Ok.
+//! order, so the listing contains our own node. It counts only if that create was answered with Ok. Where the
+//! [gap rule](super::gap) can be expected to do without, no listing is sent; where it has nothing to go by yet, a
+//! watch on the parent is sent between the two.
 //!
 //! One GUID for each entering. Only the repetition of a create whose outcome is unknown keeps it;
 //! whatever else is tried again draws a new one. An unknown outcome is resolved behind a barrier
@@ -13,39 +15,44 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::{Answer, Contender, Stop, Trace, refusal};
-use crate::client::{ClientError, Failure};
+use super::line::{Line, Lister, Verdict};
+use super::lines::Lines;
+use super::local::Spot;
+use super::place::Place;
+use super::trace::Trace;
+use super::{Contender, Reply, Stop, refusal};
+use crate::client::{Client, ClientError, Failure, LinkWatch, Listing};
 use crate::contender_name::{ContenderName, is_safe_sequence, protected_prefix};
 use crate::error::AcquireError;
 use crate::retry::Retry;
 use crate::session::clock::Moment;
 use crate::session::duty::{Duty, find};
-use crate::session::epoch::Epoch;
 
-/// A node of ours in the queue.
-#[derive(Clone, Debug)]
-pub(super) struct Entered {
-    pub(super) name: String,
-    /// Its path, under the namespace.
-    pub(super) node: String,
-    pub(super) czxid: i64,
+/// What is known of a node's place in the queue.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// By the gap rule, or by somebody else of the same line.
+    Verdict(Verdict),
+    /// From a request that was sent behind the create; others may wait for what it says.
+    Listing(Listing, Option<Lister>),
+    Nothing,
 }
-
-/// What was listed along with the create, if that can be used.
-pub(super) type Listing = Option<Vec<String>>;
 
 /// How often a missing parent is made again at once: somebody may delete it as fast as we make it.
 const PARENTS_AT_ONCE: usize = 3;
 
+/// Enters the queue; the place is left in the trace.
 pub(super) async fn enter(
     contender: &Contender,
-    epoch: &Arc<Epoch>,
+    lines: &Arc<Lines>,
+    line: &Arc<Line>,
     trace: &Trace,
-    caller: &mut oneshot::Sender<Answer>,
-) -> Result<(Entered, Listing), Stop> {
+    caller: &mut oneshot::Sender<Reply>,
+) -> Result<(Arc<Spot>, Known), Stop> {
     let mut entering = Entering {
         contender,
-        epoch,
+        lines,
+        line,
         trace,
         began: Moment::now(),
         retry: contender.request.retry.start(),
@@ -69,8 +76,8 @@ pub(super) async fn enter(
             }
             Err(Failure::Unknown(cause)) => {
                 let resolved = contender.unless_stopped(caller, entering.resolve()).await?;
-                if let Some(entered) = resolved {
-                    return Ok((entered, None));
+                if let Some(spot) = resolved {
+                    return Ok((spot, Known::Nothing));
                 }
                 contender.unless_stopped(caller, entering.pause(Some(cause))).await?;
             }
@@ -86,7 +93,8 @@ pub(super) async fn enter(
 
 struct Entering<'a> {
     contender: &'a Contender,
-    epoch: &'a Arc<Epoch>,
+    lines: &'a Arc<Lines>,
+    line: &'a Arc<Line>,
     trace: &'a Trace,
     began: Moment,
     retry: Retry,
@@ -97,55 +105,87 @@ struct Entering<'a> {
 impl Entering<'_> {
     fn draw_guid(&mut self) {
         self.prefix = protected_prefix(Uuid::new_v4(), self.contender.request.kind);
-        self.trace.set(None);
+        self.trace.nothing();
     }
 
-    async fn create(&self) -> Result<(Entered, Listing), Failure> {
+    async fn create(&self) -> Result<(Arc<Spot>, Known), Failure> {
         let request = &self.contender.request;
-        let client = self.epoch.client()?;
+        let epoch = &self.lines.epoch;
+        let client = epoch.client()?;
         let path = request.path.child(&self.prefix);
         let search = Duty::Search { parent: request.path.clone(), prefix: self.prefix.clone() };
-        self.trace.set(Some(search));
-        let stamp = Moment::now();
-        let create = client.create_contender(&path, &request.data, &request.acls);
-        let list = client.list(request.path.as_str());
-        let created = self.epoch.proven(stamp, create).await;
-        let (sequence, czxid) = match created {
+        self.trace.search(search);
+        let (ticket, lister, sent) = self.line.create(|list, watch| {
+            let stamp = Moment::now();
+            let create = client.create_contender(&path, &request.data, &request.acls);
+            // Before the listing: that is to be from after the watch.
+            let watch = watch.then(|| watch_parent(self.line, &client));
+            let list = list.then(|| client.list(request.path.as_str()));
+            (stamp, create, watch, list)
+        });
+        let (stamp, create, watch, list) = sent;
+        let (sequence, czxid) = match epoch.proven(stamp, create).await {
             Ok(created) => created,
             Err(failure @ (Failure::Unknown(_) | Failure::SessionOver(_))) => return Err(failure),
             Err(definite) => {
-                self.trace.set(None);
+                self.trace.nothing();
                 return Err(definite);
             }
         };
         let name = format!("{}{sequence:010}", self.prefix);
-        let mut entered = self.entered(name, czxid);
+        let spot = self.entered(&client, &name, sequence, czxid).await?;
+        let verdict = self.line.settle(ticket, &spot).await;
+        if let Some(watch) = watch {
+            watch.await;
+        }
+        let known = match (verdict, list) {
+            (Some(verdict), _) => Known::Verdict(verdict),
+            (None, Some(list)) => match list.await {
+                Ok(listing) => Known::Listing(listing, lister),
+                Err(_) => Known::Nothing,
+            },
+            (None, None) => Known::Nothing,
+        };
+        Ok((spot, known))
+    }
+
+    /// Takes the place of a node that is known to be ours.
+    async fn entered(
+        &self,
+        client: &Client,
+        name: &str,
+        sequence: i64,
+        mut czxid: i64,
+    ) -> Result<Arc<Spot>, Failure> {
+        let node = self.contender.request.path.child(name);
         if czxid <= 0 {
             // Servers before 3.5 do not tell at the create.
-            let read = client.read(&entered.node).await.map_err(|failure| match failure {
+            let read = client.read(&node).await.map_err(|failure| match failure {
                 // The create was answered: what follows must not be taken for its failure.
                 Failure::NotNow(error) | Failure::Refused(error) => Failure::Unknown(error),
                 failure => failure,
             });
-            entered.czxid = read?.czxid;
+            czxid = read?.czxid;
         }
-        Ok((entered, list.await.ok()))
+        Ok(self.take_place(node, sequence, czxid))
     }
 
-    /// Notes a node that is known to be ours.
-    fn entered(&self, name: String, czxid: i64) -> Entered {
-        let node = self.contender.request.path.child(&name);
-        self.trace.set(Some(Duty::Delete(node.clone())));
-        Entered { name, node, czxid }
+    fn take_place(&self, node: String, sequence: i64, czxid: i64) -> Arc<Spot> {
+        let asker = self.contender.asker;
+        let spot = Arc::new(Spot { node, czxid, sequence, asker });
+        let take = |room| Place::new(spot.clone(), self.line.clone(), self.lines.clone(), room);
+        self.trace.place(take);
+        spot
     }
 
     /// Finds out what became of a create.
-    async fn resolve(&self) -> Result<Option<Entered>, Stop> {
+    async fn resolve(&self) -> Result<Option<Arc<Spot>>, Stop> {
         let request = &self.contender.request;
+        let epoch = &self.lines.epoch;
         let search = || async {
-            for name in find(self.epoch, &request.path, &self.prefix).await? {
-                match self.epoch.client()?.read(&request.path.child(&name)).await {
-                    Ok(node) if node.owner == self.epoch.session_id() => {
+            for name in find(epoch, &request.path, &self.prefix).await? {
+                match epoch.client()?.read(&request.path.child(&name)).await {
+                    Ok(node) if node.owner == epoch.session_id() => {
                         return Ok(Some((name, node.czxid)));
                     }
                     Ok(_) | Err(Failure::NoNode) => {}
@@ -154,10 +194,12 @@ impl Entering<'_> {
             }
             Ok(None)
         };
-        match self.contender.session.retried(&request.retry, search).await {
+        match self.contender.session().retried(&request.retry, search).await {
             Ok(Some((name, czxid))) => {
                 tracing::debug!(name, "the create had taken effect");
-                Ok(Some(self.entered(name, czxid)))
+                let sequence = ContenderName::parse(&name, request.kind);
+                let sequence = sequence.map_or(-1, |name| name.sequence());
+                Ok(Some(self.take_place(request.path.child(&name), sequence, czxid)))
             }
             Ok(None) => Ok(None),
             Err(Failure::Refused(error)) => Err(self.refused("list", error)),
@@ -168,9 +210,9 @@ impl Entering<'_> {
 
     async fn make_parents(&self) -> Result<(), Stop> {
         let request = &self.contender.request;
-        let parent = self.contender.session.absolute(&request.path);
+        let parent = self.contender.session().absolute(&request.path);
         let make = || async {
-            let client = self.epoch.client()?;
+            let client = self.lines.epoch.client()?;
             let made = client.make_parents(&parent, &request.acls).await;
             Ok::<_, Failure>(match made {
                 Ok(()) => None,
@@ -182,7 +224,7 @@ impl Entering<'_> {
                 },
             })
         };
-        match self.contender.session.retried(&request.retry, make).await {
+        match self.contender.session().retried(&request.retry, make).await {
             Ok(None) => Ok(()),
             Ok(Some((path, error))) => Err(Stop::Failed(refusal(&path, "create", error))),
             Err(Failure::SessionOver(cause)) => Err(Stop::Again(Some(cause))),
@@ -195,7 +237,7 @@ impl Entering<'_> {
             return Err(self.exhausted(cause));
         };
         tracing::debug!(?cause, ?pause, "creates again");
-        self.contender.session.pause(pause).await;
+        self.contender.session().pause(pause).await;
         Ok(())
     }
 
@@ -209,14 +251,41 @@ impl Entering<'_> {
     }
 }
 
-/// Refuses a place so close to the wrap of the sequence numbers that order would end.
-pub(super) fn check_sequence(contender: &Contender, entered: &Entered) -> Result<(), Stop> {
-    let request = &contender.request;
-    match ContenderName::parse(&entered.name, request.kind) {
-        Some(name) if is_safe_sequence(name.sequence()) => Ok(()),
-        name => Err(Stop::Failed(AcquireError::SequenceExhausted {
-            path: request.path.to_string(),
-            sequence: name.map_or(-1, |name| name.sequence()),
-        })),
+/// Asks for the watch on the parent; the future notes the answer in the line.
+fn watch_parent<'a>(
+    line: &'a Line,
+    client: &'a Client,
+) -> impl Future<Output = ()> + Send + use<'a> {
+    /// However it ends, somebody else may ask again.
+    struct Asked<'a> {
+        line: &'a Line,
+        link: Option<LinkWatch>,
     }
+    impl Drop for Asked<'_> {
+        fn drop(&mut self) {
+            if self.link.is_some() {
+                self.line.parent_watched(None);
+            }
+        }
+    }
+    let mut asked = Asked { line, link: Some(client.watch_link()) };
+    let sent = client.watch(line.path.as_str());
+    async move {
+        if let Ok(watch) = sent.await
+            && let Some(link) = asked.link.take()
+        {
+            line.parent_watched(Some((watch, link)));
+        }
+    }
+}
+
+/// Refuses a place so close to the wrap of the sequence numbers that order would end.
+pub(super) fn check_sequence(contender: &Contender, spot: &Spot) -> Result<(), Stop> {
+    if is_safe_sequence(spot.sequence) {
+        return Ok(());
+    }
+    Err(Stop::Failed(AcquireError::SequenceExhausted {
+        path: contender.request.path.to_string(),
+        sequence: spot.sequence,
+    }))
 }

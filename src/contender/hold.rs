@@ -3,6 +3,8 @@
 //! A hold is lost once and for good, at the first of: its lease ends, its epoch is over, its node is
 //! gone. A hold that was lost because its lease ended keeps its node until the guard is let go: the
 //! session may live, and then the node still keeps others out while the holder finds out.
+//!
+//! A hold has no task. The lease ends it, or the epoch's [caretaker](super::care), which looks after its node.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -10,55 +12,42 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::Answer;
-use super::enter::Entered;
-use super::wait::{OwnNode, own_node_gone};
-use crate::client::{ClientError, Failure};
+use super::line::{HandOver, Line};
+use super::local::Spot;
+use super::place::Place;
+use crate::client::{ClientError, LinkWatch};
 use crate::error::{Loss, ReleaseError};
 use crate::fencing::FencingToken;
 use crate::lock_path::LockPath;
 use crate::session::Session;
 use crate::session::clock::Moment;
-use crate::session::duty::{Cleaned, Duty, clean_up};
-use crate::session::epoch::{Demand, Epoch, HolderNote, Reservation};
+use crate::session::duty::Cleaned;
+use crate::session::epoch::Epoch;
 use crate::session::lease::Term;
-
-/// What became of a release.
-pub(crate) type ReleaseOutcome = Result<(), ReleaseError>;
 
 /// What a guard can ask its hold. Outlives the hold.
 #[derive(Debug)]
 pub(crate) struct HoldState {
     path: LockPath,
-    node: String,
-    czxid: i64,
+    spot: Arc<Spot>,
     epoch: Arc<Epoch>,
     term: Arc<Term>,
     /// The end of this hold alone; that of all holds is the term's.
     own_end: OnceLock<Loss>,
     ended: CancellationToken,
+    /// The link as it was before the first fenced write: a later one says nothing of those that were under way
+    /// when it broke.
+    fenced: Mutex<Option<LinkWatch>>,
 }
 
 impl HoldState {
-    fn new(life: &Life) -> Arc<Self> {
-        Arc::new(Self {
-            path: life.path.clone(),
-            node: life.entered.node.clone(),
-            czxid: life.entered.czxid,
-            epoch: life.epoch.clone(),
-            term: life.term.clone(),
-            own_end: OnceLock::new(),
-            ended: life.term.ended().child_token(),
-        })
-    }
-
     pub(crate) fn path(&self) -> &LockPath {
         &self.path
     }
 
     /// The path of the contender's node.
     pub(crate) fn node(&self) -> &str {
-        &self.node
+        &self.spot.node
     }
 
     pub(crate) fn epoch(&self) -> &Epoch {
@@ -67,7 +56,7 @@ impl HoldState {
 
     /// Invariant 4: a later node of the same path was created by a later transaction.
     pub(crate) fn fencing_token(&self) -> FencingToken {
-        FencingToken::new(self.czxid)
+        FencingToken::new(self.spot.czxid)
     }
 
     /// How it ended, if it has. Looks at the clock itself: a process that was stopped learns the truth
@@ -90,8 +79,27 @@ impl HoldState {
         self.finish(Loss::NodeDeleted)
     }
 
+    /// Sends a fenced write, unless the hold has ended. Whoever ends it waits for that: so all fenced writes
+    /// are ahead of the delete.
+    pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, Loss> {
+        let mut fenced = self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loss) = self.end() {
+            return Err(loss);
+        }
+        if fenced.is_none() {
+            *fenced = self.epoch.client().ok().map(|client| client.watch_link());
+        }
+        Ok(send())
+    }
+
+    /// Whether all fenced writes went out on this connection, or none was sent.
+    fn is_fence_ahead(&self) -> bool {
+        let mut fenced = self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
+        fenced.as_mut().is_none_or(|link| !link.has_changed())
+    }
+
     /// Ends it, unless it has ended before; gives how it ended.
-    fn finish(&self, how: Loss) -> Loss {
+    pub(super) fn finish(&self, how: Loss) -> Loss {
         let how = self.end().unwrap_or(how);
         let how = *self.own_end.get_or_init(|| how);
         self.ended.cancel();
@@ -103,150 +111,142 @@ impl HoldState {
 #[derive(Debug)]
 pub(crate) struct Hold {
     state: Arc<HoldState>,
-    /// Dropping the sender tells the contender's task to leave: it needs no runtime.
-    leave: Option<oneshot::Sender<Reply>>,
+    /// Taken by the release.
+    place: Option<Place>,
 }
 
-type Reply = oneshot::Sender<ReleaseOutcome>;
-
 impl Hold {
+    /// `None` if the place is not there any more.
+    pub(super) fn new(place: Place, term: Arc<Term>) -> Option<Self> {
+        let Place { spot, line, .. } = &place;
+        let ended = term.ended().child_token();
+        let state = Arc::new(HoldState {
+            path: line.path.clone(),
+            spot: spot.clone(),
+            epoch: place.epoch().clone(),
+            term,
+            own_end: OnceLock::new(),
+            ended,
+            fenced: Mutex::default(),
+        });
+        tracing::debug!(node = spot.node, token = %state.fencing_token(), "holds");
+        line.hold(spot, state.clone()).then(|| Self { state, place: Some(place) })
+    }
+
     pub(crate) fn state(&self) -> &Arc<HoldState> {
         &self.state
     }
 
     /// Releases; the future tells what is known of it. The release goes on if that is dropped.
-    pub(crate) fn release(mut self) -> impl Future<Output = ReleaseOutcome> + Send + use<> {
+    pub(crate) fn release(
+        mut self,
+    ) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let state = self.state.clone();
-        let end = state.finish(Loss::Released);
-        let (reply, outcome) = oneshot::channel();
-        if let Some(leave) = self.leave.take() {
-            // Without a task there is nothing left to delete.
-            let _ = leave.send(reply);
-        }
+        let (end, outcome) = self.let_go();
         async move {
             let lost = |loss| ReleaseError::Lost { path: state.path.to_string(), loss };
             if end != Loss::Released {
                 tracing::warn!(path = %state.path, %end, "released what was lost before");
                 return Err(lost(end));
             }
-            // The task is gone only with its epoch, its node or its runtime.
+            // There is no outcome only if the epoch, the node or the runtime is gone.
             outcome.await.unwrap_or_else(|_| Err(lost(Loss::Closed)))
         }
+    }
+
+    /// First of all nobody may take it for held any more; then the node goes. A task of the session's sees to
+    /// it: to start one needs no runtime here.
+    fn let_go(&mut self) -> (Loss, oneshot::Receiver<Result<(), ReleaseError>>) {
+        let end = self.state.finish(Loss::Released);
+        let (reply, outcome) = oneshot::channel();
+        if let Some(place) = self.place.take() {
+            if end == Loss::NodeDeleted {
+                // It did not leave by itself: whoever is behind it has to list.
+                place.line.doubt(&place.spot);
+            }
+            let (lines, line, spot) = (place.lines.clone(), place.line.clone(), place.spot.clone());
+            let release = Release::new(&line, &spot, reply);
+            let span = tracing::info_span!("release", path = %line.path, contender = spot.name());
+            let ahead = self.state.is_fence_ahead();
+            let hand_over = if ahead { HandOver::AtOnce } else { HandOver::WhenGone };
+            let told = release.clone();
+            match place.leave(hand_over, move |error| told.refused(error)) {
+                Some(leaving) => {
+                    let session = lines.session.clone();
+                    let releasing = async move { release.confirm(&session, leaving).await };
+                    lines.session.spawn(releasing.instrument(span));
+                }
+                // Given up while it lasted, and the node goes with the session.
+                None if lines.epoch.over().is_cancelled()
+                    || lines.session.closing().is_cancelled() =>
+                {
+                    release.tell(Ok(()));
+                }
+                None => release.gone(),
+            }
+        }
+        (end, outcome)
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // First of all nobody may take it for held any more; then the node goes.
-        self.state.finish(Loss::Released);
-    }
-}
-
-/// What an admitted contender is made of.
-pub(super) struct Life {
-    pub(super) path: LockPath,
-    pub(super) epoch: Arc<Epoch>,
-    pub(super) entered: Entered,
-    pub(super) own: Option<OwnNode>,
-    pub(super) term: Arc<Term>,
-    pub(super) demand: Demand,
-    pub(super) reservation: Reservation,
-    pub(super) note: HolderNote,
-}
-
-/// Hands the hold out, looks after it, and leaves when it is over.
-pub(super) async fn serve(session: &Arc<Session>, life: Life, caller: oneshot::Sender<Answer>) {
-    let state = HoldState::new(&life);
-    let (sender, mut leave) = oneshot::channel();
-    tracing::debug!(node = state.node, token = %state.fencing_token(), "holds");
-    // If the caller is gone, the hold comes back, is dropped, and tells us to leave.
-    let _ = caller.send(Ok(Some(Hold { state: state.clone(), leave: Some(sender) })));
-    let Life { epoch, entered, own, demand, reservation, note, .. } = life;
-    let own = own.unwrap_or_else(|| {
-        let (session, epoch, node) = (session.clone(), epoch.clone(), entered.node.clone());
-        Box::pin(async move {
-            // A short hold costs no read.
-            tokio::time::sleep(epoch.timeout() / 6).await;
-            own_node_gone(session, epoch, node).await
-        })
-    });
-    let reply = tokio::select! {
-        biased;
-        reply = &mut leave => reply.ok(),
-        () = epoch.over().cancelled() => {
-            let how = state.end().unwrap_or(Loss::SessionExpired);
-            tracing::warn!(path = %state.path, node = state.node, %how, "the hold is lost");
-            None
-        }
-        () = session.closing().cancelled() => {
-            state.finish(Loss::Closed);
-            None
-        }
-        () = look_after(session, &epoch, &entered.node, own) => {
-            let how = state.finish(Loss::NodeDeleted);
-            tracing::warn!(path = %state.path, node = state.node, %how, "the hold's node is gone");
-            return;
-        }
-    };
-    drop(note);
-    let span = tracing::info_span!("release", path = %state.path, contender = entered.name);
-    remove(session, epoch, &state, reply, (demand, reservation)).instrument(span).await;
-}
-
-/// Resolves when the node is gone, though we may not be allowed to read it.
-async fn look_after(session: &Session, epoch: &Arc<Epoch>, node: &str, own: OwnNode) {
-    let Err(refused) = own.await else { return };
-    tracing::warn!(node, ?refused, "the node cannot be watched, only looked for");
-    loop {
-        session.pause(epoch.timeout() / 3).await;
-        let Ok(client) = epoch.client() else {
-            return std::future::pending().await;
-        };
-        if let Ok(false) | Err(Failure::NoNode) = client.exists(node).await {
-            return;
+        if self.place.is_some() {
+            drop(self.let_go());
         }
     }
 }
 
-/// Deletes the node, and tells whoever waits for it.
-async fn remove(
-    session: &Session,
-    epoch: Arc<Epoch>,
-    state: &HoldState,
-    reply: Option<Reply>,
-    room: (Demand, Reservation),
-) {
-    let reply = Mutex::new(reply);
-    let tell = |outcome| {
-        if let Some(reply) = reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
+type Outcome = oneshot::Sender<Result<(), ReleaseError>>;
+
+/// Tells what became of a release, once.
+#[derive(Clone)]
+struct Release {
+    line: Arc<Line>,
+    spot: Arc<Spot>,
+    reply: Arc<Mutex<Option<Outcome>>>,
+}
+
+impl Release {
+    fn new(line: &Arc<Line>, spot: &Arc<Spot>, reply: Outcome) -> Self {
+        let reply = Arc::new(Mutex::new(Some(reply)));
+        Self { line: line.clone(), spot: spot.clone(), reply }
+    }
+
+    fn tell(&self, outcome: Result<(), ReleaseError>) {
+        if let Some(reply) = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = reply.send(outcome); // whoever asked may not wait any more
         }
-    };
-    let (path, node) = (state.path.to_string(), state.node.clone());
-    let refused = |error: &ClientError| {
+    }
+
+    fn gone(&self) {
+        let (path, loss) = (self.line.path.to_string(), Loss::NodeDeleted);
+        self.tell(Err(ReleaseError::Lost { path, loss }));
+    }
+
+    fn refused(&self, error: &ClientError) {
         if error.is_no_auth() {
-            tell(Err(ReleaseError::NoAuth { node: node.clone() }));
+            self.tell(Err(ReleaseError::NoAuth { node: self.spot.node.clone() }));
         }
-    };
-    let patience = session.settings.connection_timeout;
-    let cleaning = clean_up(session, epoch, Duty::Delete(node.clone()), refused);
-    tokio::pin!(cleaning);
-    let cleaned = tokio::select! {
-        biased;
-        cleaned = &mut cleaning => cleaned,
-        () = tokio::time::sleep(patience) => {
-            tracing::warn!(path, waited = ?patience, "the release is not confirmed yet");
-            tell(Err(ReleaseError::Unconfirmed { path: path.clone(), waited: patience }));
-            cleaning.await
-        }
-    };
-    // Room first: whoever hears of the release may use it.
-    drop(room);
-    match cleaned {
-        // When the session ended, the hold had been given up before, while it lasted.
-        Cleaned::Deleted | Cleaned::SessionOver => tell(Ok(())),
-        Cleaned::Gone => {
-            tell(Err(ReleaseError::Lost { path, loss: Loss::NodeDeleted }));
+    }
+
+    async fn confirm(self, session: &Session, leaving: impl Future<Output = Cleaned> + Send) {
+        let patience = session.settings.connection_timeout;
+        let path = self.line.path.to_string();
+        tokio::pin!(leaving);
+        let cleaned = tokio::select! {
+            biased;
+            cleaned = &mut leaving => cleaned,
+            () = tokio::time::sleep(patience) => {
+                tracing::warn!(path, waited = ?patience, "the release is not confirmed yet");
+                self.tell(Err(ReleaseError::Unconfirmed { path: path.clone(), waited: patience }));
+                leaving.await
+            }
+        };
+        match cleaned {
+            // When the session ended, the hold had been given up before, while it lasted.
+            Cleaned::Deleted | Cleaned::SessionOver => self.tell(Ok(())),
+            Cleaned::Gone => self.gone(),
         }
     }
 }

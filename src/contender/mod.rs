@@ -8,33 +8,58 @@
 //!     +-----------+----> enter again, at the tail: the node or the epoch is gone
 //! ```
 //!
-//! The whole life of a contender runs in a task of the session's. The caller has the other end of a
-//! channel: dropping it, at any time, makes the task leave (invariant 3). Each entering belongs to one
-//! epoch and has a GUID of its own; when the epoch ends, what it may have left at the servers becomes
-//! a duty of the next, and the contender enters again.
+//! A task of the session's enters, and waits for somebody else's contender. The caller has the other end of a
+//! channel: dropping it, at any time, makes the task leave (invariant 3). Whoever has to wait for one of ours waits
+//! in the caller's future, and a hold has no task: leaving, they send the delete where they are dropped, and a task
+//! of the session's sees to it. Each entering belongs to one epoch and has a GUID of its own; when the epoch ends,
+//! what it may have left at the servers becomes a duty of the next, and the contender enters again.
 
+mod care;
+mod contending;
 mod enter;
+mod gap;
 mod hold;
+mod line;
+mod lines;
+mod local;
+mod parent;
+mod parked;
+mod place;
+mod rounds;
+mod shortcuts;
+mod trace;
 mod wait;
+mod watches;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use self::enter::{Entered, enter};
+use self::care::Own;
+use self::contending::Reply;
+pub(crate) use self::contending::{Answer, Queued, contend};
+use self::enter::{Known, enter};
 pub(crate) use self::hold::{Hold, HoldState};
-use self::hold::{Life, serve};
-use self::wait::{OwnNode, wait};
-use crate::client::{Acl, ClientError};
+use self::line::Line;
+use self::lines::Lines;
+use self::local::Turn;
+use self::parked::Parked;
+use self::place::{Place, Room};
+#[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
+pub use self::shortcuts::Shortcuts;
+use self::trace::{Left, Trace};
+use self::wait::{Waited, stop, wait};
+use self::watches::Watches;
+use crate::client::{Acl, ClientError, Failure};
 use crate::contender_name::Kind;
 use crate::error::{AcquireError, SessionError};
 use crate::lock_path::LockPath;
-use crate::retry::RetryPolicy;
+use crate::retry::{Retry, RetryPolicy};
 use crate::session::clock::Moment;
-use crate::session::duty::{Duty, clean_up};
-use crate::session::epoch::{Asker, Epoch, Reservation};
+use crate::session::epoch::{Asker, Epoch};
 use crate::session::lease::{LossPolicy, Term};
 use crate::session::{NoEpoch, Session};
 
@@ -52,46 +77,60 @@ pub(crate) struct Request {
     pub(crate) only_if_free: bool,
 }
 
-/// `None`: busy, and the caller asked not to wait.
-pub(crate) type Answer = Result<Option<Hold>, AcquireError>;
-
-/// The caller's end of a contender. Dropping it withdraws.
-#[derive(Debug)]
-pub(crate) struct Contending {
-    path: LockPath,
-    answer: oneshot::Receiver<Answer>,
+/// All contenders of a session.
+pub(crate) struct Contenders {
+    session: Arc<Session>,
+    rules: Shortcuts,
+    /// Of the present epoch.
+    lines: Mutex<Option<Arc<Lines>>>,
 }
 
-/// Whether the servers said that a contender has to wait for somebody.
-pub(crate) type Queued = Arc<watch::Sender<bool>>;
+impl Contenders {
+    pub(crate) fn new(session: Arc<Session>, rules: Shortcuts) -> Arc<Self> {
+        Arc::new(Self { session, rules, lines: Mutex::default() })
+    }
 
-impl Contending {
-    pub(crate) async fn answer(&mut self) -> Answer {
-        // The task answers before it ends, unless its runtime is gone.
-        (&mut self.answer).await.unwrap_or_else(|_| {
-            let path = self.path.to_string();
-            Err(AcquireError::Session { path, source: SessionError::Closed })
-        })
+    fn lines(&self, epoch: &Arc<Epoch>) -> Arc<Lines> {
+        let mut present = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*present {
+            Some(lines) if Arc::ptr_eq(&lines.epoch, epoch) => lines.clone(),
+            _ => {
+                let lines = Lines::new(&self.session, epoch, self.rules);
+                // Who comes late, with an epoch that is over, must not displace the next one's.
+                if !epoch.over().is_cancelled() {
+                    present.replace(lines.clone());
+                }
+                lines
+            }
+        }
     }
 }
 
-/// Queues up.
-pub(crate) fn contend(session: &Arc<Session>, request: Request, queued: Queued) -> Contending {
-    let (sender, answer) = oneshot::channel();
-    queued.send_replace(false);
-    let path = request.path.clone();
-    let span = tracing::info_span!("acquire", %path, contender = tracing::field::Empty);
-    let contender =
-        Contender { session: session.clone(), request, queued, asker: Asker::current() };
-    session.spawn(contender.run(sender).instrument(span));
-    Contending { path, answer }
+impl fmt::Debug for Contenders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contenders").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
+#[derive(Debug)]
 struct Contender {
-    session: Arc<Session>,
+    contenders: Arc<Contenders>,
     request: Request,
     queued: Queued,
     asker: Asker,
+    /// Of the present trouble.
+    began: Moment,
+    retry: Retry,
+}
+
+/// Where a contender's task begins.
+#[derive(Debug)]
+enum Start {
+    Enter,
+    /// It has a place, since then; whom it has to wait for is not known.
+    Wait(Place, Moment),
+    /// Its place, taken then, is gone.
+    Again(Moment),
 }
 
 /// Why an entering did not come to its end.
@@ -106,52 +145,78 @@ enum Stop {
     Failed(AcquireError),
 }
 
-/// What an entering may have left at the servers. Kept outside the future that enters, so that it is
-/// known also when that is dropped half-way.
-#[derive(Debug, Default)]
-struct Trace(Mutex<Option<Duty>>);
-
-impl Trace {
-    fn set(&self, duty: Option<Duty>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = duty;
-    }
-
-    fn take(&self) -> Option<Duty> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
+/// What an entering comes to.
+#[derive(Debug)]
+enum Outcome {
+    Holds(Hold),
+    Behind(Place, oneshot::Receiver<Turn>),
 }
 
 impl Contender {
-    async fn run(self, mut caller: oneshot::Sender<Answer>) {
-        let (mut began, mut retry) = (Moment::now(), self.request.retry.start());
+    fn session(&self) -> &Arc<Session> {
+        &self.contenders.session
+    }
+
+    /// Starts the task.
+    fn start(self, start: Start) -> oneshot::Receiver<Reply> {
+        let (caller, reply) = oneshot::channel();
+        let path = &self.request.path;
+        let span = tracing::info_span!("acquire", %path, contender = tracing::field::Empty);
+        let session = self.session().clone();
+        session.spawn(self.run(start, caller).instrument(span));
+        reply
+    }
+
+    async fn run(mut self, mut start: Start, mut caller: oneshot::Sender<Reply>) {
+        let answer = |answer| Reply::Answer(Box::new(answer));
         loop {
             let mut entered_at = None;
-            let cause = match self.once(&mut caller, &mut entered_at).await {
-                Ok(life) => return serve(&self.session, life, caller).await,
+            let once = match std::mem::replace(&mut start, Start::Enter) {
+                Start::Enter => self.once(None, &mut caller, &mut entered_at).await,
+                Start::Wait(place, at) => {
+                    entered_at = Some(at);
+                    self.once(Some(place), &mut caller, &mut entered_at).await
+                }
+                // A place that is gone is a try that failed.
+                Start::Again(at) => {
+                    entered_at = Some(at);
+                    Err(Stop::Again(None))
+                }
+            };
+            let cause = match once {
+                Ok(Outcome::Holds(hold)) => {
+                    // If the caller is gone, the hold comes back, and is dropped.
+                    return drop(caller.send(answer(Ok(Some(hold)))));
+                }
+                Ok(Outcome::Behind(place, turn)) => {
+                    let at = entered_at.unwrap_or_else(Moment::now);
+                    let parked = Parked::new(self, place, turn, at);
+                    return drop(caller.send(Reply::Parked(Box::new(parked))));
+                }
                 Err(Stop::Withdrawn) => return,
-                Err(Stop::Busy) => return drop(caller.send(Ok(None))),
-                Err(Stop::Failed(error)) => return drop(caller.send(Err(error))),
+                Err(Stop::Busy) => return drop(caller.send(answer(Ok(None)))),
+                Err(Stop::Failed(error)) => return drop(caller.send(answer(Err(error)))),
                 Err(Stop::Again(cause)) => cause,
             };
-            let well = self.session.settings.session_timeout;
+            let well = self.session().settings.session_timeout;
             if entered_at.is_some_and(|at: Moment| at.elapsed() > well) {
                 // It was in the queue for so long that this is a new trouble, not more of the old one.
-                (began, retry) = (Moment::now(), self.request.retry.start());
+                (self.began, self.retry) = (Moment::now(), self.request.retry.start());
             }
-            let Some(pause) = retry.next_pause(began.elapsed()) else {
+            let Some(pause) = self.retry.next_pause(self.began.elapsed()) else {
                 let error = self.exhausted(cause).await;
-                return drop(caller.send(Err(error)));
+                return drop(caller.send(answer(Err(error))));
             };
             tracing::debug!(?cause, ?pause, "enters again");
             tokio::select! {
                 biased;
                 stop = self.stopped(&mut caller) => {
                     if let Stop::Failed(error) = stop {
-                        let _ = caller.send(Err(error));
+                        let _ = caller.send(answer(Err(error)));
                     }
                     return;
                 }
-                () = self.session.pause(pause) => {}
+                () = self.session().pause(pause) => {}
             }
         }
     }
@@ -159,7 +224,7 @@ impl Contender {
     /// The policy is used up; but if there will never be a session again, that is what to say.
     async fn exhausted(&self, source: Option<ClientError>) -> AcquireError {
         // The supervisor may be about to say so.
-        match self.session.epoch(Duration::from_millis(100)).await {
+        match self.session().epoch(Duration::from_millis(100)).await {
             Err(NoEpoch::Over(error)) => self.session_error(error),
             Ok(_) | Err(NoEpoch::NotNow) => {
                 AcquireError::RetriesExhausted { path: self.request.path.to_string(), source }
@@ -170,78 +235,134 @@ impl Contender {
     /// One entering in one epoch, up to the hold. Leaves nothing behind unless it succeeds.
     async fn once(
         &self,
-        caller: &mut oneshot::Sender<Answer>,
+        place: Option<Place>,
+        caller: &mut oneshot::Sender<Reply>,
         entered_at: &mut Option<Moment>,
-    ) -> Result<Life, Stop> {
-        let patience = self.session.settings.connection_timeout;
-        let epoch = tokio::select! {
-            biased;
-            stop = self.stopped(caller) => return Err(stop),
-            epoch = self.session.epoch(patience) => epoch.map_err(|none| match none {
-                NoEpoch::NotNow => Stop::Again(None),
-                NoEpoch::Over(error) => Stop::Failed(self.session_error(error)),
-            })?,
+    ) -> Result<Outcome, Stop> {
+        let patience = self.session().settings.connection_timeout;
+        let (lines, line, left) = match place {
+            Some(place) => (place.lines.clone(), place.line.clone(), Left::Place(place)),
+            None => {
+                let epoch = tokio::select! {
+                    biased;
+                    stop = self.stopped(caller) => return Err(stop),
+                    epoch = self.session().epoch(patience) => epoch.map_err(|none| match none {
+                        NoEpoch::NotNow => Stop::Again(None),
+                        NoEpoch::Over(error) => Stop::Failed(self.session_error(error)),
+                    })?,
+                };
+                let lines = self.contenders.lines(&epoch);
+                let room = self.room(&epoch)?;
+                let line = lines.line(&self.request.path, self.request.kind);
+                (lines, line, Left::Nothing(room))
+            }
         };
-        let demand = epoch.demand();
-        let reservation = self.reserve(&epoch)?;
-        let trace = Trace::default();
-        let admitted = tokio::select! {
+        let epoch = lines.epoch.clone();
+        // The watches go after the node: what they would send must not go ahead of its delete.
+        let mut watches = Watches::default();
+        let trace = Trace::new(left);
+        let waited = tokio::select! {
             biased;
             () = epoch.over().cancelled() => Err(Stop::Again(None)),
-            admitted = self.until_admitted(&epoch, &trace, caller, entered_at) => admitted,
+            waited = self.until_admitted(&lines, &line, &trace, &mut watches, caller, entered_at) => waited,
         };
-        let stop = match admitted {
-            Ok((entered, own, term)) => {
-                let note = epoch.note_holder(&entered.node, self.asker);
-                let path = self.request.path.clone();
-                return Ok(Life { path, epoch, entered, own, term, demand, reservation, note });
-            }
-            Err(stop) => stop,
-        };
-        if let Some(duty) = trace.take() {
-            let (session, timeout) = (self.session.clone(), epoch.timeout());
-            let (removed, gone) = oneshot::channel::<()>();
-            let over = epoch.over().is_cancelled();
-            self.session.spawn(
-                async move {
-                    clean_up(&session, epoch, duty, |_| {}).await;
-                    // Room first: whoever hears of the removal may use it.
-                    drop((reservation, demand));
-                    drop(removed);
+        let left = trace.take();
+        let (stop, left) = match (waited, left) {
+            (Ok(waited), Some(Left::Place(place))) => {
+                match self.outcome(waited, place, &mut watches) {
+                    Some(outcome) => return Ok(outcome),
+                    None => return Err(Stop::Again(None)),
                 }
-                .in_current_span(),
-            );
-            if !over {
-                // The caller learns of it when the node is gone, if that can be had soon.
-                let _ = tokio::time::timeout(patience.min(timeout / 3), gone).await;
             }
+            (Ok(_), _) => return Err(Stop::Again(None)),
+            (Err(stop), left) => (stop, left),
+        };
+        let Some(gone) = left.and_then(|left| left.remove(self.session(), &epoch)) else {
+            return Err(stop);
+        };
+        if !epoch.over().is_cancelled() {
+            // The caller learns of it when the node is gone, if that can be had soon.
+            let _ = tokio::time::timeout(patience.min(epoch.timeout() / 3), gone).await;
         }
         Err(stop)
     }
 
+    /// `None` if the place is gone.
+    fn outcome(&self, waited: Waited, place: Place, watches: &mut Watches) -> Option<Outcome> {
+        let own = Own { line: place.line.clone(), spot: place.spot.clone() };
+        let attended = watches.give_away(own).filter(|_| place.epoch().has_spare_room());
+        if place.line.in_care(&place.spot, attended.is_some())
+            && let Some(attended) = attended
+        {
+            // The caretaker ends with the epoch.
+            let _ = place.lines.care.send(attended);
+        }
+        match waited {
+            Waited::Behind(turn) => Some(Outcome::Behind(place, turn)),
+            Waited::Admitted(term) => self.hold(place, term).map(Outcome::Holds),
+        }
+    }
+
+    /// `None` if the place is gone, or is about to be taken by who closes the session.
+    fn hold(&self, place: Place, term: Arc<Term>) -> Option<Hold> {
+        let hold = Hold::new(place, term)?;
+        (!self.session().closing().is_cancelled()).then_some(hold)
+    }
+
     async fn until_admitted(
         &self,
-        epoch: &Arc<Epoch>,
+        lines: &Arc<Lines>,
+        line: &Arc<Line>,
         trace: &Trace,
-        caller: &mut oneshot::Sender<Answer>,
+        watches: &mut Watches,
+        caller: &mut oneshot::Sender<Reply>,
         entered_at: &mut Option<Moment>,
-    ) -> Result<Admitted, Stop> {
-        // Not raced with the caller: the answer to a create says what is to be removed.
-        let (entered, listing) = enter(self, epoch, trace, caller).await?;
-        *entered_at = Some(Moment::now());
-        tracing::Span::current().record("contender", &entered.name);
-        let mut own = None;
-        let Entered { name, .. } = &entered;
-        let span = tracing::info_span!("wait", path = %self.request.path, contender = name);
-        let waiting = wait(self, epoch, &entered, listing, &mut own).instrument(span);
-        let term = self.unless_stopped(caller, waiting).await?;
-        Ok((entered, own, term))
+    ) -> Result<Waited, Stop> {
+        let (spot, known) = match trace.spot() {
+            Some(spot) => (spot, Known::Nothing),
+            None => {
+                if self.request.only_if_free && self.contenders.rules.look_first {
+                    self.unless_stopped(caller, Box::pin(self.look(lines, line))).await?;
+                }
+                // Not raced with the caller: the answer to a create says what is to be removed.
+                Box::pin(enter(self, lines, line, trace, caller)).await?
+            }
+        };
+        entered_at.get_or_insert_with(Moment::now);
+        tracing::Span::current().record("contender", spot.name());
+        let span = tracing::info_span!("wait", path = %self.request.path, contender = spot.name());
+        // In boxes: each layer around a future may keep room for it twice, and there may be thousands.
+        let waiting = wait(self, lines, line, &spot, known, watches).instrument(span);
+        self.unless_stopped(caller, Box::pin(waiting)).await
+    }
+
+    /// Looks whether the lock is free, before a node is made for nothing.
+    async fn look(&self, lines: &Lines, line: &Line) -> Result<(), Stop> {
+        let path = self.request.path.as_str();
+        let list = || async { lines.epoch.client()?.list(path).await };
+        match self.session().retried(&self.request.retry, list).await {
+            Ok(listing) if line.is_busy(&listing) => Err(Stop::Busy),
+            Ok(_) | Err(Failure::NoNode) => Ok(()),
+            Err(failure) => Err(stop(self, path, "list", failure)),
+        }
+    }
+
+    /// Notes that it has to wait for somebody.
+    fn note_wait(&self, line: &Line, noted: &mut bool) {
+        self.queued.send_replace(true);
+        if !*noted && line.is_held_by(self.asker) {
+            tracing::warn!(
+                path = %self.request.path,
+                "waits for a lock that this very task holds: see `MutexGuard::reenter` and `Owner`"
+            );
+        }
+        *noted = true;
     }
 
     /// Awaits `work`, unless there is no point in going on.
     async fn unless_stopped<T>(
         &self,
-        caller: &mut oneshot::Sender<Answer>,
+        caller: &mut oneshot::Sender<Reply>,
         work: impl Future<Output = Result<T, Stop>> + Send,
     ) -> Result<T, Stop> {
         tokio::select! {
@@ -252,31 +373,31 @@ impl Contender {
     }
 
     /// Fires when there is no point in going on.
-    async fn stopped(&self, caller: &mut oneshot::Sender<Answer>) -> Stop {
+    async fn stopped(&self, caller: &mut oneshot::Sender<Reply>) -> Stop {
         tokio::select! {
             () = caller.closed() => Stop::Withdrawn,
-            () = self.session.closing().cancelled() => {
+            () = self.session().closing().cancelled() => {
                 Stop::Failed(self.session_error(SessionError::Closed))
             }
         }
     }
 
-    fn reserve(&self, epoch: &Arc<Epoch>) -> Result<Reservation, Stop> {
+    fn room(&self, epoch: &Arc<Epoch>) -> Result<Room, Stop> {
         const NAME: usize = 56; // a slash and a contender's name
-        let bytes = self.session.absolute(&self.request.path).as_str().len() + NAME;
-        let limit = self.session.settings.ephemeral_limit;
-        epoch.reserve(bytes, limit).map_err(|in_use| {
+        let bytes = self.session().absolute(&self.request.path).as_str().len() + NAME;
+        let limit = self.session().settings.ephemeral_limit;
+        let demand = epoch.demand();
+        let reservation = epoch.reserve(bytes, limit).map_err(|in_use| {
             let path = self.request.path.to_string();
             Stop::Failed(AcquireError::TooManyContenders { path, in_use, limit })
-        })
+        })?;
+        Ok(Room::new(demand, reservation))
     }
 
     fn session_error(&self, source: SessionError) -> AcquireError {
         AcquireError::Session { path: self.request.path.to_string(), source }
     }
 }
-
-type Admitted = (Entered, Option<OwnNode>, Arc<Term>);
 
 /// What a definite refusal means to whoever asked.
 pub(crate) fn refusal(path: &str, operation: &'static str, source: ClientError) -> AcquireError {

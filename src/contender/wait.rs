@@ -1,100 +1,110 @@
-//! Waiting in the queue.
+//! Waiting in the queue for somebody else's contender.
 //!
-//! A contender waits for its immediate predecessor only, so that a release wakes one (invariant 6),
-//! and for its own node: when somebody deletes that, it must not wait for ever. It uses one-shot data
-//! watches: they survive a reconnect, and leave nothing on a node that is not there. Any event is a
-//! hint only: the next listing decides.
-//!
-//! Where the session's budget of watches is used up, a waiter looks now and then instead, and takes
-//! its turn for a watch.
+//! A contender watches its own node, and its immediate predecessor: so a release wakes one (invariant 6), and
+//! when somebody deletes its node, it does not wait for ever. An event is a hint, and the next listing decides; but
+//! for the head and the stand-by rule, see [`watches`](super::watches). Where the predecessor is one of ours, it
+//! is waited for [elsewhere](super::line).
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::sync::oneshot;
 
-use super::enter::{Entered, Listing, check_sequence};
+use super::enter::{Known, check_sequence};
+use super::line::{Line, Verdict};
+use super::lines::Lines;
+use super::local::{Spot, Turn};
+use super::watches::{Ahead, Event, Watches};
 use super::{Contender, Stop, refusal};
-use crate::admission::{Decision, decide};
-use crate::client::{Failure, NodeEvent};
+use crate::client::Failure;
 use crate::error::AcquireError;
-use crate::retry::RetryPolicy;
-use crate::session::Session;
 use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
 use crate::session::lease::Term;
 
-/// How often a waiter looks for its predecessor that has no room for a watch.
-const LOOK: Duration = Duration::from_secs(1);
+/// How a wait ends well.
+#[derive(Debug)]
+pub(super) enum Waited {
+    /// With the lease lasting at that instant.
+    Admitted(Arc<Term>),
+    /// The predecessor is one of ours: it is waited for elsewhere.
+    Behind(oneshot::Receiver<Turn>),
+}
 
-/// How often it then looks for its own node, which nobody deletes in the normal course of things.
-const LOOK_FOR_OWN: Duration = Duration::from_secs(10);
-
-/// Resolves when our own node is gone, or cannot be watched.
-pub(super) type OwnNode = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
-
-/// Waits until the contender is admitted, with the lease lasting at that instant.
+/// Waits until the contender is admitted, or one of ours is before it.
 pub(super) async fn wait(
     contender: &Contender,
-    epoch: &Arc<Epoch>,
-    entered: &Entered,
-    mut listing: Listing,
-    own: &mut Option<OwnNode>,
-) -> Result<Arc<Term>, Stop> {
-    let Contender { session, request, .. } = contender;
-    check_sequence(contender, entered)?;
-    let mut warned = false;
+    lines: &Arc<Lines>,
+    line: &Arc<Line>,
+    spot: &Arc<Spot>,
+    known: Known,
+    watches: &mut Watches,
+) -> Result<Waited, Stop> {
+    let Contender { request, .. } = contender;
+    let epoch = &lines.epoch;
+    check_sequence(contender, spot)?;
+    let mut verdict = match known {
+        Known::Verdict(verdict) => verdict,
+        // The lister goes when its listing is judged.
+        Known::Listing(listing, _lister) => line.judge(spot, listing),
+        Known::Nothing => relist(contender, epoch, line, spot).await?,
+    };
+    let mut waits = false;
     loop {
-        let children = match listing.take() {
-            Some(children) => children,
-            None => list(contender, epoch).await?,
-        };
-        match decide(&children, &entered.name, request.kind) {
-            Decision::Gone => return Err(Stop::Again(None)),
-            // Invariant 2: our node was in the listing of this epoch, and the lease lasts now.
-            Decision::Admitted => match epoch.lease.term(request.loss_policy, Moment::now()) {
-                Some(term) => return Ok(term),
-                None => prove_session(contender, epoch).await?,
-            },
-            Decision::WaitFor { .. } if request.only_if_free => return Err(Stop::Busy),
-            Decision::WaitFor { predecessor, head } => {
-                contender.queued.send_replace(true);
-                if !warned && epoch.is_holder(&request.path.child(head.as_str()), contender.asker) {
-                    warned = true;
-                    tracing::warn!(
-                        path = %request.path,
-                        "waits for a lock that this very task holds: see `MutexGuard::reenter` and `Owner`"
-                    );
+        verdict = match verdict {
+            Verdict::Gone => {
+                // It did not leave by itself: whoever is behind it has to list.
+                line.doubt(spot);
+                return Err(Stop::Again(None));
+            }
+            // Invariant 2: our node was seen in this epoch, and the lease lasts now.
+            Verdict::First => match epoch.lease.term(request.loss_policy, Moment::now()) {
+                Some(term) => return Ok(Waited::Admitted(term)),
+                None => {
+                    prove_session(contender, epoch).await?;
+                    relist(contender, epoch, line, spot).await?
                 }
+            },
+            Verdict::Behind(_) | Verdict::WaitFor { .. } if request.only_if_free => {
+                return Err(Stop::Busy);
+            }
+            Verdict::Behind(turn) => {
+                contender.note_wait(line, &mut waits);
+                return Ok(Waited::Behind(turn));
+            }
+            Verdict::WaitFor { predecessor, stand_by, predecessor_is_head } => {
+                contender.note_wait(line, &mut waits);
+                line.looks_out(spot);
                 tracing::debug!(%predecessor, "waits");
-                let own = own.get_or_insert_with(|| {
-                    Box::pin(own_node_gone(session.clone(), epoch.clone(), entered.node.clone()))
-                });
-                let before = request.path.child(predecessor.as_str());
-                let change = next_event(session, epoch, &before, LOOK, &request.retry);
-                tokio::select! {
-                    biased;
-                    gone = own => return Err(match gone {
-                        Ok(()) => Stop::Again(None),
-                        Err(failure) => stop(contender, &entered.node, "read", failure),
-                    }),
-                    event = change => {
-                        event.map_err(|failure| stop(contender, &before, "read", failure))?;
-                    }
+                let rules = contender.contenders.rules;
+                let stand_by = stand_by.filter(|_| rules.stand_by && !predecessor_is_head);
+                let ahead = Ahead {
+                    predecessor: request.path.child(predecessor.as_str()),
+                    stand_by: stand_by.map(|name| request.path.child(name.as_str())),
+                    head: rules.head && predecessor_is_head,
+                };
+                match watches.event(contender, epoch, spot, &ahead).await? {
+                    Event::Gone => Verdict::Gone,
+                    Event::Admitted if watches.is_own_there().await => line.admitted(spot),
+                    // If our own node kept it from being admitted, the listing says whether that is there.
+                    Event::Admitted | Event::Look => relist(contender, epoch, line, spot).await?,
                 }
             }
         }
     }
 }
 
-async fn list(contender: &Contender, epoch: &Epoch) -> Result<Vec<String>, Stop> {
+async fn relist(
+    contender: &Contender,
+    epoch: &Epoch,
+    line: &Line,
+    spot: &Spot,
+) -> Result<Verdict, Stop> {
     let path = contender.request.path.as_str();
     let list = || async { epoch.client()?.list(path).await };
-    match contender.session.retried(&contender.request.retry, list).await {
-        Ok(children) => Ok(children),
+    match contender.session().retried(&contender.request.retry, list).await {
+        Ok(listing) => Ok(line.judge(spot, listing)),
         // Nobody is left in the queue, and so are we not.
-        Err(Failure::NoNode) => Err(Stop::Again(None)),
+        Err(Failure::NoNode) => Ok(Verdict::Gone),
         Err(failure) => Err(stop(contender, path, "list", failure)),
     }
 }
@@ -103,16 +113,21 @@ async fn list(contender: &Contender, epoch: &Epoch) -> Result<Vec<String>, Stop>
 /// leader; then the queue is listed again.
 async fn prove_session(contender: &Contender, epoch: &Epoch) -> Result<(), Stop> {
     let probe = || epoch.probe();
-    let proven = contender.session.retried(&contender.request.retry, probe).await;
+    let proven = contender.session().retried(&contender.request.retry, probe).await;
     proven.map_err(|failure| stop(contender, contender.request.path.as_str(), "sync", failure))?;
     if epoch.lease.end().is_none() {
         // Answered, but the anchor is too old: it takes another answer, a quarter of the timeout later.
-        contender.session.pause(epoch.timeout() / 16).await;
+        contender.session().pause(epoch.timeout() / 16).await;
     }
     Ok(())
 }
 
-fn stop(contender: &Contender, path: &str, operation: &'static str, failure: Failure) -> Stop {
+pub(super) fn stop(
+    contender: &Contender,
+    path: &str,
+    operation: &'static str,
+    failure: Failure,
+) -> Stop {
     match failure {
         Failure::Refused(error) => Stop::Failed(refusal(path, operation, error)),
         Failure::SessionOver(cause) => Stop::Again(Some(cause)),
@@ -120,56 +135,5 @@ fn stop(contender: &Contender, path: &str, operation: &'static str, failure: Fai
             path: contender.request.path.to_string(),
             source: failure.into_source(),
         }),
-    }
-}
-
-/// Resolves when the node is gone; `Err` when the server does not let us read it.
-pub(super) async fn own_node_gone(
-    session: Arc<Session>,
-    epoch: Arc<Epoch>,
-    node: String,
-) -> Result<(), Failure> {
-    let policy = RetryPolicy::forever(LOOK);
-    loop {
-        match next_event(&session, &epoch, &node, LOOK_FOR_OWN, &policy).await {
-            Ok(NodeEvent::Deleted) => return Ok(()),
-            Ok(NodeEvent::Changed) => {}
-            // Whoever waits for this waits for the end of the epoch as well.
-            Ok(NodeEvent::SessionOver) | Err(Failure::SessionOver(_)) => {
-                return std::future::pending().await;
-            }
-            Err(refused) => return Err(refused),
-        }
-    }
-}
-
-/// The next thing that happens to a node; at once if it is not there.
-async fn next_event(
-    session: &Session,
-    epoch: &Epoch,
-    node: &str,
-    look: Duration,
-    policy: &RetryPolicy,
-) -> Result<NodeEvent, Failure> {
-    let room = epoch.room_to_watch(node);
-    tokio::pin!(room);
-    let _room = loop {
-        tokio::select! {
-            biased;
-            room = &mut room => break room,
-            () = sleep(look) => match epoch.client()?.exists(node).await {
-                Ok(true) => {}
-                Ok(false) | Err(Failure::NoNode) => return Ok(NodeEvent::Deleted),
-                // Looks again, whatever the policy: nothing was tried but to look.
-                Err(Failure::Unknown(_) | Failure::NotNow(_)) => {}
-                Err(failure) => return Err(failure),
-            }
-        }
-    };
-    let watch = || async { epoch.client()?.watch(node).await };
-    match session.retried(policy, watch).await {
-        Ok(watch) => Ok(watch.changed().await),
-        Err(Failure::NoNode) => Ok(NodeEvent::Deleted),
-        Err(failure) => Err(failure),
     }
 }

@@ -11,11 +11,13 @@
 //! A node is found by a name that holds a random GUID, drawn for this one entering, so neither a
 //! search nor a late delete can hit anybody else's node.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::clock::Moment;
 use super::epoch::Epoch;
 use super::{NoEpoch, Session};
 use crate::client::{ClientError, Failure};
@@ -42,11 +44,13 @@ pub(crate) enum Cleaned {
     SessionOver,
 }
 
-/// Works a duty off. `refused` is told each time the server says that we may not.
+/// Works a duty off. `first` is the first try, which may have been sent already; `refused` is told each
+/// time the server says that we may not.
 pub(crate) async fn clean_up(
     session: &Session,
     mut epoch: Arc<Epoch>,
     duty: Duty,
+    first: impl Future<Output = Result<Cleaned, Failure>> + Send,
     mut refused: impl FnMut(&ClientError) + Send,
 ) -> Cleaned {
     let policy = RetryPolicy::bounded_exponential_backoff(
@@ -58,11 +62,12 @@ pub(crate) async fn clean_up(
     let mut inherited = false;
     // An earlier try may have taken effect without our hearing of it.
     let mut unsure = false;
+    let mut first = Some(first);
     loop {
         let attempt = tokio::select! {
             biased;
             () = epoch.over().cancelled() => Err(Failure::session_over()),
-            cleaned = attempt(&epoch, &duty) => cleaned,
+            cleaned = first_or(first.take(), &epoch, &duty) => cleaned,
         };
         match attempt {
             Ok(_) if inherited => return Cleaned::SessionOver,
@@ -99,7 +104,20 @@ pub(crate) async fn clean_up(
     }
 }
 
-async fn attempt(epoch: &Epoch, duty: &Duty) -> Result<Cleaned, Failure> {
+/// A try that was sent, or a new one.
+async fn first_or(
+    first: Option<impl Future<Output = Result<Cleaned, Failure>>>,
+    epoch: &Arc<Epoch>,
+    duty: &Duty,
+) -> Result<Cleaned, Failure> {
+    match first {
+        Some(first) => first.await,
+        None => attempt(epoch, duty).await,
+    }
+}
+
+/// Tries once.
+pub(crate) async fn attempt(epoch: &Arc<Epoch>, duty: &Duty) -> Result<Cleaned, Failure> {
     match duty {
         Duty::Delete(node) => delete(epoch, node).await,
         Duty::Search { parent, prefix } => {
@@ -114,13 +132,20 @@ async fn attempt(epoch: &Epoch, duty: &Duty) -> Result<Cleaned, Failure> {
     }
 }
 
-async fn delete(epoch: &Epoch, node: &str) -> Result<Cleaned, Failure> {
-    let client = epoch.client()?;
-    let stamp = super::clock::Moment::now();
-    match epoch.proven(stamp, client.delete(node)).await {
-        Ok(()) => Ok(Cleaned::Deleted),
-        Err(Failure::NoNode) => Ok(Cleaned::Gone),
-        Err(failure) => Err(failure),
+/// Sends the request to delete `node`; the future tells the answer.
+pub(crate) fn delete(
+    epoch: &Arc<Epoch>,
+    node: &str,
+) -> impl Future<Output = Result<Cleaned, Failure>> + Send + use<> {
+    let epoch = epoch.clone();
+    let stamp = Moment::now();
+    let sent = epoch.client().map(|client| client.delete(node));
+    async move {
+        match epoch.proven(stamp, sent?).await {
+            Ok(()) => Ok(Cleaned::Deleted),
+            Err(Failure::NoNode) => Ok(Cleaned::Gone),
+            Err(failure) => Err(failure),
+        }
     }
 }
 
@@ -143,7 +168,9 @@ pub(crate) async fn find(
     }
     sync.await?;
     match list.await {
-        Ok(children) => Ok(children.into_iter().filter(|name| name.starts_with(prefix)).collect()),
+        Ok(listing) => {
+            Ok(listing.children.into_iter().filter(|name| name.starts_with(prefix)).collect())
+        }
         Err(Failure::NoNode) => Ok(Vec::new()),
         Err(failure) => Err(failure),
     }

@@ -1,10 +1,9 @@
 //! One epoch: a ZooKeeper session, its lease, and what it can bear.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -35,12 +34,11 @@ pub(crate) struct Epoch {
     timeout: Duration,
     pub(crate) lease: Lease,
     over: CancellationToken,
+    left_to_others: CancellationToken,
     contenders: AtomicUsize,
     demand: Notify,
     watched: Arc<Semaphore>,
     ephemerals: AtomicUsize,
-    /// The nodes that are held, and by whom.
-    holders: Mutex<HashMap<String, Asker>>,
 }
 
 /// Who asked for a lock: a task, or a thread that runs no task. Good enough for a warning, never for
@@ -69,13 +67,13 @@ impl Epoch {
             timeout,
             lease: Lease::new(timeout, opened),
             over: CancellationToken::new(),
+            left_to_others: CancellationToken::new(),
             lent: AtomicBool::new(false),
             borrowers: AtomicUsize::new(0),
             contenders: AtomicUsize::new(0),
             demand: Notify::new(),
             watched: Arc::new(Semaphore::new(WATCHED_BYTES)),
             ephemerals: AtomicUsize::new(0),
-            holders: Mutex::default(),
             client: Mutex::new(Some(client)),
         })
     }
@@ -123,6 +121,11 @@ impl Epoch {
         &self.over
     }
 
+    /// Fires when we are done with the session and somebody else keeps it: its nodes have to go one by one.
+    pub(crate) fn left_to_others(&self) -> &CancellationToken {
+        &self.left_to_others
+    }
+
     /// Ends the epoch: its holds are lost first, then its tasks learn of it. Gives back the client.
     pub(super) fn end(&self, loss: Loss) -> Option<Client> {
         self.lease.close(loss);
@@ -167,26 +170,10 @@ impl Epoch {
         self.proven(stamp, client.sync()).await
     }
 
-    /// Notes who holds `node`, until the note is dropped.
-    pub(crate) fn note_holder(self: &Arc<Self>, node: &str, asker: Asker) -> HolderNote {
-        self.holders().insert(node.to_owned(), asker);
-        HolderNote { epoch: self.clone(), node: node.to_owned() }
-    }
-
-    /// Whether `asker` itself holds `node`.
-    pub(crate) fn is_holder(&self, node: &str, asker: Asker) -> bool {
-        self.holders().get(node) == Some(&asker)
-    }
-
-    fn holders(&self) -> MutexGuard<'_, HashMap<String, Asker>> {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Room to watch `node`; waits for it in turn. For a path too long to ever be watched that is for
+    /// Room to watch all of `nodes`; waits for it in turn. For paths too long to ever be watched that is for
     /// ever.
-    pub(crate) async fn room_to_watch(&self, node: &str) -> OwnedSemaphorePermit {
-        // The server's whole path counts.
-        let bytes = self.root.as_str().len() + node.len();
+    pub(crate) async fn room_to_watch(&self, nodes: &[&str]) -> OwnedSemaphorePermit {
+        let bytes = nodes.iter().map(|node| self.watched_bytes(node)).sum::<usize>();
         if let Ok(permits) = u32::try_from(bytes)
             && bytes <= WATCHED_BYTES
             && let Ok(permit) = self.watched.clone().acquire_many_owned(permits).await
@@ -194,6 +181,27 @@ impl Epoch {
             return permit;
         }
         std::future::pending().await
+    }
+
+    /// Room to watch `node`, if there is some and nobody waits for it.
+    pub(crate) fn room_at_once(&self, node: &str) -> Option<OwnedSemaphorePermit> {
+        let permits = u32::try_from(self.watched_bytes(node)).ok()?;
+        self.watched.clone().try_acquire_many_owned(permits).ok()
+    }
+
+    /// Room to watch `node` for who can do without: half is kept for those who cannot.
+    pub(crate) fn spare_room(&self, node: &str) -> Option<OwnedSemaphorePermit> {
+        if self.has_spare_room() { self.room_at_once(node) } else { None }
+    }
+
+    /// Whether more than half of the room is free.
+    pub(crate) fn has_spare_room(&self) -> bool {
+        self.watched.available_permits() > WATCHED_BYTES / 2
+    }
+
+    /// The server's whole path counts.
+    pub(crate) fn watched_bytes(&self, node: &str) -> usize {
+        self.root.as_str().len() + node.len()
     }
 
     /// Sets bytes aside for the path of an ephemeral node; `Err` tells how many are in use.
@@ -254,18 +262,5 @@ pub(crate) struct Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.epoch.ephemerals.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// Somebody holds a node.
-#[derive(Debug)]
-pub(crate) struct HolderNote {
-    epoch: Arc<Epoch>,
-    node: String,
-}
-
-impl Drop for HolderNote {
-    fn drop(&mut self) {
-        self.epoch.holders().remove(&self.node);
     }
 }

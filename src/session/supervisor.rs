@@ -296,6 +296,7 @@ impl Supervisor {
         // A session that somebody else keeps open does not end with us, so the nodes are deleted one by
         // one; else they go with the session, all at once.
         let client = if ours { epoch.end(loss) } else { None };
+        epoch.left_to_others().cancel();
         let ended = timeout(patience, async {
             self.session.tasks.wait().await;
             drop(client);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use zookeeper_recipes::{
     AcquireError, FencedError, InterProcessMutex, MutexGuard, Owner, ReleaseError, Released,
     WithError,
@@ -17,6 +18,11 @@ fn told(acquired: Result<Option<MutexGuard>, AcquireError>) -> Told {
     acquired.ok().flatten().map_or(Told::Nothing, Told::Holds)
 }
 
+/// Handed over by one of ours.
+async fn next(mutex: InterProcessMutex) -> Told {
+    mutex.acquire().await.map_or(Told::Nothing, Told::Next)
+}
+
 async fn acquire(mutex: InterProcessMutex) -> Told {
     told(mutex.acquire().await.map(Some))
 }
@@ -27,8 +33,28 @@ async fn warm(stage: &Stage) -> InterProcessMutex {
     stage.mutex()
 }
 
+/// Of a path that was used before: a create is all it takes.
+async fn known(stage: &Stage) -> InterProcessMutex {
+    for _ in 0..2 {
+        held(stage).await.release().await.unwrap();
+    }
+    stage.mutex()
+}
+
+/// With one of our own before us.
+async fn behind_ours(stage: &Stage) -> (InterProcessMutex, MutexGuard) {
+    let mutex = known(stage).await;
+    (mutex, held(stage).await)
+}
+
 async fn busy(stage: &Stage) -> (InterProcessMutex, MutexGuard) {
     (stage.mutex(), stage.rival_guard().await)
+}
+
+/// With a holder and a waiter of somebody else's.
+async fn queued(stage: &Stage) -> (InterProcessMutex, MutexGuard, JoinHandle<MutexGuard>) {
+    let (mutex, holder) = busy(stage).await;
+    (mutex, holder, stage.rival_waits().await)
 }
 
 async fn held(stage: &Stage) -> MutexGuard {
@@ -58,6 +84,52 @@ async fn acquire_behind_a_holder() {
 }
 
 #[tokio::test]
+async fn acquire_again() {
+    product_twice("acquire, path known", known, acquire).await;
+}
+
+#[tokio::test]
+async fn acquire_behind_one_of_ours() {
+    product_twice("acquire, behind one of ours", behind_ours, async |(mutex, holder)| {
+        let release = async {
+            tokio::time::sleep(SOON).await;
+            drop(holder);
+        };
+        tokio::join!(next(mutex), release).0
+    })
+    .await;
+}
+
+/// Given up while it waits in the middle of our own: who is behind it is served all the same.
+#[tokio::test]
+async fn acquire_behind_one_that_gives_up() {
+    product("acquire, behind one that gives up", behind_ours, async |(mutex, holder)| {
+        let quitter = mutex.acquire_timeout(SOON);
+        let release = async {
+            tokio::time::sleep(2 * SOON).await;
+            drop(holder);
+        };
+        let (gave_up, told, ()) = tokio::join!(quitter, next(mutex.clone()), release);
+        drop(gave_up);
+        told
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn acquire_behind_a_holder_and_a_waiter() {
+    product("acquire, third", queued, async |(mutex, holder, second)| {
+        let release = async {
+            tokio::time::sleep(SOON).await;
+            holder.release().await.unwrap();
+            drop(second.await.unwrap());
+        };
+        tokio::join!(acquire(mutex), release).0
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn acquire_timeout() {
     product("acquire_timeout", warm, async |mutex| told(mutex.acquire_timeout(SOON).await)).await;
 }
@@ -75,6 +147,11 @@ async fn acquire_timeout_behind_a_holder() {
 #[tokio::test]
 async fn try_acquire() {
     product("try_acquire", warm, async |mutex| told(mutex.try_acquire().await)).await;
+}
+
+#[tokio::test]
+async fn try_acquire_again() {
+    product("try_acquire, path known", known, async |mutex| told(mutex.try_acquire().await)).await;
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ const LAG: Duration = Duration::from_millis(150);
 pub(crate) enum Told {
     /// The lock is held.
     Holds(MutexGuard),
+    /// The lock is held, after one of ours whose delete may be on the way.
+    Next(MutexGuard),
     /// This node is deleted.
     Deleted(String),
     /// The data node has this data; `None`: it is not there.
@@ -354,6 +356,14 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
                 let first = stage.first().await;
                 let there = first.as_deref() == Some(guard.node());
                 assert!(there || !guard.is_held(), "{what}: holds, and the first is {first:?}");
+                held = Some(guard);
+            }
+            Some(Told::Next(guard)) => {
+                // The delete of the one before is on the way.
+                eventually(&format!("{what}: is the first"), async || {
+                    stage.first().await.as_deref() == Some(guard.node()) || !guard.is_held()
+                })
+                .await;
                 held = Some(guard);
             }
             Some(Told::Deleted(node)) => {

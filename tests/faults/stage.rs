@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use zookeeper_recipes::testkit::{Fault, FaultProxy, TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Client, Error};
 use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, MutexGuard, RetryPolicy};
@@ -78,6 +79,15 @@ impl Stage {
     /// The lock, held by somebody whom no fault concerns.
     pub(crate) async fn rival_guard(&self) -> MutexGuard {
         self.rival_mutex().acquire().await.unwrap()
+    }
+
+    /// The rival queues up, and holds once it is served.
+    pub(crate) async fn rival_waits(&self) -> JoinHandle<MutexGuard> {
+        let before = self.children().await.len();
+        let mutex = self.rival_mutex();
+        let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+        eventually("the rival waits", async || self.children().await.len() > before).await;
+        waiting
     }
 
     /// The rival queues up, and releases once it was served.

@@ -48,7 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
-    ("curator", &["client", "error", "lock_path", "retry", "session"]),
+    ("curator", &["client", "contender", "error", "lock_path", "retry", "session"]),
     // The guard in the documentation.
     ("fenced", &["client", "contender", "error", "guard", "lock_path", "session"]),
     ("guard", &["contender", "curator", "error", "fenced", "fencing"]),
@@ -72,7 +72,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-const PURE: &[&str] = &["contender_name", "admission", "lock_path", "session/state"];
+const PURE: &[&str] =
+    &["contender_name", "admission", "lock_path", "session/state", "contender/gap"];
 const IMPURE_WORDS: &[&str] =
     &["tokio", "std::time", "std::net", "std::fs", "std::thread", "async fn"];
 

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use zookeeper_recipes::testkit::{self, Cut, FaultProxy, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Client, SessionState};
 use zookeeper_recipes::{
-    AcquireError, Curator, CuratorBuilder, InterProcessMutex, Released, SessionError,
+    AcquireError, Curator, CuratorBuilder, InterProcessMutex, Released, SessionError, Shortcuts,
 };
 
 use crate::harness::{Arena, eventually, within};
@@ -139,9 +139,10 @@ async fn client_s4_the_watches_that_we_use_outlive_a_connection() {
 async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
     const WAITERS: usize = 150;
     let mut arena = Arena::new().await;
-    // Two watches each: 300 KB, were there no budget.
+    // Two watches each: 300 KB, were there no budget. (Among themselves they would need none.)
     arena.path = format!("{}/{}", arena.path, "x".repeat(900));
-    let builder = arena.builder().session_timeout(Duration::from_secs(20));
+    let shortcuts = Shortcuts { local: false, ..Shortcuts::ALL };
+    let builder = arena.builder().session_timeout(Duration::from_secs(20)).shortcuts(shortcuts);
     let (link, curator) = linked(&arena, builder).await;
     let session = curator.session_id().unwrap();
     let other = arena.curator().await;

@@ -2,6 +2,7 @@
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
+use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{AcquireError, Curator, MutexGuard, Released};
 
 use crate::harness::{Arena, within};
@@ -102,8 +103,11 @@ async fn a_release_whose_reply_is_lost_is_no_loss() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listing_that_is_lost_is_repeated() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena).await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
     for message in LOST {
+        // What a client knows of a path that it has used spares the listing.
+        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+        let curator = arena.builder().connect(link.connect_string()).await.unwrap();
         let lost = link.lose(message(Operation::List));
         let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
         assert_eq!(lost.strikes(), 1);

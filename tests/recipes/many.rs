@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use zookeeper_recipes::FencingToken;
+use zookeeper_recipes::testkit::{FaultProxy, Operation};
+use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_recipes::{FencingToken, Shortcuts};
 
-use crate::harness::Arena;
+use crate::harness::{Arena, within};
 
 /// Lets so many tasks, spread over so many clients, acquire one lock; each must be alone in it.
 async fn all_are_served_alone(waiters: usize, clients: usize) {
@@ -51,12 +53,36 @@ async fn all_are_served_alone(waiters: usize, clients: usize) {
     arena.children_are(0).await;
 }
 
+/// What many tasks of one client ask of the server when they enter at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_that_enter_at_once_one_lists() {
+    const TASKS: usize = 300;
+    let arena = Arena::new().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    for (shortcuts, least, most) in
+        [(Shortcuts::ALL, 1, 1), (Shortcuts { gap: false, ..Shortcuts::ALL }, TASKS, usize::MAX)]
+    {
+        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+        let builder = arena.builder().shortcuts(shortcuts);
+        let curator = builder.connect(link.connect_string()).await.unwrap();
+        let mut tasks = JoinSet::new();
+        for _ in 0..TASKS {
+            let mutex = arena.mutex(&curator);
+            tasks.spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
+        }
+        within("all are served", tasks.join_all()).await;
+        let listings = link.requests(Operation::List);
+        assert!((least..=most).contains(&listings), "{listings} with {shortcuts:?}");
+        assert_eq!(link.requests(Operation::Delete), TASKS);
+        arena.children_are(0).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn five_hundred_over_four_clients() {
     all_are_served_alone(500, 4).await;
 }
 
-/// Past the budget of watches: most of them look now and then instead.
 #[tokio::test(flavor = "multi_thread")]
 async fn fifteen_hundred_in_one_client() {
     all_are_served_alone(1_500, 1).await;

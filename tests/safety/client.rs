@@ -1,150 +1,134 @@
-//! What each step does: the client's, as in `src/contender` and `src/session`, and the faults.
+//! What each step of a client does, as in `src/contender` and `src/session`.
 
-use crate::admission::{Decision, decide};
-use crate::contender_name::Kind;
-use crate::model::{Action, Contention, Guids, What};
-use crate::service::Name;
-use crate::world::{Abandoned, Duty, Link, Own, Phase, Removal, Watch, World};
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::model::{Action, Contention, What};
+use crate::phase::{Own, Phase, Watch, Watched};
+use crate::rules::Guids;
+use crate::saving::{Left, Turn};
+use crate::service::{Name, Node};
+use crate::world::{Duty, Known, Link, Removal, Who, World};
 
 impl Contention {
     pub(crate) fn act(&self, world: &mut World, action: Action) {
-        let id = action.client;
-        match action.what {
+        let Action { who, what } = action;
+        let id = who.client;
+        match what {
             What::Starts => {
-                world.client_mut(id).tries -= 1;
-                self.enter(world, id);
+                world.task_mut(who).tries -= 1;
+                self.enter(world, who);
             }
-            What::CreateRuns => self.create_runs(world, id),
-            What::CreateAnswered => self.create_answered(world, id),
-            What::MakesParent => self.make_parent(world, id),
-            What::Resolves => self.resolve(world, id),
-            What::ReadsOwner => self.read_owner(world, id),
-            What::Lists => self.list(world, id),
-            What::Proves => self.prove(world, id),
-            What::Watches => self.watch(world, id),
-            What::Wakes => self.wake(world, id),
-            What::Releases | What::GivesUp => {
-                if action.what == What::GivesUp {
-                    world.faults.withdrawals -= 1;
-                }
-                leave_a_duty(world, id);
-                world.client_mut(id).phase = Phase::Idle;
+            What::CreateRuns => self.create_runs(world, who),
+            What::CreateAnswered => self.create_answered(world, who),
+            What::MakesParent => self.make_parent(world, who),
+            What::Resolves => self.resolve(world, who),
+            What::ReadsOwner => self.read_owner(world, who),
+            What::Lists => self.list(world, who),
+            What::ActsOnListing => self.act_on_listing(world, who),
+            What::Proves => prove(world, who),
+            What::Watches => self.watch(world, who),
+            What::Wakes => self.wake(world, who),
+            What::ListsAsStandBy => self.relist(world, who),
+            What::Releases => self.release(world, who),
+            What::GivesUp => {
+                world.faults.withdrawals -= 1;
+                self.leave(world, who, Left::ByItself);
+                world.task_mut(who).phase = Phase::Idle;
             }
             What::CleansUp(index) => self.clean_up(world, id, usize::from(index)),
-            What::RearmsOwn => world.client_mut(id).own_watch = world.look_at_own(id),
-            What::RearmsPredecessor => world.look_at_predecessor(id),
+            What::WatchesOwn | What::RearmsOwn => {
+                world.task_mut(who).own_watch = world.look_at_own(who);
+            }
+            What::FindsOwnGone => self.own_is_gone(world, who),
+            What::RearmsOthers => {
+                let (client, view) = world.client_and_view(id);
+                let phase = &mut client.tasks[usize::from(who.task)].phase;
+                phase.watched_mut().for_each(|watched| watched.look(view));
+            }
+            What::WatchesParent => Self::watch_parent(world, id),
+            What::RearmsParent => {
+                let (client, view) = world.client_and_view(id);
+                client.known.look(view);
+            }
             What::ServerAdvances => world.advance(id),
             What::Reconnects => reconnect(world, id),
             What::PartitionHeals => world.client_mut(id).link = Link::Up,
             What::Resumes => world.client_mut(id).stopped = false,
             What::LearnsOfExpiry => self.next_epoch(world, id),
-            fault => self.fault(world, id, fault),
+            fault => self.fault(world, who, fault),
         }
+        self.forget_after_a_cut(world);
     }
 
-    fn fault(&self, world: &mut World, id: u8, fault: What) {
-        match fault {
-            What::LateCreateRuns => late_create(world, id),
-            What::LateCleanUpRuns(index) => late_clean_up(world, id, usize::from(index)),
-            What::LateCreateOfAbandonedRuns => late_create_of_abandoned(world, id),
-            What::AbandonedExpires => {
-                if let Some(left) = world.client_mut(id).abandoned.take() {
-                    close_session(world, id, left.epoch);
+    /// What was armed before a reconnect is good for nothing but to look again.
+    fn forget_after_a_cut(&self, world: &mut World) {
+        for client in &mut world.clients {
+            for task in &mut client.tasks {
+                let waits = matches!(task.phase, Phase::Waiting { .. });
+                if task.own_watch == Watch::Cut && !waits && self.rules.head.no_reconnect {
+                    task.own_watch = Watch::None;
                 }
             }
-            What::LeaseEnds => {
-                let client = world.client_mut(id);
-                client.lease = false;
-                if let Phase::Holding { lost, .. } = &mut client.phase {
-                    *lost = true;
-                }
+            let cut = client.known.watch == Watch::Cut && client.link == Link::Down;
+            if cut && self.rules.gap.no_reconnect {
+                client.known = Known::NOTHING;
             }
-            What::LinkIsCut => {
-                world.faults.cuts -= 1;
-                world.link_is_cut(id);
-            }
-            What::LinkIsCutBeforeTheListing => {
-                world.faults.cuts -= 1;
-                renew(world, id);
-                if let Phase::Created { own, .. } = world.client(id).phase {
-                    world.client_mut(id).phase = Phase::Listing { own };
-                }
-                world.link_is_cut(id);
-            }
-            What::IsPartitioned => {
-                world.faults.partitions -= 1;
-                world.client_mut(id).link = Link::Apart;
-            }
-            What::Stops => {
-                world.faults.stops -= 1;
-                world.client_mut(id).stopped = true;
-            }
-            What::IsKilled => kill(world, id),
-            What::SessionExpires => {
-                world.faults.expiries -= 1;
-                world.client_mut(id).alive = false;
-                let epoch = world.client(id).epoch;
-                close_session(world, id, epoch);
-            }
-            What::DeclaresItOver => {
-                world.faults.expiries -= 1;
-                let flying = flying_create(world, id);
-                let epoch = world.client(id).epoch;
-                world.client_mut(id).abandoned = Some(Abandoned { epoch, flying });
-                self.next_epoch(world, id);
-            }
-            What::NodeIsDeleted(sequence) => {
-                world.faults.deletions -= 1;
-                let node = world.leader().nodes.iter().find(|n| n.name.sequence == sequence);
-                if let Some(name) = node.map(|node| node.name) {
-                    world.rob(name);
-                }
-            }
-            What::ParentIsReaped => {
-                world.faults.reaps -= 1;
-                world.commit(|tree| tree.counter = None);
-            }
-            _ => unreachable!("{fault:?}"),
         }
     }
 
     /// One entering: draws a GUID, and sends the create and the listing.
-    fn enter(&self, world: &mut World, id: u8) {
+    pub(crate) fn enter(&self, world: &mut World, who: Who) {
         let guid = match self.rules.guids {
             Guids::OnePerClient => 0,
-            Guids::Fresh | Guids::KeptOverSessions => world.fresh_guid(id),
+            Guids::Fresh | Guids::KeptOverSessions => world.fresh_guid(who.client),
         };
-        let client = world.client_mut(id);
-        client.own_watch = Watch::None;
-        client.phase = Phase::Creating { guid };
+        let task = world.task_mut(who);
+        task.own_watch = Watch::None;
+        task.phase = Phase::Creating { guid };
     }
 
-    fn create_runs(&self, world: &mut World, id: u8) {
-        let Phase::Creating { guid } = world.client(id).phase else { return };
-        let epoch = world.client(id).epoch;
-        let created = world.create(id, guid, epoch);
-        world.client_mut(id).phase =
+    fn create_runs(&self, world: &mut World, who: Who) {
+        let Phase::Creating { guid } = world.task(who).phase else { return };
+        let epoch = world.client(who.client).epoch;
+        let mut listed = world.view(who.client).clone();
+        let created = world.create(who.client, guid, epoch);
+        world.task_mut(who).phase =
             created.map_or(Phase::NoParent, |own| Phase::Created { own, age: 0 });
+        if let Some(own) = created
+            && !self.rules.head.listed_after_create
+        {
+            // As though the answer of a listing sent before it were enough.
+            let name = World::name(who.client, own);
+            listed.nodes.push(Node { name, epoch, czxid: own.czxid, version: 0 });
+            if let turn @ Turn::Behind { .. } = self.turn(world, who, own, &listed) {
+                answered_by_the_leader(world, who.client);
+                self.take(world, who, own, turn);
+            }
+        }
     }
 
-    fn create_answered(&self, world: &mut World, id: u8) {
-        let Phase::Created { own, .. } = world.client(id).phase else { return };
-        renew(world, id);
-        world.client_mut(id).phase = Phase::Listing { own };
-        self.list(world, id);
+    fn create_answered(&self, world: &mut World, who: Who) {
+        let Phase::Created { own, .. } = world.task(who).phase else { return };
+        renew(world, who.client);
+        self.join(world, who, own);
+        match self.gap(world, who, own) {
+            Some(turn) => self.take(world, who, own, turn),
+            None => self.list(world, who),
+        }
     }
 
-    fn make_parent(&self, world: &mut World, id: u8) {
+    fn make_parent(&self, world: &mut World, who: Who) {
         if world.leader().counter.is_none() {
             world.commit(|tree| tree.counter = Some(0));
         }
-        answered_by_the_leader(world, id);
-        self.enter(world, id);
+        answered_by_the_leader(world, who.client);
+        self.enter(world, who);
     }
 
     /// Looks for the create of unknown outcome, behind the barrier.
-    fn resolve(&self, world: &mut World, id: u8) {
-        let Phase::Doubt { guid, .. } = world.client(id).phase else { return };
+    fn resolve(&self, world: &mut World, who: Who) {
+        let Phase::Doubt { guid, .. } = world.task(who).phase else { return };
+        let id = who.client;
         if self.rules.barrier {
             answered_by_the_leader(world, id);
         }
@@ -152,102 +136,161 @@ impl Contention {
             let czxid = world.view(id).get(name).map_or(0, |node| node.czxid);
             Own { guid, sequence: name.sequence, czxid, robbed: false }
         });
-        world.client_mut(id).phase =
+        world.task_mut(who).phase =
             found.map_or(Phase::Creating { guid }, |own| Phase::Adopting { own });
     }
 
-    fn read_owner(&self, world: &mut World, id: u8) {
-        let Phase::Adopting { own } = world.client(id).phase else { return };
-        let node = world.view(id).get(World::name(id, own)).copied();
-        let ours = node
-            .is_some_and(|node| node.epoch == world.client(id).epoch || !self.rules.owner_check);
-        world.client_mut(id).phase =
-            if ours { Phase::Listing { own } } else { Phase::Creating { guid: own.guid } };
-    }
-
-    fn list(&self, world: &mut World, id: u8) {
-        let Phase::Listing { own } = world.client(id).phase else { return };
-        let view = world.view(id);
-        let Some(children) = view.children() else {
-            return self.enter_again(world, id);
-        };
-        let node = |text: &str| {
-            let place = children.iter().position(|child| child == text);
-            view.nodes[place.unwrap_or_default()].name
-        };
-        match decide(&children, &World::name(id, own).text(), Kind::Lock) {
-            Decision::Gone => self.enter_again(world, id),
-            Decision::WaitFor { predecessor, head } => {
-                let awaited = if self.rules.one_before { predecessor } else { head };
-                let before = node(awaited.as_str());
-                world.client_mut(id).phase = Phase::Watching { own, before };
-            }
-            Decision::Admitted if world.client(id).lease || !self.rules.lease_check => {
-                admit(world, id, own);
-            }
-            Decision::Admitted => world.client_mut(id).phase = Phase::Proving { own },
-        }
-    }
-
-    fn prove(&self, world: &mut World, id: u8) {
-        let Phase::Proving { own } = world.client(id).phase else { return };
-        answered_by_the_leader(world, id);
-        world.client_mut(id).phase = Phase::Listing { own };
-    }
-
-    /// Both watch requests, the own node's first.
-    fn watch(&self, world: &mut World, id: u8) {
-        let Phase::Watching { own, before } = world.client(id).phase else { return };
-        if self.rules.own_watch {
-            if world.client(id).own_watch == Watch::None {
-                world.client_mut(id).own_watch = world.look_at_own(id);
-            }
-            if world.client(id).own_watch == Watch::Fired {
-                return self.enter_again(world, id);
-            }
-        }
-        let node = world.view(id).get(before).copied();
-        world.client_mut(id).phase = node.map_or(Phase::Listing { own }, |node| Phase::Waiting {
-            own,
-            before,
-            czxid: node.czxid,
-            watch: Watch::Armed,
-        });
-    }
-
-    fn wake(&self, world: &mut World, id: u8) {
-        let Phase::Waiting { own, .. } = world.client(id).phase else { return };
-        if world.client(id).own_watch == Watch::Fired {
-            self.enter_again(world, id);
+    fn read_owner(&self, world: &mut World, who: Who) {
+        let Phase::Adopting { own } = world.task(who).phase else { return };
+        let epoch = world.client(who.client).epoch;
+        let node = world.view(who.client).get(World::name(who.client, own)).copied();
+        let ours = node.is_some_and(|node| node.epoch == epoch || !self.rules.owner_check);
+        if ours {
+            self.join(world, who, own);
         } else {
-            world.client_mut(id).phase = Phase::Listing { own };
+            world.task_mut(who).phase = Phase::Creating { guid: own.guid };
+        }
+    }
+
+    fn list(&self, world: &mut World, who: Who) {
+        let Phase::Listing { own } = world.task(who).phase else { return };
+        self.arm_parent(world, who.client);
+        let age = world.client(who.client).lag;
+        world.task_mut(who).phase = Phase::Listed { own, age };
+        if !self.late {
+            self.act_on_listing(world, who);
+        }
+    }
+
+    pub(crate) fn act_on_listing(&self, world: &mut World, who: Who) {
+        let Phase::Listed { own, age } = world.task(who).phase else { return };
+        let listed = world.trees[world.trees.len() - 1 - usize::from(age)].clone();
+        self.learn(world, who.client, &listed);
+        let turn = self.turn(world, who, own, &listed);
+        self.take(world, who, own, turn);
+    }
+
+    /// Goes on as its place in the queue demands.
+    pub(crate) fn take(&self, world: &mut World, who: Who, own: Own, turn: Turn) {
+        let lease = world.client(who.client).lease || !self.rules.lease_check;
+        world.task_mut(who).phase = match turn {
+            Turn::Gone => return self.enter_again(world, who),
+            Turn::First if lease => return admit(world, who, own),
+            Turn::First => Phase::Proving { own },
+            Turn::Behind { before, first, stand_by } => {
+                Phase::Watching { own, before, first, stand_by }
+            }
+            Turn::InProcess(before) => {
+                world.task_mut(who).own_watch = Watch::None;
+                Phase::InProcess { own, before }
+            }
+        };
+    }
+
+    /// The watch requests, the own node's first.
+    fn watch(&self, world: &mut World, who: Who) {
+        let Phase::Watching { own, before, first, stand_by } = world.task(who).phase else {
+            return;
+        };
+        if self.rules.own_watch && self.rules.head.own_armed_first {
+            if world.task(who).own_watch == Watch::None {
+                world.task_mut(who).own_watch = world.look_at_own(who);
+            }
+            if world.task(who).own_watch == Watch::Deleted {
+                return self.enter_again(world, who);
+            }
+        }
+        let view = world.view(who.client);
+        let before = Watched::arm(view, before);
+        let stand_by = stand_by.map(|name| Watched::arm(view, name));
+        world.task_mut(who).phase = Phase::Waiting { own, before, first, steady: true, stand_by };
+    }
+
+    fn wake(&self, world: &mut World, who: Who) {
+        let Phase::Waiting { mut own, steady, .. } = world.task(who).phase else { return };
+        let head = self.head(world, who);
+        let own_gone = world.task(who).own_watch == Watch::Deleted;
+        if own_gone && (self.rules.head.own_polled_first || !head) {
+            self.enter_again(world, who);
+        } else if head {
+            self.used.head.store(true, Relaxed);
+            // Its server told it already: such a hold counts, although it was robbed.
+            own.robbed &= world.look_at_own(who) == Watch::Armed;
+            self.take(world, who, own, Turn::First);
+        } else {
+            if !steady && self.rules.head.no_reconnect {
+                world.task_mut(who).own_watch = Watch::None;
+            }
+            world.task_mut(who).phase = Phase::Listing { own };
+        }
+    }
+
+    fn release(&self, world: &mut World, who: Who) {
+        let phase = world.task(who).phase;
+        self.leave(world, who, Left::ByItself);
+        world.task_mut(who).phase = Phase::Idle;
+        if !self.rules.local.ended_first
+            && world
+                .tasks_of(who.client)
+                .any(|(next, task)| next != who && matches!(task.phase, Phase::Holding { .. }))
+        {
+            // The next one holds; this one has yet to be told.
+            world.client_mut(who.client).duties.pop();
+            world.task_mut(who).phase = phase;
+        }
+    }
+
+    /// Whoever looks for its node now and then only has found that it is gone.
+    fn own_is_gone(&self, world: &mut World, who: Who) {
+        let held = matches!(world.task(who).phase, Phase::Holding { .. });
+        self.leave(world, who, Left::Robbed);
+        if held {
+            // What its guard does is of no consequence any more.
+            world.task_mut(who).phase = Phase::Idle;
+        } else {
+            self.enter(world, who);
         }
     }
 
     /// The node is gone, as far as we know. What may be left of it is a duty all the same.
-    fn enter_again(&self, world: &mut World, id: u8) {
-        leave_a_duty(world, id);
-        self.enter(world, id);
+    fn enter_again(&self, world: &mut World, who: Who) {
+        self.leave(world, who, Left::Robbed);
+        self.enter(world, who);
     }
 
     /// The session is over; there is a new one, and it takes over the duties.
-    fn next_epoch(&self, world: &mut World, id: u8) {
-        let kept = match world.client(id).phase {
-            Phase::Doubt { guid, .. } if self.rules.guids == Guids::KeptOverSessions => Some(guid),
-            _ => None,
-        };
-        if kept.is_none() {
-            leave_a_duty(world, id);
-        }
+    pub(crate) fn next_epoch(&self, world: &mut World, id: u8) {
         let client = world.client_mut(id);
         client.duties.iter_mut().for_each(|duty| duty.flying = false);
-        (client.epoch, client.alive, client.lease) = (client.epoch + 1, true, false);
-        (client.link, client.lag, client.own_watch) = (Link::Up, 0, Watch::None);
-        match (kept, client.phase) {
-            (Some(guid), _) => client.phase = Phase::Doubt { guid, flying: false },
-            (None, Phase::Idle) => {}
-            (None, Phase::Holding { .. }) => client.phase = Phase::Idle,
-            (None, _) => self.enter(world, id),
+        // The leader took part in opening it.
+        (client.epoch, client.alive, client.lease) = (client.epoch + 1, true, true);
+        (client.link, client.lag) = (Link::Up, 0);
+        if self.rules.gap.same_epoch {
+            client.known = Known::NOTHING;
+        } else if client.known.watch != Watch::None {
+            client.known.watch = Watch::Cut;
+        }
+        let tasks: Vec<Who> = world.tasks_of(id).map(|(who, _)| who).collect();
+        for who in tasks {
+            let task = world.task_mut(who);
+            task.own_watch = Watch::None;
+            match &mut task.phase {
+                Phase::Doubt { flying, .. } if self.rules.guids == Guids::KeptOverSessions => {
+                    *flying = false;
+                }
+                // The chain of the session before lives on.
+                Phase::Holding { lost, .. } if !self.rules.local.same_epoch => *lost = true,
+                Phase::InProcess { .. } if !self.rules.local.same_epoch => {}
+                Phase::Idle => {}
+                Phase::Holding { .. } => {
+                    leave_a_duty(world, who);
+                    world.task_mut(who).phase = Phase::Idle;
+                }
+                _ => {
+                    leave_a_duty(world, who);
+                    self.enter(world, who);
+                }
+            }
         }
     }
 
@@ -268,39 +311,52 @@ impl Contention {
     }
 }
 
+fn prove(world: &mut World, who: Who) {
+    let Phase::Proving { own } = world.task(who).phase else { return };
+    answered_by_the_leader(world, who.client);
+    world.task_mut(who).phase = Phase::Listing { own };
+}
+
 /// Notes what may be left at the servers.
-fn leave_a_duty(world: &mut World, id: u8) {
-    let client = world.client_mut(id);
-    let what = match client.phase {
+pub(crate) fn leave_a_duty(world: &mut World, who: Who) {
+    let task = world.task_mut(who);
+    task.own_watch = Watch::None;
+    let what = match task.phase {
         Phase::Idle | Phase::NoParent => return,
         Phase::Creating { guid } | Phase::Doubt { guid, .. } => Removal::Search { guid },
         Phase::Created { own, .. } | Phase::Adopting { own } => Removal::Search { guid: own.guid },
         Phase::Listing { own }
+        | Phase::Listed { own, .. }
         | Phase::Proving { own }
         | Phase::Watching { own, .. }
         | Phase::Waiting { own, .. }
+        | Phase::InProcess { own, .. }
         | Phase::Holding { own, .. } => Removal::Delete { guid: own.guid, sequence: own.sequence },
     };
-    client.duties.push(Duty { what, flying: false });
-    client.own_watch = Watch::None;
+    world.client_mut(who.client).duties.push(Duty { what, flying: false });
 }
 
 /// The hold is reported. Checks invariants 2 and 4.
-fn admit(world: &mut World, id: u8, own: Own) {
-    let client = world.client(id);
-    let name = World::name(id, own);
+fn admit(world: &mut World, who: Who, own: Own) {
+    let client = world.client(who.client);
+    let name = World::name(who.client, own);
     let leader = world.leader();
     let node = leader.get(name).is_some_and(|node| node.epoch == client.epoch);
-    let first = leader.nodes.first().is_some_and(|first| first.name == name);
-    let early = !client.lease || !(own.robbed || node && first);
+    let mut ahead = leader.nodes.iter().take_while(|node| node.name != name);
+    // Whose delete is on its way does not count.
+    let released = |node: &Node| {
+        let ours = node.name.client == who.client && node.epoch == client.epoch;
+        ours && client.is_released(node.name)
+    };
+    let early = !client.lease || !(own.robbed || node && ahead.all(released));
     world.early |= early;
     if !own.robbed {
         world.token_fell |= own.czxid <= world.token;
         world.token = world.token.max(own.czxid);
     }
-    let client = world.client_mut(id);
-    client.own_watch = Watch::None;
-    client.phase = Phase::Holding { own, lost: false };
+    let task = world.task_mut(who);
+    task.own_watch = Watch::None;
+    task.phase = Phase::Holding { own, lost: false };
 }
 
 /// The leader's answer proves the session, unless it came after its end; and a server passes on only
@@ -310,17 +366,17 @@ fn answered_by_the_leader(world: &mut World, id: u8) {
     renew(world, id);
 }
 
-fn renew(world: &mut World, id: u8) {
+pub(crate) fn renew(world: &mut World, id: u8) {
     let client = world.client_mut(id);
     client.lease |= client.alive;
 }
 
 fn find(world: &World, id: u8, guid: u8) -> Option<Name> {
-    let names = world.view(id).nodes.iter().map(|node| node.name);
-    names.into_iter().find(|name| (name.client, name.guid) == (id, guid))
+    let mut names = world.view(id).nodes.iter().map(|node| node.name);
+    names.find(|name| (name.client, name.guid) == (id, guid))
 }
 
-fn target(world: &World, id: u8, what: Removal) -> Option<Name> {
+pub(crate) fn target(world: &World, id: u8, what: Removal) -> Option<Name> {
     match what {
         Removal::Delete { guid, sequence } => Some(Name { sequence, client: id, guid }),
         Removal::Search { guid } => find(world, id, guid),
@@ -331,62 +387,9 @@ fn reconnect(world: &mut World, id: u8) {
     let client = world.client_mut(id);
     client.link = Link::Up;
     client.duties.iter_mut().for_each(|duty| duty.flying = false);
-    if let Phase::Doubt { flying, .. } = &mut client.phase {
-        *flying = false;
+    for task in &mut client.tasks {
+        if let Phase::Doubt { flying, .. } = &mut task.phase {
+            *flying = false;
+        }
     }
-}
-
-fn flying_create(world: &World, id: u8) -> Option<u8> {
-    let client = world.client(id);
-    match client.phase {
-        Phase::Doubt { guid, flying: true } => Some(guid),
-        // Without a link it was not sent.
-        Phase::Creating { guid } if client.link == Link::Up => Some(guid),
-        _ => None,
-    }
-}
-
-fn late_create(world: &mut World, id: u8) {
-    let Phase::Doubt { guid, .. } = world.client(id).phase else { return };
-    let epoch = world.client(id).epoch;
-    world.create(id, guid, epoch);
-    world.client_mut(id).phase = Phase::Doubt { guid, flying: false };
-}
-
-fn late_clean_up(world: &mut World, id: u8, index: usize) {
-    let duty = &mut world.client_mut(id).duties[index];
-    duty.flying = false;
-    let what = duty.what;
-    if let Some(name) = target(world, id, what)
-        && world.leader().get(name).is_some()
-    {
-        world.commit(|tree| tree.remove(name));
-    }
-}
-
-fn late_create_of_abandoned(world: &mut World, id: u8) {
-    if let Some(left) = &mut world.client_mut(id).abandoned
-        && let Some(guid) = left.flying.take()
-    {
-        let epoch = left.epoch;
-        world.create(id, guid, epoch);
-    }
-}
-
-fn close_session(world: &mut World, id: u8, epoch: u8) {
-    if world.leader().owns(id, epoch) {
-        world.commit(|tree| tree.close_session(id, epoch));
-    }
-}
-
-fn kill(world: &mut World, id: u8) {
-    world.faults.kills -= 1;
-    let flying = flying_create(world, id);
-    let client = world.client_mut(id);
-    if client.alive {
-        client.abandoned = Some(Abandoned { epoch: client.epoch, flying });
-    }
-    (client.dead, client.lag, client.tries) = (true, 0, 0);
-    (client.phase, client.own_watch) = (Phase::Idle, Watch::None);
-    client.duties.clear();
 }

@@ -8,8 +8,13 @@
 //! | --- | --- |
 //! | `CreateRuns`, `CreateAnswered`, `MakesParent` | `Entering::create`, `make_parents` (`contender/enter.rs`): create and list together, a GUID for each entering |
 //! | `Resolves`, `ReadsOwner` | `Entering::resolve`, `find` (`session/duty.rs`): the barrier, the owner check, the same GUID again |
-//! | `Lists`, `Watches`, `Wakes`, `Proves` | `wait` (`contender/wait.rs`): `admission::decide`, own watch first, an event is a hint, the lease at that instant |
-//! | `Releases`, `GivesUp` | `Hold`, `remove` (`contender/hold.rs`), `Contender::once` (`contender/mod.rs`): what may be left becomes a duty |
+//! | `Lists`, `ActsOnListing`, `turn` | `Line::judge` (`contender/line.rs`): `admission::decide`, less own places that are leaving |
+//! | `Watches`, `Wakes`, `Proves`, `take` | `wait` (`contender/wait.rs`): own watch first, the lease at that instant |
+//! | `head`, `relist` | `contender/watches.rs`: which event admits; whoever is third or later watches two |
+//! | `join`, `leave`, `last_place` | `Chain` (`contender/local.rs`): the chain of a session's places, and who is next in it |
+//! | `gap`, `learn`, `arm_parent` | `contender/gap.rs`, `contender/parent.rs`: what is known of a lock path, from which listing, until when |
+//! | `FindsOwnGone` | `contender/care.rs`, `Line::robbed`: holds, and who waits in the process, are looked after late |
+//! | `Releases`, `GivesUp` | `Hold` (`contender/hold.rs`), `contender/place.rs`: what may be left becomes a duty |
 //! | `CleansUp`, `LearnsOfExpiry`, `DeclaresItOver` | `clean_up` (`session/duty.rs`), `step` (`session/state.rs`): duties pass to the next epoch |
 //! | `LeaseEnds` | `Lease`, `Term` (`session/lease.rs`) |
 //!
@@ -27,14 +32,21 @@
 //!
 //! **Merged steps.** A read and what the client makes of it are one step: a client that acts late on an
 //! answer cannot be told from one that was answered early by a server that lags, which `lag` covers.
-//! Sending the two watch requests is one step, since what happens between them fires the first watch. A
-//! clean-up's barrier, search and delete are one step, since nobody else deletes what it finds. A hold sets
-//! no watch of its own: it learns as late as it can. The budget of watches, the wrap of the sequence
-//! numbers, permissions and the retry policy's end (a withdrawal like any other) are left out.
+//! (Not so where another task of its session has gone on in between: runs that are `late` take listings apart.)
+//! Requests that are sent together are one step: what happens between the watch requests fires the first
+//! of them, and what happens between the parent's watch and the listing fires the watch. A create whose
+//! number is not the next one lists in the same step, since its answer may be seen late. A clean-up's barrier,
+//! search and delete are one step, since nobody else deletes what it finds. A hold, and who waits in the
+//! process, find out that their node is gone as late as they can. The budget of watches, the wrap of the
+//! sequence numbers, permissions and the retry policy's end (a withdrawal like any other) are left out.
+//!
+//! **Order in a session.** A delete that was sent may take effect behind a later create of its session, as
+//! one does that had to be sent again. Answers of two creates may be acted upon in either order, by two tasks.
 //!
 //! **Numbers.** Transactions are numbered anew in every state, in their order; a GUID that nobody knows any
-//! more counts as one never drawn; clients with the same servers are interchangeable. None of it is visible
-//! to the clients, which compare numbers and GUIDs but do no sums with them.
+//! more counts as one never drawn; a next sequence number that somebody else got counts as forgotten, as
+//! long as the parent stays; clients with the same servers are interchangeable, and a client's tasks. None of
+//! it is visible to the clients, which compare numbers and GUIDs, and count sequence numbers only.
 #![allow(clippy::unwrap_used)] // a test fails by it
 
 // Private in the crate, and pure: the same sources, compiled once more.
@@ -46,9 +58,15 @@ mod admission;
 mod contender_name;
 
 mod client;
+mod faults;
 mod model;
+mod normal;
+mod phase;
 mod possible;
+mod properties;
 mod report;
+mod rules;
 mod runs;
+mod saving;
 mod service;
 mod world;

@@ -1,9 +1,11 @@
 //! What is run: the rules as they are, under different faults, and without one of the rules.
 
-use crate::model::{
-    ALONE, Contention, Guids, IN_ORDER, NO_HERD, NOTHING_LEFT, Rules, SOMEBODY_HOLDS, TOKENS,
-};
+use std::sync::Arc;
+
+use crate::model::Contention;
+use crate::properties::{ALONE, IN_ORDER, NO_HERD, NOTHING_LEFT, SOMEBODY_HOLDS, TOKENS};
 use crate::report::{breaks, ends, holds};
+use crate::rules::{Gap, Guids, Head, Local, Rules};
 use crate::world::Faults;
 
 const NONE: Faults = Faults {
@@ -13,17 +15,30 @@ const NONE: Faults = Faults {
     kills: 0,
     expiries: 0,
     deletions: 0,
+    changes: 0,
     reaps: 0,
     withdrawals: 0,
+    downgrades: 0,
 };
 
 fn model(lags: &[u8], tries: u8, faults: Faults) -> Contention {
-    Contention { rules: Rules::ALL, lags: lags.to_vec(), tries, faults, interchange: true }
+    Contention {
+        rules: Rules::ALL,
+        lags: lags.to_vec(),
+        tasks: Vec::new(),
+        tries,
+        faults,
+        late: false,
+        interchange: true,
+        used: Arc::default(),
+    }
 }
 
 fn without(rules: Rules, lags: &[u8], tries: u8, faults: Faults) -> Contention {
     Contention { rules, interchange: false, ..model(lags, tries, faults) }
 }
+
+mod without_a_condition;
 
 mod all_rules {
     use super::*;
@@ -31,23 +46,33 @@ mod all_rules {
     /// Small enough for a build without optimisation.
     #[test]
     fn one_fault_at_a_time() {
-        holds(model(&[1, 1, 1], 2, NONE));
-        holds(model(&[0, 0, 0], 2, Faults { stops: 1, ..NONE }));
-        holds(model(&[0, 0, 0], 2, Faults { kills: 1, ..NONE }));
-        holds(model(&[0, 0, 0], 2, Faults { reaps: 1, ..NONE }));
-        holds(model(&[0, 0, 0], 2, Faults { withdrawals: 1, ..NONE }));
-        holds(model(&[0, 0, 0], 1, Faults { cuts: 1, expiries: 1, ..NONE }));
-        holds(model(&[1, 0, 0], 1, Faults { deletions: 1, ..NONE }));
+        holds(model(&[0, 0, 0], 2, NONE));
+        holds(model(&[1, 1, 1], 1, NONE));
+        holds(model(&[1, 0], 2, Faults { stops: 1, ..NONE }));
+        holds(model(&[1, 0], 2, Faults { kills: 1, ..NONE }));
+        holds(model(&[1, 0], 2, Faults { reaps: 1, ..NONE }));
+        holds(model(&[1, 0], 2, Faults { cuts: 1, ..NONE }));
+        holds(model(&[0, 0, 0], 1, Faults { withdrawals: 1, ..NONE }));
+        holds(model(&[0, 0], 1, Faults { cuts: 1, expiries: 1, ..NONE }));
+        holds(model(&[0, 0, 0], 1, Faults { deletions: 1, ..NONE }));
         holds(model(&[1, 0], 1, Faults { partitions: 1, expiries: 1, reaps: 1, ..NONE }));
     }
 
     /// With it, "when all is settled …" says what becomes of every run.
     #[test]
     fn every_run_ends() {
-        ends(&model(&[1, 0, 0], 2, NONE));
+        ends(&model(&[1, 0, 0], 1, NONE));
         ends(&model(&[1, 0], 1, Faults { cuts: 1, expiries: 1, reaps: 1, ..NONE }));
-        ends(&model(&[1, 0], 1, Faults { partitions: 1, stops: 1, expiries: 1, ..NONE }));
+        ends(&model(&[1, 0], 1, Faults { partitions: 1, stops: 1, ..NONE }));
         ends(&model(&[0, 0], 1, Faults { cuts: 1, kills: 1, withdrawals: 1, ..NONE }));
+    }
+
+    /// As above, for larger ones.
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn every_long_run_ends() {
+        ends(&model(&[1, 0, 0], 2, NONE));
+        ends(&model(&[1, 0], 1, Faults { partitions: 1, stops: 1, expiries: 1, ..NONE }));
     }
 
     #[test]
@@ -97,6 +122,121 @@ mod all_rules {
         holds(model(&[0, 0, 0], 2, Faults { cuts: 1, reaps: 1, ..NONE }));
         holds(model(&[1, 0, 0], 2, Faults { reaps: 2, withdrawals: 1, ..NONE }));
     }
+
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn nodes_changed() {
+        holds(model(&[1, 0, 0], 1, Faults { cuts: 1, changes: 1, deletions: 1, ..NONE }));
+    }
+
+    /// Each of the rules that save round trips by itself, and none.
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn each_rule_by_itself() {
+        let none = Rules::NO_SAVING;
+        let rules = [
+            none,
+            Rules { head: Head::ALL, ..none },
+            Rules { stand_by: true, ..none },
+            Rules { local: Local::ALL, ..none },
+            Rules { gap: Gap::ALL, ..none },
+        ];
+        for rules in rules {
+            let faults = Faults { cuts: 1, reaps: 1, ..NONE };
+            holds(Contention { rules, ..model(&[0, 0, 0], 1, faults) });
+            let two = Contention { tasks: vec![2, 1], ..model(&[0, 0], 1, faults) };
+            holds(Contention { rules, ..two });
+            holds(Contention { rules, ..model(&[0, 0], 2, Faults { expiries: 1, ..faults }) });
+        }
+    }
+}
+
+/// Tasks of one session, which hand over in the process.
+mod tasks_of_one_session {
+    use super::*;
+
+    fn tasks(tasks: &[u8], lags: &[u8], tries: u8, faults: Faults) -> Contention {
+        Contention { tasks: tasks.to_vec(), ..model(lags, tries, faults) }
+    }
+
+    /// As above, and listings may be acted upon late.
+    fn late(tasks: &[u8], lags: &[u8], tries: u8, faults: Faults) -> Contention {
+        Contention { late: true, ..self::tasks(tasks, lags, tries, faults) }
+    }
+
+    #[test]
+    fn one_fault_at_a_time() {
+        holds(tasks(&[2], &[1], 2, NONE));
+        holds(tasks(&[2, 1], &[1, 0], 1, Faults { withdrawals: 1, ..NONE }));
+        holds(late(&[2], &[0], 2, NONE));
+        holds(tasks(&[2], &[0], 1, Faults { cuts: 1, expiries: 1, ..NONE }));
+        holds(tasks(&[2, 1], &[0, 0], 1, Faults { deletions: 1, ..NONE }));
+        holds(tasks(&[3], &[0], 1, Faults { withdrawals: 1, ..NONE }));
+    }
+
+    #[test]
+    fn every_run_ends() {
+        ends(&tasks(&[2, 1], &[1, 0], 1, Faults { withdrawals: 1, ..NONE }));
+        ends(&tasks(&[2], &[0], 1, Faults { cuts: 1, deletions: 1, ..NONE }));
+    }
+
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn a_link_cut() {
+        holds(tasks(&[2, 1], &[0, 0], 2, NONE));
+        holds(tasks(&[2, 1], &[0, 0], 2, Faults { cuts: 1, ..NONE }));
+        holds(tasks(&[2, 1], &[0, 0], 1, Faults { cuts: 1, expiries: 1, ..NONE }));
+        holds(tasks(&[2, 1], &[0, 0], 1, Faults { cuts: 1, withdrawals: 1, ..NONE }));
+    }
+
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn listings_acted_upon_late() {
+        holds(late(&[2, 1], &[0, 0], 2, NONE));
+        holds(late(&[2, 1], &[1, 0], 1, Faults { cuts: 1, ..NONE }));
+        holds(late(&[2, 1], &[0, 0], 1, Faults { deletions: 1, reaps: 1, ..NONE }));
+        holds(late(&[2, 1], &[0, 0], 1, Faults { reaps: 1, withdrawals: 1, ..NONE }));
+        holds(late(&[3], &[0], 1, Faults { deletions: 1, reaps: 1, ..NONE }));
+        holds(late(&[3, 1], &[0, 0], 1, Faults { withdrawals: 1, ..NONE }));
+    }
+
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn many_runs_end() {
+        ends(&tasks(&[2, 1], &[0, 0], 1, Faults { cuts: 1, withdrawals: 1, ..NONE }));
+        ends(&tasks(&[3], &[0], 1, Faults { deletions: 1, withdrawals: 1, ..NONE }));
+    }
+
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn three_tasks() {
+        holds(tasks(&[3], &[0], 2, Faults { withdrawals: 1, ..NONE }));
+        holds(tasks(&[3], &[0], 1, Faults { cuts: 1, deletions: 1, ..NONE }));
+        holds(tasks(&[2], &[0], 2, Faults { cuts: 1, expiries: 1, ..NONE }));
+        holds(tasks(&[3, 1], &[0, 0], 1, Faults { withdrawals: 1, ..NONE }));
+        holds(tasks(&[3], &[1], 1, Faults { deletions: 1, reaps: 1, ..NONE }));
+    }
+
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn a_process_stopped_or_a_server_cut_off() {
+        holds(tasks(&[2, 1], &[0, 0], 1, Faults { stops: 1, expiries: 1, ..NONE }));
+        holds(tasks(&[2, 1], &[1, 0], 1, Faults { partitions: 1, expiries: 1, ..NONE }));
+    }
+
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn a_caller_that_gives_up() {
+        holds(tasks(&[2, 1], &[0, 0], 2, Faults { withdrawals: 2, ..NONE }));
+    }
+
+    #[test]
+    #[ignore = "millions of states: `make model`"]
+    fn a_node_deleted_and_a_parent_reaped() {
+        holds(tasks(&[2, 1], &[0, 0], 2, Faults { deletions: 1, ..NONE }));
+        holds(tasks(&[2, 1], &[0, 0], 2, Faults { reaps: 1, ..NONE }));
+        holds(tasks(&[2, 1], &[0, 0], 1, Faults { cuts: 1, deletions: 1, reaps: 1, ..NONE }));
+    }
 }
 
 /// Each has to find a way to break the property it names.
@@ -113,9 +253,9 @@ mod without_a_rule {
         breaks("owner-check", ALONE, without(rules, &[0, 0], 1, faults));
         breaks("owner-check", IN_ORDER, without(rules, &[0, 0], 1, faults));
         // The check is what saves, and the drawing is.
-        holds(Contention { rules: kept, ..model(&[0, 0], 2, faults) });
+        holds(Contention { rules: kept, ..model(&[0, 0], 1, faults) });
         let rules = Rules { owner_check: false, ..Rules::ALL };
-        holds(Contention { rules, ..model(&[0, 0], 2, faults) });
+        holds(Contention { rules, ..model(&[0, 0], 1, faults) });
     }
 
     /// CURATOR-264: a server that lags says "not there", and a node of ours is left in the queue.

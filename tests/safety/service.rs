@@ -38,6 +38,8 @@ pub(crate) struct Node {
     /// With the client: the session that owns it.
     pub(crate) epoch: u8,
     pub(crate) czxid: u8,
+    /// How often its data was changed.
+    pub(crate) version: u8,
 }
 
 /// The lock path as of one transaction.
@@ -45,6 +47,8 @@ pub(crate) struct Node {
 pub(crate) struct Tree {
     /// The next sequence number; `None` while there is no parent.
     pub(crate) counter: Option<u8>,
+    /// How often the parent was reaped.
+    pub(crate) reaped: u8,
     /// In the order of their creation.
     pub(crate) nodes: Vec<Node>,
 }
@@ -52,12 +56,6 @@ pub(crate) struct Tree {
 impl Tree {
     pub(crate) fn get(&self, name: Name) -> Option<&Node> {
         self.nodes.iter().find(|node| node.name == name)
-    }
-
-    /// The answer to `list`, with the nodes in the same order; `None`: no parent.
-    pub(crate) fn children(&self) -> Option<Vec<String>> {
-        self.counter?;
-        Some(self.nodes.iter().map(|node| node.name.text()).collect())
     }
 
     pub(crate) fn remove(&mut self, name: Name) {

@@ -1,115 +1,10 @@
 //! A state of the model: the servers, the clients, and the faults that may still happen.
 
+use crate::phase::{Own, Phase, Task, Watch};
 use crate::service::{Name, Node, Tree};
 
-/// The client's own node, as far as it knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Own {
-    pub(crate) guid: u8,
-    pub(crate) sequence: u8,
-    pub(crate) czxid: u8,
-    /// An administrator deleted it. Its hold does not count any more: the crate does not promise to know
-    /// before somebody acts.
-    pub(crate) robbed: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Watch {
-    None,
-    Armed,
-    Fired,
-    /// The link was cut: to be armed again after the reconnect.
-    Cut,
-}
-
-/// How far a client's contender is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    Idle,
-    /// Create and list are on their way.
-    Creating {
-        guid: u8,
-    },
-    /// The create took effect, `age` transactions ago; the answers are on their way.
-    Created {
-        own: Own,
-        age: u8,
-    },
-    /// The create was answered `NoNode`.
-    NoParent,
-    /// The create's outcome is unknown; `flying`: it may still take effect.
-    Doubt {
-        guid: u8,
-        flying: bool,
-    },
-    /// Found by its GUID; whose is it?
-    Adopting {
-        own: Own,
-    },
-    Listing {
-        own: Own,
-    },
-    /// First in the queue, but the lease has ended.
-    Proving {
-        own: Own,
-    },
-    Watching {
-        own: Own,
-        before: Name,
-    },
-    Waiting {
-        own: Own,
-        before: Name,
-        czxid: u8,
-        watch: Watch,
-    },
-    Holding {
-        own: Own,
-        lost: bool,
-    },
-}
-
-impl Phase {
-    pub(crate) fn own(&self) -> Option<Own> {
-        match *self {
-            Self::Created { own, .. }
-            | Self::Adopting { own }
-            | Self::Listing { own }
-            | Self::Proving { own }
-            | Self::Watching { own, .. }
-            | Self::Waiting { own, .. }
-            | Self::Holding { own, .. } => Some(own),
-            _ => None,
-        }
-    }
-
-    fn own_mut(&mut self) -> Option<&mut Own> {
-        match self {
-            Self::Created { own, .. }
-            | Self::Adopting { own }
-            | Self::Listing { own }
-            | Self::Proving { own }
-            | Self::Watching { own, .. }
-            | Self::Waiting { own, .. }
-            | Self::Holding { own, .. } => Some(own),
-            _ => None,
-        }
-    }
-
-    fn guid(&self) -> Option<u8> {
-        match *self {
-            Self::Creating { guid } | Self::Doubt { guid, .. } => Some(guid),
-            _ => self.own().map(|own| own.guid),
-        }
-    }
-
-    fn before_mut(&mut self) -> Option<&mut Name> {
-        match self {
-            Self::Watching { before, .. } | Self::Waiting { before, .. } => Some(before),
-            _ => None,
-        }
-    }
-}
+/// Tasks of one client, at most.
+pub(crate) const TASKS: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Duty {
@@ -136,8 +31,28 @@ pub(crate) enum Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Abandoned {
     pub(crate) epoch: u8,
-    /// A create on its way.
-    pub(crate) flying: Option<u8>,
+    /// Creates on their way.
+    pub(crate) flying: [Option<u8>; TASKS],
+}
+
+/// What a session knows of the queue, for its next create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Known {
+    /// The parent's counter, where nobody else was in the queue.
+    pub(crate) next: Option<u8>,
+    /// On the parent.
+    pub(crate) watch: Watch,
+    /// Which parent it was.
+    pub(crate) reaped: u8,
+}
+
+impl Known {
+    pub(crate) const NOTHING: Self = Self { next: None, watch: Watch::None, reaped: 0 };
+
+    pub(crate) fn look(&mut self, view: &Tree) {
+        let there = view.counter.is_some() && view.reaped == self.reaped;
+        self.watch = if there { Watch::Armed } else { Watch::Deleted };
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -145,10 +60,9 @@ pub(crate) struct Client {
     /// How many transactions its server may be behind.
     pub(crate) max_lag: u8,
     pub(crate) lag: u8,
-    pub(crate) tries: u8,
-    pub(crate) phase: Phase,
-    pub(crate) own_watch: Watch,
+    pub(crate) tasks: [Task; TASKS],
     pub(crate) duties: Vec<Duty>,
+    pub(crate) known: Known,
     pub(crate) epoch: u8,
     /// The leader knows the session.
     pub(crate) alive: bool,
@@ -171,9 +85,20 @@ pub(crate) struct Faults {
     pub(crate) expiries: u8,
     /// Nodes that an administrator deletes.
     pub(crate) deletions: u8,
+    /// Nodes whose data is changed.
+    pub(crate) changes: u8,
     pub(crate) reaps: u8,
     /// Callers that give up.
     pub(crate) withdrawals: u8,
+    /// Holds that pass on to a node with an old number, as a read-write lock's may.
+    pub(crate) downgrades: u8,
+}
+
+/// A task of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) client: u8,
+    pub(crate) task: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -189,6 +114,17 @@ pub(crate) struct World {
     pub(crate) early: bool,
     /// A hold began with a token no greater than an earlier one (invariant 4).
     pub(crate) token_fell: bool,
+}
+
+impl Client {
+    pub(crate) fn is_released(&self, name: Name) -> bool {
+        let Name { guid, sequence, .. } = name;
+        self.duties.iter().any(|duty| duty.what == Removal::Delete { guid, sequence })
+    }
+
+    pub(crate) fn phases(&self) -> impl Iterator<Item = &Phase> {
+        self.tasks.iter().map(|task| &task.phase)
+    }
 }
 
 impl World {
@@ -210,12 +146,42 @@ impl World {
         &mut self.clients[usize::from(client)]
     }
 
+    /// The client, with what its server shows.
+    pub(crate) fn client_and_view(&mut self, client: u8) -> (&mut Client, &Tree) {
+        let lag = usize::from(self.client(client).lag);
+        let view = &self.trees[self.trees.len() - 1 - lag];
+        (&mut self.clients[usize::from(client)], view)
+    }
+
+    pub(crate) fn task(&self, who: Who) -> &Task {
+        &self.client(who.client).tasks[usize::from(who.task)]
+    }
+
+    pub(crate) fn task_mut(&mut self, who: Who) -> &mut Task {
+        &mut self.client_mut(who.client).tasks[usize::from(who.task)]
+    }
+
     pub(crate) fn ids(&self) -> std::ops::Range<u8> {
         0..self.clients.len() as u8
     }
 
+    pub(crate) fn tasks_of(&self, client: u8) -> impl Iterator<Item = (Who, &Task)> {
+        self.client(client).tasks.iter().zip(0..).map(move |(t, task)| (Who { client, task }, t))
+    }
+
+    pub(crate) fn all_tasks(&self) -> impl Iterator<Item = (Who, &Task)> {
+        self.ids().flat_map(|client| self.tasks_of(client))
+    }
+
     pub(crate) fn name(client: u8, own: Own) -> Name {
         Name { sequence: own.sequence, client, guid: own.guid }
+    }
+
+    /// The place of the chain that is this node.
+    pub(crate) fn place(&self, name: Name) -> Option<(Who, Own)> {
+        let is = |own: &Own| Self::name(name.client, *own) == name;
+        let mut tasks = self.tasks_of(name.client);
+        tasks.find_map(|(who, task)| Some((who, task.phase.place().filter(is)?)))
     }
 
     /// A transaction at the leader.
@@ -226,8 +192,12 @@ impl World {
         self.trees.push(tree);
         for client in &mut self.clients {
             client.lag += 1;
-            if let Phase::Created { age, .. } = &mut client.phase {
-                *age = (*age + 1).min(client.max_lag);
+            for task in &mut client.tasks {
+                match &mut task.phase {
+                    Phase::Created { age, .. } => *age = (*age + 1).min(client.max_lag),
+                    Phase::Listed { age, .. } => *age += 1,
+                    _ => {}
+                }
             }
         }
         for client in self.ids() {
@@ -242,13 +212,18 @@ impl World {
     }
 
     /// The client's server applies one more transaction, and its watches fire.
-    pub(crate) fn advance(&mut self, client: u8) {
-        self.client_mut(client).lag -= 1;
-        if self.client(client).own_watch == Watch::Armed {
-            self.client_mut(client).own_watch = self.look_at_own(client);
+    pub(crate) fn advance(&mut self, id: u8) {
+        self.client_mut(id).lag -= 1;
+        let (client, view) = self.client_and_view(id);
+        for task in &mut client.tasks {
+            if task.own_watch == Watch::Armed {
+                task.own_watch = look_at_own(id, task, view);
+            }
+            let watched = task.phase.watched_mut();
+            watched.filter(|w| w.watch == Watch::Armed).for_each(|w| w.look(view));
         }
-        if let Phase::Waiting { watch: Watch::Armed, .. } = self.client(client).phase {
-            self.look_at_predecessor(client);
+        if client.known.watch == Watch::Armed {
+            client.known.look(view);
         }
     }
 
@@ -259,37 +234,34 @@ impl World {
     }
 
     /// Whether a watch on the own node is armed or fires at once.
-    pub(crate) fn look_at_own(&self, client: u8) -> Watch {
-        let own = self.client(client).phase.own();
-        let there = own.is_some_and(|own| self.view(client).get(Self::name(client, own)).is_some());
-        if there { Watch::Armed } else { Watch::Fired }
-    }
-
-    pub(crate) fn look_at_predecessor(&mut self, client: u8) {
-        let Phase::Waiting { before, czxid: known, .. } = self.client(client).phase else {
-            return;
-        };
-        // Another node of the same name counts as changed.
-        let there = self.view(client).get(before).is_some_and(|node| node.czxid == known);
-        if let Phase::Waiting { watch, .. } = &mut self.client_mut(client).phase {
-            *watch = if there { Watch::Armed } else { Watch::Fired };
-        }
+    pub(crate) fn look_at_own(&self, who: Who) -> Watch {
+        look_at_own(who.client, self.task(who), self.view(who.client))
     }
 
     /// The client's side of a broken connection: events on their way are lost.
     pub(crate) fn link_is_cut(&mut self, client: u8) {
         let client = self.client_mut(client);
         client.link = Link::Down;
-        if client.own_watch != Watch::None {
-            client.own_watch = Watch::Cut;
-        }
-        match &mut client.phase {
-            Phase::Creating { guid } => client.phase = Phase::Doubt { guid: *guid, flying: true },
-            Phase::Created { own, .. } => {
-                client.phase = Phase::Doubt { guid: own.guid, flying: false };
+        for task in &mut client.tasks {
+            if task.own_watch != Watch::None {
+                task.own_watch = Watch::Cut;
             }
-            Phase::Waiting { watch, .. } => *watch = Watch::Cut,
-            _ => {}
+            match &mut task.phase {
+                Phase::Creating { guid } => {
+                    task.phase = Phase::Doubt { guid: *guid, flying: true };
+                }
+                Phase::Created { own, .. } => {
+                    task.phase = Phase::Doubt { guid: own.guid, flying: false };
+                }
+                Phase::Waiting { steady, .. } => {
+                    *steady = false;
+                    task.phase.watched_mut().for_each(|watched| watched.watch = Watch::Cut);
+                }
+                _ => {}
+            }
+        }
+        if client.known.watch != Watch::None {
+            client.known.watch = Watch::Cut;
         }
         client.duties.iter_mut().for_each(|duty| duty.flying = true);
         client.duties.dedup();
@@ -302,16 +274,16 @@ impl World {
         let name = Name { sequence, client, guid };
         self.commit(|tree| {
             tree.counter = Some(sequence + 1);
-            tree.nodes.push(Node { name, epoch, czxid });
+            tree.nodes.push(Node { name, epoch, czxid, version: 0 });
         });
         Some(Own { guid, sequence, czxid, robbed: false })
     }
 
     pub(crate) fn rob(&mut self, name: Name) {
         self.commit(|tree| tree.remove(name));
-        if let Some(own) = self.client_mut(name.client).phase.own_mut()
-            && (own.guid, own.sequence) == (name.guid, name.sequence)
-        {
+        let phases = self.client_mut(name.client).tasks.iter_mut().map(|task| &mut task.phase);
+        let mut owns = phases.filter_map(Phase::own_mut);
+        if let Some(own) = owns.find(|own| World::name(name.client, **own) == name) {
             own.robbed = true;
         }
     }
@@ -324,79 +296,17 @@ impl World {
         };
         let known = |guid: u8| {
             let is = |name: Name| (name.client, name.guid) == (client, guid);
-            this.phase.guid() == Some(guid)
-                || this.abandoned.is_some_and(|left| left.flying == Some(guid))
+            this.phases().any(|phase| phase.guid() == Some(guid))
+                || this.abandoned.is_some_and(|left| left.flying.contains(&Some(guid)))
                 || this.duties.iter().any(|duty| in_duty(duty, guid))
                 || self.trees.iter().any(|tree| tree.nodes.iter().any(|node| is(node.name)))
-                || self.clients.iter().any(|c| c.phase.clone().before_mut().is_some_and(|b| is(*b)))
+                || self.all_tasks().any(|(_, t)| t.phase.clone().others_mut().any(|n| is(*n)))
         };
         (0..).find(|guid| !known(*guid)).unwrap()
     }
+}
 
-    /// Gives equivalent states one form; `interchange`: clients too.
-    pub(crate) fn normalise(&mut self, interchange: bool) {
-        for client in self.clients.iter_mut().filter(|client| client.dead || client.is_done()) {
-            // Nothing of it matters any more but what it left at the servers.
-            (client.lag, client.lease, client.own_watch) = (0, false, Watch::None);
-            (client.link, client.alive, client.stopped) = (Link::Up, true, false);
-        }
-        let lag = self.clients.iter().map(|client| client.lag).max().unwrap_or(0);
-        let keep = usize::from(lag) + 1;
-        self.trees.drain(..self.trees.len() - keep);
-        for client in &mut self.clients {
-            client.duties.sort_unstable();
-            client.duties.dedup();
-        }
-        self.renumber();
-        if interchange {
-            self.interchange();
-        }
-    }
-
-    fn renumber(&mut self) {
-        let mut used: Vec<u8> = self
-            .trees
-            .iter()
-            .flat_map(|tree| tree.nodes.iter().map(|node| node.czxid))
-            .chain(self.clients.iter().filter_map(|c| c.phase.own().map(|own| own.czxid)))
-            .chain(self.clients.iter().filter_map(|c| match c.phase {
-                Phase::Waiting { czxid, .. } => Some(czxid),
-                _ => None,
-            }))
-            .chain([self.token])
-            .collect();
-        used.sort_unstable();
-        used.dedup();
-        let rank = |zxid: u8| used.binary_search(&zxid).unwrap() as u8;
-        self.trees.iter_mut().flat_map(|t| &mut t.nodes).for_each(|n| n.czxid = rank(n.czxid));
-        for client in &mut self.clients {
-            if let Some(own) = client.phase.own_mut() {
-                own.czxid = rank(own.czxid);
-            }
-            if let Phase::Waiting { czxid, .. } = &mut client.phase {
-                *czxid = rank(*czxid);
-            }
-        }
-        self.token = rank(self.token);
-        self.zxid = used.len() as u8;
-    }
-
-    fn interchange(&mut self) {
-        let mut order: Vec<u8> = self.ids().collect();
-        order.sort_by(|a, b| self.client(*a).cmp(self.client(*b)));
-        if order.is_sorted() {
-            return;
-        }
-        let mut place = [0u8; 8];
-        order.iter().zip(0..).for_each(|(old, new)| place[usize::from(*old)] = new);
-        self.clients = order.iter().map(|old| self.client(*old).clone()).collect();
-        for client in &mut self.clients {
-            if let Some(before) = client.phase.before_mut() {
-                before.client = place[usize::from(before.client)];
-            }
-        }
-        for node in self.trees.iter_mut().flat_map(|tree| &mut tree.nodes) {
-            node.name.client = place[usize::from(node.name.client)];
-        }
-    }
+fn look_at_own(client: u8, task: &Task, view: &Tree) -> Watch {
+    let there = task.phase.own().is_some_and(|own| view.get(World::name(client, own)).is_some());
+    if there { Watch::Armed } else { Watch::Deleted }
 }

@@ -1,5 +1,6 @@
 //! A proxy that breaks the link between client and server.
 
+mod alarm;
 mod connection;
 mod counters;
 mod fault;

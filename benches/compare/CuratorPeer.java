@@ -1,0 +1,189 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/**
+ * Apache Curator's mutex under load. A question a line on standard input, numbers (or what went wrong) a line on standard
+ * output; times in nanoseconds:
+ *
+ * run SERVERS PATH THREADS LOCKS SESSIONS HOLD_MICROSECONDS TURN_MILLISECONDS -> cycles, elapsed, median hand-over
+ * each ... -> the same with a mutex object for each thread, where otherwise those of one session and path share one
+ * first SERVERS PATH COUNT -> mean acquisition of PATH/0 and so on, mean release
+ * try SERVERS PATH COUNT -> how often it was acquired
+ *
+ * Sessions, and the mutexes of each, are kept from question to question. The end of the input ends the process.
+ */
+public class CuratorPeer {
+    private static final BlockingQueue<String> questions = new LinkedBlockingQueue<>();
+    private static final ExecutorService threads = Executors.newCachedThreadPool(work -> {
+        Thread thread = new Thread(work);
+        thread.setDaemon(true);
+        return thread;
+    });
+    private static final Map<String, CuratorFramework> sessions = new ConcurrentHashMap<>();
+    private static final Map<String, InterProcessMutex> mutexes = new ConcurrentHashMap<>();
+    private static final String END = "";
+
+    public static void main(String[] arguments) throws Exception {
+        Thread reader = new Thread(CuratorPeer::read);
+        reader.setDaemon(true);
+        reader.start();
+        for (String question = questions.take(); !question.equals(END); question = questions.take()) {
+            String answer;
+            try {
+                answer = answer(question.split(" "));
+            } catch (Exception exception) {
+                answer = String.valueOf(exception).replace('\n', ' ');
+            }
+            System.out.println(answer);
+            System.out.flush();
+        }
+        sessions.values().forEach(CuratorFramework::close);
+        System.exit(0);
+    }
+
+    /** Apart from the work: whoever waits for a lock must not keep the process alive when its owner is gone. */
+    private static void read() {
+        try (BufferedReader input = new BufferedReader(new InputStreamReader(System.in))) {
+            for (String line = input.readLine(); line != null; line = input.readLine()) {
+                questions.put(line);
+            }
+            questions.put(END);
+            Thread.sleep(5_000);
+        } catch (Exception exception) {
+            // As at the end.
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static String answer(String[] words) throws Exception {
+        switch (words[0]) {
+            case "run":
+                return run(words, false);
+            case "each":
+                return run(words, true);
+            case "first":
+                return first(words[1], words[2], Integer.parseInt(words[3]));
+            case "try":
+                InterProcessMutex mutex = mutex(words[1], 0, words[2], "");
+                int acquired = 0;
+                for (int i = 0; i < Integer.parseInt(words[3]); i++) {
+                    if (mutex.acquire(0, TimeUnit.MILLISECONDS)) {
+                        acquired++;
+                        mutex.release();
+                    }
+                }
+                return String.valueOf(acquired);
+            default:
+                return "unknown: " + words[0];
+        }
+    }
+
+    private static String run(String[] words, boolean each) throws Exception {
+        int count = Integer.parseInt(words[3]);
+        int locks = Integer.parseInt(words[4]);
+        int clients = Integer.parseInt(words[5]);
+        long hold = TimeUnit.MICROSECONDS.toNanos(Long.parseLong(words[6]));
+        long turn = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(words[7]));
+        List<Callable<List<long[]>>> works = new ArrayList<>();
+        long[] began = new long[1];
+        for (int i = 0; i < count; i++) {
+            InterProcessMutex mutex = mutex(words[1], i % clients, words[2] + "/" + i % locks, each ? "" + i : "");
+            works.add(() -> work(mutex, hold, began[0], turn));
+        }
+        List<Future<List<long[]>>> running = new ArrayList<>();
+        began[0] = System.nanoTime();
+        for (Callable<List<long[]>> work : works) {
+            running.add(threads.submit(work));
+        }
+        List<long[]> holds = new ArrayList<>();
+        for (Future<List<long[]>> work : running) {
+            holds.addAll(work.get());
+        }
+        long elapsed = System.nanoTime() - began[0];
+        return holds.size() + " " + elapsed + " " + handOver(holds, began[0]);
+    }
+
+    /** Each hold: when it was acquired, when its release was called. */
+    private static List<long[]> work(InterProcessMutex mutex, long hold, long began, long turn) throws Exception {
+        List<long[]> holds = new ArrayList<>();
+        while (System.nanoTime() - began < turn) {
+            mutex.acquire();
+            long acquired = System.nanoTime();
+            for (long left = hold; left > 0; left = hold - (System.nanoTime() - acquired)) {
+                LockSupport.parkNanos(left);
+            }
+            long released = System.nanoTime();
+            mutex.release();
+            holds.add(new long[] {acquired, released});
+        }
+        return holds;
+    }
+
+    private static long handOver(List<long[]> holds, long began) {
+        if (holds.size() < 2) {
+            return 0;
+        }
+        holds.sort(Comparator.comparingLong(hold -> hold[0] - began));
+        long[] each = new long[holds.size() - 1];
+        for (int i = 0; i < each.length; i++) {
+            each[i] = Math.max(0, holds.get(i + 1)[0] - holds.get(i)[1]);
+        }
+        Arrays.sort(each);
+        return each[each.length / 2];
+    }
+
+    private static String first(String servers, String path, int count) throws Exception {
+        long acquiring = 0;
+        long releasing = 0;
+        for (int i = 0; i < count; i++) {
+            InterProcessMutex mutex = new InterProcessMutex(session(servers, 0), path + "/" + i);
+            long began = System.nanoTime();
+            mutex.acquire();
+            long acquired = System.nanoTime();
+            mutex.release();
+            acquiring += acquired - began;
+            releasing += System.nanoTime() - acquired;
+        }
+        return acquiring / count + " " + releasing / count;
+    }
+
+    private static InterProcessMutex mutex(String servers, int index, String path, String owner) throws Exception {
+        CuratorFramework session = session(servers, index);
+        String key = servers + " " + index + " " + path + " " + owner;
+        return mutexes.computeIfAbsent(key, unused -> new InterProcessMutex(session, path));
+    }
+
+    private static CuratorFramework session(String servers, int index) throws Exception {
+        CuratorFramework session = sessions.computeIfAbsent(servers + " " + index, key -> {
+            CuratorFramework client = CuratorFrameworkFactory.builder()
+                .connectString(servers)
+                .sessionTimeoutMs(30_000)
+                .retryPolicy(new ExponentialBackoffRetry(100, 10))
+                .ensembleTracker(false) // it would find the way round the proxies
+                .build();
+            client.start();
+            return client;
+        });
+        session.blockUntilConnected();
+        return session;
+    }
+}

@@ -1,0 +1,135 @@
+//! The peers: who is there, who is missing and why.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::Failure;
+use crate::child::Child;
+use crate::client_lock::ClientLock;
+use crate::load::{Lap, Load};
+use crate::ours::Ours;
+use crate::raw::Raw;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Peer {
+    Ours,
+    /// A bare create and delete.
+    Raw,
+    Curator,
+    /// The same process, with a mutex object for each thread.
+    CuratorEach,
+    ClientLock,
+    Kazoo,
+}
+
+impl Peer {
+    /// Whose process runs it.
+    fn process(self) -> Self {
+        if self == Peer::CuratorEach { Peer::Curator } else { self }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Peer::Ours => "ours",
+            Peer::Raw => "raw",
+            Peer::Curator => "curator",
+            Peer::CuratorEach => "curator-each",
+            Peer::ClientLock => "client-lock",
+            Peer::Kazoo => "kazoo",
+        })
+    }
+}
+
+pub(crate) struct Crew {
+    pub(crate) ours: Ours,
+    raw: Raw,
+    client_lock: ClientLock,
+    children: BTreeMap<Peer, Child>,
+    /// Why a peer is not measured, or not any more.
+    missing: BTreeMap<Peer, String>,
+}
+
+impl Crew {
+    pub(crate) fn assemble() -> Self {
+        let (mut children, mut missing) = (BTreeMap::new(), BTreeMap::new());
+        for (peer, child) in [(Peer::Curator, Child::curator()), (Peer::Kazoo, Child::kazoo())] {
+            match child {
+                Ok(child) => drop(children.insert(peer, child)),
+                Err(error) => drop(missing.insert(peer, error.to_string())),
+            }
+        }
+        let (ours, raw, client_lock) = <(Ours, Raw, ClientLock)>::default();
+        Self { ours, raw, client_lock, children, missing }
+    }
+
+    pub(crate) fn missing(&self) -> &BTreeMap<Peer, String> {
+        &self.missing
+    }
+
+    /// A turn of `peer`; `None` if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// Only of ours and raw: without those there is nothing to compare. Any other is missing from then on.
+    pub(crate) async fn run(
+        &mut self,
+        peer: Peer,
+        link: &str,
+        path: &str,
+        load: Load,
+    ) -> Result<Option<Lap>, Failure> {
+        let lap = match peer {
+            Peer::Ours => return self.ours.run(link, path, load).await.map(Some),
+            Peer::Raw => return self.raw.run(link, path, load).await.map(Some),
+            _ if self.missing.contains_key(&peer.process()) => return Ok(None),
+            Peer::ClientLock => self.client_lock.run(link, path, load).await,
+            Peer::Curator | Peer::CuratorEach | Peer::Kazoo => {
+                let Some(child) = self.children.get_mut(&peer.process()) else { return Ok(None) };
+                child.run(peer == Peer::CuratorEach, link, path, load).await
+            }
+        };
+        Ok(self.unless_lost(peer.process(), lap))
+    }
+
+    /// First acquisitions and releases of the `count` paths below `place`, by ours or Curator; `None` if it is missing.
+    pub(crate) async fn first(
+        &mut self,
+        peer: Peer,
+        link: &str,
+        place: &str,
+        count: usize,
+    ) -> Result<Option<(Duration, Duration)>, Failure> {
+        if peer == Peer::Ours {
+            let paths: Vec<_> = (0..count).map(|path| format!("{place}/{path}")).collect();
+            return self.ours.first(link, &paths).await.map(Some);
+        }
+        let Some(child) = self.children.get_mut(&peer) else { return Ok(None) };
+        let times = child.first(link, place, count).await;
+        Ok(self.unless_lost(peer, times))
+    }
+
+    /// How often `count` attempts of Curator's got the lock; `None` if it is missing.
+    pub(crate) async fn attempts(&mut self, link: &str, path: &str, count: usize) -> Option<u64> {
+        let acquired = self.children.get_mut(&Peer::Curator)?.attempts(link, path, count).await;
+        self.unless_lost(Peer::Curator, acquired)
+    }
+
+    fn unless_lost<T>(&mut self, peer: Peer, result: Result<T, Failure>) -> Option<T> {
+        result
+            .inspect_err(|error| {
+                self.children.remove(&peer);
+                self.missing.insert(peer, error.to_string());
+            })
+            .ok()
+    }
+
+    pub(crate) async fn close(self) {
+        for child in self.children.into_values() {
+            child.close().await;
+        }
+        self.ours.close().await;
+    }
+}

@@ -1,0 +1,149 @@
+//! Rounds in which every peer has its turn.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::Failure;
+use crate::busy;
+use crate::comparison::{Measured, Results};
+use crate::crew::{Crew, Peer};
+use crate::load::{Lap, Load};
+use crate::progress::Progress;
+use crate::settings::Settings;
+use crate::stage::{Link, Stage};
+use crate::works::{Kind, WORKS, Work};
+
+/// All works that are asked for. The peers in other processes are gone when it returns.
+pub(crate) async fn all(settings: &Settings, stage: &Stage) -> Result<Results, Failure> {
+    let works: Vec<_> = WORKS.iter().filter(|work| settings.wants(work.name)).collect();
+    let turns = works.iter().map(|work| work.everybody().count() * (settings.rounds + 1)).sum();
+    let mut run = Run {
+        settings,
+        stage,
+        crew: Crew::assemble(),
+        progress: Progress::new(turns),
+        trips: BTreeMap::new(),
+    };
+    for (peer, reason) in run.crew.missing() {
+        run.progress.say(&format!("{peer} is missing: {reason}"));
+    }
+    let measured = run.works(&works).await;
+    let missing = run.crew.missing().clone();
+    run.crew.close().await;
+    run.progress.finish();
+    Ok(Results { measured: measured?, trips: run.trips, missing })
+}
+
+struct Run<'a> {
+    settings: &'a Settings,
+    stage: &'a Stage,
+    crew: Crew,
+    progress: Progress,
+    /// Half of a bare create and delete, in milliseconds, in each round that needs to know it.
+    trips: BTreeMap<Link, Vec<f64>>,
+}
+
+impl Run<'_> {
+    async fn works(&mut self, works: &[&'static Work]) -> Result<Vec<Measured>, Failure> {
+        let mut all = Vec::new();
+        for work in works {
+            all.push(self.work(work).await?);
+        }
+        Ok(all)
+    }
+
+    async fn work(&mut self, work: &'static Work) -> Result<Measured, Failure> {
+        let everybody: Vec<_> = work.everybody().collect();
+        let title = format!("{} {}", work.name, work.link);
+        for peer in &everybody {
+            self.progress.step(&format!("{title}: {peer} warms up"));
+            self.cycles(work, *peer, Duration::ZERO, self.settings.warm_up).await?;
+        }
+        let mut rounds: BTreeMap<Peer, Vec<f64>> = BTreeMap::new();
+        for round in 0..self.settings.rounds {
+            let trip = self.trip(work).await?;
+            for turn in 0..everybody.len() {
+                let peer = everybody[(turn + round) % everybody.len()];
+                self.progress.step(&format!("{title}: round {}, {peer}", round + 1));
+                if let Some(value) = self.turn(work, peer, round, trip).await? {
+                    rounds.entry(peer).or_default().push(value);
+                }
+            }
+        }
+        Ok(Measured { work, rounds })
+    }
+
+    /// A turn of one peer, in the work's unit; `None` if it is missing.
+    async fn turn(
+        &mut self,
+        work: &Work,
+        peer: Peer,
+        round: usize,
+        trip: Duration,
+    ) -> Result<Option<f64>, Failure> {
+        let turn = self.settings.turn;
+        let trips = |time: Duration| time.as_secs_f64() / trip.as_secs_f64();
+        Ok(match work.kind {
+            Kind::Cycle => {
+                let lap = self.cycles(work, peer, Duration::ZERO, turn).await?;
+                lap.map(|lap| lap.cycle().as_secs_f64() * 1e3)
+            }
+            Kind::Rate => {
+                let lap = self.cycles(work, peer, Duration::ZERO, turn).await?;
+                lap.map(|lap| lap.per_second())
+            }
+            Kind::HandOver { hold } => {
+                let lap = self.cycles(work, peer, trip * hold, turn).await?;
+                lap.map(|lap| trips(lap.hand_over))
+            }
+            Kind::FirstAcquire => self.first(work, peer, round).await?.map(|both| trips(both.0)),
+            Kind::FirstRelease => self.first(work, peer, round).await?.map(|both| trips(both.1)),
+            Kind::BusyReads => {
+                busy::attempts(&mut self.crew, self.stage, peer).await?.map(|both| both.0)
+            }
+            Kind::BusyWrites => {
+                busy::attempts(&mut self.crew, self.stage, peer).await?.map(|both| both.1)
+            }
+        })
+    }
+
+    async fn cycles(
+        &mut self,
+        work: &Work,
+        peer: Peer,
+        hold: Duration,
+        turn: Duration,
+    ) -> Result<Option<Lap>, Failure> {
+        let place = format!("{}-{}-{peer}", work.name, work.link);
+        let path = self.stage.place(&place, work.locks).await?;
+        let Work { tasks, locks, sessions, .. } = *work;
+        let load = Load { tasks, locks, sessions, hold, turn };
+        self.crew.run(peer, self.stage.connect_string(work.link), &path, load).await
+    }
+
+    async fn first(
+        &mut self,
+        work: &Work,
+        peer: Peer,
+        round: usize,
+    ) -> Result<Option<(Duration, Duration)>, Failure> {
+        let count = if self.settings.smoke { 3 } else { 20 };
+        let place = self.stage.used_place(&format!("{}-{peer}-{round}", work.name), count).await?;
+        self.crew.first(peer, self.stage.connect_string(work.link), &place, count).await
+    }
+
+    /// How long a request takes there and back on the work's link, in this round, if the work needs to know that.
+    async fn trip(&mut self, work: &Work) -> Result<Duration, Failure> {
+        if work.kind.unit() != "trips" {
+            return Ok(Duration::ZERO);
+        }
+        let path = self.stage.place(&format!("trip-{}", work.link), 1).await?;
+        let turn = self.settings.turn / 2;
+        let load = Load { tasks: 1, locks: 1, sessions: 1, hold: Duration::ZERO, turn };
+        let link = self.stage.connect_string(work.link);
+        let lap = self.crew.run(Peer::Raw, link, &path, load).await?;
+        let trip = lap.ok_or("the bare client is missing")?.cycle() / 2;
+        self.trips.entry(work.link).or_default().push(trip.as_secs_f64() * 1e3);
+        Ok(trip)
+    }
+}

@@ -1,0 +1,73 @@
+//! The tables of `docs/benchmarks.md`: what stands between its two markers is written anew.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+use crate::comparison::{Comparison, Results, with_spread};
+use crate::machine::Machine;
+use crate::settings::Settings;
+use crate::statistics::Summary;
+
+const BEGIN: &str = "<!-- written by `make bench`: begin -->";
+const END: &str = "<!-- written by `make bench`: end -->";
+
+pub(crate) fn write(
+    results: &Results,
+    machine: &Machine,
+    settings: &Settings,
+) -> Result<PathBuf, Failure> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/benchmarks.md");
+    let page = std::fs::read_to_string(&file)?;
+    let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(END)?;
+        Some((before, after))
+    });
+    let Some((before, after)) = parts else {
+        return Err(format!("{} has lost its markers `{BEGIN}`, `{END}`", file.display()).into());
+    };
+    let written = tables(results, machine, settings)?;
+    std::fs::write(&file, format!("{before}{BEGIN}\n\n{written}\n{END}{after}"))?;
+    Ok(file)
+}
+
+fn tables(results: &Results, machine: &Machine, settings: &Settings) -> Result<String, Failure> {
+    let mut text = String::new();
+    let (rounds, turn) = (settings.rounds, settings.turn.as_secs_f64());
+    writeln!(text, "{rounds} rounds, turns of {turn} s. The machine:\n")?;
+    for fact in machine.facts().into_iter().chain([machine.verdict()]) {
+        writeln!(text, "* {fact}")?;
+    }
+    for link in results.trips.keys() {
+        if let Some(trip) = results.trip(*link) {
+            writeln!(text, "* a trip on the link {link}: {}", with_spread(trip, " ms"))?;
+        }
+    }
+    for (peer, reason) in &results.missing {
+        writeln!(text, "* {peer} was not measured: {reason}")?;
+    }
+    writeln!(text, "\n| work | link | ours | peer | theirs | ratio | goal | |")?;
+    writeln!(text, "| --- | --- | --: | --- | --: | --: | --- | --- |")?;
+    for comparison in results.comparisons() {
+        writeln!(text, "{}", row(&comparison))?;
+    }
+    Ok(text)
+}
+
+fn row(comparison: &Comparison) -> String {
+    let Comparison { work, peer, ours, theirs, ratio, goal, .. } = comparison;
+    let unit = format!(" {}", work.kind.unit());
+    let value = |summary: &Option<Summary>| {
+        summary.map_or("-".to_owned(), |summary| with_spread(summary, &unit))
+    };
+    let ratio = ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+    let goal = goal.map_or("-".to_owned(), |goal| goal.to_string());
+    let verdict = match comparison.verdict() {
+        "missed" => "**missed**",
+        "no goal" => "",
+        verdict => verdict,
+    };
+    let (ours, theirs) = (value(ours), value(theirs));
+    let (name, link) = (work.name, work.link);
+    format!("| `{name}` | {link} | {ours} | {peer} | {theirs} | {ratio} | {goal} | {verdict} |")
+}

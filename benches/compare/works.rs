@@ -1,0 +1,222 @@
+//! The works, who does them, and the goals.
+
+use std::fmt;
+
+use crate::crew::Peer;
+use crate::stage::Link;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// The time of acquisition and release, in milliseconds.
+    Cycle,
+    /// Acquisitions a second.
+    Rate,
+    /// From the call of release to the next acquisition, in trips; each hold lasts so many trips.
+    HandOver { hold: u32 },
+    /// The first acquisition of a path, in trips.
+    FirstAcquire,
+    /// The release that follows it, in trips.
+    FirstRelease,
+    /// Reads that one attempt at a busy lock sends.
+    BusyReads,
+    /// Writes that it sends.
+    BusyWrites,
+}
+
+impl Kind {
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Kind::Cycle => "ms",
+            Kind::Rate => "/s",
+            Kind::HandOver { .. } | Kind::FirstAcquire | Kind::FirstRelease => "trips",
+            Kind::BusyReads => "reads",
+            Kind::BusyWrites => "writes",
+        }
+    }
+}
+
+/// What is to be shown of ours beside a peer's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Goal {
+    /// Ours is at most so many times theirs.
+    Times(f64),
+    /// Ours is at least so many times theirs.
+    AtLeastTimes(f64),
+    /// Ours alone is at most that, in the work's unit.
+    AtMost(f64),
+    /// Ours alone takes at most so many whole trips. A server's own time is no trip, so 5 % more will do.
+    WholeTrips(f64),
+}
+
+impl Goal {
+    /// By the figures as they are printed.
+    pub(crate) fn is_met(self, ours: f64, ratio: Option<f64>) -> Option<bool> {
+        let hundredths = |value: f64| (value * 100.0).round() / 100.0;
+        match self {
+            Goal::Times(most) => ratio.map(|ratio| hundredths(ratio) <= most),
+            Goal::AtLeastTimes(least) => ratio.map(|ratio| hundredths(ratio) >= least),
+            Goal::AtMost(most) => Some(hundredths(ours) <= most),
+            Goal::WholeTrips(most) => Some(hundredths(ours) <= most * 1.05),
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Goal::Times(most) => write!(f, "<={most}x"),
+            Goal::AtLeastTimes(least) => write!(f, ">={least}x"),
+            Goal::AtMost(most) => write!(f, "<={most}"),
+            Goal::WholeTrips(most) => write!(f, "<={most}+5%"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) name: &'static str,
+    /// In a few words.
+    pub(crate) what: &'static str,
+    pub(crate) link: Link,
+    pub(crate) kind: Kind,
+    pub(crate) tasks: usize,
+    pub(crate) locks: usize,
+    pub(crate) sessions: usize,
+    /// Beside ours.
+    pub(crate) peers: &'static [(Peer, Option<Goal>)],
+}
+
+impl Work {
+    pub(crate) fn everybody(&self) -> impl Iterator<Item = Peer> {
+        [Peer::Ours].into_iter().chain(self.peers.iter().map(|(peer, _)| *peer))
+    }
+}
+
+const ONE: Work = Work {
+    name: "",
+    what: "",
+    link: Link::Delayed,
+    kind: Kind::Cycle,
+    tasks: 1,
+    locks: 1,
+    sessions: 1,
+    peers: &[],
+};
+
+const REACQUIRE: Work =
+    Work { name: "reacquire", what: "acquire and release a path used before, uncontended", ..ONE };
+const TASKS: Work = Work {
+    name: "tasks16",
+    what: "one lock, 16 tasks of one client, holding for nothing",
+    kind: Kind::Rate,
+    tasks: 16,
+    ..ONE
+};
+const SESSIONS: Work = Work {
+    name: "sessions16",
+    what: "one lock, 16 clients with a session each, holding for nothing",
+    kind: Kind::Rate,
+    tasks: 16,
+    sessions: 16,
+    ..ONE
+};
+
+pub(crate) const WORKS: &[Work] = &[
+    Work {
+        link: Link::Direct,
+        peers: &[
+            (Peer::Raw, Some(Goal::Times(1.05))),
+            (Peer::Curator, Some(Goal::Times(0.80))),
+            (Peer::ClientLock, None),
+            (Peer::Kazoo, None),
+        ],
+        ..REACQUIRE
+    },
+    Work {
+        peers: &[
+            (Peer::Raw, Some(Goal::Times(1.05))),
+            (Peer::Curator, Some(Goal::Times(0.66))),
+            (Peer::ClientLock, Some(Goal::Times(0.70))),
+            (Peer::Kazoo, Some(Goal::Times(0.50))),
+        ],
+        ..REACQUIRE
+    },
+    Work {
+        name: "first-acquire",
+        what: "acquire a path used before, but never by this client",
+        kind: Kind::FirstAcquire,
+        peers: &[(Peer::Curator, Some(Goal::WholeTrips(2.0)))],
+        ..ONE
+    },
+    Work {
+        name: "first-release",
+        what: "the release after that",
+        kind: Kind::FirstRelease,
+        peers: &[(Peer::Curator, Some(Goal::WholeTrips(1.0)))],
+        ..ONE
+    },
+    Work {
+        link: Link::Direct,
+        peers: &[
+            (Peer::Curator, Some(Goal::AtLeastTimes(5.0))),
+            (Peer::CuratorEach, Some(Goal::AtLeastTimes(5.0))),
+            (Peer::Raw, Some(Goal::AtLeastTimes(0.8))),
+        ],
+        ..TASKS
+    },
+    Work {
+        peers: &[
+            (Peer::Curator, Some(Goal::AtLeastTimes(10.0))),
+            (Peer::CuratorEach, Some(Goal::AtLeastTimes(10.0))),
+            (Peer::Raw, Some(Goal::AtLeastTimes(0.8))),
+        ],
+        ..TASKS
+    },
+    Work {
+        link: Link::Direct,
+        peers: &[(Peer::Curator, Some(Goal::AtLeastTimes(1.8)))],
+        ..SESSIONS
+    },
+    Work { peers: &[(Peer::Curator, None)], ..SESSIONS },
+    Work {
+        name: "hand-over-2",
+        what: "sessions16 with holds of 2 trips: from the call of release to the next acquisition",
+        kind: Kind::HandOver { hold: 2 },
+        peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))],
+        ..SESSIONS
+    },
+    Work {
+        name: "hand-over-0",
+        what: "the same with holds of nothing",
+        kind: Kind::HandOver { hold: 0 },
+        peers: &[(Peer::Curator, Some(Goal::AtMost(1.5)))],
+        ..SESSIONS
+    },
+    Work {
+        name: "locks64",
+        what: "64 locks, 64 tasks, one client",
+        link: Link::Direct,
+        kind: Kind::Rate,
+        tasks: 64,
+        locks: 64,
+        peers: &[(Peer::Curator, Some(Goal::AtLeastTimes(1.5)))],
+        ..ONE
+    },
+    Work {
+        name: "busy-reads",
+        what: "`try_acquire` of a busy lock: requests that read",
+        link: Link::Counted,
+        kind: Kind::BusyReads,
+        peers: &[(Peer::Curator, Some(Goal::AtMost(1.0)))],
+        ..ONE
+    },
+    Work {
+        name: "busy-writes",
+        what: "the same: requests that write",
+        link: Link::Counted,
+        kind: Kind::BusyWrites,
+        peers: &[(Peer::Curator, Some(Goal::AtMost(0.0)))],
+        ..ONE
+    },
+];

@@ -1,0 +1,422 @@
+//! The own contenders at one lock path in one epoch: their [chain](super::local), and what is known of the
+//! [parent](super::parent), under one lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::hold::HoldState;
+use super::local::{Before, Chain, Lookout, Spot, Turn, Wake};
+use super::parent::Parent;
+use super::shortcuts::Shortcuts;
+use crate::admission::{Decision, decide};
+use crate::client::{LinkWatch, Listing, NodeWatch};
+use crate::contender_name::{ContenderName, Kind, sequence_of};
+use crate::error::Loss;
+use crate::lock_path::LockPath;
+use crate::session::clock::Moment;
+use crate::session::epoch::Asker;
+
+/// What a listing, or the gap rule, means for a contender.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    First,
+    /// It waits in here.
+    Behind(oneshot::Receiver<Turn>),
+    /// It waits at the servers.
+    WaitFor {
+        predecessor: ContenderName,
+        stand_by: Option<ContenderName>,
+        predecessor_is_head: bool,
+    },
+    /// Its node is not there any more.
+    Gone,
+}
+
+/// When the next contender of ours may take the place of one that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HandOver {
+    /// As soon as its delete is sent.
+    AtOnce,
+    /// When the servers have answered that.
+    WhenGone,
+}
+
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) path: LockPath,
+    pub(super) kind: Kind,
+    rules: Shortcuts,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    chain: Chain,
+    parent: Parent,
+    /// Creates that were sent and not yet counted, in this order.
+    tickets: BTreeSet<u64>,
+    next_ticket: u64,
+    /// Those of them that were answered, and wait for their turn to be counted.
+    answered: BTreeMap<u64, Answered>,
+    /// The create whose listing has to do for those behind it.
+    lister: Option<u64>,
+    /// Whether somebody else was in the last listing: then one does not do for others.
+    strangers: bool,
+}
+
+#[derive(Debug)]
+struct Answered {
+    spot: Arc<Spot>,
+    verdict: oneshot::Sender<Option<Verdict>>,
+}
+
+/// What creates that were counted mean, and whom to tell.
+type Counted = Vec<(oneshot::Sender<Option<Verdict>>, Option<Verdict>)>;
+
+/// A place in the order of creates. Dropping it says that its create is not known to have been answered.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    line: Arc<Line>,
+    number: u64,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut state = self.line.lock();
+        if state.tickets.remove(&self.number) {
+            state.answered.remove(&self.number);
+            state.parent.forget();
+            self.line.count(state);
+        }
+    }
+}
+
+/// A listing that others wait for, until this is dropped. So of many that enter at once, one lists.
+#[derive(Debug)]
+pub(super) struct Lister {
+    line: Arc<Line>,
+    number: u64,
+}
+
+impl Drop for Lister {
+    fn drop(&mut self) {
+        let mut state = self.line.lock();
+        if state.lister == Some(self.number) {
+            state.lister = None;
+            self.line.count(state);
+        }
+    }
+}
+
+impl Line {
+    pub(super) fn new(path: LockPath, kind: Kind, rules: Shortcuts) -> Self {
+        let (chain, parent) = (Chain::default(), Parent::new());
+        let (tickets, answered) = (BTreeSet::new(), BTreeMap::new());
+        let (next_ticket, lister, strangers) = (0, None, false);
+        let state = State { chain, parent, tickets, next_ticket, answered, lister, strangers };
+        Self { path, kind, rules, state: Mutex::new(state) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics under this lock, and the state is whole between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a ticket and has the create sent, in one: so tickets are in the order of the creates. `send` is
+    /// told whether a listing has to come along, and whether with a watch on the parent.
+    pub(super) fn create<T>(
+        self: &Arc<Self>,
+        send: impl FnOnce(bool, bool) -> T,
+    ) -> (Ticket, Option<Lister>, T) {
+        let mut state = self.lock();
+        let number = state.next_ticket;
+        state.next_ticket += 1;
+        let gap = self.rules.gap;
+        let lacks = !gap || !state.parent.knows();
+        let list = lacks && (!gap || state.lister.is_none());
+        let watch = gap && list && state.parent.asks();
+        let lists_for_others = gap && list && !state.strangers && state.parent.is_watched();
+        let lister = lists_for_others.then(|| {
+            state.lister = Some(number);
+            Lister { line: self.clone(), number }
+        });
+        let sent = send(list, watch);
+        state.tickets.insert(number);
+        (Ticket { line: self.clone(), number }, lister, sent)
+    }
+
+    /// The answer to the watch on the parent that [`create`](Self::create) asked for.
+    pub(super) fn parent_watched(&self, armed: Option<(NodeWatch, LinkWatch)>) {
+        self.lock().parent.watched(armed);
+    }
+
+    /// A create was answered: its node is in the line from now on.
+    pub(super) fn enter(&self, spot: &Arc<Spot>) {
+        self.lock().chain.enter(spot);
+    }
+
+    /// Has a create counted that was answered; says what it means, if that is known without a listing.
+    pub(super) async fn settle(&self, ticket: Ticket, spot: &Arc<Spot>) -> Option<Verdict> {
+        let (verdict, counted) = oneshot::channel();
+        {
+            let mut state = self.lock();
+            state.answered.insert(ticket.number, Answered { spot: spot.clone(), verdict });
+            self.count(state);
+        }
+        counted.await.ok().flatten()
+    }
+
+    /// Counts the creates whose turn it is, and tells their tasks: those run in any order, but the answers
+    /// came in the order of the creates.
+    fn count(&self, mut state: MutexGuard<'_, State>) {
+        let mut counted = Counted::new();
+        while let Some(number) = state.next_to_count() {
+            state.tickets.remove(&number);
+            if let Some(answered) = state.answered.remove(&number) {
+                let gap = self.rules.gap;
+                let verdict = if gap { state.by_gap(&answered.spot, self.rules) } else { None };
+                counted.push((answered.verdict, verdict));
+            }
+        }
+        drop(state);
+        for (waiter, verdict) in counted {
+            let _ = waiter.send(verdict); // who is gone leaves
+        }
+    }
+
+    /// What a listing that was sent after the own create means.
+    pub(super) fn judge(&self, spot: &Spot, mut listing: Listing) -> Verdict {
+        let mut state = self.lock();
+        state.learn(&listing, self.kind, self.rules);
+        if state.chain.get(spot).is_none() {
+            return Verdict::Gone;
+        }
+        if self.rules.local && state.chain.is_anybody_leaving() {
+            listing.children.retain(|name| !state.chain.is_leaving(name));
+        }
+        match decide(&listing.children, spot.name(), self.kind) {
+            Decision::Gone => Verdict::Gone,
+            Decision::Admitted => state.put_first(spot),
+            Decision::WaitFor { predecessor, stand_by, head } => {
+                let ours = state.chain.before(spot.czxid, i64::MIN);
+                let ours = ours.filter(|ours| ours.spot.name() == predecessor.as_str());
+                if let Some(before) = ours.map(|ours| ours.spot.czxid)
+                    && self.rules.local
+                {
+                    return state.put_behind(spot, before);
+                }
+                state.put(spot, Before::Unknown, None);
+                let predecessor_is_head = predecessor == head;
+                Verdict::WaitFor { predecessor, stand_by, predecessor_is_head }
+            }
+        }
+    }
+
+    /// The head rule admits it.
+    pub(super) fn admitted(&self, spot: &Spot) -> Verdict {
+        self.lock().put_first(spot)
+    }
+
+    /// Whether anybody but our own released nodes is in a listing.
+    pub(super) fn is_busy(&self, listing: &Listing) -> bool {
+        let mut state = self.lock();
+        state.learn(listing, self.kind, self.rules);
+        let counts = |name: &String| {
+            sequence_of(name, self.kind).is_some()
+                && !(self.rules.local && state.chain.is_leaving(name))
+        };
+        listing.children.iter().any(counts)
+    }
+
+    /// Whether `asker` has the own node that is first.
+    pub(super) fn is_held_by(&self, asker: Asker) -> bool {
+        let state = self.lock();
+        state.chain.first().is_some_and(|first| first.hold.is_some() && first.spot.asker == asker)
+    }
+
+    /// Notes whose hold it is; `false` if its place is gone.
+    pub(super) fn hold(&self, spot: &Spot, hold: Arc<HoldState>) -> bool {
+        self.lock().chain.get(spot).map(|standing| standing.hold = Some(hold)).is_some()
+    }
+
+    /// It waits at the servers, and looks whether its node is there.
+    pub(super) fn looks_out(&self, spot: &Spot) {
+        self.change_lookout(spot, Lookout::None, Lookout::Itself);
+    }
+
+    /// It does not look any more; `watched`: there is a watch that the caretaker can have. Whether it has to take
+    /// it.
+    pub(super) fn in_care(&self, spot: &Spot, watched: bool) -> bool {
+        let to = if watched { Lookout::Care } else { Lookout::None };
+        self.change_lookout(spot, Lookout::Itself, to) && watched
+    }
+
+    /// The caretaker has lost sight of it, and will find it again.
+    pub(super) fn out_of_care(&self, spot: &Spot) {
+        self.change_lookout(spot, Lookout::Care, Lookout::None);
+    }
+
+    fn change_lookout(&self, spot: &Spot, from: Lookout, to: Lookout) -> bool {
+        match self.lock().chain.get(spot) {
+            Some(standing) if standing.lookout == from => {
+                standing.lookout = to;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whoever is behind it must not take its place without looking.
+    pub(super) fn doubt(&self, spot: &Spot) {
+        self.lock().put(spot, Before::Unknown, None);
+    }
+
+    /// Has its delete sent, which is `send`, unless it is out of the line already: then the node is gone, or
+    /// somebody else deletes it.
+    pub(super) fn leave<T>(
+        &self,
+        spot: &Spot,
+        hand_over: HandOver,
+        send: impl FnOnce() -> T,
+    ) -> Option<T> {
+        let mut state = self.lock();
+        state.chain.get(spot)?;
+        // Before anybody takes its place: whoever does acts behind it, on the same connection.
+        let sent = send();
+        let next = match hand_over {
+            HandOver::AtOnce => state.chain.leave(spot).flatten(),
+            HandOver::WhenGone => None,
+        };
+        drop(state);
+        wake(next);
+        Some(sent)
+    }
+
+    /// The servers have answered the delete.
+    pub(super) fn left(&self, spot: &Spot) {
+        let mut state = self.lock();
+        let next = state.chain.leave(spot).flatten();
+        state.chain.left(spot);
+        drop(state);
+        wake(next);
+    }
+
+    /// Its node is gone.
+    pub(super) fn robbed(&self, spot: &Spot) {
+        let mut state = self.lock();
+        let Some(robbed) = state.chain.remove(spot) else {
+            return;
+        };
+        let next = state.chain.pass_on(spot.czxid, robbed.before, false);
+        drop(state);
+        // First of all nobody may take it for held any more.
+        if let Some(hold) = robbed.hold {
+            let how = hold.node_is_gone();
+            if how != Loss::Released {
+                tracing::warn!(path = %self.path, node = spot.node, %how, "the hold's node is gone");
+            }
+        }
+        wake(robbed.turn.map(|turn| (turn, Turn::Gone)));
+        wake(next);
+    }
+
+    pub(super) fn has(&self, spot: &Spot) -> bool {
+        self.lock().chain.get(spot).is_some()
+    }
+
+    /// The nodes that nobody looks after, and that are older than `since`.
+    pub(super) fn unattended(&self, since: Moment) -> Vec<Arc<Spot>> {
+        self.lock().chain.unattended(since)
+    }
+
+    /// Takes all out of the line: what was held is lost.
+    pub(super) fn clear(&self, end: impl Fn(&HoldState)) -> Vec<Arc<Spot>> {
+        let all = self.lock().chain.clear();
+        all.map(|standing| {
+            if let Some(hold) = standing.hold {
+                end(&hold);
+            }
+            standing.spot
+        })
+        .collect()
+    }
+
+    /// Gives room to watch the parent.
+    pub(super) fn remember(&self, room: OwnedSemaphorePermit) {
+        self.lock().parent.remember(room);
+    }
+
+    /// Whether the path is remembered, and since when it was not used.
+    pub(super) fn remembered(&self) -> Option<Moment> {
+        self.lock().parent.remembered()
+    }
+
+    pub(super) fn forget(&self) {
+        self.lock().parent.unwatch();
+    }
+}
+
+impl State {
+    /// Ours is what stands in the chain or left it. A create whose answer was not seen is not: it counts as
+    /// somebody else's.
+    fn learn(&mut self, listing: &Listing, kind: Kind, rules: Shortcuts) {
+        if !rules.gap || self.parent.knows() || !self.parent.can_learn(listing) {
+            return;
+        }
+        let mut names = listing.children.iter().filter(|name| sequence_of(name, kind).is_some());
+        self.strangers = names.clone().count() > self.chain.len();
+        if self.strangers {
+            return;
+        }
+        let is_ours = self.chain.is_ours();
+        self.strangers = !names.all(|name| is_ours(name));
+        if !self.strangers {
+            self.parent.learn(listing);
+        }
+    }
+
+    /// The create to be counted next, if it was answered and need not wait. While something is known that is the
+    /// first one; else whichever does not wait for a listing.
+    fn next_to_count(&mut self) -> Option<u64> {
+        if self.parent.knows() {
+            return self.tickets.first().copied().filter(|first| self.answered.contains_key(first));
+        }
+        // All behind a lister have no listing of their own.
+        let last = self.lister.unwrap_or(u64::MAX);
+        self.answered.range(..=last).next().map(|(number, _)| *number)
+    }
+
+    fn by_gap(&mut self, spot: &Spot, rules: Shortcuts) -> Option<Verdict> {
+        // Those of an earlier incarnation are gone, though we may not know it yet.
+        let incarnation = self.parent.created(spot.sequence, spot.czxid)?;
+        match self.chain.before(spot.czxid, incarnation).map(|before| before.spot.czxid) {
+            Some(before) if rules.local => Some(self.put_behind(spot, before)),
+            None if rules.local || !self.chain.is_anybody_leaving() => Some(self.put_first(spot)),
+            _ => None,
+        }
+    }
+
+    fn put(&mut self, spot: &Spot, before: Before, turn: Option<oneshot::Sender<Turn>>) -> bool {
+        let standing = self.chain.get(spot);
+        standing.map(|standing| (standing.before, standing.turn) = (before, turn)).is_some()
+    }
+
+    fn put_first(&mut self, spot: &Spot) -> Verdict {
+        if self.put(spot, Before::Nobody, None) { Verdict::First } else { Verdict::Gone }
+    }
+
+    fn put_behind(&mut self, spot: &Spot, before: i64) -> Verdict {
+        let (sender, turn) = oneshot::channel();
+        let there = self.put(spot, Before::Own(before), Some(sender));
+        if there { Verdict::Behind(turn) } else { Verdict::Gone }
+    }
+}
+
+/// Outside the lock: it runs whoever waits.
+fn wake(wake: Wake) {
+    if let Some((waiter, turn)) = wake {
+        let _ = waiter.send(turn); // who is gone leaves, and passes it on
+    }
+}

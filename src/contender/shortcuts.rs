@@ -1,0 +1,38 @@
+//! Which of the rules that save round trips are used.
+
+/// The rules that save round trips; all are used, and each can be switched off for the test that shows its
+/// effect. What they do and why they are safe: `docs/round-trips.md`.
+///
+/// With the feature `testkit`, [`CuratorBuilder::shortcuts`](crate::CuratorBuilder::shortcuts) sets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, clippy::struct_excessive_bools)] // one switch for each rule
+#[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
+pub struct Shortcuts {
+    /// The deletion of a predecessor that was the head admits without a listing.
+    pub head: bool,
+    /// The second in line before us is watched too, so that the head is known when it matters.
+    pub stand_by: bool,
+    /// Contenders of one session hand over among themselves, without waiting for the server.
+    pub local: bool,
+    /// A create with the number that was expected needs no listing.
+    pub gap: bool,
+    /// `try_acquire` lists before it creates.
+    pub look_first: bool,
+}
+
+impl Shortcuts {
+    /// Every rule.
+    #[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
+    pub const ALL: Self =
+        Self { head: true, stand_by: true, local: true, gap: true, look_first: true };
+    /// No rule: each contender has a node, lists, and waits for events of the server.
+    #[cfg(feature = "testkit")]
+    pub const NONE: Self =
+        Self { head: false, stand_by: false, local: false, gap: false, look_first: false };
+}
+
+impl Default for Shortcuts {
+    fn default() -> Self {
+        Self::ALL
+    }
+}

@@ -1,0 +1,192 @@
+//! A client whose messages are counted, and can be held; and how a test sees that somebody waits.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zookeeper_recipes::testkit::{Fault, FaultProxy, Operation};
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
+use zookeeper_recipes::{
+    AcquireError, Curator, CuratorBuilder, InterProcessMutex, MutexGuard, Shortcuts,
+};
+
+use crate::harness::{Arena, eventually, within};
+
+/// So long that no probe of the own nodes comes within a test's time.
+pub(crate) const LONG_SESSION: Duration = Duration::from_secs(60);
+
+pub(crate) type Waiting = JoinHandle<Result<MutexGuard, AcquireError>>;
+pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<MutexGuard, AcquireError>> + Send>>;
+
+/// A client behind a proxy of its own.
+pub(crate) struct Linked {
+    pub(crate) proxy: FaultProxy,
+    pub(crate) curator: Curator,
+}
+
+impl Linked {
+    pub(crate) async fn new(arena: &Arena, rules: Shortcuts) -> Self {
+        Self::built(arena, arena.builder().session_timeout(LONG_SESSION).shortcuts(rules)).await
+    }
+
+    pub(crate) async fn built(arena: &Arena, builder: CuratorBuilder) -> Self {
+        let proxy = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+        let curator = builder.connect(proxy.connect_string()).await.unwrap();
+        Self { proxy, curator }
+    }
+
+    /// The parent is there, and this client has acquired and released: it knows the path.
+    pub(crate) async fn knowing(arena: &Arena, rules: Shortcuts) -> Self {
+        let linked = Self::new(arena, rules).await;
+        let mutex = arena.mutex(&linked.curator);
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        linked.proxy.clear_log();
+        linked
+    }
+
+    /// Requests since the log was cleared, without probes of the session.
+    pub(crate) fn log(&self) -> Vec<Operation> {
+        let mut log = self.proxy.log();
+        log.retain(|one| *one != Operation::Sync);
+        log
+    }
+
+    pub(crate) fn took(&self) -> Vec<Operation> {
+        let log = self.log();
+        self.proxy.clear_log();
+        log
+    }
+
+    /// To take the lock again is a create, and nothing else.
+    pub(crate) async fn is_known(&self, mutex: &InterProcessMutex) {
+        self.took();
+        let guard = mutex.acquire().await.unwrap();
+        assert_eq!(self.took(), [Operation::Create]);
+        guard.release().await.unwrap();
+    }
+
+    /// What this client had received before this returns, it has been told of.
+    pub(crate) async fn round_trip(&self) {
+        let client = self.curator.client().unwrap();
+        within("a round trip", client.sync("/")).await.unwrap();
+    }
+
+    /// Cuts the link, and lets nobody back while the fault lasts.
+    pub(crate) async fn cut_off(&self) -> Fault {
+        let refused = self.proxy.refuse();
+        self.proxy.cut(zookeeper_recipes::testkit::Cut::Reset);
+        within("a refusal", refused.struck()).await;
+        refused
+    }
+
+    /// Starts to acquire, and returns when its node is there and everything that it asks at once is answered:
+    /// `reads` watches.
+    pub(crate) async fn waits(&self, arena: &Arena, reads: usize) -> Waiting {
+        let (nodes, watched) =
+            (arena.children().await.len(), self.proxy.replies(Operation::GetData));
+        let mutex = arena.mutex(&self.curator);
+        let waiting = tokio::spawn(async move { mutex.acquire().await });
+        arena.children_are(nodes + 1).await;
+        eventually("its watches", async || {
+            self.proxy.replies(Operation::GetData) >= watched + reads
+        })
+        .await;
+        self.round_trip().await;
+        waiting
+    }
+
+    /// As [`waits`](Self::waits), behind one of its own: it watches nothing, and is polled by the test alone.
+    pub(crate) async fn parks(&self, arena: &Arena) -> Acquiring {
+        let nodes = arena.children().await.len();
+        let mutex = arena.mutex(&self.curator);
+        let mut acquiring: Acquiring = Box::pin(async move { mutex.acquire().await });
+        assert!(is_pending(&mut acquiring).await);
+        arena.children_are(nodes + 1).await;
+        self.round_trip().await;
+        // What its task does with the answer takes no more requests.
+        settle().await;
+        assert!(is_pending(&mut acquiring).await, "somebody is before it");
+        acquiring
+    }
+}
+
+/// Lets other tasks run that are ready to.
+pub(crate) async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+/// Polls it once.
+pub(crate) async fn is_pending(acquiring: &mut Acquiring) -> bool {
+    poll_fn(|context| Poll::Ready(acquiring.as_mut().poll(context).is_pending())).await
+}
+
+/// It has received all that was sent to it, and does not hold.
+pub(crate) async fn still_waits(linked: &Linked, waiting: &Waiting) {
+    linked.round_trip().await;
+    settle().await;
+    assert!(!waiting.is_finished(), "it was admitted next to another");
+}
+
+pub(crate) async fn held(waiting: Waiting) -> MutexGuard {
+    let guard = within("the waiter", waiting).await.unwrap().unwrap();
+    assert!(guard.is_held(), "{:?}", guard.loss());
+    guard
+}
+
+pub(crate) async fn got(acquiring: Acquiring) -> MutexGuard {
+    let guard = within("the lock", acquiring).await.unwrap();
+    assert!(guard.is_held(), "{:?}", guard.loss());
+    guard
+}
+
+pub(crate) fn sequence(node: &str) -> i64 {
+    node[node.len() - 10..].parse().unwrap()
+}
+
+impl Arena {
+    /// Under the test's path, the parent is there.
+    pub(crate) async fn with_parent() -> Self {
+        let arena = Self::new().await;
+        arena.create(&arena.path, CreateMode::Persistent).await;
+        arena
+    }
+
+    /// A contender of somebody else's, named as Curator names them; its path.
+    pub(crate) async fn stranger(&self) -> String {
+        let guid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+        let prefix = format!("{}/_c_{guid}-lock-", self.path);
+        let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let (_, sequence) = self.admin.create(&prefix, &[], &options).await.unwrap();
+        format!("{prefix}{sequence}")
+    }
+
+    /// Deletes the lock path, with all that is in it, and makes it again.
+    pub(crate) async fn make_again(&self) {
+        for child in self.children().await {
+            self.admin.delete(&format!("{}/{child}", self.path), None).await.unwrap();
+        }
+        self.admin.delete(&self.path, None).await.unwrap();
+        self.create(&self.path, CreateMode::Persistent).await;
+    }
+
+    /// Lets so many creates pass under the lock path, and leaves none of them.
+    pub(crate) async fn count_up(&self, creates: usize) {
+        for _ in 0..creates {
+            let node = self.stranger().await;
+            self.admin.delete(&node, None).await.unwrap();
+        }
+    }
+
+    /// The one child that is not among `others`.
+    pub(crate) async fn newcomer(&self, others: &[&str]) -> String {
+        let mut children = self.children().await;
+        children.retain(|name| !others.iter().any(|other| other.ends_with(name.as_str())));
+        assert_eq!(children.len(), 1, "{children:?}");
+        format!("{}/{}", self.path, children[0])
+    }
+}

@@ -1,0 +1,63 @@
+//! What is remembered of lock paths is bounded.
+
+use std::time::Duration;
+
+use zookeeper_recipes::testkit::Backend;
+use zookeeper_recipes::testkit::Operation::{Create, Delete, GetData, List, RemoveWatches};
+use zookeeper_recipes::{InterProcessMutex, Shortcuts};
+
+use crate::harness::{Arena, eventually};
+use crate::link::Linked;
+
+/// How many lock paths a session remembers.
+const REMEMBERED: usize = 256;
+
+/// Of all clients of this server.
+async fn watches(arena: &Arena) -> usize {
+    let answer = arena.server.four_letter_word("wchs").await.unwrap();
+    let total = answer.lines().find_map(|line| line.strip_prefix("Total watches:")).unwrap();
+    total.trim().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_lock_paths_than_are_remembered() {
+    let arena = Arena::own().await;
+    if arena.server.backend() == Backend::External {
+        return; // others may watch there, too
+    }
+    // Whoever was idle for a session timeout makes room.
+    let timeout = Duration::from_secs(20);
+    let builder = arena.builder().session_timeout(timeout).shortcuts(Shortcuts::ALL);
+    let linked = Linked::built(&arena, builder).await;
+    let lock = |number: usize| {
+        InterProcessMutex::new(&linked.curator, &format!("{}/{number}", arena.path)).unwrap()
+    };
+    let mut last = 0;
+    for number in 0..REMEMBERED + 44 {
+        lock(number).acquire().await.unwrap().release().await.unwrap();
+        last = number;
+    }
+    assert_eq!(watches(&arena).await, REMEMBERED);
+    let took = async |number: usize| {
+        linked.took();
+        let guard = lock(number).acquire().await.unwrap();
+        let mut took = linked.took();
+        // To forget another takes its watch back.
+        took.retain(|one| *one != RemoveWatches);
+        guard.release().await.unwrap();
+        assert_eq!(linked.took(), [Delete]);
+        took
+    };
+    // None of them is idle yet, and none makes room.
+    assert_eq!(took(0).await, [Create]);
+    assert_eq!(took(last).await, [Create, List]);
+    assert_eq!(watches(&arena).await, REMEMBERED);
+    tokio::time::sleep(timeout).await;
+    assert_eq!(took(2).await, [Create]);
+    assert_eq!(took(last).await, [Create, GetData, List]);
+    assert_eq!(took(last).await, [Create]);
+    // The one that was used least recently is forgotten, and its watch is taken back.
+    eventually("its watch is gone", async || watches(&arena).await <= REMEMBERED).await;
+    assert_eq!(took(2).await, [Create]);
+    assert_ne!(took(1).await, [Create]);
+}
