@@ -222,8 +222,8 @@ impl InterProcessMutex {
         }
     }
 
-    /// All who hold or wait, the holder first, as the servers tell it. Nodes that vanish meanwhile are
-    /// left out.
+    /// All who hold or wait, the holder first, as the server that we are connected to tells it: of an ensemble it may
+    /// be one that has not yet heard of the latest. Nodes that vanish meanwhile are left out.
     ///
     /// # Cancel safety
     ///

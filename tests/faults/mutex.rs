@@ -193,7 +193,12 @@ async fn an_owner_that_acquires() {
 
 #[tokio::test]
 async fn participants() {
-    product("participants", busy, async |(mutex, holder)| {
+    let ready = async |stage: &Stage| {
+        let (mutex, holder) = busy(stage).await;
+        stage.heard_of(holder.node()).await;
+        (mutex, holder)
+    };
+    product("participants", ready, async |(mutex, holder)| {
         if let Ok(participants) = mutex.participants().await {
             let paths: Vec<_> = participants.iter().map(|one| one.path.as_str()).collect();
             assert_eq!(paths.first(), Some(&holder.node()));

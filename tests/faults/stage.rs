@@ -104,6 +104,17 @@ impl Stage {
         .await;
     }
 
+    /// The server of the `Curator` under fault has heard of this node: while another test makes the follower lag, it
+    /// may not have.
+    pub(crate) async fn heard_of(&self, node: &str) {
+        let Server::Ensemble(ensemble) = &self.server else { return };
+        let beside = Client::connect(ensemble.follower()).await.unwrap();
+        eventually("the follower hears of it", async || {
+            matches!(beside.check_stat(node).await, Ok(Some(_)))
+        })
+        .await;
+    }
+
     /// From now on the follower does not hear of the leader.
     pub(crate) fn lag(&self) -> Option<Fault> {
         match &self.server {
