@@ -89,6 +89,9 @@ async fn run(
                 Err(failure) => {
                     failed += usize::from(peer == Peer::Ours);
                     eprintln!("growth: {what}: failed: {failure}");
+                    if let Err(failure) = servers.are_forsaken().await {
+                        eprintln!("growth: {failure}");
+                    }
                 }
             }
         }

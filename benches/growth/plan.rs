@@ -23,8 +23,8 @@ impl fmt::Display for Kind {
     }
 }
 
-const SINGLE: Duration = Duration::from_secs(10 * 60);
-const ALL: Duration = Duration::from_secs(13 * 60);
+const SINGLE: Duration = Duration::from_secs(11 * 60);
+const ALL: Duration = Duration::from_secs(14 * 60);
 
 const LARGE: usize = 10_000;
 

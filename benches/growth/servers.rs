@@ -148,19 +148,40 @@ impl Servers {
     /// Waits until clients ask no more than their leases take, and gives the counts then.
     pub(crate) async fn quiet(&self, sessions: usize) -> Result<Counts, Failure> {
         const LOOK: Duration = Duration::from_millis(300);
+        // Many that are busy with long answers ask nothing for a moment.
+        let looks = 1 + (sessions / 20).min(2);
         let began = Instant::now();
         let mut last = self.counts().await?;
+        let mut quiet = 0;
         while began.elapsed() < PATIENCE {
             sleep(LOOK).await;
             let now = self.counts().await?;
             let few = float(1 + sessions as u64 / 4);
             // Answers that clients have not fetched yet are work, too.
-            if now.requests - last.requests <= few && now.messages - last.messages <= few {
+            let is_quiet =
+                now.requests - last.requests <= few && now.messages - last.messages <= few;
+            quiet = if is_quiet { quiet + 1 } else { 0 };
+            if quiet == looks {
                 return Ok(now);
             }
             last = now;
         }
         Err("the clients do not come to rest".into())
+    }
+
+    /// Waits until the sessions of a step that failed are over, so that their ends are not in the next one's figures.
+    pub(crate) async fn are_forsaken(&self) -> Result<(), Failure> {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            let answers = self.ask("mntr").await?;
+            self.asked.fetch_add(answers.len() as u64, Ordering::Relaxed);
+            let left = answers.iter().map(|answer| number(answer, "zk_ephemerals_count\t"));
+            if left.sum::<Result<f64, _>>()? == 0.0 {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+        Err("the nodes of a step that failed do not go".into())
     }
 
     /// Bytes in use in the servers' heaps, rubbish collected. 0 where there is no `jcmd`.
