@@ -6,6 +6,10 @@
 //! epoch's room for watches, since who waits for somebody else's node needs some, too. At what is beyond that it
 //! [looks in turn](super::rounds), at [`BATCH`](super::rounds::BATCH) nodes each `T/12`, and so it does with nodes that
 //! we may not read. With `n` of them, each is looked at every `n / BATCH * T/12`.
+//!
+//! Who calls `release` awaits the answer to the delete without a task. If there is none for `T/12` (or half of the time
+//! after which a release is told to be unconfirmed, if that is less), the caretaker wakes it, to start one; and if it
+//! does not come until the next time, deletes the node as well: it may not poll any more, and others wait for the node.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,6 +28,9 @@ use super::rounds::Rounds;
 use crate::client::{Failure, NodeEvent, NodeWatch};
 use crate::error::Loss;
 use crate::session::clock::Moment;
+
+/// The shortest time to wait for anything.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// A node that was watched before it was given in care.
 #[derive(Debug)]
@@ -46,6 +53,8 @@ enum Seen {
     Gone,
     /// To be looked at without a watch.
     Unwatched,
+    /// We deleted it.
+    Left,
     /// Nothing is known.
     Nothing,
 }
@@ -57,9 +66,12 @@ pub(super) async fn look_after(lines: Arc<Lines>, mut attended: mpsc::UnboundedR
     let mut looking = FuturesUnordered::<Looking>::new();
     let mut rounds = Rounds::default();
     let epoch = &lines.epoch;
-    let pace = (epoch.timeout() / 12).max(Duration::from_millis(1));
+    let pace = (epoch.timeout() / 12).max(MOMENT);
     let mut ticks = interval(pace);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let patience = (lines.session.settings.connection_timeout / 2).clamp(MOMENT, pace);
+    let mut departures = interval(patience);
+    departures.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
@@ -70,9 +82,19 @@ pub(super) async fn look_after(lines: Arc<Lines>, mut attended: mpsc::UnboundedR
                 Seen::Watched(attended) => looking.push(Box::pin(event(attended))),
                 Seen::Gone => own.line.robbed(&own.spot),
                 Seen::Unwatched => rounds.add(own),
+                Seen::Left => own.line.left(&own.spot),
                 Seen::Nothing => own.line.out_of_care(&own.spot),
             },
             gone = rounds.looked() => gone.iter().for_each(|own| own.line.robbed(&own.spot)),
+            _ = departures.tick() => {
+                let since = Moment::now().before(patience);
+                for line in lines.all() {
+                    for spot in line.overdue(since) {
+                        let own = Own { line: line.clone(), spot };
+                        looking.push(Box::pin(left(lines.clone(), own)));
+                    }
+                }
+            }
             _ = ticks.tick() => {
                 let since = Moment::now().before(pace);
                 for line in lines.all() {
@@ -125,6 +147,12 @@ fn watch(lines: &Lines, own: &Own) -> Option<Looking> {
         };
         (own, seen)
     }))
+}
+
+/// Deletes a node in the place of a caller.
+async fn left(lines: Arc<Lines>, own: Own) -> (Own, Seen) {
+    remove(&lines, &own.spot).await;
+    (own, Seen::Left)
 }
 
 /// The epoch is over, or left to others: what is held is lost, and no node is left.

@@ -7,19 +7,19 @@
 //! A hold has no task. The lease ends it, or the epoch's [caretaker](super::care), which looks after its node.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::line::{HandOver, Line};
+use super::line::HandOver;
 use super::local::Spot;
-use super::place::Place;
+use super::place::{Departure, Place};
 use crate::client::{ClientError, LinkWatch};
 use crate::error::{Loss, ReleaseError};
 use crate::fencing::FencingToken;
 use crate::lock_path::LockPath;
-use crate::session::Session;
 use crate::session::clock::Moment;
 use crate::session::duty::Cleaned;
 use crate::session::epoch::Epoch;
@@ -137,62 +137,83 @@ impl Hold {
         &self.state
     }
 
-    /// Releases; the future tells what is known of it. The release goes on if that is dropped.
+    /// Releases; the future tells what is known of it. The release goes on if that is dropped, or not polled any
+    /// more: whatever is not settled by the first answer is a task's, or the caretaker's.
     pub(crate) fn release(
         mut self,
     ) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
-        let state = self.state.clone();
-        let (end, outcome) = self.let_go();
-        async move {
+        let (state, span, began) = (self.state.clone(), self.span(), Moment::now());
+        let (caller, passed_on) = oneshot::channel();
+        let (end, left) = self.let_go(Some(caller));
+        let released = async move {
             let lost = |loss| ReleaseError::Lost { path: state.path.to_string(), loss };
             if end != Loss::Released {
                 tracing::warn!(path = %state.path, %end, "released what was lost before");
                 return Err(lost(end));
             }
-            // There is no outcome only if the epoch, the node or the runtime is gone.
-            outcome.await.unwrap_or_else(|_| Err(lost(Loss::Closed)))
-        }
+            let mut departure = match left {
+                Some(Left::Departure(departure)) => departure,
+                Some(Left::WithSession) => return Ok(()),
+                None => return Err(lost(Loss::NodeDeleted)),
+            };
+            match departure.answered(passed_on).await {
+                Some(cleaned) => released(cleaned, &state.path),
+                // There is no outcome only if the runtime is gone.
+                None => {
+                    let outcome = Release::go_on(departure, &state, began);
+                    outcome.await.unwrap_or_else(|_| Err(lost(Loss::Closed)))
+                }
+            }
+        };
+        released.instrument(span)
     }
 
-    /// First of all nobody may take it for held any more; then the node goes. A task of the session's sees to
-    /// it: to start one needs no runtime here.
-    fn let_go(&mut self) -> (Loss, oneshot::Receiver<Result<(), ReleaseError>>) {
+    fn span(&self) -> tracing::Span {
+        let HoldState { path, spot, .. } = &*self.state;
+        tracing::info_span!("release", %path, contender = spot.name())
+    }
+
+    /// First of all nobody may take it for held any more; then the node goes. `None` if it is gone.
+    fn let_go(&mut self, caller: Option<oneshot::Sender<()>>) -> (Loss, Option<Left>) {
         let end = self.state.finish(Loss::Released);
-        let (reply, outcome) = oneshot::channel();
-        if let Some(place) = self.place.take() {
-            if end == Loss::NodeDeleted {
-                // It did not leave by itself: whoever is behind it has to list.
-                place.line.doubt(&place.spot);
-            }
-            let (lines, line, spot) = (place.lines.clone(), place.line.clone(), place.spot.clone());
-            let release = Release::new(&line, &spot, reply);
-            let span = tracing::info_span!("release", path = %line.path, contender = spot.name());
-            let ahead = self.state.is_fence_ahead();
-            let hand_over = if ahead { HandOver::AtOnce } else { HandOver::WhenGone };
-            let told = release.clone();
-            match place.leave(hand_over, move |error| told.refused(error)) {
-                Some(leaving) => {
-                    let session = lines.session.clone();
-                    let releasing = async move { release.confirm(&session, leaving).await };
-                    lines.session.spawn(releasing.instrument(span));
-                }
-                // Given up while it lasted, and the node goes with the session.
-                None if lines.epoch.over().is_cancelled()
-                    || lines.session.closing().is_cancelled() =>
-                {
-                    release.tell(Ok(()));
-                }
-                None => release.gone(),
-            }
+        let Some(place) = self.place.take() else { return (end, None) };
+        if end == Loss::NodeDeleted {
+            // It did not leave by itself: whoever is behind it has to list.
+            place.line.doubt(&place.spot);
         }
-        (end, outcome)
+        let lines = place.lines.clone();
+        let ahead = self.state.is_fence_ahead();
+        let hand_over = if ahead { HandOver::AtOnce } else { HandOver::WhenGone };
+        let departure = place.leave(hand_over, caller).map(Left::Departure);
+        let given_up =
+            || lines.epoch.over().is_cancelled() || lines.session.closing().is_cancelled();
+        (end, departure.or_else(|| given_up().then_some(Left::WithSession)))
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         if self.place.is_some() {
-            drop(self.let_go());
+            // A task of the session's sees to it: to start one needs no runtime here.
+            self.span().in_scope(|| drop(self.let_go(None)));
+        }
+    }
+}
+
+/// How the node of a hold goes.
+enum Left {
+    Departure(Departure),
+    /// The hold was given up while it lasted.
+    WithSession,
+}
+
+/// What became of a release whose node has gone.
+fn released(cleaned: Cleaned, path: &LockPath) -> Result<(), ReleaseError> {
+    match cleaned {
+        // When the session ended, the hold had been given up before, while it lasted.
+        Cleaned::Deleted | Cleaned::SessionOver => Ok(()),
+        Cleaned::Gone => {
+            Err(ReleaseError::Lost { path: path.to_string(), loss: Loss::NodeDeleted })
         }
     }
 }
@@ -202,15 +223,29 @@ type Outcome = oneshot::Sender<Result<(), ReleaseError>>;
 /// Tells what became of a release, once.
 #[derive(Clone)]
 struct Release {
-    line: Arc<Line>,
-    spot: Arc<Spot>,
+    state: Arc<HoldState>,
     reply: Arc<Mutex<Option<Outcome>>>,
 }
 
 impl Release {
-    fn new(line: &Arc<Line>, spot: &Arc<Spot>, reply: Outcome) -> Self {
-        let reply = Arc::new(Mutex::new(Some(reply)));
-        Self { line: line.clone(), spot: spot.clone(), reply }
+    /// Goes on in a task of the session's.
+    fn go_on(
+        mut departure: Departure,
+        state: &Arc<HoldState>,
+        began: Moment,
+    ) -> oneshot::Receiver<Result<(), ReleaseError>> {
+        let (reply, outcome) = oneshot::channel();
+        let release = Self { state: state.clone(), reply: Arc::new(Mutex::new(Some(reply))) };
+        let told = release.clone();
+        if let Some((rest, in_care)) = departure.go_on(move |error| told.refused(error)) {
+            // Who comes so late that the caretaker is at it waits from now on.
+            let began = if in_care { Moment::now() } else { began };
+            let session = departure.session();
+            let patience = session.settings.connection_timeout;
+            let confirming = release.confirm(patience, began, rest);
+            session.spawn(confirming.in_current_span());
+        }
+        outcome
     }
 
     fn tell(&self, outcome: Result<(), ReleaseError>) {
@@ -219,34 +254,30 @@ impl Release {
         }
     }
 
-    fn gone(&self) {
-        let (path, loss) = (self.line.path.to_string(), Loss::NodeDeleted);
-        self.tell(Err(ReleaseError::Lost { path, loss }));
-    }
-
     fn refused(&self, error: &ClientError) {
         if error.is_no_auth() {
-            self.tell(Err(ReleaseError::NoAuth { node: self.spot.node.clone() }));
+            self.tell(Err(ReleaseError::NoAuth { node: self.state.spot.node.clone() }));
         }
     }
 
-    async fn confirm(self, session: &Session, leaving: impl Future<Output = Cleaned> + Send) {
-        let patience = session.settings.connection_timeout;
-        let path = self.line.path.to_string();
+    async fn confirm(
+        self,
+        patience: Duration,
+        began: Moment,
+        leaving: impl Future<Output = Cleaned> + Send,
+    ) {
+        let path = &self.state.path;
         tokio::pin!(leaving);
         let cleaned = tokio::select! {
             biased;
             cleaned = &mut leaving => cleaned,
-            () = tokio::time::sleep(patience) => {
-                tracing::warn!(path, waited = ?patience, "the release is not confirmed yet");
-                self.tell(Err(ReleaseError::Unconfirmed { path: path.clone(), waited: patience }));
+            () = tokio::time::sleep(patience.saturating_sub(began.elapsed())) => {
+                tracing::warn!(%path, waited = ?patience, "the release is not confirmed yet");
+                let path = path.to_string();
+                self.tell(Err(ReleaseError::Unconfirmed { path, waited: patience }));
                 leaving.await
             }
         };
-        match cleaned {
-            // When the session ended, the hold had been given up before, while it lasted.
-            Cleaned::Deleted | Cleaned::SessionOver => self.tell(Ok(())),
-            Cleaned::Gone => self.gone(),
-        }
+        self.tell(released(cleaned, path));
     }
 }

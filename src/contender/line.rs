@@ -274,11 +274,12 @@ impl Line {
     }
 
     /// Has its delete sent, which is `send`, unless it is out of the line already: then the node is gone, or
-    /// somebody else deletes it.
+    /// somebody else deletes it. `caller`, if that and no task sees to it, is dropped when a task has to.
     pub(super) fn leave<T>(
         &self,
         spot: &Spot,
         hand_over: HandOver,
+        caller: Option<oneshot::Sender<()>>,
         send: impl FnOnce() -> T,
     ) -> Option<T> {
         let mut state = self.lock();
@@ -286,7 +287,7 @@ impl Line {
         // Before anybody takes its place: whoever does acts behind it, on the same connection.
         let sent = send();
         let next = match hand_over {
-            HandOver::AtOnce => state.chain.leave(spot).flatten(),
+            HandOver::AtOnce => state.chain.leave(spot, caller).flatten(),
             HandOver::WhenGone => None,
         };
         drop(state);
@@ -297,9 +298,10 @@ impl Line {
     /// The servers have answered the delete.
     pub(super) fn left(&self, spot: &Spot) {
         let mut state = self.lock();
-        let next = state.chain.leave(spot).flatten();
-        state.chain.left(spot);
+        let next = state.chain.leave(spot, None).flatten();
+        let escort = state.chain.left(spot);
         drop(state);
+        drop(escort);
         wake(next);
     }
 
@@ -331,16 +333,35 @@ impl Line {
         self.lock().chain.unattended(since)
     }
 
-    /// Takes all out of the line: what was held is lost.
+    /// A task sees to the delete from now on. Whether the caretaker does as well.
+    pub(super) fn pass_to_task(&self, spot: &Spot) -> bool {
+        let (in_care, escort) = self.lock().chain.pass_to_task(spot);
+        // Outside the lock, since it may run whoever waits.
+        drop(escort);
+        in_care
+    }
+
+    /// Wakes the callers that have been seeing to a delete since. Gives the nodes of those that were woken before, for
+    /// the caretaker.
+    pub(super) fn overdue(&self, since: Moment) -> Vec<Arc<Spot>> {
+        let overdue = self.lock().chain.overdue(since);
+        drop(overdue.callers);
+        overdue.spots
+    }
+
+    /// Takes all out of the line: what was held is lost. Gives the nodes that nobody sees to any more.
     pub(super) fn clear(&self, end: impl Fn(&HoldState)) -> Vec<Arc<Spot>> {
-        let all = self.lock().chain.clear();
-        all.map(|standing| {
+        let (all, forsaken) = {
+            let mut state = self.lock();
+            (state.chain.clear(), state.chain.forsaken())
+        };
+        let standing = all.map(|standing| {
             if let Some(hold) = standing.hold {
                 end(&hold);
             }
             standing.spot
-        })
-        .collect()
+        });
+        standing.chain(forsaken.into_iter().map(|escort| escort.spot)).collect()
     }
 
     /// Gives room to watch the parent.

@@ -21,7 +21,7 @@
 //!
 //! Pure but for the channels to those who wait, and the time since when they stand here.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -100,8 +100,28 @@ pub(super) type Wake = Option<(oneshot::Sender<Turn>, Turn)>;
 pub(super) struct Chain {
     /// By their `czxid`.
     places: BTreeMap<i64, Standing>,
-    /// Names of nodes whose delete was sent.
-    leaving: HashSet<String>,
+    /// By their names, nodes whose delete was sent; with whom sees to it, unless that is a task.
+    leaving: HashMap<String, Option<Escort>>,
+}
+
+/// A caller that sees to a delete, for as long as it comes.
+#[derive(Debug)]
+pub(super) struct Escort {
+    pub(super) spot: Arc<Spot>,
+    since: Moment,
+    /// Dropped when a task has to see to it.
+    caller: Option<oneshot::Sender<()>>,
+    /// The caretaker sees to it.
+    in_care: bool,
+}
+
+/// What callers are late with.
+#[derive(Debug, Default)]
+pub(super) struct Overdue {
+    /// To be dropped outside the lock, which wakes them: they start a task.
+    pub(super) callers: Vec<oneshot::Sender<()>>,
+    /// Their callers were woken before, and did not come.
+    pub(super) spots: Vec<Arc<Spot>>,
 }
 
 impl Chain {
@@ -143,7 +163,7 @@ impl Chain {
     }
 
     pub(super) fn is_leaving(&self, name: &str) -> bool {
-        self.leaving.contains(name)
+        self.leaving.contains_key(name)
     }
 
     pub(super) fn is_anybody_leaving(&self) -> bool {
@@ -153,19 +173,60 @@ impl Chain {
     /// Tells whether a name is one of ours, here or leaving. For many names.
     pub(super) fn is_ours(&self) -> impl Fn(&str) -> bool {
         let here: HashSet<&str> = self.places.values().map(|place| place.spot.name()).collect();
-        move |name| here.contains(name) || self.leaving.contains(name)
+        move |name| here.contains(name) || self.leaving.contains_key(name)
     }
 
-    /// Its delete was sent. `None` if it was out before.
-    pub(super) fn leave(&mut self, spot: &Spot) -> Option<Wake> {
-        let left = self.places.remove(&spot.czxid)?;
-        self.leaving.insert(spot.name().to_owned());
-        Some(self.pass_on(spot.czxid, left.before, true))
+    /// Its delete was sent; `caller`: by one that sees to it in its own time. `None` if it was out before.
+    pub(super) fn leave(
+        &mut self,
+        spot: &Spot,
+        caller: Option<oneshot::Sender<()>>,
+    ) -> Option<Wake> {
+        let Standing { spot, before, .. } = self.places.remove(&spot.czxid)?;
+        let (name, czxid) = (spot.name().to_owned(), spot.czxid);
+        let escort = |caller| {
+            let since = Moment::now();
+            Escort { spot, since, caller: Some(caller), in_care: false }
+        };
+        self.leaving.insert(name, caller.map(escort));
+        Some(self.pass_on(czxid, before, true))
+    }
+
+    /// A task sees to the delete from now on. Whether the caretaker does as well; and what is to be dropped outside the
+    /// lock.
+    pub(super) fn pass_to_task(&mut self, spot: &Spot) -> (bool, Option<Escort>) {
+        match self.leaving.get_mut(spot.name()) {
+            Some(Some(escort)) if escort.in_care => (true, None),
+            Some(escort) => (false, escort.take()),
+            // It was, and is done, unless the node is in the line still, until its delete is answered.
+            None => (!self.places.contains_key(&spot.czxid), None),
+        }
     }
 
     /// The servers know that it is gone.
-    pub(super) fn left(&mut self, spot: &Spot) {
-        self.leaving.remove(spot.name());
+    pub(super) fn left(&mut self, spot: &Spot) -> Option<Escort> {
+        self.leaving.remove(spot.name()).flatten()
+    }
+
+    /// Those that callers have been seeing to since.
+    pub(super) fn overdue(&mut self, since: Moment) -> Overdue {
+        let mut overdue = Overdue::default();
+        for escort in self.leaving.values_mut().flatten().filter(|escort| escort.since <= since) {
+            match escort.caller.take() {
+                Some(caller) => overdue.callers.push(caller),
+                None if escort.in_care => {}
+                None => {
+                    escort.in_care = true;
+                    overdue.spots.push(escort.spot.clone());
+                }
+            }
+        }
+        overdue
+    }
+
+    /// All that no task sees to but the caretaker: they are nobody's now.
+    pub(super) fn forsaken(&mut self) -> Vec<Escort> {
+        self.leaving.values_mut().filter_map(Option::take).collect()
     }
 
     /// How many are here or leaving.
@@ -224,6 +285,8 @@ impl Chain {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn spot(czxid: i64) -> Arc<Spot> {
@@ -257,7 +320,7 @@ mod tests {
     fn they_are_served_one_after_the_other() {
         let (mut chain, mut waiting) = chain(3);
         for (czxid, next) in [(1, 1), (2, 2)] {
-            assert!(wake(chain.leave(&spot(czxid)).unwrap()));
+            assert!(wake(chain.leave(&spot(czxid), None).unwrap()));
             let told: Vec<_> = waiting.iter_mut().map(|waits| waits.try_recv().ok()).collect();
             for (place, turn) in told.into_iter().enumerate() {
                 assert_eq!(
@@ -267,17 +330,17 @@ mod tests {
                 );
             }
         }
-        assert!(!wake(chain.leave(&spot(3)).unwrap()));
-        assert!(chain.leave(&spot(3)).is_none(), "twice");
+        assert!(!wake(chain.leave(&spot(3), None).unwrap()));
+        assert!(chain.leave(&spot(3), None).is_none(), "twice");
     }
 
     #[test]
     fn a_waiter_that_leaves_wakes_nobody_and_its_successor_stands_behind_the_one_before() {
         let (mut chain, mut waiting) = chain(4);
-        assert!(!wake(chain.leave(&spot(2)).unwrap()));
-        assert!(!wake(chain.leave(&spot(3)).unwrap()));
+        assert!(!wake(chain.leave(&spot(2), None).unwrap()));
+        assert!(!wake(chain.leave(&spot(3), None).unwrap()));
         assert_eq!(waiting[3].try_recv(), Err(oneshot::error::TryRecvError::Empty));
-        assert!(wake(chain.leave(&spot(1)).unwrap()));
+        assert!(wake(chain.leave(&spot(1), None).unwrap()));
         assert_eq!(waiting[3].try_recv(), Ok(Turn::Next));
     }
 
@@ -286,7 +349,7 @@ mod tests {
     fn who_stood_behind_a_waiter_of_strangers_lists() {
         let (mut chain, mut waiting) = chain(2);
         chain.get(&spot(1)).unwrap().before = Before::Unknown;
-        assert!(wake(chain.leave(&spot(1)).unwrap()));
+        assert!(wake(chain.leave(&spot(1), None).unwrap()));
         assert_eq!(waiting[1].try_recv(), Ok(Turn::Look));
         assert_eq!(chain.get(&spot(2)).unwrap().before, Before::Unknown);
     }
@@ -303,7 +366,7 @@ mod tests {
     fn one_that_asks_the_servers_itself_is_not_told() {
         let (mut chain, mut waiting) = chain(2);
         chain.get(&spot(2)).unwrap().before = Before::Unknown;
-        assert!(!wake(chain.leave(&spot(1)).unwrap()));
+        assert!(!wake(chain.leave(&spot(1), None).unwrap()));
         assert_eq!(waiting[1].try_recv(), Err(oneshot::error::TryRecvError::Empty));
     }
 
@@ -318,15 +381,18 @@ mod tests {
         (standing.before, standing.turn) = (Before::Own(1), Some(turn));
         waiting.push(waits);
         chain.enter(&between);
-        assert!(!wake(chain.leave(&spot(1)).unwrap()), "the one between asks the servers itself");
-        assert!(wake(chain.leave(&between).unwrap()));
+        assert!(
+            !wake(chain.leave(&spot(1), None).unwrap()),
+            "the one between asks the servers itself"
+        );
+        assert!(wake(chain.leave(&between, None).unwrap()));
         assert_eq!(waiting[1].try_recv(), Ok(Turn::Look));
     }
 
     #[test]
     fn ours_are_those_here_and_those_leaving() {
         let (mut chain, _waiting) = chain(3);
-        chain.leave(&spot(1));
+        chain.leave(&spot(1), None);
         let is_ours = chain.is_ours();
         let table = [(1, true), (2, true), (3, true), (4, false)];
         for (czxid, ours) in table {
@@ -338,5 +404,31 @@ mod tests {
         // Of an earlier incarnation of the parent: gone, though nobody knows it yet.
         assert!(chain.before(2, 1).is_none());
         assert_eq!(chain.before(3, 1).unwrap().spot.czxid, 2);
+    }
+
+    #[test]
+    fn a_caller_that_is_late_is_woken_and_then_done_without() {
+        let (mut chain, _waiting) = chain(3);
+        let (late, mut woken) = oneshot::channel();
+        chain.leave(&spot(1), Some(late));
+        let (prompt, mut comes) = oneshot::channel();
+        chain.leave(&spot(2), Some(prompt));
+        chain.leave(&spot(3), None);
+        let (before, after) = (Moment::now().before(Duration::from_secs(1)), Moment::now());
+        let nobody = chain.overdue(before);
+        assert!(nobody.callers.is_empty() && nobody.spots.is_empty());
+        let first = chain.overdue(after);
+        assert!(first.callers.len() == 2 && first.spots.is_empty());
+        drop(first);
+        assert!(woken.try_recv().is_err() && comes.try_recv().is_err());
+        assert!(!chain.pass_to_task(&spot(2)).0, "its task alone sees to it");
+        let second = chain.overdue(after);
+        assert_eq!(second.spots.iter().map(|spot| spot.czxid).collect::<Vec<_>>(), [1]);
+        assert!(chain.overdue(after).spots.is_empty(), "once");
+        assert!(chain.pass_to_task(&spot(1)).0, "the caretaker is at it");
+        assert_eq!(chain.forsaken().len(), 1);
+        chain.left(&spot(1));
+        assert!(chain.pass_to_task(&spot(1)).0, "the caretaker has done it");
+        assert!(!chain.pass_to_task(&spot(3)).0);
     }
 }

@@ -12,8 +12,9 @@ use crate::session::clock::Moment;
 #[derive(Debug)]
 pub(super) struct Parked {
     contender: Contender,
-    place: Place,
+    /// Before the place: dropped after it, it would be told, and wake, under the line's lock.
     turn: oneshot::Receiver<Turn>,
+    place: Place,
     entered_at: Moment,
 }
 

@@ -1,8 +1,11 @@
 //! A place in the queue: a node of ours, and the duty to remove it. Dropping it leaves.
 
+use std::future::{Future, ready};
+use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use futures_util::FutureExt;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tracing::Instrument;
 
 use super::line::{HandOver, Line};
@@ -46,32 +49,27 @@ impl Place {
         &self.lines.epoch
     }
 
-    /// Has the node deleted, and is out of the line: the request is sent when this returns. The future sees
-    /// to it that it is done; `None` if somebody else has, or does. `refused` is told of refusals.
+    /// Has the node deleted, and is out of the line: the request is sent when this returns. `None` if somebody else
+    /// has, or does. `caller`: see [`Line::leave`].
     pub(super) fn leave(
         mut self,
         hand_over: HandOver,
-        refused: impl FnMut(&ClientError) + Send,
-    ) -> Option<impl Future<Output = Cleaned> + Send> {
+        caller: Option<oneshot::Sender<()>>,
+    ) -> Option<Departure> {
         let room = self.room.take()?;
         let (spot, line, lines) = (self.spot.clone(), self.line.clone(), self.lines.clone());
         drop(self);
         let send = || delete(&lines.epoch, &spot.node);
-        let sent = line.leave(&spot, hand_over, send)?;
-        Some(async move {
-            let cleaned = see_to(&lines, &spot, sent, refused).await;
-            line.left(&spot);
-            // Whoever hears of it may use the room.
-            drop(room);
-            cleaned
-        })
+        let answer = Box::pin(line.leave(&spot, hand_over, caller, send)?);
+        Some(Departure { spot, line, lines, rest: Some(Rest { room, answer }) })
     }
 
     /// Leaves in a task of the session's; the receiver is told when it is done, by an error.
     pub(super) fn left(self) -> oneshot::Receiver<()> {
         let session = self.lines.session.clone();
-        let leaving = self.leave(HandOver::AtOnce, |_| {});
-        in_background(&session, leaving)
+        let mut departure = self.leave(HandOver::AtOnce, None);
+        let rest = departure.as_mut().and_then(|departure| departure.go_on(|_| {}));
+        in_background(&session, rest.map(|(rest, _)| rest))
     }
 }
 
@@ -80,6 +78,86 @@ impl Drop for Place {
         let Some(room) = self.room.take() else { return };
         let (spot, line, lines) = (self.spot.clone(), self.line.clone(), self.lines.clone());
         drop(Self { spot, line, lines, room: Some(room) }.left());
+    }
+}
+
+/// A node whose delete was sent. Dropping it leaves what is left to do to a task of the session's.
+pub(super) struct Departure {
+    spot: Arc<Spot>,
+    line: Arc<Line>,
+    lines: Arc<Lines>,
+    /// Taken by who sees to it.
+    rest: Option<Rest>,
+}
+
+struct Rest {
+    room: Room,
+    /// To the delete.
+    answer: Pin<Box<dyn Future<Output = Result<Cleaned, Failure>> + Send>>,
+}
+
+impl Departure {
+    pub(super) fn session(&self) -> &Session {
+        &self.lines.session
+    }
+
+    /// Waits for the first answer; `None` if a task has to go on: after another answer than a good one, or without one
+    /// when `passed_on` tells. May be dropped on the way.
+    pub(super) async fn answered(
+        &mut self,
+        mut passed_on: oneshot::Receiver<()>,
+    ) -> Option<Cleaned> {
+        let rest = self.rest.as_mut()?;
+        if let Err(TryRecvError::Closed) = passed_on.try_recv() {
+            return None;
+        }
+        let answer = tokio::select! {
+            biased;
+            answer = &mut rest.answer => answer,
+            _ = &mut passed_on => return None,
+            () = self.lines.epoch.over().cancelled() => return None,
+        };
+        match answer {
+            Ok(cleaned) => {
+                // Else this very task would be told, and woken, when the node is out of the line.
+                drop(passed_on);
+                self.line.left(&self.spot);
+                self.rest = None;
+                Some(cleaned)
+            }
+            Err(failure) => {
+                rest.answer = Box::pin(ready(Err(failure)));
+                None
+            }
+        }
+    }
+
+    /// What is left to do, for a task, and whether the caretaker is at it; `None` if that is nothing. `refused` is told
+    /// of refusals.
+    pub(super) fn go_on<F: FnMut(&ClientError) + Send>(
+        &mut self,
+        refused: F,
+    ) -> Option<(impl Future<Output = Cleaned> + Send + use<F>, bool)> {
+        let Rest { room, answer } = self.rest.take()?;
+        let (spot, line, lines) = (self.spot.clone(), self.line.clone(), self.lines.clone());
+        let in_care = line.pass_to_task(&spot);
+        let rest = async move {
+            let cleaned = see_to(&lines, &spot, answer, refused).await;
+            line.left(&spot);
+            // Whoever hears of it may use the room.
+            drop(room);
+            // It may have been deleted by the caretaker.
+            if in_care && cleaned == Cleaned::Gone { Cleaned::Deleted } else { cleaned }
+        };
+        Some((rest, in_care))
+    }
+}
+
+impl Drop for Departure {
+    fn drop(&mut self) {
+        if let Some((rest, _)) = self.go_on(|_| {}) {
+            self.lines.session.spawn(rest.map(drop).in_current_span());
+        }
     }
 }
 

@@ -210,12 +210,15 @@ async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
     let arena = Arena::new().await;
     let patience = Duration::from_millis(300);
     let builder =
-        arena.builder().session_timeout(Duration::from_secs(20)).connection_timeout(patience);
+        arena.builder().session_timeout(Duration::from_secs(60)).connection_timeout(patience);
     let (link, curator) = linked(&arena, builder).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let silence = link.stall(Direction::Both);
+    let began = Instant::now();
     let error = within("the release", guard.release()).await.unwrap_err();
     assert!(matches!(error, ReleaseError::Unconfirmed { .. }), "{error:?}");
+    // The caretaker looks after the nodes of holds each 5 s.
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     assert_eq!(arena.children().await.len(), 1, "the server has not heard of it");
     // What waited for the link is lost with it.
     link.cut(Cut::Reset);

@@ -1,14 +1,16 @@
-//! A future or a guard that is dropped anywhere leaves no node, and the next waiter is served
-//! (invariant 3).
+//! A future or a guard that is dropped anywhere, or kept and not polled any more, leaves no node, and the next waiter
+//! is served (invariant 3).
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use zookeeper_recipes::{AcquireError, MutexGuard};
+use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
+use zookeeper_recipes::zookeeper_client::Client;
+use zookeeper_recipes::{AcquireError, Curator, MutexGuard, ReleaseError, Released};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, session_of, within};
 
 /// How a future ended that was to be polled a number of times.
 enum Polled<T> {
@@ -122,6 +124,70 @@ async fn release_dropped_at_every_poll_releases() {
         }
     }
     panic!("a release never finishes");
+}
+
+type Releasing = Pin<Box<dyn Future<Output = Result<Released, ReleaseError>>>>;
+
+/// Polled once.
+async fn begun(guard: MutexGuard) -> Releasing {
+    let mut releasing: Releasing = Box::pin(guard.release());
+    let begun = poll_fn(|context| Poll::Ready(releasing.as_mut().poll(context).is_pending()));
+    assert!(begun.await, "released before anybody was asked");
+    releasing
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_not_polled_any_more_goes_on() {
+    let arena = Arena::new().await;
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let builder = arena.builder().session_timeout(Duration::from_secs(3));
+    let curator = builder.connect(link.connect_string()).await.unwrap();
+    let rival = arena.curator().await;
+    let session = session_of(&curator).id();
+    for message in [Message::request, Message::reply] {
+        let guard = arena.mutex(&curator).acquire().await.unwrap();
+        let lost = link.lose(message(Operation::Delete));
+        let releasing = begun(guard).await;
+        within("the loss", lost.struck()).await;
+        let next = within("the next", arena.mutex(&rival).acquire()).await.unwrap();
+        // It was deleted, and did not go with its session.
+        assert_eq!(session_of(&curator).id(), session);
+        next.release().await.unwrap();
+        assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
+    }
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_not_polled_any_more_does_not_keep_close() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let node = guard.node().to_owned();
+    let releasing = begun(guard).await;
+    within("the end", curator.close()).await.unwrap();
+    assert!(arena.stat(&node).await.is_none());
+    assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
+}
+
+/// Its node does not go with the session, which is somebody else's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_not_polled_any_more_is_done_before_close() {
+    let arena = Arena::new().await;
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    // So long that nobody looks after it before.
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
+    let client = connector.connect(link.connect_string()).await.unwrap();
+    let curator = Curator::from_client(client.clone()).unwrap();
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let node = guard.node().to_owned();
+    let lost = link.lose(Message::request(Operation::Delete));
+    let releasing = begun(guard).await;
+    within("the loss", lost.struck()).await;
+    within("the end", curator.close()).await.unwrap();
+    assert!(arena.stat(&node).await.is_none());
+    assert!(client.check_stat("/").await.unwrap().is_some(), "the session goes on");
+    assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
 }
 
 #[tokio::test(flavor = "multi_thread")]
