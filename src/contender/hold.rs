@@ -144,17 +144,16 @@ impl Hold {
     ) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let (state, span, began) = (self.state.clone(), self.span(), Moment::now());
         let (caller, passed_on) = oneshot::channel();
-        let (end, left) = self.let_go(Some(caller));
+        let (end, departure) = self.let_go(Some(caller));
         let released = async move {
             let lost = |loss| ReleaseError::Lost { path: state.path.to_string(), loss };
             if end != Loss::Released {
                 tracing::warn!(path = %state.path, %end, "released what was lost before");
                 return Err(lost(end));
             }
-            let mut departure = match left {
-                Some(Left::Departure(departure)) => departure,
-                Some(Left::WithSession) => return Ok(()),
-                None => return Err(lost(Loss::NodeDeleted)),
+            let mut departure = match departure {
+                Ok(departure) => departure,
+                Err(cleaned) => return released(cleaned, &state.path),
             };
             match departure.answered(passed_on).await {
                 Some(cleaned) => released(cleaned, &state.path),
@@ -173,10 +172,13 @@ impl Hold {
         tracing::info_span!("release", %path, contender = spot.name())
     }
 
-    /// First of all nobody may take it for held any more; then the node goes. `None` if it is gone.
-    fn let_go(&mut self, caller: Option<oneshot::Sender<()>>) -> (Loss, Option<Left>) {
+    /// First of all nobody may take it for held any more; then the node goes. `Err` if it needs no delete.
+    fn let_go(
+        &mut self,
+        caller: Option<oneshot::Sender<()>>,
+    ) -> (Loss, Result<Departure, Cleaned>) {
         let end = self.state.finish(Loss::Released);
-        let Some(place) = self.place.take() else { return (end, None) };
+        let Some(place) = self.place.take() else { return (end, Err(Cleaned::Gone)) };
         if end == Loss::NodeDeleted {
             // It did not leave by itself: whoever is behind it has to list.
             place.line.doubt(&place.spot);
@@ -184,10 +186,11 @@ impl Hold {
         let lines = place.lines.clone();
         let ahead = self.state.is_fence_ahead();
         let hand_over = if ahead { HandOver::AtOnce } else { HandOver::WhenGone };
-        let departure = place.leave(hand_over, caller).map(Left::Departure);
-        let given_up =
-            || lines.epoch.over().is_cancelled() || lines.session.closing().is_cancelled();
-        (end, departure.or_else(|| given_up().then_some(Left::WithSession)))
+        let departure = place.leave(hand_over, caller).ok_or_else(|| {
+            let over = lines.epoch.over().is_cancelled() || lines.session.closing().is_cancelled();
+            if over { Cleaned::SessionOver } else { Cleaned::Gone }
+        });
+        (end, departure)
     }
 }
 
@@ -198,13 +201,6 @@ impl Drop for Hold {
             self.span().in_scope(|| drop(self.let_go(None)));
         }
     }
-}
-
-/// How the node of a hold goes.
-enum Left {
-    Departure(Departure),
-    /// The hold was given up while it lasted.
-    WithSession,
 }
 
 /// What became of a release whose node has gone.
