@@ -2,10 +2,10 @@
 
 use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{FencedError, Loss, Shortcuts};
+use zookeeper_recipes::{FencedError, Loss, MutexGuard, Shortcuts};
 
 use crate::harness::{Arena, within};
-use crate::link::{Linked, got, is_pending, settle};
+use crate::link::{Acquiring, Linked, got, is_pending, settle};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
@@ -13,14 +13,20 @@ async fn data(arena: &Arena, path: &str) -> Vec<u8> {
     arena.admin.get_data(path).await.unwrap().0
 }
 
+/// A hold, and one of its own behind it.
+async fn held_and_awaited(arena: &Arena) -> (Linked, MutexGuard, Acquiring) {
+    let linked = Linked::knowing(arena, ALL).await;
+    let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
+    let next = linked.parks(arena).await;
+    linked.proxy.clear_log();
+    (linked, holder, next)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fenced_write_after_the_release_is_not_sent() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
-    let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
+    let (linked, holder, next) = held_and_awaited(&arena).await;
     let fenced = holder.fenced();
-    let next = linked.parks(&arena).await;
-    linked.proxy.clear_log();
     let on_the_way = linked.proxy.hold(Message::request(Operation::Delete));
     let released = tokio::spawn(holder.release());
     let guard = got(next).await;
@@ -36,11 +42,8 @@ async fn a_fenced_write_after_the_release_is_not_sent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fenced_write_that_is_on_the_way_goes_ahead_of_the_delete() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
-    let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
+    let (linked, holder, next) = held_and_awaited(&arena).await;
     let fenced = holder.fenced();
-    let next = linked.parks(&arena).await;
-    linked.proxy.clear_log();
     let on_the_way = linked.proxy.hold(Message::request(Operation::Multi));
     let path = arena.path.clone();
     let write = tokio::spawn(async move { fenced.set(&path, b"first").await });
@@ -64,10 +67,7 @@ async fn a_fenced_write_that_is_on_the_way_goes_ahead_of_the_delete() {
 #[tokio::test]
 async fn the_delete_is_sent_before_the_next_one_can_send_anything() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
-    let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
-    let next = linked.parks(&arena).await;
-    linked.proxy.clear_log();
+    let (linked, holder, next) = held_and_awaited(&arena).await;
     drop(holder);
     let guard = got(next).await;
     guard.fenced().set(&arena.path, b"next").await.unwrap();

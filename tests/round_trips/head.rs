@@ -1,12 +1,20 @@
 //! Attacks on the head rule: the deletion of who stood first admits the next one without a listing.
 
-use zookeeper_recipes::Shortcuts;
 use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
+use zookeeper_recipes::{MutexGuard, Shortcuts};
 
 use crate::harness::{Arena, eventually, within};
-use crate::link::{Linked, held, sequence, still_waits};
+use crate::link::{Linked, Waiting, held, sequence, still_waits};
 
 const ALL: Shortcuts = Shortcuts::ALL;
+
+/// The holder's client and the next one's, the hold, and the next one.
+async fn held_and_awaited(arena: &Arena) -> (Linked, Linked, MutexGuard, Waiting) {
+    let (first, second) = (Linked::new(arena, ALL).await, Linked::new(arena, ALL).await);
+    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
+    let next = second.waits(arena, 3).await;
+    (first, second, holder, next)
+}
 
 async fn three(arena: &Arena, rules: Shortcuts) -> [Linked; 3] {
     [
@@ -41,9 +49,7 @@ async fn a_predecessor_that_gives_up_admits_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_the_predecessors_data_admits_nobody() {
     let arena = Arena::with_parent().await;
-    let (first, second) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
-    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-    let next = second.waits(&arena, 3).await;
+    let (_first, second, holder, next) = held_and_awaited(&arena).await;
     for _ in 0..3 {
         let watched = second.proxy.replies(Operation::GetData);
         arena.admin.set_data(holder.node(), b"__REVOKE__", None).await.unwrap();
@@ -98,9 +104,7 @@ async fn who_lost_its_own_node_first_is_not_admitted_by_the_predecessors_deletio
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_admitted_between_two_events_of_one_transaction_is_told() {
     let arena = Arena::with_parent().await;
-    let (first, second) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
-    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-    let next = second.waits(&arena, 3).await;
+    let (_first, second, holder, next) = held_and_awaited(&arena).await;
     let own = arena.newcomer(&[holder.node()]).await;
     let held_back = second.proxy.hold(Message::reply(Operation::Event).nth(2));
     let mut both = arena.admin.new_multi_writer();
@@ -118,9 +122,7 @@ async fn who_is_admitted_between_two_events_of_one_transaction_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reconnect_the_deletion_lists() {
     let arena = Arena::with_parent().await;
-    let (first, second) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
-    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-    let next = second.waits(&arena, 3).await;
+    let (_first, second, holder, next) = held_and_awaited(&arena).await;
     let set = second.proxy.replies(Operation::SetWatches);
     second.proxy.cut(Cut::Reset);
     eventually("its watches again", async || second.proxy.replies(Operation::SetWatches) > set)
@@ -160,9 +162,7 @@ async fn who_lost_its_own_node_while_away_is_not_admitted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_own_watch_that_was_armed_again_lists() {
     let arena = Arena::with_parent().await;
-    let (first, second) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
-    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-    let next = second.waits(&arena, 3).await;
+    let (_first, second, holder, next) = held_and_awaited(&arena).await;
     let own = arena.newcomer(&[holder.node()]).await;
     let watched = second.proxy.replies(Operation::GetData);
     arena.admin.set_data(&own, b"changed", None).await.unwrap();

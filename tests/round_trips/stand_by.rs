@@ -1,29 +1,31 @@
 //! Attacks on the stand-by rule: the third in line lists while the second holds.
 
-use zookeeper_recipes::Shortcuts;
 use zookeeper_recipes::testkit::{Message, Operation};
+use zookeeper_recipes::{MutexGuard, Shortcuts};
 
 use crate::harness::{Arena, eventually, within};
-use crate::link::{Linked, held, still_waits};
+use crate::link::{Linked, Waiting, held, still_waits};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
-async fn four(arena: &Arena) -> [Linked; 4] {
-    [
+/// Four clients; the first one holds, the second one waits, and the third one behind it.
+async fn queue(arena: &Arena) -> ([Linked; 4], MutexGuard, Waiting, Waiting) {
+    let clients = [
         Linked::new(arena, ALL).await,
         Linked::new(arena, ALL).await,
         Linked::new(arena, ALL).await,
         Linked::new(arena, ALL).await,
-    ]
+    ];
+    let holder = arena.mutex(&clients[0].curator).acquire().await.unwrap();
+    let next = clients[1].waits(arena, 3).await;
+    let last = clients[2].waits(arena, 4).await;
+    (clients, holder, next, last)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_the_one_it_stands_by_for_admits_only_its_successor() {
     let arena = Arena::with_parent().await;
-    let [first, second, third, fourth] = four(&arena).await;
-    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-    let next = second.waits(&arena, 3).await;
-    let last = third.waits(&arena, 4).await;
+    let ([_first, _second, third, fourth], holder, next, last) = queue(&arena).await;
     let far = fourth.waits(&arena, 4).await;
     third.proxy.clear_log();
     fourth.proxy.clear_log();
@@ -47,10 +49,7 @@ async fn the_release_of_the_one_it_stands_by_for_admits_only_its_successor() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_releases_at_once_admit_the_third_by_its_listing() {
     let arena = Arena::with_parent().await;
-    let [first, second, third, fourth] = four(&arena).await;
-    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-    let next = second.waits(&arena, 3).await;
-    let last = third.waits(&arena, 4).await;
+    let ([_first, _second, third, fourth], holder, next, last) = queue(&arena).await;
     let listing = third.proxy.hold(Message::request(Operation::List));
     holder.release().await.unwrap();
     let next = held(next).await;
@@ -68,10 +67,7 @@ async fn two_releases_at_once_admit_the_third_by_its_listing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_predecessor_gives_up_and_the_stand_by_is_the_predecessor() {
     let arena = Arena::with_parent().await;
-    let [first, second, third, _] = four(&arena).await;
-    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-    let next = second.waits(&arena, 3).await;
-    let last = third.waits(&arena, 4).await;
+    let ([_first, _second, third, _fourth], holder, next, last) = queue(&arena).await;
     third.proxy.clear_log();
     next.abort();
     arena.children_are(2).await;
@@ -89,10 +85,7 @@ async fn the_predecessor_gives_up_and_the_stand_by_is_the_predecessor() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_the_data_of_the_first_admits_nobody() {
     let arena = Arena::with_parent().await;
-    let [first, second, third, _] = four(&arena).await;
-    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-    let next = second.waits(&arena, 3).await;
-    let last = third.waits(&arena, 4).await;
+    let ([_first, second, third, _fourth], holder, next, last) = queue(&arena).await;
     let watched = third.proxy.replies(Operation::GetData);
     arena.admin.set_data(holder.node(), b"__REVOKE__", None).await.unwrap();
     eventually("the watch again", async || third.proxy.replies(Operation::GetData) > watched).await;
