@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test fails by it
 
 mod local_lock;
+mod multi_lock;
 
 use std::error::Error;
 use std::fmt::Debug;
