@@ -65,8 +65,7 @@ impl MultiGuard {
 
     /// Which member was lost, and how, if one was: the first that was seen to be.
     pub fn loss(&self) -> Option<MemberLoss> {
-        let seen = self.first.get().cloned();
-        seen.or_else(|| self.members.loss().map(|loss| self.first.get_or_init(|| loss).clone()))
+        self.members.loss().map(|loss| self.first.get_or_init(|| loss).clone())
     }
 
     /// Resolves as soon as one member is lost, with which and how; once and for good. After a release it resolves

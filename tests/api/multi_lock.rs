@@ -4,151 +4,20 @@
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zookeeper_recipes::testkit::LocalLock;
 use zookeeper_recipes::{
-    AcquireError, BoxFuture, ConfigError, FencingToken, InterProcessLock, InterProcessMultiLock,
-    LockGuard, Loss, ReleaseError, Released, WithError,
+    AcquireError, ConfigError, InterProcessLock, InterProcessMultiLock, Loss, ReleaseError,
+    Released, WithError,
 };
 
+use crate::odd_locks::{Members, Odd};
+
 const LONG: Duration = Duration::from_secs(60);
-
-type Log = Arc<Mutex<Vec<String>>>;
-
-/// Notes whatever is asked of a lock, and how long it may take.
-#[derive(Clone, Debug)]
-struct Noted {
-    lock: LocalLock,
-    log: Log,
-    limits: Arc<Mutex<Vec<Duration>>>,
-    /// Before it is given.
-    takes: Duration,
-}
-
-#[derive(Debug)]
-struct NotedGuard {
-    guard: Option<Box<dyn LockGuard>>,
-    log: Log,
-}
-
-impl Noted {
-    fn note(&self, what: &str) {
-        self.log.lock().unwrap().push(format!("{what} {}", self.lock.path()));
-    }
-
-    fn guard(&self, guard: impl LockGuard + 'static) -> Box<dyn LockGuard> {
-        Box::new(NotedGuard { guard: Some(Box::new(guard)), log: self.log.clone() })
-    }
-}
-
-impl InterProcessLock for Noted {
-    fn path(&self) -> &str {
-        self.lock.path()
-    }
-
-    fn acquire(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, AcquireError>> {
-        Box::pin(async {
-            self.note("acquire");
-            Ok(self.guard(self.lock.acquire().await?))
-        })
-    }
-
-    fn acquire_timeout(
-        &self,
-        limit: Duration,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, AcquireError>> {
-        Box::pin(async move {
-            self.note("acquire");
-            self.limits.lock().unwrap().push(limit);
-            tokio::time::sleep(self.takes).await;
-            Ok(self.lock.acquire_timeout(limit).await?.map(|guard| self.guard(guard)))
-        })
-    }
-
-    fn try_acquire(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, AcquireError>> {
-        Box::pin(async {
-            self.note("acquire");
-            Ok(self.lock.try_acquire().await?.map(|guard| self.guard(guard)))
-        })
-    }
-}
-
-impl LockGuard for NotedGuard {
-    fn path(&self) -> &str {
-        self.guard.as_ref().unwrap().path()
-    }
-
-    fn loss(&self) -> Option<Loss> {
-        self.guard.as_ref().unwrap().loss()
-    }
-
-    fn lost(&self) -> BoxFuture<'static, Loss> {
-        self.guard.as_ref().unwrap().lost()
-    }
-
-    fn fencing_token(&self) -> Option<FencingToken> {
-        self.guard.as_ref().unwrap().fencing_token()
-    }
-
-    fn release(mut self: Box<Self>) -> BoxFuture<'static, Result<Released, ReleaseError>> {
-        Box::pin(async move {
-            let guard = self.guard.take().unwrap();
-            self.log.lock().unwrap().push(format!("release {}", guard.path()));
-            tokio::task::yield_now().await;
-            guard.release().await
-        })
-    }
-}
-
-impl Drop for NotedGuard {
-    fn drop(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            self.log.lock().unwrap().push(format!("drop {}", guard.path()));
-        }
-    }
-}
-
-/// Locks at `/a`, `/b` and so on, and what was asked of them.
-struct Members {
-    locks: Vec<LocalLock>,
-    limits: Arc<Mutex<Vec<Duration>>>,
-    log: Log,
-    multi: InterProcessMultiLock,
-}
-
-impl Members {
-    fn new(count: usize) -> Self {
-        Self::that_take(count, Duration::ZERO)
-    }
-
-    fn that_take(count: usize, takes: Duration) -> Self {
-        let locks: Vec<_> = ('a'..).take(count).map(|c| LocalLock::new(&format!("/{c}"))).collect();
-        let (log, limits) = (Log::default(), Arc::default());
-        let noted = |lock: &LocalLock| -> Arc<dyn InterProcessLock> {
-            Arc::new(Noted {
-                lock: lock.clone(),
-                log: log.clone(),
-                limits: Arc::clone(&limits),
-                takes,
-            })
-        };
-        let multi = InterProcessMultiLock::new(locks.iter().map(noted)).unwrap();
-        Self { locks, limits, log, multi }
-    }
-
-    /// What was asked since the last look.
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut *self.log.lock().unwrap())
-    }
-
-    fn held(&self) -> Vec<bool> {
-        self.locks.iter().map(|lock| lock.holder().is_some()).collect()
-    }
-}
 
 fn multi<'a>(locks: impl IntoIterator<Item = &'a LocalLock>) -> InterProcessMultiLock {
     InterProcessMultiLock::new(locks.into_iter().map(member)).unwrap()
@@ -355,68 +224,36 @@ async fn one_that_is_lost_while_the_next_is_waited_for_ends_the_attempt() {
     drop(holder);
 }
 
-/// A lease that has ended before any timer fired: who looks at the clock knows, who waits does not yet.
-#[derive(Debug)]
-struct Stopped(LocalLock);
-
-impl InterProcessLock for Stopped {
-    fn path(&self) -> &str {
-        self.0.path()
-    }
-
-    fn acquire(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, AcquireError>> {
-        Box::pin(async {
-            let guard: Box<dyn LockGuard> = Box::new(self.0.acquire().await?);
-            Ok(Box::new(StoppedGuard(guard)) as Box<dyn LockGuard>)
-        })
-    }
-
-    fn acquire_timeout(
-        &self,
-        _: Duration,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, AcquireError>> {
-        Box::pin(async { self.acquire().await.map(Some) })
-    }
-
-    fn try_acquire(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, AcquireError>> {
-        Box::pin(async { self.acquire().await.map(Some) })
-    }
-}
-
-#[derive(Debug)]
-struct StoppedGuard(Box<dyn LockGuard>);
-
-impl LockGuard for StoppedGuard {
-    fn path(&self) -> &str {
-        self.0.path()
-    }
-
-    fn loss(&self) -> Option<Loss> {
-        Some(Loss::LeaseEnded)
-    }
-
-    fn lost(&self) -> BoxFuture<'static, Loss> {
-        self.0.lost()
-    }
-
-    fn fencing_token(&self) -> Option<FencingToken> {
-        None
-    }
-
-    fn release(self: Box<Self>) -> BoxFuture<'static, Result<Released, ReleaseError>> {
-        self.0.release()
-    }
-}
-
 #[tokio::test]
 async fn one_that_is_lost_already_is_never_given() {
     let [a, b] = ["/a", "/b"].map(LocalLock::new);
-    let members: [Arc<dyn InterProcessLock>; 2] = [Arc::new(Stopped(a.clone())), member(&b)];
+    let stopped = Odd { lock: a.clone(), loss: Some(Loss::LeaseEnded), silent: false };
+    let members: [Arc<dyn InterProcessLock>; 2] = [Arc::new(stopped), member(&b)];
     let error = InterProcessMultiLock::new(members).unwrap().acquire().await.unwrap_err();
     let lost =
         matches!(error, AcquireError::MemberLost { position: 0, loss: Loss::LeaseEnded, .. });
     assert!(lost, "{error:?}");
     assert_eq!((a.holder(), b.holder()), (None, None));
+}
+
+#[tokio::test]
+async fn a_deadline_is_not_exceeded_for_a_release() {
+    let [a, b] = ["/a", "/b"].map(LocalLock::new);
+    let silent = Odd { lock: a.clone(), loss: None, silent: true };
+    let members: [Arc<dyn InterProcessLock>; 2] = [Arc::new(silent), member(&b)];
+    let both = InterProcessMultiLock::new(members).unwrap();
+    let holder = b.acquire().await.unwrap();
+    let acquiring = both.acquire_timeout(Duration::from_millis(20));
+    let got = tokio::time::timeout(LONG, acquiring).await.expect("it waits for the release");
+    assert!(got.unwrap().is_none());
+    assert_eq!(a.holder(), None);
+    // Nor does one that fails for another reason.
+    drop(holder);
+    b.fail_next_acquire(AcquireError::other("/b", "as the test wants"));
+    let acquiring = both.acquire_timeout(Duration::from_millis(20));
+    let got = tokio::time::timeout(LONG, acquiring).await.expect("it waits for the release");
+    assert!(matches!(got, Err(AcquireError::Member { position: 1, .. })), "{got:?}");
+    assert_eq!(a.holder(), None);
 }
 
 /// Each time after one poll more.
