@@ -65,9 +65,11 @@
 //! # }
 //! ```
 
+mod acquire;
 mod admission;
 mod client;
 mod contender;
+mod contender_filter;
 mod contender_name;
 mod curator;
 #[cfg(doctest)]
@@ -77,6 +79,7 @@ mod fenced;
 mod fencing;
 mod guard;
 mod inter_process_lock;
+mod leasing;
 mod lock_path;
 mod locks;
 mod multi_guard;
@@ -84,9 +87,16 @@ mod multi_lock;
 mod mutex;
 mod owner;
 mod participants;
+mod read_write_lock;
+mod reading;
+mod recipe;
 mod retry;
+mod revoke;
+mod semaphore;
+mod semaphore_mutex;
 mod session;
 mod shared_error;
+mod surface;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
@@ -95,10 +105,11 @@ pub use zookeeper_client;
 pub use crate::client::ClientError;
 #[cfg(feature = "testkit")]
 pub use crate::contender::Shortcuts;
+pub use crate::contender_filter::{ContenderFilter, CustomFilter};
 pub use crate::curator::{Curator, CuratorBuilder};
 pub use crate::error::{
     AcquireError, ConfigError, FencedError, Loss, MemberFailure, MultiReleaseError, ReleaseError,
-    SessionError, WithError,
+    RevokeError, SessionError, WithError,
 };
 pub use crate::fenced::Fenced;
 pub use crate::fencing::FencingToken;
@@ -109,7 +120,13 @@ pub use crate::multi_lock::InterProcessMultiLock;
 pub use crate::mutex::InterProcessMutex;
 pub use crate::owner::Owner;
 pub use crate::participants::Participant;
+pub use crate::read_write_lock::{
+    InterProcessReadWriteLock, ReadGuard, ReadLock, WriteGuard, WriteLock,
+};
 pub use crate::retry::RetryPolicy;
+pub use crate::revoke::Revoker;
+pub use crate::semaphore::{InterProcessSemaphore, Lease, Leases};
+pub use crate::semaphore_mutex::InterProcessSemaphoreMutex;
 pub use crate::session::lease::LossPolicy;
 pub use crate::session::state::ConnectionState;
 pub use crate::shared_error::SharedError;

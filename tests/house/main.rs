@@ -11,12 +11,25 @@ use std::path::{Path, PathBuf};
 const ARROWS: &[(&str, &[&str])] = &[
     // Pure: no I/O, no clock, no tokio.
     ("contender_name", &[]),
-    ("admission", &["contender_name"]),
+    ("contender_filter", &["contender_name", "error"]), // the latter in the documentation
+    ("admission", &["contender_filter", "contender_name"]),
     ("lock_path", &["error"]),
     ("session/state", &["error", "curator"]), // `Curator` in the documentation
     // Base.
     // All but the client in the documentation.
-    ("error", &["client", "curator", "fenced", "mutex", "owner", "session", "shared_error"]),
+    (
+        "error",
+        &[
+            "client",
+            "contender_filter",
+            "curator",
+            "fenced",
+            "mutex",
+            "owner",
+            "session",
+            "shared_error",
+        ],
+    ),
     ("shared_error", &[]),
     ("fencing", &["error", "fenced"]), // the latter in the documentation
     ("retry", &["curator", "mutex"]),  // in the documentation
@@ -36,54 +49,133 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
+    ("curator", &["client", "contender", "error", "lock_path", "retry", "session"]),
+    // What recipes have in common.
+    ("reading", &["client", "contender", "error", "lock_path", "retry", "session"]),
     (
         "participants",
         &[
             "admission",
             "client",
-            "contender",
             "contender_name",
             "error",
             "lock_path",
+            "reading",
             "retry",
             "session",
         ],
     ),
-    ("curator", &["client", "contender", "error", "lock_path", "retry", "session"]),
+    (
+        "recipe",
+        &[
+            "admission",
+            "client",
+            "contender",
+            "contender_name",
+            "curator",
+            "error",
+            "lock_path",
+            "participants",
+            "retry",
+            "session",
+        ],
+    ),
     // The guard in the documentation.
     ("fenced", &["client", "contender", "error", "guard", "lock_path", "session"]),
-    ("guard", &["contender", "curator", "error", "fenced", "fencing"]),
-    ("owner", &["contender", "guard", "curator", "mutex"]), // the last two in the documentation
+    (
+        "revoke",
+        &["client", "contender", "contender_name", "curator", "error", "lock_path", "session"],
+    ),
+    ("guard", &["contender", "curator", "error", "fenced", "lock_path", "revoke", "surface"]),
+    // What its macros name.
+    ("surface", &["client", "error", "fenced", "fencing", "guard", "recipe", "retry", "session"]),
+    ("owner", &["admission", "contender", "guard", "curator", "lock_path", "mutex"]),
+    (
+        "acquire",
+        &[
+            "admission",
+            "contender",
+            "contender_name",
+            "error",
+            "guard",
+            "owner",
+            "recipe",
+            "session",
+        ],
+    ),
+    (
+        "leasing",
+        &[
+            "acquire",
+            "admission",
+            "client",
+            "contender",
+            "contender_filter",
+            "contender_name",
+            "error",
+            "guard",
+            "lock_path",
+            "participants",
+            "reading",
+            "recipe",
+            "session",
+        ],
+    ),
     ("inter_process_lock", &["error", "fencing", "guard"]), // of the guard, what a release did
     ("multi_guard", &["error", "fencing", "guard", "inter_process_lock"]),
     // The test double of a lock uses the trait, and what that speaks of.
     ("testkit/local_lock", &["error", "fencing", "guard", "inter_process_lock"]),
     ("testkit", &[]),
     // Recipes: not each other.
+    ("mutex", QUEUED),
+    ("read_write_lock", QUEUED),
+    ("semaphore", LEASED),
+    ("semaphore_mutex", LEASED),
+    // But this one takes any lock, and makes mutexes where only paths are given.
     (
-        "mutex",
+        "multi_lock",
+        &["curator", "error", "inter_process_lock", "multi_guard", "mutex", "recipe", "session"],
+    ),
+    // Which of them are behind the trait.
+    (
+        "locks",
         &[
-            "client",
-            "contender",
-            "contender_name",
-            "curator",
-            "error",
             "guard",
-            "lock_path",
-            "owner",
-            "participants",
-            "retry",
-            "session",
+            "inter_process_lock",
+            "mutex",
+            "read_write_lock",
+            "semaphore",
+            "semaphore_mutex",
         ],
     ),
-    // But this one takes any lock, and makes mutexes where only paths are given.
-    ("multi_lock", &["curator", "error", "inter_process_lock", "multi_guard", "mutex", "session"]),
-    // Which of them are behind the trait.
-    ("locks", &["guard", "inter_process_lock", "mutex"]),
 ];
 
-const PURE: &[&str] =
-    &["contender_name", "admission", "lock_path", "session/state", "contender/gap"];
+/// For a recipe whose contenders queue.
+const QUEUED: &[&str] = &[
+    "acquire",
+    "admission",
+    "contender_filter",
+    "contender_name",
+    "curator",
+    "error",
+    "guard",
+    "participants",
+    "recipe",
+    "surface",
+];
+
+/// For one whose contenders are counted.
+const LEASED: &[&str] =
+    &["contender", "curator", "error", "guard", "leasing", "participants", "recipe", "surface"];
+
+const PURE: &[&str] = &[
+    "contender_name",
+    "contender_filter",
+    "admission",
+    "lock_path",
+    "session/state",
+    "contender/gap",
+];
 const IMPURE_WORDS: &[&str] =
     &["tokio", "std::time", "std::net", "std::fs", "std::thread", "async fn"];
 
