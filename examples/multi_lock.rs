@@ -35,7 +35,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let (forth, back) =
         tokio::join!(transfer(&curator, &one, &two), transfer(&curator, &two, &one));
-    (forth?, back?);
+    forth?;
+    back?;
 
     // All or none: with one of them taken, neither is.
     let holder = InterProcessMutex::new(&curator, &two)?.acquire().await?;
