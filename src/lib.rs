@@ -12,8 +12,10 @@
 //! | [`Loss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
 //! | [`Participant`] | one that holds a lock or waits for it |
 //! | [`Owner`] | who re-enters a lock |
+//! | [`SharedCount`], [`VersionedCount`] | a number that processes share |
+//! | [`CountWatch`] | its values, as they come |
 //! | [`RetryPolicy`] | how often what may succeed later is tried again |
-//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
+//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SharedCountError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
 //! | `testkit` | a real ZooKeeper for tests (feature `testkit`) |
 //!
 //! The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
@@ -77,6 +79,7 @@ mod owner;
 mod participants;
 mod retry;
 mod session;
+mod shared_count;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
@@ -87,7 +90,8 @@ pub use crate::client::ClientError;
 pub use crate::contender::Shortcuts;
 pub use crate::curator::{Curator, CuratorBuilder};
 pub use crate::error::{
-    AcquireError, ConfigError, FencedError, Loss, ReleaseError, SessionError, WithError,
+    AcquireError, ConfigError, FencedError, Loss, ReleaseError, SessionError, SharedCountError,
+    WithError,
 };
 pub use crate::fenced::Fenced;
 pub use crate::fencing::FencingToken;
@@ -98,3 +102,4 @@ pub use crate::participants::Participant;
 pub use crate::retry::RetryPolicy;
 pub use crate::session::lease::LossPolicy;
 pub use crate::session::state::ConnectionState;
+pub use crate::shared_count::{CountWatch, SharedCount, VersionedCount};

@@ -10,6 +10,7 @@
 //!   the server is definite; [`Failure`] sorts errors by that.
 //! * Only one-shot watches survive a reconnect.
 
+mod data;
 mod dialer;
 mod failure;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 use zookeeper_client as zk;
 pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector, CreateOptions};
 
+pub(crate) use self::data::Change;
 pub(crate) use self::dialer::{DialError, Dialer};
 pub use self::failure::ClientError;
 pub(crate) use self::failure::{Failure, WriteFailure};

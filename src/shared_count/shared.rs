@@ -1,0 +1,98 @@
+//! What the handles of a count and its task share: the last that is known.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::count::VersionedCount;
+use super::requests::Found;
+use crate::error::{SessionError, SharedCountError};
+use crate::lock_path::LockPath;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) path: LockPath,
+    latest: Mutex<VersionedCount>,
+    /// Every handle has a receiver.
+    values: watch::Sender<i32>,
+    /// It was said in the log that the data are no count.
+    is_foreign: AtomicBool,
+    /// Fires when nobody follows the node any more.
+    over: CancellationToken,
+    why: OnceLock<SessionError>,
+}
+
+impl Shared {
+    pub(super) fn new(path: LockPath, first: VersionedCount) -> Self {
+        Self {
+            path,
+            latest: Mutex::new(first),
+            values: watch::Sender::new(first.value),
+            is_foreign: AtomicBool::new(false),
+            over: CancellationToken::new(),
+            why: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn latest(&self) -> VersionedCount {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is told from now on.
+    pub(super) fn subscribe(&self) -> watch::Receiver<i32> {
+        self.values.subscribe()
+    }
+
+    /// Returns when no handle is left.
+    pub(super) async fn unused(&self) {
+        self.values.closed().await;
+    }
+
+    /// Takes over what was read or written, if it is newer. Whoever watches is told, with `again` also if it is
+    /// not.
+    pub(super) fn publish(&self, count: VersionedCount, again: bool) {
+        // Held to the end: what is told last is the latest.
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_newer = count.zxid > latest.zxid;
+        if is_newer {
+            *latest = count;
+            self.is_foreign.store(false, Ordering::Relaxed);
+        }
+        if is_newer || again {
+            self.values.send_replace(latest.value);
+        }
+    }
+
+    /// The same for what was read; an error if it is no count, and then nothing changes.
+    pub(super) fn take(
+        &self,
+        (data, change): Found,
+        again: bool,
+    ) -> Result<VersionedCount, SharedCountError> {
+        let path = &self.path;
+        let Some(count) = VersionedCount::parse(&data, change) else {
+            // A server that lags may tell of what was there before.
+            if change.mzxid > self.latest().zxid && !self.is_foreign.swap(true, Ordering::Relaxed) {
+                tracing::warn!(%path, bytes = data.len(), "no count, which has 4 bytes: keeps the last one");
+            }
+            return Err(SharedCountError::ForeignData { path: path.to_string(), found: data });
+        };
+        self.publish(count, again);
+        Ok(count)
+    }
+
+    /// Nobody follows the node any more.
+    pub(super) fn end(&self, why: SessionError) {
+        // Only the first counts.
+        let _ = self.why.set(why);
+        self.over.cancel();
+    }
+
+    pub(super) async fn ended(&self) -> SharedCountError {
+        self.over.cancelled().await;
+        let source = self.why.get().cloned().unwrap_or(SessionError::Closed);
+        SharedCountError::Session { path: self.path.to_string(), source }
+    }
+}
