@@ -13,4 +13,5 @@ mod lagging;
 mod mutex;
 mod product;
 mod session;
+mod shared_count;
 mod stage;

@@ -19,3 +19,5 @@ mod mutex_dropped;
 mod mutex_loss;
 mod owner;
 mod session;
+mod shared_count;
+mod shared_count_lost;
