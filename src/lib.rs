@@ -32,11 +32,12 @@
 //! * Fencing tokens grow from hold to hold.
 //!
 //! On what that rests, and what is not guaranteed: [guarantees]. How it works: [session], [mutex],
-//! [architecture]. Servers for your own tests: [testing].
+//! [shared count], [architecture]. Servers for your own tests: [testing].
 //!
 //! [guarantees]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/guarantees.md
 //! [session]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/session.md
 //! [mutex]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/mutex.md
+//! [shared count]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/shared_count.md
 //! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
 //! [testing]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing.md
 //!

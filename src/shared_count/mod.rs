@@ -14,7 +14,7 @@ use tokio::sync::watch::Receiver;
 
 pub use self::count::VersionedCount;
 use self::follow::follow;
-use self::requests::{Swapped, read_latest, read_or_make, set, swap};
+use self::requests::{Swapped, read_if_there, read_or_make, set, swap};
 use self::shared::Shared;
 use self::tries::{Effect, tried};
 pub use self::watch::CountWatch;
@@ -187,11 +187,11 @@ impl SharedCount {
             }
             Swapped::Stale => {
                 let reading =
-                    tried(session, path, Effect::Harmless, |epoch, _| read_latest(epoch, path));
+                    tried(session, path, Effect::Harmless, |epoch, _| read_if_there(epoch, path));
                 match reading.await {
-                    Ok(found) => self.shared.take(found, false).map(|_| false),
+                    Ok(Some(found)) => self.shared.take(found, false).map(|_| false),
                     // The answer is known without.
-                    Err(_) => Ok(false),
+                    Ok(None) | Err(_) => Ok(false),
                 }
             }
         }

@@ -54,8 +54,18 @@ async fn read(epoch: &Epoch, path: &LockPath) -> Result<Found, Failed> {
     found.await.map_err(|failure| Failed::at(path, "read", failure))
 }
 
-/// What the leader had when it was asked, or later.
-pub(super) async fn read_latest(epoch: Arc<Epoch>, path: &LockPath) -> Result<Found, Failed> {
+/// What the leader had when it was asked, or later; `None` if the node is gone.
+pub(super) async fn read_if_there(
+    epoch: Arc<Epoch>,
+    path: &LockPath,
+) -> Result<Option<Found>, Failed> {
+    match read_latest(epoch, path).await {
+        Err(Failed { failure: Failure::NoNode, .. }) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+async fn read_latest(epoch: Arc<Epoch>, path: &LockPath) -> Result<Found, Failed> {
     let latest = async {
         let client = epoch.client()?;
         // Both are sent before the first is awaited.

@@ -96,3 +96,48 @@ impl Shared {
         SharedCountError::Session { path: self.path.to_string(), source }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Change;
+
+    fn shared() -> Shared {
+        let path = LockPath::parse("path", "/count").unwrap();
+        Shared::new(path, VersionedCount { value: 1, version: 4, zxid: 10 })
+    }
+
+    fn change(mzxid: i64) -> Change {
+        Change { czxid: 1, mzxid, version: 5 }
+    }
+
+    #[test]
+    fn what_is_known_moves_to_later_changes_only() {
+        let shared = shared();
+        let mut values = shared.subscribe();
+        let mut told = || values.has_changed().unwrap().then(|| *values.borrow_and_update());
+        let older = VersionedCount { value: 9, version: 3, zxid: 9 };
+        shared.publish(older, false);
+        shared.publish(VersionedCount { value: 9, ..shared.latest() }, false);
+        assert_eq!((shared.latest().value, told()), (1, None));
+        // A server that lags, after a reconnect.
+        shared.publish(older, true);
+        assert_eq!((shared.latest().value, told()), (1, Some(1)));
+        let newer = VersionedCount { value: 1, version: 5, zxid: 11 };
+        shared.publish(newer, false);
+        assert_eq!((shared.latest(), told()), (newer, Some(1)), "the same value, written again");
+    }
+
+    #[test]
+    fn what_is_no_count_changes_nothing() {
+        let shared = shared();
+        let values = shared.subscribe();
+        for (data, mzxid) in [(b"".as_slice(), 11), (b"12345", 12), (b"123", 5)] {
+            let error = shared.take((data.to_vec(), change(mzxid)), true).unwrap_err();
+            assert!(matches!(error, SharedCountError::ForeignData { .. }));
+        }
+        assert_eq!((shared.latest().value, values.has_changed().unwrap()), (1, false));
+        shared.take((vec![0, 0, 0, 7], change(13)), false).unwrap();
+        assert_eq!((shared.latest().value, values.has_changed().unwrap()), (7, true));
+    }
+}

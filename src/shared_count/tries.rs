@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::client::{ClientError, Failure};
 use crate::error::SharedCountError;
@@ -46,7 +47,6 @@ where
     T: Send,
     F: Future<Output = Result<T, Failed>> + Send,
 {
-    let text = || path.to_string();
     let patience = session.settings.connection_timeout;
     let (began, mut retry) = (Moment::now(), session.settings.retry.start());
     // The first request that nobody answered.
@@ -54,14 +54,7 @@ where
     loop {
         let epoch = match session.epoch(patience).await {
             Ok(epoch) => epoch,
-            Err(NoEpoch::NotNow) => {
-                let timed_out = SharedCountError::TimedOut { path: text(), waited: patience };
-                return Err(unless_lost(lost, path, timed_out));
-            }
-            Err(NoEpoch::Over(source)) => {
-                let over = SharedCountError::Session { path: text(), source };
-                return Err(unless_lost(lost, path, over));
-            }
+            Err(none) => return Err(unless_lost(lost, path, no_session(path, patience, none))),
         };
         let attempted = tokio::select! {
             biased;
@@ -93,11 +86,19 @@ where
         };
         let Some(pause) = pause else {
             let source = failed.failure.into_source();
-            let exhausted = SharedCountError::RetriesExhausted { path: text(), source };
+            let exhausted = SharedCountError::RetriesExhausted { path: path.to_string(), source };
             return Err(unless_lost(lost, path, exhausted));
         };
         tracing::debug!(%path, failure = ?failed.failure, ?pause, "tries again");
         session.pause(pause).await;
+    }
+}
+
+fn no_session(path: &LockPath, waited: Duration, none: NoEpoch) -> SharedCountError {
+    let path = path.to_string();
+    match none {
+        NoEpoch::NotNow => SharedCountError::TimedOut { path, waited },
+        NoEpoch::Over(source) => SharedCountError::Session { path, source },
     }
 }
 

@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("session/state", &["error", "curator"]), // `Curator` in the documentation
     // Base.
     // All but the client in the documentation.
-    ("error", &["client", "curator", "fenced", "mutex", "owner", "session"]),
+    ("error", &["client", "curator", "fenced", "mutex", "owner", "session", "shared_count"]),
     ("fencing", &["error", "fenced"]), // the latter in the documentation
     ("retry", &["curator", "mutex"]),  // in the documentation
     ("client", &["error", "lock_path", "curator"]),
@@ -48,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
+    ("shared_count", &["client", "curator", "error", "lock_path", "session"]),
     ("curator", &["client", "contender", "error", "lock_path", "retry", "session"]),
     // The guard in the documentation.
     ("fenced", &["client", "contender", "error", "guard", "lock_path", "session"]),
@@ -72,8 +73,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-const PURE: &[&str] =
-    &["contender_name", "admission", "lock_path", "session/state", "contender/gap"];
+const PURE: &[&str] = &[
+    "contender_name",
+    "admission",
+    "lock_path",
+    "session/state",
+    "contender/gap",
+    "shared_count/count",
+];
 const IMPURE_WORDS: &[&str] =
     &["tokio", "std::time", "std::net", "std::fs", "std::thread", "async fn"];
 
