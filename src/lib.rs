@@ -7,6 +7,9 @@
 //! | [`ConnectionState`] | what a `Curator` knows of its connection |
 //! | [`InterProcessMutex`] | one holder among all processes, first come, first served |
 //! | [`MutexGuard`] | a lock that is held: is it still, when was it lost, its fencing token |
+//! | [`InterProcessMultiLock`], [`MultiGuard`] | several locks as one, and all of them held |
+//! | [`MemberLoss`] | which member of a multi-lock was lost |
+//! | [`InterProcessLock`], [`LockGuard`] | any lock and any guard, behind a pointer; for locks of your own, too |
 //! | [`FencingToken`] | by what a resource tells a newer hold from an older one |
 //! | [`Fenced`] | writes that ZooKeeper refuses once the hold is over |
 //! | [`Loss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
@@ -16,6 +19,8 @@
 //! | [`CountWatch`] | its values, as they come |
 //! | [`RetryPolicy`] | how often what may succeed later is tried again |
 //! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SharedCountError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
+//! | [`MultiReleaseError`], [`MemberFailure`] | what must be known of the release of several locks |
+//! | [`SharedError`] | an error of a lock of your own |
 //! | `testkit` | a real ZooKeeper for tests (feature `testkit`) |
 //!
 //! The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
@@ -63,9 +68,11 @@
 //! # }
 //! ```
 
+mod acquire;
 mod admission;
 mod client;
 mod contender;
+mod contender_filter;
 mod contender_name;
 mod curator;
 #[cfg(doctest)]
@@ -74,13 +81,26 @@ mod error;
 mod fenced;
 mod fencing;
 mod guard;
+mod inter_process_lock;
+mod leasing;
 mod lock_path;
+mod locks;
+mod multi_guard;
+mod multi_lock;
 mod mutex;
 mod owner;
 mod participants;
+mod read_write_lock;
+mod reading;
+mod recipe;
 mod retry;
+mod revoke;
+mod semaphore;
+mod semaphore_mutex;
 mod session;
 mod shared_count;
+mod shared_error;
+mod surface;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
@@ -89,18 +109,29 @@ pub use zookeeper_client;
 pub use crate::client::ClientError;
 #[cfg(feature = "testkit")]
 pub use crate::contender::Shortcuts;
+pub use crate::contender_filter::{ContenderFilter, CustomFilter};
 pub use crate::curator::{Curator, CuratorBuilder};
 pub use crate::error::{
-    AcquireError, ConfigError, FencedError, Loss, ReleaseError, SessionError, SharedCountError,
-    WithError,
+    AcquireError, ConfigError, FencedError, Loss, MemberFailure, MultiReleaseError, ReleaseError,
+    RevokeError, SessionError, SharedCountError, WithError,
 };
 pub use crate::fenced::Fenced;
 pub use crate::fencing::FencingToken;
 pub use crate::guard::{MutexGuard, Released};
+pub use crate::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
+pub use crate::multi_guard::{MemberLoss, MultiGuard};
+pub use crate::multi_lock::InterProcessMultiLock;
 pub use crate::mutex::InterProcessMutex;
 pub use crate::owner::Owner;
 pub use crate::participants::Participant;
+pub use crate::read_write_lock::{
+    InterProcessReadWriteLock, ReadGuard, ReadLock, WriteGuard, WriteLock,
+};
 pub use crate::retry::RetryPolicy;
+pub use crate::revoke::Revoker;
+pub use crate::semaphore::{InterProcessSemaphore, Lease, Leases};
+pub use crate::semaphore_mutex::InterProcessSemaphoreMutex;
 pub use crate::session::lease::LossPolicy;
 pub use crate::session::state::ConnectionState;
 pub use crate::shared_count::{CountWatch, SharedCount, VersionedCount};
+pub use crate::shared_error::SharedError;
