@@ -113,7 +113,7 @@ pub use crate::contender_filter::{ContenderFilter, CustomFilter};
 pub use crate::curator::{Curator, CuratorBuilder};
 pub use crate::error::{
     AcquireError, ConfigError, FencedError, Loss, MemberFailure, MultiReleaseError, ReleaseError,
-    RevokeError, SessionError, SharedCountError, WithError,
+    RevokeError, SessionError, WithError,
 };
 pub use crate::fenced::Fenced;
 pub use crate::fencing::FencingToken;
@@ -133,5 +133,5 @@ pub use crate::semaphore::{InterProcessSemaphore, Lease, Leases};
 pub use crate::semaphore_mutex::InterProcessSemaphoreMutex;
 pub use crate::session::lease::LossPolicy;
 pub use crate::session::state::ConnectionState;
-pub use crate::shared_count::{CountWatch, SharedCount, VersionedCount};
+pub use crate::shared_count::{CountWatch, SharedCount, SharedCountError, VersionedCount};
 pub use crate::shared_error::SharedError;

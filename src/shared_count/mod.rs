@@ -1,6 +1,7 @@
 //! [`SharedCount`]: a number that processes share.
 
 mod count;
+mod error;
 mod follow;
 mod requests;
 mod shared;
@@ -13,13 +14,13 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 
 pub use self::count::VersionedCount;
+pub use self::error::SharedCountError;
 use self::follow::follow;
 use self::requests::{Swapped, read_if_there, read_or_make, set, swap};
 use self::shared::Shared;
 use self::tries::{Effect, tried};
 pub use self::watch::CountWatch;
 use crate::curator::Curator;
-use crate::error::SharedCountError;
 use crate::lock_path::LockPath;
 
 /// The version that the server takes for any.

@@ -7,8 +7,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::count::VersionedCount;
+use super::error::SharedCountError;
 use super::requests::Found;
-use crate::error::{SessionError, SharedCountError};
+use crate::error::SessionError;
 use crate::lock_path::LockPath;
 
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::error::SharedCountError;
 use crate::client::{ClientError, Failure};
-use crate::error::SharedCountError;
 use crate::lock_path::LockPath;
 use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tokio_util::sync::ReusableBoxFuture;
 
 use super::SharedCount;
+use super::error::SharedCountError;
 use super::shared::Shared;
-use crate::error::SharedCountError;
 
 type Told = (watch::Receiver<i32>, Result<i32, SharedCountError>);
 

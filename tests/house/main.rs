@@ -27,7 +27,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mutex",
             "owner",
             "session",
-            "shared_count",
             "shared_error",
         ],
     ),
