@@ -174,8 +174,9 @@ impl SharedCount {
         if expected.version == ANY_VERSION {
             return Err(SharedCountError::VersionExhausted { path: path.to_string() });
         }
-        // A node that was made again has had the same version.
-        if self.versioned().zxid > expected.zxid {
+        let latest = self.versioned();
+        // A node that was made again has had the same version. And one change has one value, as for Curator.
+        if latest.zxid > expected.zxid || (latest.zxid == expected.zxid && latest != *expected) {
             return Ok(false);
         }
         let swapping = tried(session, path, Effect::Write, |epoch, unsure| {

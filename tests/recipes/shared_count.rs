@@ -99,6 +99,13 @@ async fn a_write_over_what_is_not_there_any_more_is_refused() {
     }
     assert!(count.try_set(&count.versioned(), 11).await.unwrap());
     assert_eq!(data(&arena).await, 11_i32.to_be_bytes());
+    // What never was.
+    let (mut value, mut version) = (count.versioned(), count.versioned());
+    (value.value, version.version) = (20, 10);
+    for never in [value, version] {
+        assert!(!count.try_set(&never, 7).await.unwrap());
+    }
+    assert_eq!(count.value(), 11);
     let mut exhausted = count.versioned();
     exhausted.version = -1;
     let error = count.try_set(&exhausted, 12).await.unwrap_err();
