@@ -20,6 +20,8 @@ struct Mutex;
 
 #[doc = include_str!("../docs/recipes/multi_lock.md")]
 struct MultiLock;
+#[doc = include_str!("../docs/recipes/shared_count.md")]
+struct SharedCount;
 
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;

@@ -14,4 +14,5 @@ mod multi_lock;
 mod mutex;
 mod product;
 mod session;
+mod shared_count;
 mod stage;

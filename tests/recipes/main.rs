@@ -24,4 +24,7 @@ mod mutex_loss;
 mod owner;
 mod read_write_lock;
 mod semaphore;
+mod semaphore_limit;
 mod session;
+mod shared_count;
+mod shared_count_lost;
