@@ -1,0 +1,69 @@
+//! The table of what was shown: the same here, in the output and in docs/mixed-fleets.md.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Recipe, who with whom, result.
+pub(crate) type Row = (&'static str, &'static str, &'static str);
+
+/// Each kept the other out until it had left, in both roles; and at random no two held.
+pub(crate) const EXCLUDES: &str = "each waits for the other";
+/// At random both held, which the checker found.
+pub(crate) const BREAKS: &str = "**both hold**";
+/// Of who waits.
+pub(crate) const AFTER_ITS_NODE: &str = "takes over once the node is gone, not before";
+pub(crate) const AFTER_IT_KNOWS: &str = "takes over after the holder knew of its loss";
+/// Of the holder.
+pub(crate) const NOT_TOLD: &str = "still believes that it holds";
+pub(crate) const AT_FIRST_LOOK: &str = "knows at its first look";
+
+const ROWS: &[Row] = &[
+    ("mutex", "ours, Curator", EXCLUDES),
+    ("mutex", "ours, kazoo's subclass", EXCLUDES),
+    ("mutex", "Curator, kazoo's subclass", EXCLUDES),
+    ("mutex", "ours, Curator and kazoo's subclass", EXCLUDES),
+    ("mutex", "Curator, kazoo as it is", BREAKS),
+    ("mutex", "ours, kazoo as it is", BREAKS),
+    ("mutex", "Curator's holder is stopped, ours waits", AFTER_ITS_NODE),
+    ("mutex", "Curator's holder, resumed after that", NOT_TOLD),
+    ("mutex", "Curator's holder is killed, ours waits", AFTER_ITS_NODE),
+    ("mutex", "Curator's holder is cut off, ours waits", AFTER_ITS_NODE),
+    ("mutex", "Curator's holder, cut off all the time", NOT_TOLD),
+    ("mutex", "our holder is stopped, Curator's waits", AFTER_ITS_NODE),
+    ("mutex", "our holder, resumed after that", AT_FIRST_LOOK),
+    ("mutex", "our holder is killed, Curator's waits", AFTER_ITS_NODE),
+    ("mutex", "our holder is cut off, Curator's waits", AFTER_IT_KNOWS),
+];
+
+static SHOWN: Mutex<BTreeMap<Row, String>> = Mutex::new(BTreeMap::new());
+
+/// With the last row the whole table is printed.
+pub(crate) fn shown(row: Row, how: impl Into<String>) {
+    assert!(ROWS.contains(&row), "{row:?} is not in the table");
+    let how = how.into();
+    println!("shown: {row:?}: {how}");
+    let mut shown = SHOWN.lock().unwrap();
+    shown.insert(row, how);
+    if ROWS.iter().all(|row| shown.contains_key(row)) {
+        let mut table =
+            String::from("\n| recipe | who | result | at random |\n| --- | --- | --- | --- |\n");
+        for row in ROWS {
+            writeln!(table, "{} {} |", line(*row), shown[row]).unwrap();
+        }
+        println!("{table}");
+    }
+}
+
+fn line((recipe, who, result): Row) -> String {
+    format!("| {recipe} | {who} | {result} |")
+}
+
+#[test]
+fn the_page_has_the_table() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/mixed-fleets.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let missing: Vec<_> = ROWS.iter().map(|row| line(*row)).filter(|l| !page.contains(l)).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+}

@@ -1,0 +1,173 @@
+//! Our side: this executable, called to run nothing but `worker`. It knows the commands of `lock.rs`.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::mpsc::unbounded_channel;
+use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard, RetryPolicy};
+
+use crate::rules::Nanos;
+
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+const LIMIT_IN_A_LOOP: Duration = Duration::from_secs(30);
+
+/// No test: our side of the pairs, when they call it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a process that the other tests start"]
+async fn worker() {
+    // Off the line that the test harness began.
+    println!();
+    let (sender, mut lines) = unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(std::io::Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    let worker = Arc::<Worker>::default();
+    while let Some(line) = lines.recv().await {
+        let worker = worker.clone();
+        tokio::spawn(async move { worker.answer(&line).await });
+    }
+    // At once: the sessions are left to the server.
+    std::process::exit(0);
+}
+
+#[derive(Default)]
+struct Worker {
+    sessions: Mutex<HashMap<String, Curator>>,
+    locks: Mutex<HashMap<String, Arc<Entry>>>,
+}
+
+struct Entry {
+    lock: InterProcessMutex,
+    held: Mutex<Vec<MutexGuard>>,
+}
+
+fn now() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+async fn pause(longest: Duration) {
+    tokio::time::sleep(longest.mul_f64(fastrand::f64())).await;
+}
+
+fn micros(word: &str) -> Result<Duration> {
+    Ok(Duration::from_micros(word.parse()?))
+}
+
+fn millis(word: &str) -> Result<Duration> {
+    Ok(Duration::from_millis(word.parse()?))
+}
+
+impl Worker {
+    async fn answer(&self, line: &str) {
+        let words: Vec<_> = line.split(' ').collect();
+        let told = match self.obey(&words[1..]).await {
+            Ok(words) => format!("ok {words}"),
+            Err(error) => format!("error {error:?}").replace('\n', " "),
+        };
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "> {} {told}", words[0]).and_then(|()| out.flush());
+    }
+
+    async fn obey(&self, words: &[&str]) -> Result<String> {
+        match *words {
+            ["connect", session, servers, timeout] => {
+                self.connect(session, servers, millis(timeout)?).await
+            }
+            ["lock", name, session, kind, path] => self.lock(name, session, kind, path),
+            ["acquire", name, limit, _count] => {
+                let limit = limit.parse::<u64>().ok().map(Duration::from_millis);
+                let acquired = self.entry(name)?.acquire(limit).await?;
+                Ok(format!("{} {}", if acquired { "yes" } else { "no" }, now()))
+            }
+            ["release", name] => self.entry(name)?.release().await,
+            ["held", name] => {
+                let held =
+                    self.entry(name)?.held.lock().unwrap().last().is_some_and(MutexGuard::is_held);
+                Ok(format!("{} {}", if held { "yes" } else { "no" }, now()))
+            }
+            ["lost", name] => {
+                let lost = self.entry(name)?.held.lock().unwrap().last().map(MutexGuard::lost);
+                let loss = lost.ok_or("not held")?.await;
+                Ok(format!("{loss:?} {}", now()))
+            }
+            ["participants", name] => {
+                let participants = self.entry(name)?.lock.participants().await?;
+                let paths: Vec<_> = participants.into_iter().map(|one| one.path).collect();
+                Ok(paths.join(" "))
+            }
+            ["holds", name, time, longest] => {
+                self.entry(name)?.holds(millis(time)?, micros(longest)?).await
+            }
+            _ => Err(format!("unknown: {words:?}").into()),
+        }
+    }
+
+    async fn connect(&self, session: &str, servers: &str, timeout: Duration) -> Result<String> {
+        let builder = Curator::builder()
+            .session_timeout(timeout)
+            .retry(RetryPolicy::n_times(100, Duration::from_millis(100)))
+            .identity(session);
+        let curator = builder.connect(servers).await?;
+        let id = curator.client()?.session().id();
+        self.sessions.lock().unwrap().insert(session.to_owned(), curator);
+        Ok(id.to_string())
+    }
+
+    fn lock(&self, name: &str, session: &str, kind: &str, path: &str) -> Result<String> {
+        let curator = self.sessions.lock().unwrap().get(session).cloned().ok_or("no session")?;
+        let lock = match kind {
+            "mutex" => InterProcessMutex::new(&curator, path)?,
+            _ => return Err(format!("unknown kind: {kind}").into()),
+        };
+        let entry = Arc::new(Entry { lock, held: Mutex::default() });
+        self.locks.lock().unwrap().insert(name.to_owned(), entry);
+        Ok(String::new())
+    }
+
+    fn entry(&self, name: &str) -> Result<Arc<Entry>> {
+        Ok(self.locks.lock().unwrap().get(name).cloned().ok_or("no such lock")?)
+    }
+}
+
+impl Entry {
+    /// Without a limit it waits for ever.
+    async fn acquire(&self, limit: Option<Duration>) -> Result<bool> {
+        let guard = match limit {
+            Some(limit) => self.lock.acquire_timeout(limit).await?,
+            None => Some(self.lock.acquire().await?),
+        };
+        let acquired = guard.is_some();
+        self.held.lock().unwrap().extend(guard);
+        Ok(acquired)
+    }
+
+    async fn release(&self) -> Result<String> {
+        let guard = self.held.lock().unwrap().pop().ok_or("not held")?;
+        let before = now();
+        guard.release().await?;
+        Ok(before.to_string())
+    }
+
+    /// What it logs of a hold lies within it: after the acquisition, before the release.
+    async fn holds(&self, time: Duration, longest: Duration) -> Result<String> {
+        let end = now() + u64::try_from(time.as_nanos())?;
+        let mut log = Vec::new();
+        while now() < end {
+            let guard = self.lock.acquire_timeout(LIMIT_IN_A_LOOP).await?.ok_or("not acquired")?;
+            let from = now();
+            pause(longest).await;
+            log.push(format!("{from}:{}", now()));
+            guard.release().await?;
+            pause(longest).await;
+        }
+        Ok(log.join(" "))
+    }
+}
