@@ -43,6 +43,12 @@ pub(crate) struct Lock {
     pub(crate) name: String,
 }
 
+/// A shared count.
+pub(crate) struct Counter {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) name: String,
+}
+
 fn unique(what: &str) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     format!("{what}{}", NUMBER.fetch_add(1, Ordering::Relaxed))
@@ -61,6 +67,16 @@ impl Party {
 
     pub(crate) async fn lock(&self, kind: &str, path: &str) -> Lock {
         self.lock_as(&unique("lock"), kind, path).await
+    }
+
+    pub(crate) async fn counter(&self, path: &str, seed: i32) -> Counter {
+        let name = unique("count");
+        self.peer.ask(format!("count {name} {} {path} {seed}", self.session)).await;
+        Counter { peer: self.peer.clone(), name }
+    }
+
+    pub(crate) async fn revoke(&self, node: &str) {
+        self.peer.ask(format!("revoke {} {node}", self.session)).await;
     }
 
     /// The two halves of one owner's read-write lock: write, read.
@@ -113,6 +129,15 @@ impl Lock {
         self.peer.begin(format!("held {}", self.name))
     }
 
+    /// Before it is acquired.
+    pub(crate) async fn revocable(&self) {
+        self.peer.ask(format!("revocable {}", self.name)).await;
+    }
+
+    pub(crate) fn begin_requested(&self) -> Answer {
+        self.peer.begin(format!("requested {}", self.name))
+    }
+
     /// Ours: how it was lost, and the stamp after it.
     pub(crate) fn begin_lost(&self) -> Answer {
         self.peer.begin(format!("lost {}", self.name))
@@ -130,6 +155,25 @@ impl Lock {
         let holds = log.split_whitespace().map(stamps);
         let who = format!("{} {}", self.whose(), self.name);
         holds.map(|(from, to)| Hold { who: who.clone(), mode, from, to }).collect()
+    }
+}
+
+impl Counter {
+    pub(crate) async fn value(&self) -> i32 {
+        self.peer.ask(format!("value {}", self.name)).await.parse().unwrap()
+    }
+
+    pub(crate) async fn set(&self, value: i32) {
+        self.peer.ask(format!("set {} {value}", self.name)).await;
+    }
+
+    /// Whether nobody had set it since this side saw it.
+    pub(crate) async fn try_set(&self, value: i32) -> bool {
+        self.peer.ask(format!("try-set {} {value}", self.name)).await == "yes"
+    }
+
+    pub(crate) async fn sees(&self, value: i32) {
+        self.peer.ask(format!("await {} {value}", self.name)).await;
     }
 }
 

@@ -12,6 +12,14 @@ pub(crate) type Row = (&'static str, &'static str, &'static str);
 pub(crate) const EXCLUDES: &str = "each waits for the other";
 /// At random both held, which the checker found.
 pub(crate) const BREAKS: &str = "**both hold**";
+/// Readers were together, writers alone.
+pub(crate) const READS: &str = "readers together, writers alone";
+pub(crate) const DOWNGRADES: &str = "down-graded, it keeps writers out and lets readers in";
+/// Never more than the limit.
+pub(crate) const LEASES: &str = "as many as the limit, each waits for the other";
+pub(crate) const LIVE: &str = "each sees the limit that the other sets";
+pub(crate) const REVOKES: &str = "is told, and keeps the lock until it lets go";
+pub(crate) const LISTS: &str = "both list the same nodes, the holder first";
 /// Of who waits.
 pub(crate) const AFTER_ITS_NODE: &str = "takes over once the node is gone, not before";
 pub(crate) const AFTER_IT_KNOWS: &str = "takes over after the holder knew of its loss";
@@ -26,6 +34,7 @@ const ROWS: &[Row] = &[
     ("mutex", "ours, Curator and kazoo's subclass", EXCLUDES),
     ("mutex", "Curator, kazoo as it is", BREAKS),
     ("mutex", "ours, kazoo as it is", BREAKS),
+    ("read-write lock", "Curator, kazoo's subclasses", READS),
     ("mutex", "Curator's holder is stopped, ours waits", AFTER_ITS_NODE),
     ("mutex", "Curator's holder, resumed after that", NOT_TOLD),
     ("mutex", "Curator's holder is killed, ours waits", AFTER_ITS_NODE),

@@ -96,14 +96,20 @@ impl Stage {
         self.nodes_are(0).await;
     }
 
-    /// The contender, while others hold: it gets in, and not before `leave`, whose stamp is when.
-    pub(crate) async fn keeps_out_until(&self, contender: &Lock, leave: impl AsyncFnOnce() -> u64) {
+    /// The contender, while others hold.
+    pub(crate) async fn keeps_out_while(&self, contender: &Lock) {
         let held = self.nodes().await.len();
         let limited = contender.begin_acquire_for(LIMIT);
         eventually("it queues", async || limited.is_there() || self.nodes().await.len() > held)
             .await;
         assert_eq!(acquired(limited).await, None, "{} got in", contender.name);
         self.nodes_are(held).await;
+    }
+
+    /// The contender, while others hold: it gets in, and not before `leave`, whose stamp is when.
+    pub(crate) async fn keeps_out_until(&self, contender: &Lock, leave: impl AsyncFnOnce() -> u64) {
+        self.keeps_out_while(contender).await;
+        let held = self.nodes().await.len();
         let waiting = contender.begin_acquire();
         self.queues_behind(held).await;
         assert!(!waiting.is_there(), "{} got in", contender.name);

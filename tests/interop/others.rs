@@ -1,0 +1,87 @@
+//! What goes beyond one lock: several as one, requests to let go, who is there.
+
+use std::sync::Arc;
+
+use crate::lock::acquired;
+use crate::matrix::{EXCLUDES, LISTS, REVOKES, shown};
+use crate::pair::{Side, Stage};
+use crate::peer::Peer;
+use crate::peers;
+use crate::rules::Rule;
+
+/// Two mutexes as one, and each of the two alone.
+async fn multi_locks(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
+    let members = |path: &str| vec![format!("{path}/a"), format!("{path}/b")];
+    let stage = Stage::with_queues(members).await;
+    let [a, b] = members(stage.path()).try_into().unwrap();
+    let mut sides = Vec::new();
+    for peer in [one, other] {
+        let party = stage.party(peer).await;
+        let both = party.lock("multi", &format!("{a},{b}")).await;
+        let last = party.lock("mutex", &b).await;
+        sides.push((both, last));
+    }
+    for (holder, contender) in [(0, 1), (1, 0)] {
+        let ((both, last), (others, others_last)) = (&sides[holder], &sides[contender]);
+        stage.keeps_out(both, others).await;
+        stage.keeps_out(both, others_last).await;
+        // Kept out by the last member, it lets go of the first.
+        stage.keeps_out(last, others).await;
+    }
+    let sides = sides.into_iter().flat_map(|(both, last)| [both, last]).map(Side::alone);
+    stage.in_peace(Rule::ReadersTogether, &sides.collect::<Vec<_>>()).await
+}
+
+/// Who holds is asked by the other to let go, does so, and the other gets in.
+async fn revocation(holder: &Arc<Peer>, revoker: &Arc<Peer>) {
+    let stage = Stage::new().await;
+    let holder = stage.lock(holder, "mutex").await;
+    let party = stage.party(revoker).await;
+    let heir = party.lock("mutex", stage.path()).await;
+    // Curator's listener goes with each release.
+    for _ in 0..2 {
+        holder.revocable().await;
+        holder.acquire().await;
+        let waiting = heir.begin_acquire();
+        stage.queues_behind(1).await;
+        let requested = holder.begin_requested();
+        let node = heir.participants().await.remove(0);
+        party.revoke(&node).await;
+        requested.await;
+        // A request takes nothing away.
+        assert!(holder.is_held().await && !waiting.is_there());
+        let left = holder.release().await;
+        assert!(left <= acquired(waiting).await.unwrap());
+        heir.release().await;
+        stage.nodes_are(0).await;
+    }
+}
+
+/// Both sides tell the same queue, the holder first.
+async fn participants(one: &Arc<Peer>, other: &Arc<Peer>) {
+    let stage = Stage::new().await;
+    let one = stage.lock(one, "mutex").await;
+    let other = stage.lock(other, "mutex").await;
+    for (holder, contender) in [(&one, &other), (&other, &one)] {
+        holder.acquire().await;
+        let first = stage.nodes().await.remove(0);
+        let waiting = contender.begin_acquire();
+        stage.queues_behind(1).await;
+        let second = stage.nodes().await.into_iter().find(|node| *node != first).unwrap();
+        let queue = [first, second];
+        assert_eq!(holder.participants().await, queue);
+        assert_eq!(contender.participants().await, queue);
+        holder.release().await;
+        waiting.await;
+        contender.release().await;
+        stage.nodes_are(0).await;
+    }
+}
+
+#[tokio::test]
+async fn curators_among_themselves() {
+    let Some(curator) = peers::curator() else { return };
+    println!("{}", multi_locks(&curator, &curator).await);
+    revocation(&curator, &curator).await;
+    participants(&curator, &curator).await;
+}
