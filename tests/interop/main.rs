@@ -15,6 +15,7 @@
 
 #[path = "../../examples/lease_margin/class_path.rs"]
 mod class_path;
+mod foreign;
 #[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
 #[path = "../recipes/harness.rs"]
 mod harness;
@@ -22,6 +23,7 @@ mod lock;
 mod matrix;
 mod mutex;
 mod others;
+mod ours;
 mod pair;
 mod peer;
 mod peers;

@@ -20,6 +20,8 @@ pub(crate) const LEASES: &str = "as many as the limit, each waits for the other"
 pub(crate) const LIVE: &str = "each sees the limit that the other sets";
 pub(crate) const REVOKES: &str = "is told, and keeps the lock until it lets go";
 pub(crate) const LISTS: &str = "both list the same nodes, the holder first";
+pub(crate) const BLOCKS_IT: &str = "waits until it is gone; ours does not";
+pub(crate) const NAMES_US: &str = "lists their data, in the order of the queue";
 /// Of who waits.
 pub(crate) const AFTER_ITS_NODE: &str = "takes over once the node is gone, not before";
 pub(crate) const AFTER_IT_KNOWS: &str = "takes over after the holder knew of its loss";
@@ -29,17 +31,22 @@ pub(crate) const AT_FIRST_LOOK: &str = "knows at its first look";
 
 const ROWS: &[Row] = &[
     ("mutex", "ours, Curator", EXCLUDES),
+    ("mutex", "ours, Curator's `LeaderSelector`", EXCLUDES),
     ("mutex", "ours, kazoo's subclass", EXCLUDES),
     ("mutex", "Curator, kazoo's subclass", EXCLUDES),
     ("mutex", "ours, Curator and kazoo's subclass", EXCLUDES),
     ("mutex", "Curator, kazoo as it is", BREAKS),
     ("mutex", "ours, kazoo as it is", BREAKS),
+    ("mutex", "Curator, beside a foreign child `0`", BLOCKS_IT),
+    ("mutex", "kazoo's `contenders()`, of ours and Curator's", NAMES_US),
     ("read-write lock", "Curator, kazoo's subclasses", READS),
     ("mutex", "Curator's holder is stopped, ours waits", AFTER_ITS_NODE),
     ("mutex", "Curator's holder, resumed after that", NOT_TOLD),
     ("mutex", "Curator's holder is killed, ours waits", AFTER_ITS_NODE),
     ("mutex", "Curator's holder is cut off, ours waits", AFTER_ITS_NODE),
     ("mutex", "Curator's holder, cut off all the time", NOT_TOLD),
+    ("mutex", "kazoo's holder is cut off, ours waits", AFTER_ITS_NODE),
+    ("mutex", "kazoo's holder, cut off all the time", NOT_TOLD),
     ("mutex", "our holder is stopped, Curator's waits", AFTER_ITS_NODE),
     ("mutex", "our holder, resumed after that", AT_FIRST_LOOK),
     ("mutex", "our holder is killed, Curator's waits", AFTER_ITS_NODE),

@@ -26,6 +26,14 @@ async fn ours_and_curators() {
     shown(("mutex", "ours, Curator", EXCLUDES), holds);
 }
 
+/// Curator's leader selector has the names of its mutex.
+#[tokio::test]
+async fn ours_and_curators_leader_selector() {
+    let Some(curator) = peers::curator() else { return };
+    let holds = excludes((peers::ours(), "mutex"), (curator, "selector")).await;
+    shown(("mutex", "ours, Curator's `LeaderSelector`", EXCLUDES), holds);
+}
+
 #[tokio::test]
 async fn ours_and_kazoos_subclass() {
     let Some(kazoo) = peers::kazoo() else { return };

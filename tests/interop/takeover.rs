@@ -1,6 +1,7 @@
 //! A holder that dies, is stopped or is cut off: the other implementation takes over, never before the holder's node is
 //! gone. Ours knows by then that it has lost, if it runs; Curator's holder is not told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -10,7 +11,7 @@ use crate::harness::eventually;
 use crate::lock::{Lock, Party, acquired};
 use crate::matrix::{AFTER_IT_KNOWS, AFTER_ITS_NODE, AT_FIRST_LOOK, NOT_TOLD, shown};
 use crate::pair::Stage;
-use crate::peer::Answer;
+use crate::peer::{Answer, Peer};
 use crate::peers;
 use crate::rules::Nanos;
 
@@ -74,20 +75,33 @@ async fn from_curator_stopped_and_killed() {
     }
 }
 
-#[tokio::test]
-async fn from_curator_cut_off() {
-    let Some(curator) = peers::curator() else { return };
+/// Ours takes over; what the holder was told.
+async fn from_a_peer_that_is_cut_off(peer: &Arc<Peer>) -> bool {
     let stage = Stage::new().await;
     let proxy = FaultProxy::start(stage.servers()).await.unwrap();
-    let party = Party::join_for(&curator, proxy.connect_string(), SESSION).await;
+    let party = Party::join_for(peer, proxy.connect_string(), SESSION).await;
     let holder = party.lock("mutex", stage.path()).await;
     let heir = stage.lock(&peers::ours(), "mutex").await;
     let succession = Succession::new(stage, holder, heir).await;
     let _fault = proxy.stall(Direction::Both);
     let (_, holder) = succession.takes_over().await;
+    !holder.is_held().await
+}
+
+#[tokio::test]
+async fn from_curator_cut_off() {
+    let Some(curator) = peers::curator() else { return };
+    assert!(!from_a_peer_that_is_cut_off(&curator).await, "Curator has learned to tell its holder");
     shown(("mutex", "Curator's holder is cut off, ours waits", AFTER_ITS_NODE), "");
-    assert!(holder.is_held().await, "Curator has learned to tell its holder");
     shown(("mutex", "Curator's holder, cut off all the time", NOT_TOLD), "");
+}
+
+#[tokio::test]
+async fn from_kazoo_cut_off() {
+    let Some(kazoo) = peers::kazoo() else { return };
+    assert!(!from_a_peer_that_is_cut_off(&kazoo).await, "kazoo has learned to tell its holder");
+    shown(("mutex", "kazoo's holder is cut off, ours waits", AFTER_ITS_NODE), "");
+    shown(("mutex", "kazoo's holder, cut off all the time", NOT_TOLD), "");
 }
 
 #[tokio::test]

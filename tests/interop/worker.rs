@@ -1,18 +1,14 @@
 //! Our side: this executable, called to run nothing but `worker`. It knows the commands of `lock.rs`.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::unbounded_channel;
-use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard, RetryPolicy};
+use zookeeper_recipes::{Curator, RetryPolicy};
 
-use crate::rules::Nanos;
-
-type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+use crate::ours::{Guard, Lock, Result, now};
 
 const LIMIT_IN_A_LOOP: Duration = Duration::from_secs(30);
 
@@ -44,13 +40,8 @@ struct Worker {
 }
 
 struct Entry {
-    lock: InterProcessMutex,
-    held: Mutex<Vec<MutexGuard>>,
-}
-
-fn now() -> Nanos {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+    lock: Lock,
+    held: Mutex<Vec<Guard>>,
 }
 
 async fn pause(longest: Duration) {
@@ -82,27 +73,23 @@ impl Worker {
                 self.connect(session, servers, millis(timeout)?).await
             }
             ["lock", name, session, kind, path] => self.lock(name, session, kind, path),
-            ["acquire", name, limit, _count] => {
+            ["acquire", name, limit, count] => {
                 let limit = limit.parse::<u64>().ok().map(Duration::from_millis);
-                let acquired = self.entry(name)?.acquire(limit).await?;
+                let acquired = self.entry(name)?.acquire(limit, count.parse()?).await?;
                 Ok(format!("{} {}", if acquired { "yes" } else { "no" }, now()))
             }
             ["release", name] => self.entry(name)?.release().await,
             ["held", name] => {
                 let held =
-                    self.entry(name)?.held.lock().unwrap().last().is_some_and(MutexGuard::is_held);
+                    self.entry(name)?.held.lock().unwrap().last().is_some_and(Guard::is_held);
                 Ok(format!("{} {}", if held { "yes" } else { "no" }, now()))
             }
             ["lost", name] => {
-                let lost = self.entry(name)?.held.lock().unwrap().last().map(MutexGuard::lost);
+                let lost = self.entry(name)?.held.lock().unwrap().last().map(Guard::lost);
                 let loss = lost.ok_or("not held")?.await;
-                Ok(format!("{loss:?} {}", now()))
+                Ok(format!("{loss} {}", now()))
             }
-            ["participants", name] => {
-                let participants = self.entry(name)?.lock.participants().await?;
-                let paths: Vec<_> = participants.into_iter().map(|one| one.path).collect();
-                Ok(paths.join(" "))
-            }
+            ["participants", name] => Ok(self.entry(name)?.lock.participants().await?.join(" ")),
             ["holds", name, time, longest] => {
                 self.entry(name)?.holds(millis(time)?, micros(longest)?).await
             }
@@ -123,10 +110,7 @@ impl Worker {
 
     fn lock(&self, name: &str, session: &str, kind: &str, path: &str) -> Result<String> {
         let curator = self.sessions.lock().unwrap().get(session).cloned().ok_or("no session")?;
-        let lock = match kind {
-            "mutex" => InterProcessMutex::new(&curator, path)?,
-            _ => return Err(format!("unknown kind: {kind}").into()),
-        };
+        let lock = Lock::new(&curator, kind, path)?;
         let entry = Arc::new(Entry { lock, held: Mutex::default() });
         self.locks.lock().unwrap().insert(name.to_owned(), entry);
         Ok(String::new())
@@ -139,11 +123,8 @@ impl Worker {
 
 impl Entry {
     /// Without a limit it waits for ever.
-    async fn acquire(&self, limit: Option<Duration>) -> Result<bool> {
-        let guard = match limit {
-            Some(limit) => self.lock.acquire_timeout(limit).await?,
-            None => Some(self.lock.acquire().await?),
-        };
+    async fn acquire(&self, limit: Option<Duration>, count: usize) -> Result<bool> {
+        let guard = self.lock.acquire(limit, count).await?;
         let acquired = guard.is_some();
         self.held.lock().unwrap().extend(guard);
         Ok(acquired)
@@ -161,7 +142,8 @@ impl Entry {
         let end = now() + u64::try_from(time.as_nanos())?;
         let mut log = Vec::new();
         while now() < end {
-            let guard = self.lock.acquire_timeout(LIMIT_IN_A_LOOP).await?.ok_or("not acquired")?;
+            let guard = self.lock.acquire(Some(LIMIT_IN_A_LOOP), 1).await?;
+            let guard = guard.ok_or("not acquired")?;
             let from = now();
             pause(longest).await;
             log.push(format!("{from}:{}", now()));
