@@ -12,6 +12,7 @@ pub(crate) type Row = (&'static str, &'static str, &'static str);
 pub(crate) const EXCLUDES: &str = "each waits for the other";
 /// At random both held, which the checker found.
 pub(crate) const BREAKS: &str = "**both hold**";
+pub(crate) const ONE_WAY: &str = "kazoo waits, **the other does not**";
 /// Readers were together, writers alone.
 pub(crate) const READS: &str = "readers together, writers alone";
 pub(crate) const DOWNGRADES: &str = "down-graded, it keeps writers out and lets readers in";
@@ -40,6 +41,8 @@ const ROWS: &[Row] = &[
     ("mutex", "Curator, beside a foreign child `0`", BLOCKS_IT),
     ("mutex", "kazoo's `contenders()`, of ours and Curator's", NAMES_US),
     ("read-write lock", "Curator, kazoo's subclasses", READS),
+    ("mutex", "Curator, kazoo with `extra_lock_patterns`", ONE_WAY),
+    ("mutex", "ours, kazoo with `extra_lock_patterns`", ONE_WAY),
     ("mutex", "Curator's holder is stopped, ours waits", AFTER_ITS_NODE),
     ("mutex", "Curator's holder, resumed after that", NOT_TOLD),
     ("mutex", "Curator's holder is killed, ours waits", AFTER_ITS_NODE),
@@ -76,10 +79,20 @@ fn line((recipe, who, result): Row) -> String {
     format!("| {recipe} | {who} | {result} |")
 }
 
+/// What readers are to copy is what was tried.
+#[test]
+fn the_page_has_kazoos_subclasses() {
+    assert!(page().contains(include_str!("kazoo_locks.py")));
+}
+
+fn page() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/mixed-fleets.md");
+    std::fs::read_to_string(page).unwrap()
+}
+
 #[test]
 fn the_page_has_the_table() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/mixed-fleets.md");
-    let page = std::fs::read_to_string(page).unwrap();
+    let page = page();
     let missing: Vec<_> = ROWS.iter().map(|row| line(*row)).filter(|l| !page.contains(l)).collect();
     assert!(missing.is_empty(), "{missing:#?}");
 }

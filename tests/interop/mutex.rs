@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::matrix::{BREAKS, EXCLUDES, shown};
+use crate::matrix::{BREAKS, EXCLUDES, ONE_WAY, shown};
 use crate::pair::{Side, Stage};
 use crate::peer::Peer;
 use crate::peers;
@@ -98,4 +98,21 @@ async fn curators_and_kazoo_as_it_is_both_hold() {
 async fn ours_and_kazoo_as_it_is_both_hold() {
     let Some(kazoo) = peers::kazoo() else { return };
     shown(("mutex", "ours, kazoo as it is", BREAKS), both_hold(peers::ours(), kazoo).await);
+}
+
+/// kazoo sees the others' names, and they do not see its: the pattern is half of it.
+#[tokio::test]
+async fn kazoo_with_a_pattern_waits_and_is_not_waited_for() {
+    let (Some(curator), Some(kazoo)) = (peers::curator(), peers::kazoo()) else { return };
+    for (peer, row) in [
+        (curator, ("mutex", "Curator, kazoo with `extra_lock_patterns`", ONE_WAY)),
+        (peers::ours(), ("mutex", "ours, kazoo with `extra_lock_patterns`", ONE_WAY)),
+    ] {
+        let stage = Stage::new().await;
+        let one = stage.lock(&peer, "mutex").await;
+        let plus = stage.lock(&kazoo, "plus").await;
+        stage.keeps_out(&one, &plus).await;
+        stage.lets_in(&plus, &one).await;
+        shown(row, "");
+    }
 }
