@@ -91,7 +91,11 @@ public class CuratorPeer {
     private static String obey(String[] words) throws Exception {
         switch (words[1]) {
             case "connect":
-                return connect(words[2], words[3], Integer.parseInt(words[4]));
+                return connect(words[2], words[3], Integer.parseInt(words[4]), 100);
+            case "connect-hasty":
+                return connect(words[2], words[3], Integer.parseInt(words[4]), 33);
+            case "session":
+                return Long.toString(session(words[2]).getZookeeperClient().getZooKeeper().getSessionId());
             case "lock":
                 locks.put(words[2], CuratorLock.make(words[2], session(words[3]), words[4], words[5], counts));
                 return "";
@@ -140,11 +144,12 @@ public class CuratorPeer {
         }
     }
 
-    private static String connect(String name, String servers, int timeout) throws Exception {
+    private static String connect(String name, String servers, int timeout, int percent) throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.builder()
             .connectString(servers)
             .sessionTimeoutMs(timeout)
             .connectionTimeoutMs(timeout)
+            .simulatedSessionExpirationPercent(percent)
             .retryPolicy(new ExponentialBackoffRetry(100, 10))
             .ensembleTracker(false) // it would find the way round a proxy
             .build();
@@ -153,7 +158,7 @@ public class CuratorPeer {
             throw new IllegalStateException("no session");
         }
         sessions.put(name, client);
-        return Long.toString(client.getZookeeperClient().getZooKeeper().getSessionId());
+        return "";
     }
 
     /** What it logs of a hold lies within it: after the acquisition, before the release. */

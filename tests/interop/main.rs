@@ -15,6 +15,7 @@
 
 #[path = "../../examples/lease_margin/class_path.rs"]
 mod class_path;
+mod dead_session;
 mod foreign;
 #[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
 #[path = "../recipes/harness.rs"]

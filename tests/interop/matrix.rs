@@ -10,7 +10,7 @@ pub(crate) type Row = (&'static str, &'static str, &'static str);
 
 /// Each kept the other out until it had left, in both roles; and at random no two held.
 pub(crate) const EXCLUDES: &str = "each waits for the other";
-/// At random both held, which the checker found.
+/// Two held at one moment.
 pub(crate) const BREAKS: &str = "**both hold**";
 pub(crate) const ONE_WAY: &str = "kazoo waits, **the other does not**";
 /// Readers were together, writers alone.
@@ -48,6 +48,7 @@ const ROWS: &[Row] = &[
     ("mutex", "Curator's holder is killed, ours waits", AFTER_ITS_NODE),
     ("mutex", "Curator's holder is cut off, ours waits", AFTER_ITS_NODE),
     ("mutex", "Curator's holder, cut off all the time", NOT_TOLD),
+    ("mutex", "Curator's waiter that came back in a new session, ours", BREAKS),
     ("mutex", "kazoo's holder is cut off, ours waits", AFTER_ITS_NODE),
     ("mutex", "kazoo's holder, cut off all the time", NOT_TOLD),
     ("mutex", "our holder is stopped, Curator's waits", AFTER_ITS_NODE),
