@@ -166,9 +166,27 @@ impl Lock {
     pub(crate) async fn holds(&self, mode: Mode, time: Duration, longest: Duration) -> Vec<Hold> {
         let (millis, micros) = (time.as_millis(), longest.as_micros());
         let log = self.peer.ask(format!("holds {} {millis} {micros}", self.name)).await;
-        let holds = log.split_whitespace().map(stamps);
+        log.split_whitespace().map(|stamps| self.hold(mode, stamps)).collect()
+    }
+
+    /// This is the write half: write holds, each with the read hold that followed it.
+    pub(crate) async fn downgrades(
+        &self,
+        read: &Lock,
+        time: Duration,
+        longest: Duration,
+    ) -> Vec<Hold> {
+        let (millis, micros) = (time.as_millis(), longest.as_micros());
+        let question = format!("downgrades {} {} {millis} {micros}", self.name, read.name);
+        let log = self.peer.ask(question).await;
+        let modes = [Mode::Write, Mode::Read].into_iter().cycle();
+        log.split_whitespace().zip(modes).map(|(stamps, mode)| self.hold(mode, stamps)).collect()
+    }
+
+    fn hold(&self, mode: Mode, stamps: &str) -> Hold {
         let who = format!("{} {}", self.whose(), self.name);
-        holds.map(|(from, to)| Hold { who: who.clone(), mode, from, to }).collect()
+        let (from, to) = stamps.split_once(':').expect("two stamps");
+        Hold { who, mode, from: from.parse().unwrap(), to: to.parse().unwrap() }
     }
 }
 
@@ -196,9 +214,4 @@ pub(crate) async fn acquired(answer: Answer) -> Option<Nanos> {
     let answer = answer.await;
     let (word, stamp) = answer.split_once(' ').expect("a word and a stamp");
     (word == "yes").then(|| stamp.parse().unwrap())
-}
-
-pub(crate) fn stamps(hold: &str) -> (Nanos, Nanos) {
-    let (from, to) = hold.split_once(':').expect("two stamps");
-    (from.parse().unwrap(), to.parse().unwrap())
 }

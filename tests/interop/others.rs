@@ -79,9 +79,29 @@ async fn participants(one: &Arc<Peer>, other: &Arc<Peer>) {
 }
 
 #[tokio::test]
-async fn curators_among_themselves() {
+async fn ours_and_curators_multi_lock() {
     let Some(curator) = peers::curator() else { return };
-    println!("{}", multi_locks(&curator, &curator).await);
-    revocation(&curator, &curator).await;
-    participants(&curator, &curator).await;
+    let holds = multi_locks(&peers::ours(), &curator).await;
+    shown(("multi-lock", "ours, Curator", EXCLUDES), holds);
+}
+
+#[tokio::test]
+async fn ours_asks_curators_holder() {
+    let Some(curator) = peers::curator() else { return };
+    revocation(&curator, &peers::ours()).await;
+    shown(("revocation", "Curator's holder, asked by ours", REVOKES), "");
+}
+
+#[tokio::test]
+async fn curators_asks_our_holder() {
+    let Some(curator) = peers::curator() else { return };
+    revocation(&peers::ours(), &curator).await;
+    shown(("revocation", "our holder, asked by Curator", REVOKES), "");
+}
+
+#[tokio::test]
+async fn ours_and_curators_participants() {
+    let Some(curator) = peers::curator() else { return };
+    participants(&peers::ours(), &curator).await;
+    shown(("participants", "ours, Curator", LISTS), "");
 }

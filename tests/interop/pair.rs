@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// How long somebody is kept out who does not want to wait longer.
 const LIMIT: Duration = Duration::from_millis(300);
 /// How long both hold at random.
-const TIME: Duration = Duration::from_secs(2);
-const LONGEST_HOLD: Duration = Duration::from_millis(4);
+pub(crate) const TIME: Duration = Duration::from_secs(2);
+pub(crate) const LONGEST_HOLD: Duration = Duration::from_millis(4);
 
 /// A place of its own on the shared server.
 pub(crate) struct Stage {
@@ -121,11 +121,16 @@ impl Stage {
     /// Both hold at one moment.
     pub(crate) async fn lets_in(&self, holder: &Lock, other: &Lock) {
         holder.acquire().await;
+        self.lets_in_beside(holder, other).await;
+        holder.release().await;
+        self.nodes_are(0).await;
+    }
+
+    /// The holder stays.
+    pub(crate) async fn lets_in_beside(&self, holder: &Lock, other: &Lock) {
         other.acquire().await;
         assert!(holder.is_held().await, "{} lost it", holder.name);
-        holder.release().await;
         other.release().await;
-        self.nodes_are(0).await;
     }
 
     /// All hold at random, at the same time; what the checker says, and how often each held.

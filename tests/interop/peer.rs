@@ -40,9 +40,8 @@ pub(crate) struct Answer {
 }
 
 impl Peer {
-    /// Its standard error is a log in `folder`.
-    pub(crate) fn start(name: &'static str, program: &[String], folder: &Path) -> Arc<Self> {
-        let log = folder.join(format!("{name}.log").replace(' ', "-"));
+    /// Its standard error goes to `log`.
+    pub(crate) fn start(name: &'static str, program: &[String], log: &Path) -> Arc<Self> {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).args(program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(log).unwrap());
@@ -107,13 +106,6 @@ fn hear(line: &str, waiting: &Mutex<HashMap<u64, Sender<Told>>>) {
 }
 
 impl Answer {
-    /// What went wrong.
-    pub(crate) async fn error(self) -> String {
-        let Self { question, receiver } = self;
-        let told = within(&question, receiver).await;
-        told.unwrap_or_else(|_| panic!("{question}: it ended")).expect_err(&question)
-    }
-
     /// Whether it has come.
     pub(crate) fn is_there(&self) -> bool {
         !self.receiver.is_empty()

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::class_path::class_path;
@@ -46,7 +47,9 @@ pub(crate) fn own_ours() -> Arc<Peer> {
 }
 
 fn start(name: &'static str, program: &[String]) -> Arc<Peer> {
-    Peer::start(name, program, &folder())
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    Peer::start(name, program, &folder().join(format!("{name}-{number}.log")))
 }
 
 /// A missing one is said where a test's output is not kept back; in CI it is a failure.
@@ -73,7 +76,8 @@ fn curator_program() -> Result<Vec<String>, String> {
 }
 
 fn kazoo_program() -> Result<Vec<String>, String> {
-    let python = folder().join("../../kazoo/bin/python");
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let python = scratch.parent().unwrap_or(scratch).join("kazoo/bin/python");
     if !python.exists() {
         return Err(format!("no kazoo, no {}: scripts/setup.sh kazoo", python.display()));
     }

@@ -122,9 +122,22 @@ async fn raised_and_lowered(
 }
 
 #[tokio::test]
-async fn curators_among_themselves() {
+async fn ours_and_curators_semaphore_mutex() {
     let Some(curator) = peers::curator() else { return };
-    println!("{}", mutexes(&curator, &curator).await);
-    println!("{}", leases(&curator, &curator).await);
-    println!("{}", live_limit(&curator, &curator).await);
+    let holds = mutexes(&peers::ours(), &curator).await;
+    shown(("semaphore mutex", "ours, Curator", EXCLUDES), holds);
+}
+
+#[tokio::test]
+async fn ours_and_curators_semaphore() {
+    let Some(curator) = peers::curator() else { return };
+    let holds = leases(&peers::ours(), &curator).await;
+    shown(("semaphore of two", "ours, Curator", LEASES), holds);
+}
+
+#[tokio::test]
+async fn ours_and_curators_live_limit() {
+    let Some(curator) = peers::curator() else { return };
+    let holds = live_limit(&peers::ours(), &curator).await;
+    shown(("semaphore by a shared count", "ours, Curator", LIVE), holds);
 }
