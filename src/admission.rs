@@ -1,22 +1,84 @@
-//! The rule that says which contenders hold.
+//! The rules that say which contenders hold.
 //!
 //! Pure: a listing of the lock path goes in, a decision comes out. It is safe to act on `Admitted`
-//! because the set of contenders smaller than ours can only shrink after our own create: new ones get
-//! larger sequence numbers (invariant 2). The listing must therefore be one that contains our own node.
+//! because the set of contenders smaller than ours that keep us out can only shrink after our own create: new ones
+//! get larger sequence numbers (invariant 2). The listing must therefore be one that contains our own node.
+//!
+//! * *Exclusive*, and *write*: nobody is before us, of whatever kind.
+//! * *Read*: no writer is before us. So readers hold together, and a writer that waits keeps later readers out: no
+//!   stream of readers starves it. What can turn up before a reader later is the down-graded read of a writer that is
+//!   there already, under that one's number; to a reader it is nothing, and a writer must look again.
+//! * *Leases*: no more children than the limit, whoever made them, as Curator counts. Each counts what was there at its
+//!   own create or later; so of any set of contenders that hold, the last one to be created counted all of them.
 
-use crate::contender_name::{ContenderName, Kind, sequence_of};
+use crate::contender_filter::ContenderFilter;
+use crate::contender_name::{ContenderName, Kind, kind_of, sequence_of};
+
+/// The contenders that stand in one queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Family {
+    Exclusive(ContenderFilter),
+    ReadWrite,
+    Leases,
+}
+
+/// The place of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank<'a> {
+    sequence: i64,
+    /// Breaks the tie of a down-graded read and its writer, and of hand-made nodes.
+    name: &'a str,
+    shared: bool,
+}
+
+impl Rank<'_> {
+    fn to_name(self) -> ContenderName {
+        ContenderName::new(self.sequence, self.name)
+    }
+}
+
+impl Family {
+    /// The place of a child; `None` for one that does not contend.
+    pub(crate) fn rank<'a>(&self, name: &'a str) -> Option<Rank<'a>> {
+        let (sequence, shared) = match self {
+            Self::Exclusive(filter) => (filter.sequence_of(name)?, false),
+            Self::ReadWrite => match sequence_of(name, Kind::Write) {
+                Some(sequence) => (sequence, false),
+                None => (sequence_of(name, Kind::Read)?, true),
+            },
+            Self::Leases => (sequence_of(name, Kind::Lease)?, true),
+        };
+        Some(Rank { sequence, name, shared })
+    }
+
+    pub(crate) fn counts(&self, name: &str) -> bool {
+        self.rank(name).is_some()
+    }
+
+    /// A child that contends by the rules of another recipe: who mixes them is not kept out by each other.
+    pub(crate) fn other_recipe<'a>(&self, children: &'a [String]) -> Option<&'a str> {
+        // Whoever chooses says who counts.
+        if matches!(self, Self::Exclusive(ContenderFilter::Custom(_))) {
+            return None;
+        }
+        let is_other = |name: &&String| !self.counts(name) && kind_of(name).is_some();
+        children.iter().find(is_other).map(String::as_str)
+    }
+}
 
 /// What a listing means for one contender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Nobody stands before it.
+    /// Nobody stands before it who keeps it out.
     Admitted,
-    /// It waits for its immediate predecessor, so that a release wakes one (invariant 6).
+    /// It waits for the nearest one before it that keeps it out, so that a release wakes one (invariant 6), or
+    /// the readers behind it.
     WaitFor {
         predecessor: ContenderName,
-        /// The one before the predecessor, which may be the head.
+        /// The one before the predecessor, which may be the head; not for readers: all of those behind one writer
+        /// would look when the one before that goes.
         stand_by: Option<ContenderName>,
-        /// The contender that holds.
+        /// The first that keeps it out.
         head: ContenderName,
     },
     /// Its own node is not there any more.
@@ -24,26 +86,54 @@ pub(crate) enum Decision {
 }
 
 /// The contenders among `children`, first in the queue first.
-pub(crate) fn queue(children: &[String], kind: Kind) -> Vec<ContenderName> {
-    let mut queue: Vec<_> =
-        children.iter().filter_map(|name| ContenderName::parse(name, kind)).collect();
+pub(crate) fn queue<'a>(children: &'a [String], family: &Family) -> Vec<Rank<'a>> {
+    let mut queue: Vec<_> = children.iter().filter_map(|name| family.rank(name)).collect();
     queue.sort_unstable();
     queue
 }
 
-/// Decides for the contender named `mine`: exclusive among all contenders of its kind.
-pub(crate) fn decide(children: &[String], mine: &str, kind: Kind) -> Decision {
-    // Order as that of `ContenderName`, but nothing is copied: there may be thousands.
-    let rank = |name| sequence_of(name, kind).map(|sequence| (sequence, name));
-    let Some(mine) = rank(mine) else {
+/// The queue, with who of it holds, as far as the names tell; of leases they do not.
+pub(crate) fn standings(children: &[String], family: &Family) -> Vec<(ContenderName, bool)> {
+    let queue = queue(children, family);
+    let first = |exclusive: bool| {
+        let mut those = queue.iter().filter(|rank| !exclusive || !rank.shared);
+        those.next().map_or(i64::MAX, |rank| rank.sequence)
+    };
+    let (first_of_all, first_writer) = (first(false), first(true));
+    let holds = |place: usize, rank: &Rank<'_>| match family {
+        Family::Exclusive(_) => place == 0,
+        // A writer and its down-graded read have one number.
+        Family::ReadWrite if rank.shared => rank.sequence <= first_writer,
+        Family::ReadWrite => rank.sequence == first_of_all && rank.sequence == first_writer,
+        Family::Leases => true,
+    };
+    let standing = |(place, rank): (usize, &Rank<'_>)| (rank.to_name(), holds(place, rank));
+    queue.iter().enumerate().map(standing).collect()
+}
+
+/// Whether a contender that comes now has to wait for somebody of `children` but those to be left out.
+pub(crate) fn is_busy(
+    children: &[String],
+    family: &Family,
+    shared: bool,
+    left_out: impl Fn(&str) -> bool,
+) -> bool {
+    let keeps_out = |rank: Rank<'_>| !shared || !rank.shared;
+    children.iter().any(|name| family.rank(name).is_some_and(keeps_out) && !left_out(name))
+}
+
+/// Decides for the contender named `mine`, unless its family has leases.
+pub(crate) fn decide(children: &[String], mine: &str, family: &Family) -> Decision {
+    // Nothing is copied: there may be thousands.
+    let Some(mine) = family.rank(mine) else {
         return Decision::Gone;
     };
     let mut found = false;
     let (mut head, mut stand_by, mut predecessor) = (None, None, None);
-    for contender in children.iter().filter_map(|name| rank(name)) {
+    for contender in children.iter().filter_map(|name| family.rank(name)) {
         if contender == mine {
             found = true;
-        } else if contender < mine {
+        } else if contender < mine && !(mine.shared && contender.shared) {
             if head.is_none_or(|head| contender < head) {
                 head = Some(contender);
             }
@@ -54,13 +144,12 @@ pub(crate) fn decide(children: &[String], mine: &str, kind: Kind) -> Decision {
             }
         }
     }
-    let name = |(sequence, name): (i64, &str)| ContenderName::new(sequence, name);
     match (found, predecessor, head) {
         (false, ..) => Decision::Gone,
         (true, Some(predecessor), Some(head)) => Decision::WaitFor {
-            predecessor: name(predecessor),
-            stand_by: stand_by.map(name),
-            head: name(head),
+            predecessor: predecessor.to_name(),
+            stand_by: stand_by.filter(|_| !mine.shared).map(Rank::to_name),
+            head: head.to_name(),
         },
         (true, ..) => Decision::Admitted,
     }
@@ -72,13 +161,15 @@ mod tests {
 
     use super::*;
 
+    const MUTEX: Family = Family::Exclusive(ContenderFilter::Curator);
+
     fn name(sequence: i32) -> String {
         format!("_c_x-lock-{sequence:010}")
     }
 
     /// From the head to the predecessor.
     fn wait_for(before: &[&str]) -> Decision {
-        let parse = |name: &&str| ContenderName::parse(name, Kind::Lock).unwrap();
+        let parse = |name: &&str| MUTEX.rank(name).unwrap().to_name();
         let mut nearest = before.iter().rev().map(parse);
         Decision::WaitFor {
             predecessor: nearest.next().unwrap(),
@@ -107,18 +198,125 @@ mod tests {
         ];
         for (children, mine, expected) in rows {
             let children: Vec<_> = children.iter().map(|c| c.to_string()).collect();
-            assert_eq!(decide(&children, mine, Kind::Lock), *expected, "{mine} in {children:?}");
+            assert_eq!(decide(&children, mine, &MUTEX), *expected, "{mine} in {children:?}");
         }
     }
 
     #[test]
     fn a_tie_of_hand_made_nodes_is_broken_by_name() {
         let children = ["b-lock-0000000001".to_owned(), "a-lock-0000000001".to_owned()];
-        assert_eq!(decide(&children, &children[1], Kind::Lock), Decision::Admitted);
-        assert_eq!(decide(&children, &children[0], Kind::Lock), wait_for(&["a-lock-0000000001"]));
+        assert_eq!(decide(&children, &children[1], &MUTEX), Decision::Admitted);
+        assert_eq!(decide(&children, &children[0], &MUTEX), wait_for(&["a-lock-0000000001"]));
+    }
+
+    fn read(sequence: i32) -> String {
+        format!("_c_r-__READ__{sequence:010}")
+    }
+
+    fn write(sequence: i32) -> String {
+        format!("_c_w-__WRIT__{sequence:010}")
+    }
+
+    fn owned(children: &[&str]) -> Vec<String> {
+        children.iter().map(|child| (*child).to_owned()).collect()
+    }
+
+    #[test]
+    fn readers_wait_for_the_nearest_writer_and_writers_for_all() {
+        let (r1, r2, w3, r4, w5, r6) =
+            (&*read(1), &*read(2), &*write(3), &*read(4), &*write(5), &*read(6));
+        let down = &*read(3);
+        // Whom it waits for, and who is the first that keeps it out.
+        let rows: &[(&[&str], &str, Option<(&str, &str)>)] = &[
+            (&[r2, r1], r2, None),
+            (&[w3, r2, r1], r1, None),
+            (&[w3, r2, r1], w3, Some((r2, r1))),
+            (&[r4, w3, r1], r4, Some((w3, w3))),
+            (&[r6, w5, r4, w3, r1], r6, Some((w5, w3))),
+            (&[w5, r4], w5, Some((r4, r4))),
+            // A down-graded read keeps writers out under its writer's number, and no reader.
+            (&[down, r4, w5], w5, Some((r4, down))),
+            (&[down, w5], w5, Some((down, down))),
+            (&[down, r4], r4, None),
+            (&[w3], w3, None),
+        ];
+        for (children, mine, waits_for) in rows {
+            let decision = decide(&owned(children), mine, &Family::ReadWrite);
+            let waits = match &decision {
+                Decision::WaitFor { predecessor, head, .. } => {
+                    Some((predecessor.as_str(), head.as_str()))
+                }
+                Decision::Admitted => None,
+                Decision::Gone => panic!("{mine} is in {children:?}"),
+            };
+            assert_eq!(waits, *waits_for, "{mine} in {children:?}");
+        }
+    }
+
+    #[test]
+    fn who_holds_is_told_of_the_whole_queue() {
+        let (r1, w3, r4, w5) = (&*read(1), &*write(3), &*read(4), &*write(5));
+        let down = &*read(3);
+        let rows: &[(&[&str], &[&str])] = &[
+            (&[r4, r1], &[r1, r4]),
+            (&[r4, w3, r1], &[r1]),
+            (&[r4, w3], &[w3]),
+            (&[w5, w3, down, r4], &[w3, down]),
+            (&[w5, down, r4], &[down, r4]),
+            (&[], &[]),
+        ];
+        for (children, holding) in rows {
+            let standings = standings(&owned(children), &Family::ReadWrite);
+            assert_eq!(standings.len(), children.len());
+            let mut holds: Vec<_> = standings
+                .iter()
+                .filter(|(_, holds)| *holds)
+                .map(|(name, _)| name.as_str())
+                .collect();
+            holds.sort_by_key(|name| holding.iter().position(|other| other == name));
+            assert_eq!(&holds, holding, "{children:?}");
+        }
+    }
+
+    #[test]
+    fn other_recipes_are_told_by_their_names() {
+        let (mutex, kazoo) = (&*name(1), "5f__lock__0000000000");
+        let rows: &[(&Family, &[&str], Option<&str>)] = &[
+            (&MUTEX, &[mutex, "0", "zzz", "locks", "x-0000000001"], None),
+            (&MUTEX, &[mutex, kazoo], Some(kazoo)),
+            (&MUTEX, &[&write(1)], Some(&write(1))),
+            (&MUTEX, &["_c_x-latch-0000000000"], Some("_c_x-latch-0000000000")),
+            (&Family::Exclusive(ContenderFilter::Inclusive), &[mutex, kazoo], None),
+            (&Family::Exclusive(ContenderFilter::Kazoo), &[mutex, kazoo], Some(mutex)),
+            (&Family::Exclusive(ContenderFilter::custom("all", |_| true)), &[&write(1)], None),
+            (&Family::ReadWrite, &[&read(1), &write(2)], None),
+            (&Family::ReadWrite, &[mutex], Some(mutex)),
+            (&Family::Leases, &["_c_x-lease-0000000001", "foreign"], None),
+            (&Family::Leases, &[mutex], Some(mutex)),
+        ];
+        for (family, children, other) in rows {
+            assert_eq!(family.other_recipe(&owned(children)), *other, "{children:?} {family:?}");
+        }
     }
 
     proptest! {
+        /// Invariant 1, for one listing of readers and writers: a writer that is admitted is alone, and all
+        /// readers before the first writer are.
+        #[test]
+        fn a_writer_is_alone(kinds in proptest::collection::vec(any::<bool>(), 1..20)) {
+            let children: Vec<_> = (0..).zip(&kinds).map(|(at, reads)| {
+                if *reads { read(at) } else { write(at) }
+            }).collect();
+            let admitted: Vec<_> = children
+                .iter()
+                .filter(|name| decide(&children, name, &Family::ReadWrite) == Decision::Admitted)
+                .collect();
+            let first_writer = kinds.iter().position(|reads| !reads);
+            let expected = if first_writer == Some(0) { 1 } else { first_writer.unwrap_or(kinds.len()) };
+            prop_assert_eq!(admitted.len(), expected);
+            prop_assert_eq!(&admitted[0], &&children[0]);
+        }
+
         /// Invariant 1, for one listing: exactly one is admitted, and the waits form one chain.
         #[test]
         fn one_is_admitted_and_the_waits_form_a_chain(
@@ -127,7 +325,7 @@ mod tests {
         ) {
             let mut children: Vec<_> = sequences.iter().map(|s| name(*s)).collect();
             children.extend(foreign.into_iter().filter(|f| !f.contains("lock-")));
-            let queue = queue(&children, Kind::Lock);
+            let queue: Vec<_> = queue(&children, &MUTEX).into_iter().map(Rank::to_name).collect();
             for (place, contender) in queue.iter().enumerate() {
                 let expected = match place.checked_sub(1) {
                     None => Decision::Admitted,
@@ -137,7 +335,7 @@ mod tests {
                         head: queue[0].clone(),
                     },
                 };
-                prop_assert_eq!(decide(&children, contender.as_str(), Kind::Lock), expected);
+                prop_assert_eq!(decide(&children, contender.as_str(), &MUTEX), expected);
             }
         }
     }

@@ -24,23 +24,55 @@ pub(crate) const WRAP_MARGIN: i64 = 1 << 20;
 pub(crate) enum Kind {
     /// `lock-`: Curator's `InterProcessMutex` and `LeaderSelector`.
     Lock,
+    /// `__lock__`: kazoo's `Lock` and `WriteLock`.
+    KazooLock,
+    /// `__rlock__`: kazoo's `ReadLock`.
+    KazooRead,
+    /// `__READ__`: the reading half of Curator's `InterProcessReadWriteLock`.
+    Read,
+    /// `__WRIT__`: its writing half.
+    Write,
+    /// `lease-`: Curator's `InterProcessSemaphoreV2`.
+    Lease,
+    /// `latch-`: Curator's `LeaderLatch`.
+    Latch,
 }
 
 impl Kind {
+    /// No tag is the end of another.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Lock,
+        Self::KazooLock,
+        Self::KazooRead,
+        Self::Read,
+        Self::Write,
+        Self::Lease,
+        Self::Latch,
+    ];
+
     pub(crate) const fn tag(self) -> &'static str {
         match self {
             Kind::Lock => "lock-",
+            Kind::KazooLock => "__lock__",
+            Kind::KazooRead => "__rlock__",
+            Kind::Read => "__READ__",
+            Kind::Write => "__WRIT__",
+            Kind::Lease => "lease-",
+            Kind::Latch => "latch-",
         }
     }
 }
 
 /// The name up to the sequence number, which the server appends.
 pub(crate) fn protected_prefix(guid: Uuid, kind: Kind) -> String {
-    format!("{}{}", guid_prefix(guid), kind.tag())
+    match kind {
+        Kind::KazooLock | Kind::KazooRead => format!("{}{}", guid.simple(), kind.tag()),
+        _ => format!("{}{}", guid_prefix(guid), kind.tag()),
+    }
 }
 
 /// What every node of one entering starts with, whatever became of it.
-pub(crate) fn guid_prefix(guid: Uuid) -> String {
+fn guid_prefix(guid: Uuid) -> String {
     format!("_c_{}-", guid.hyphenated())
 }
 
@@ -52,12 +84,6 @@ pub(crate) struct ContenderName {
 }
 
 impl ContenderName {
-    /// Reads a child's name; `None` for a child that is no contender of this kind.
-    pub(crate) fn parse(name: &str, kind: Kind) -> Option<Self> {
-        Some(Self { sequence: sequence_of(name, kind)?, name: name.into() })
-    }
-
-    /// One whose number was read before.
     pub(crate) fn new(sequence: i64, name: &str) -> Self {
         Self { name: name.into(), sequence }
     }
@@ -97,6 +123,18 @@ pub(crate) fn sequence_of(name: &str, kind: Kind) -> Option<i64> {
     parse_sequence(&name[behind..])
 }
 
+/// What kind of contender a child is, of those that are known.
+pub(crate) fn kind_of(name: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| sequence_of(name, *kind).is_some())
+}
+
+/// The number that ends a child's name, whatever stands before it.
+pub(crate) fn last_number(name: &str) -> Option<i64> {
+    let last = |length| name.get(name.len().checked_sub(length)?..).and_then(parse_sequence);
+    // A number of ten digits with a sign is longer.
+    last(11).or_else(|| last(10))
+}
+
 /// Whether a contender may hold under this sequence number.
 pub(crate) fn is_safe_sequence(sequence: i64) -> bool {
     (0..=i64::from(i32::MAX) - WRAP_MARGIN).contains(&sequence)
@@ -128,13 +166,55 @@ mod tests {
 
     const GUID: &str = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
 
+    fn parse(name: &str) -> Option<ContenderName> {
+        Some(ContenderName::new(sequence_of(name, Kind::Lock)?, name))
+    }
+
     #[test]
     fn names_are_curators_byte_for_byte() {
         let guid: Uuid = GUID.parse().unwrap();
         assert_eq!(guid_prefix(guid), format!("_c_{GUID}-"));
         assert_eq!(guid_prefix(guid).len(), 40);
         assert_eq!(protected_prefix(guid, Kind::Lock), format!("_c_{GUID}-lock-"));
-        assert_eq!(format!("{}{:010}", protected_prefix(guid, Kind::Lock), 7).len(), 55);
+        for (kind, length) in [
+            (Kind::Lock, 55),
+            (Kind::Lease, 56),
+            (Kind::Latch, 56),
+            (Kind::Read, 58),
+            (Kind::Write, 58),
+        ] {
+            let name = format!("{}{:010}", protected_prefix(guid, kind), 7);
+            assert_eq!((name.len(), kind_of(&name)), (length, Some(kind)));
+        }
+    }
+
+    #[test]
+    fn names_are_kazoos_byte_for_byte() {
+        let guid: Uuid = GUID.parse().unwrap();
+        let kazoo = "1b4e28ba2fa141d2883f0016d3cca427__lock__";
+        assert_eq!(protected_prefix(guid, Kind::KazooLock), kazoo);
+        assert_eq!(kind_of(&format!("{kazoo}0000000003")), Some(Kind::KazooLock));
+    }
+
+    #[test]
+    fn the_last_number_is_read_whatever_stands_before() {
+        let table = [
+            ("0000000007", Some(7)),
+            ("x0000000007", Some(7)),
+            ("é0000000007", Some(7)),
+            ("n_0000000007", Some(7)),
+            ("x--2147483648", Some(-2_147_483_648)),
+            ("x--000000007", Some(-7)),
+            ("x-0000000007", Some(7)),
+            ("000000007", None),
+            ("", None),
+            ("x9999999999", None),
+            ("é", None),
+            ("éééééé", None),
+        ];
+        for (name, number) in table {
+            assert_eq!(last_number(name), number, "{name:?}");
+        }
     }
 
     #[test]
@@ -169,7 +249,7 @@ mod tests {
             ("5f3c28ba2fa141d2883f0016d3cca427__lock__0000000003", None),
         ];
         for (name, sequence) in table {
-            let parsed = ContenderName::parse(name, Kind::Lock);
+            let parsed = parse(name);
             assert_eq!(parsed.map(|c| c.sequence()), *sequence, "{name:?}");
         }
     }
@@ -179,7 +259,7 @@ mod tests {
         let mut names: Vec<_> =
             ["z-lock-0000000009", "a-lock-0000000010", "b-lock-0000000010", "c-lock--000000001"]
                 .iter()
-                .map(|n| ContenderName::parse(n, Kind::Lock).unwrap())
+                .map(|n| parse(n).unwrap())
                 .collect();
         names.sort();
         let order: Vec<_> = names.iter().map(ContenderName::as_str).collect();
@@ -205,7 +285,7 @@ mod tests {
         for digit in ["0", "1", "9"] {
             for count in [11, 19, 20, 40, 1_000_000] {
                 let name = format!("lock-{}", digit.repeat(count));
-                assert_eq!(ContenderName::parse(&name, Kind::Lock), None, "{count} times {digit}");
+                assert_eq!(parse(&name), None, "{count} times {digit}");
             }
         }
     }
@@ -214,14 +294,14 @@ mod tests {
         #[test]
         fn what_the_server_appends_is_read_back(bits in any::<u128>(), sequence in any::<i32>()) {
             let name = format!("{}{sequence:010}", protected_prefix(Uuid::from_u128(bits), Kind::Lock));
-            let parsed = ContenderName::parse(&name, Kind::Lock).unwrap();
+            let parsed = parse(&name).unwrap();
             prop_assert_eq!(parsed.sequence(), i64::from(sequence));
             prop_assert_eq!(parsed.as_str(), name);
         }
 
         #[test]
         fn no_name_panics(name in "\\PC{0,80}") {
-            let _ = ContenderName::parse(&name, Kind::Lock);
+            let _ = parse(&name);
         }
 
         /// Any bytes that are text, control characters among them, with every part missing or doubled.
@@ -231,7 +311,7 @@ mod tests {
             behind in "(-{0,2}[0-9]{0,25}|[\\x00-\\x7f]{0,12}|.{0,12})",
         ) {
             let name = format!("{before}{behind}");
-            if let Some(contender) = ContenderName::parse(&name, Kind::Lock) {
+            if let Some(contender) = parse(&name) {
                 let sequence = i32::try_from(contender.sequence()).unwrap();
                 let printed = format!("lock-{sequence:010}");
                 prop_assert!(name.ends_with(&printed), "{name:?} is read as {printed}");

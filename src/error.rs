@@ -200,8 +200,39 @@ pub enum AcquireError {
         /// Bytes of paths allowed.
         limit: usize,
     },
-    /// This [`Owner`](crate::Owner) had the lock and lost it, and has not let go of the guard.
-    #[error("this owner has lost {path} and still has its guard: {loss}")]
+    /// Somebody contends on this path by the rules of another recipe, or by names that this
+    /// [`ContenderFilter`](crate::ContenderFilter) does not count: neither would keep the other out. Use a path for one
+    /// recipe; or remove the child, if nobody uses it.
+    #[error("{child} under {path} is of another recipe, which this lock does not keep out")]
+    #[non_exhaustive]
+    OtherRecipe {
+        /// The lock path.
+        path: String,
+        /// The child's name.
+        child: String,
+    },
+    /// No lease was asked for, or more than there are, which would be waited for for ever.
+    #[error("{asked} leases of {path} cannot be had: of {limit}, at least one must be asked for")]
+    #[non_exhaustive]
+    LeaseCount {
+        /// The lock path.
+        path: String,
+        /// How many were asked for.
+        asked: usize,
+        /// How many there are.
+        limit: usize,
+    },
+    /// This [`Owner`](crate::Owner) holds the read lock and asks for the write lock, which would wait for that. Release
+    /// the read guards first; what was read may have changed when the write lock is held.
+    #[error("this owner reads {path}: a read lock cannot be turned into a write lock")]
+    #[non_exhaustive]
+    Upgrade {
+        /// The lock path.
+        path: String,
+    },
+    /// This [`Owner`](crate::Owner) had the lock and lost it, and has not let go of the guard; or a write hold was lost
+    /// beside which to read.
+    #[error("{path} was lost, and its guard is still there: {loss}")]
     #[non_exhaustive]
     HoldLost {
         /// The lock path.
@@ -259,6 +290,42 @@ pub enum WithError {
         path: String,
         /// How it was lost.
         loss: Loss,
+    },
+}
+
+/// A contender could not be asked to give way.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum RevokeError {
+    /// The path is not one of a contender's node. Nothing was written.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// There is no session to ask with; a request that was sent before may have been written.
+    #[error("cannot ask {node} to give way")]
+    #[non_exhaustive]
+    Session {
+        /// The contender's node.
+        node: String,
+        /// Why.
+        #[source]
+        source: SessionError,
+    },
+    /// The server says that these credentials may not write to the node.
+    #[error("no permission to write to {node}")]
+    #[non_exhaustive]
+    NoAuth {
+        /// The contender's node.
+        node: String,
+    },
+    /// The retry policy is used up; it may have been written.
+    #[error("gave up on asking {node} to give way: the retry policy is used up")]
+    #[non_exhaustive]
+    RetriesExhausted {
+        /// The contender's node.
+        node: String,
+        /// How the last try failed.
+        #[source]
+        source: Option<ClientError>,
     },
 }
 

@@ -60,9 +60,11 @@
 //! # }
 //! ```
 
+mod acquire;
 mod admission;
 mod client;
 mod contender;
+mod contender_filter;
 mod contender_name;
 mod curator;
 #[cfg(doctest)]
@@ -71,12 +73,20 @@ mod error;
 mod fenced;
 mod fencing;
 mod guard;
+mod leasing;
 mod lock_path;
 mod mutex;
 mod owner;
 mod participants;
+mod read_write_lock;
+mod reading;
+mod recipe;
 mod retry;
+mod revoke;
+mod semaphore;
+mod semaphore_mutex;
 mod session;
+mod surface;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
@@ -85,9 +95,11 @@ pub use zookeeper_client;
 pub use crate::client::ClientError;
 #[cfg(feature = "testkit")]
 pub use crate::contender::Shortcuts;
+pub use crate::contender_filter::{ContenderFilter, CustomFilter};
 pub use crate::curator::{Curator, CuratorBuilder};
 pub use crate::error::{
-    AcquireError, ConfigError, FencedError, Loss, ReleaseError, SessionError, WithError,
+    AcquireError, ConfigError, FencedError, Loss, ReleaseError, RevokeError, SessionError,
+    WithError,
 };
 pub use crate::fenced::Fenced;
 pub use crate::fencing::FencingToken;
@@ -95,6 +107,12 @@ pub use crate::guard::{MutexGuard, Released};
 pub use crate::mutex::InterProcessMutex;
 pub use crate::owner::Owner;
 pub use crate::participants::Participant;
+pub use crate::read_write_lock::{
+    InterProcessReadWriteLock, ReadGuard, ReadLock, WriteGuard, WriteLock,
+};
 pub use crate::retry::RetryPolicy;
+pub use crate::revoke::Revoker;
+pub use crate::semaphore::{InterProcessSemaphore, Lease, Leases};
+pub use crate::semaphore_mutex::InterProcessSemaphoreMutex;
 pub use crate::session::lease::LossPolicy;
 pub use crate::session::state::ConnectionState;

@@ -20,6 +20,11 @@ impl LockPath {
         }
     }
 
+    /// A path of one segment, which is known to be a good one.
+    pub(crate) fn segment(name: &'static str) -> Self {
+        Self(format!("/{name}").into())
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::admission::Family;
 use crate::contender::Queued;
 use crate::guard::Held;
+use crate::lock_path::LockPath;
 
 /// An owner of locks, for re-entering them.
 ///
@@ -42,16 +44,23 @@ tokio::task_local! {
 
 /// A lock path of one `Curator`, told by the address of what its handles share. (An address that is
 /// used again finds a slot without a hold, which is as good as a new one.)
-type SlotKey = (usize, String);
+type SlotKey = (usize, LockPath, Family);
 
 /// What an owner has of one lock.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    /// Locked while a task acquires, so that the owner's tasks share one place in the queue. Weak: the
-    /// slot keeps no lock.
-    pub(crate) held: tokio::sync::Mutex<Weak<Held>>,
+    /// Locked while a task acquires, so that the owner's tasks share one place in the queue.
+    pub(crate) kept: tokio::sync::Mutex<Kept>,
     /// Whether the task that acquires has to wait for somebody.
     pub(crate) queued: Queued,
+}
+
+/// What an owner holds. Weak: the slot keeps no lock.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) exclusive: Weak<Held>,
+    /// Of a read-write lock.
+    pub(crate) shared: Weak<Held>,
 }
 
 /// So many slots are kept before those that nobody needs are cleared away.
@@ -76,16 +85,18 @@ impl Owner {
         CURRENT.try_with(Owner::clone).ok()
     }
 
-    pub(crate) fn slot(&self, curator: usize, path: &str) -> Arc<Slot> {
+    pub(crate) fn slot(&self, curator: usize, path: &LockPath, family: &Family) -> Arc<Slot> {
         let mut slots = self.slots();
         if slots.len() >= SLOTS_KEPT {
             // Whoever acquires through a slot has a reference to it.
             slots.retain(|_, slot| {
                 Arc::strong_count(slot) > 1
-                    || slot.held.try_lock().is_ok_and(|held| held.strong_count() > 0)
+                    || slot.kept.try_lock().is_ok_and(|kept| {
+                        kept.exclusive.strong_count() + kept.shared.strong_count() > 0
+                    })
             });
         }
-        slots.entry((curator, path.to_owned())).or_default().clone()
+        slots.entry((curator, path.clone(), family.clone())).or_default().clone()
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<SlotKey, Arc<Slot>>> {

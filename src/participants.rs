@@ -1,16 +1,17 @@
 //! Who holds and who waits.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use crate::admission::queue;
+use crate::admission::{Family, standings};
 use crate::client::Failure;
-use crate::contender::refusal;
-use crate::contender_name::Kind;
+use crate::contender_name::{Kind, sequence_of};
 use crate::error::AcquireError;
 use crate::lock_path::LockPath;
+use crate::reading::reading;
 use crate::retry::RetryPolicy;
+use crate::session::Session;
 use crate::session::epoch::Epoch;
-use crate::session::{NoEpoch, Session};
 
 /// One that holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,65 +25,57 @@ pub struct Participant {
     pub session: i64,
     /// What the node says of who it is.
     pub data: Vec<u8>,
+    /// Whether it holds; else it waits.
+    pub holds: bool,
+    /// When its node was created, by the clock of the servers.
+    pub since: SystemTime,
+    /// The transaction that created its node.
+    pub(crate) czxid: i64,
+}
+
+impl Participant {
+    pub(crate) fn is(&self, kind: Kind) -> bool {
+        self.path.rsplit('/').next().is_some_and(|name| sequence_of(name, kind).is_some())
+    }
 }
 
 pub(crate) async fn participants(
     session: &Arc<Session>,
     path: &LockPath,
-    kind: Kind,
+    family: &Family,
     retry: &RetryPolicy,
 ) -> Result<Vec<Participant>, AcquireError> {
-    let patience = session.settings.connection_timeout;
-    let text = || path.to_string();
-    loop {
-        let epoch = session.epoch(patience).await.map_err(|none| match none {
-            NoEpoch::NotNow => AcquireError::TimedOut { path: text(), waited: patience },
-            NoEpoch::Over(source) => AcquireError::Session { path: text(), source },
-        })?;
-        let read = session.retried(retry, || read(&epoch, path, kind));
-        let read = tokio::select! {
-            biased;
-            // The next epoch is asked in its place.
-            () = epoch.over().cancelled() => continue,
-            read = read => read,
-        };
-        return match read {
-            Ok(participants) => Ok(participants),
-            Err(Failure::SessionOver(_)) => {
-                // The supervisor is about to end it.
-                epoch.over().cancelled().await;
-                continue;
-            }
-            Err(Failure::Refused(error)) => Err(refusal(path.as_str(), "read", error)),
-            Err(failure) => {
-                let (path, source) = (text(), failure.into_source());
-                Err(AcquireError::RetriesExhausted { path, source })
-            }
-        };
-    }
+    let read = |epoch: Arc<Epoch>| async move { read(&epoch, path, family).await };
+    reading(session, path, retry, read).await
 }
 
-async fn read(epoch: &Epoch, path: &LockPath, kind: Kind) -> Result<Vec<Participant>, Failure> {
+async fn read(
+    epoch: &Epoch,
+    path: &LockPath,
+    family: &Family,
+) -> Result<Vec<Participant>, Failure> {
     let client = epoch.client()?;
     let children = match client.list(path.as_str()).await {
         Err(Failure::NoNode) => Vec::new(),
         listed => listed?.children,
     };
     // All are sent before the first is awaited.
-    let reads: Vec<_> = queue(&children, kind)
+    let reads: Vec<_> = standings(&children, family)
         .into_iter()
-        .map(|contender| {
+        .map(|(contender, holds)| {
             let path = path.child(contender.as_str());
             let read = client.read(&path);
-            (path, contender.sequence(), read)
+            (path, contender.sequence(), holds, read)
         })
         .collect();
     let mut participants = Vec::with_capacity(reads.len());
-    for (path, sequence, read) in reads {
+    for (path, sequence, holds, read) in reads {
         match read.await {
             Ok(node) => {
-                let (session, data) = (node.owner, node.data);
-                participants.push(Participant { path, sequence, session, data });
+                let (session, czxid, data) = (node.owner, node.czxid, node.data);
+                let since = SystemTime::UNIX_EPOCH + Duration::from_millis(node.created);
+                let of = Participant { path, sequence, session, data, holds, since, czxid };
+                participants.push(of);
             }
             Err(Failure::NoNode) => {}
             Err(failure) => return Err(failure),

@@ -19,6 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use zookeeper_client as zk;
 pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector, CreateOptions};
 
@@ -88,7 +89,16 @@ pub(crate) struct Node {
     pub(crate) czxid: i64,
     /// The session that owns it, for an ephemeral node.
     pub(crate) owner: i64,
+    /// In milliseconds since 1970, by the server's clock.
+    pub(crate) created: u64,
     pub(crate) data: Vec<u8>,
+}
+
+impl Node {
+    fn new(data: Vec<u8>, stat: &zk::Stat) -> Self {
+        let zk::Stat { czxid, ephemeral_owner: owner, ctime, .. } = *stat;
+        Self { czxid, owner, created: ctime.try_into().unwrap_or(0), data }
+    }
 }
 
 /// What happened to a watched node.
@@ -151,6 +161,32 @@ impl fmt::Debug for NodeWatch {
     }
 }
 
+/// A one-shot watch on the set of a node's children.
+pub(crate) struct ChildrenWatch {
+    watcher: zk::OneshotWatcher,
+    /// What it takes of the session, until it is dropped.
+    room: Option<OwnedSemaphorePermit>,
+}
+
+impl ChildrenWatch {
+    pub(crate) fn with(mut self, room: OwnedSemaphorePermit) -> Self {
+        self.room = Some(room);
+        self
+    }
+
+    /// Waits until the set has changed, the node is gone, or the session is over.
+    pub(crate) async fn changed(self) {
+        let _room = self.room;
+        self.watcher.changed().await;
+    }
+}
+
+impl fmt::Debug for ChildrenWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildrenWatch").finish_non_exhaustive()
+    }
+}
+
 /// The children of a node, at one moment.
 #[derive(Debug)]
 pub(crate) struct Listing {
@@ -160,6 +196,13 @@ pub(crate) struct Listing {
     /// How often its set of children has changed.
     pub(crate) cversion: i32,
     pub(crate) num_children: i32,
+}
+
+impl Listing {
+    fn new(children: Vec<String>, stat: &zk::Stat) -> Self {
+        let zk::Stat { czxid, cversion, num_children, .. } = *stat;
+        Self { children, czxid, cversion, num_children }
+    }
 }
 
 /// One session, rooted at the chroot and the namespace. Cheap to clone; the session ends when the last
@@ -235,8 +278,19 @@ impl Client {
         let sent = self.rooted.get_children(path);
         async move {
             let (children, stat) = sent.await.map_err(Failure::of)?;
-            let zk::Stat { czxid, cversion, num_children, .. } = stat;
-            Ok(Listing { children, czxid, cversion, num_children })
+            Ok(Listing::new(children, &stat))
+        }
+    }
+
+    /// The same, with a watch on the set of children.
+    pub(crate) fn list_and_watch<'a>(
+        &'a self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Listing, ChildrenWatch), Failure>> + Send + use<'a> {
+        let sent = self.rooted.get_and_watch_children(path);
+        async move {
+            let (children, stat, watcher) = sent.await.map_err(Failure::of)?;
+            Ok((Listing::new(children, &stat), ChildrenWatch { watcher, room: None }))
         }
     }
 
@@ -248,7 +302,7 @@ impl Client {
         let sent = self.rooted.get_data(path);
         async move {
             let (data, stat) = sent.await.map_err(Failure::of)?;
-            Ok(Node { czxid: stat.czxid, owner: stat.ephemeral_owner, data })
+            Ok(Node::new(data, &stat))
         }
     }
 
@@ -285,11 +339,30 @@ impl Client {
         &'a self,
         path: &str,
     ) -> impl Future<Output = Result<NodeWatch, Failure>> + Send + use<'a> {
+        let sent = self.read_and_watch(path);
+        async move { Ok(sent.await?.1) }
+    }
+
+    /// Reads a node that is there, and watches it.
+    pub(crate) fn read_and_watch<'a>(
+        &'a self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Node, NodeWatch), Failure>> + Send + use<'a> {
         let sent = self.rooted.get_and_watch_data(path);
         async move {
-            let (_, stat, watcher) = sent.await.map_err(Failure::of)?;
-            Ok(NodeWatch::new(watcher, stat.czxid))
+            let (data, stat, watcher) = sent.await.map_err(Failure::of)?;
+            Ok((Node::new(data, &stat), NodeWatch::new(watcher, stat.czxid)))
         }
+    }
+
+    /// Replaces a node's data, whatever its version.
+    pub(crate) fn write(
+        &self,
+        path: &str,
+        data: &[u8],
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+        let sent = self.rooted.set_data(path, data, None);
+        async move { sent.await.map(drop).map_err(Failure::of) }
     }
 
     /// Deletes a node, whatever its version.
@@ -374,6 +447,11 @@ impl<'a> Write<'a> {
     /// A persistent node.
     pub(crate) fn create(data: &'a [u8], acls: &'a [Acl]) -> Self {
         Self::Create { data, options: zk::CreateMode::Persistent.with_acls(Acls::new(acls)) }
+    }
+
+    /// An ephemeral node.
+    pub(crate) fn ephemeral(data: &'a [u8], acls: &'a [Acl]) -> Self {
+        Self::Create { data, options: zk::CreateMode::Ephemeral.with_acls(Acls::new(acls)) }
     }
 }
 

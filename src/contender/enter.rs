@@ -20,9 +20,9 @@ use super::lines::Lines;
 use super::local::Spot;
 use super::place::Place;
 use super::trace::Trace;
-use super::{Contender, Reply, Stop, refusal};
-use crate::client::{Client, ClientError, Failure, LinkWatch, Listing};
-use crate::contender_name::{ContenderName, is_safe_sequence, protected_prefix};
+use super::{Contender, HoldState, Request, Stop, refusal};
+use crate::client::{Client, ClientError, Failure, LinkWatch, Listing, Write, WriteFailure};
+use crate::contender_name::{is_safe_sequence, last_number, protected_prefix};
 use crate::error::AcquireError;
 use crate::retry::Retry;
 use crate::session::clock::Moment;
@@ -42,12 +42,12 @@ pub(super) enum Known {
 const PARENTS_AT_ONCE: usize = 3;
 
 /// Enters the queue; the place is left in the trace.
-pub(super) async fn enter(
+pub(super) async fn enter<C: Send>(
     contender: &Contender,
     lines: &Arc<Lines>,
     line: &Arc<Line>,
     trace: &Trace,
-    caller: &mut oneshot::Sender<Reply>,
+    caller: &mut oneshot::Sender<C>,
 ) -> Result<(Arc<Spot>, Known), Stop> {
     let mut entering = Entering {
         contender,
@@ -64,7 +64,12 @@ pub(super) async fn enter(
         if caller.is_closed() {
             return Err(Stop::Withdrawn);
         }
-        match entering.create().await {
+        let created = match &contender.request.beside {
+            None => entering.create().await,
+            Some(write) => entering.create_beside(write).await,
+        };
+        contender.beside_lasts()?;
+        match created {
             Ok(entered) => return Ok(entered),
             Err(Failure::NoNode) => {
                 parents_made += 1;
@@ -77,7 +82,9 @@ pub(super) async fn enter(
             Err(Failure::Unknown(cause)) => {
                 let resolved = contender.unless_stopped(caller, entering.resolve()).await?;
                 if let Some(spot) = resolved {
-                    return Ok((spot, Known::Nothing));
+                    let beside = contender.request.beside.as_ref();
+                    let verdict = beside.map(|_| line.admitted(&spot));
+                    return Ok((spot, verdict.map_or(Known::Nothing, Known::Verdict)));
                 }
                 contender.unless_stopped(caller, entering.pause(Some(cause))).await?;
             }
@@ -104,7 +111,12 @@ struct Entering<'a> {
 
 impl Entering<'_> {
     fn draw_guid(&mut self) {
-        self.prefix = protected_prefix(Uuid::new_v4(), self.contender.request.kind);
+        let Request { kind, beside, .. } = &self.contender.request;
+        self.prefix = protected_prefix(Uuid::new_v4(), *kind);
+        if let Some(write) = beside {
+            // The whole name: a down-graded read has its writer's number.
+            self.prefix.push_str(write.digits());
+        }
         self.trace.nothing();
     }
 
@@ -149,6 +161,38 @@ impl Entering<'_> {
         Ok((spot, known))
     }
 
+    /// Creates a read beside a write hold, in one transaction with a look whether that is there: so no writer can have
+    /// come in between.
+    async fn create_beside(&self, write: &HoldState) -> Result<(Arc<Spot>, Known), Failure> {
+        let request = &self.contender.request;
+        let epoch = &self.lines.epoch;
+        let client = epoch.client()?;
+        let path = request.path.child(&self.prefix);
+        let search = Duty::Search { parent: request.path.clone(), prefix: self.prefix.clone() };
+        self.trace.search(search);
+        let stamp = Moment::now();
+        let read = Write::ephemeral(&request.data, &request.acls);
+        let sent = client.write_while_there(write.node(), &path, &read);
+        match epoch.proven(stamp, sent).await {
+            Ok(()) => {}
+            Err(WriteFailure::NotThere) => {
+                self.trace.nothing();
+                write.node_is_gone();
+                return Err(Failure::NoNode);
+            }
+            Err(WriteFailure::Check(failure) | WriteFailure::Write(failure)) => {
+                if !matches!(failure, Failure::Unknown(_) | Failure::SessionOver(_)) {
+                    self.trace.nothing();
+                }
+                return Err(failure);
+            }
+        }
+        // Not every server tells of a node that was created in a transaction.
+        let spot = self.entered(&client, &self.prefix, write.sequence(), 0).await?;
+        let verdict = self.line.admitted(&spot);
+        Ok((spot, Known::Verdict(verdict)))
+    }
+
     /// Takes the place of a node that is known to be ours.
     async fn entered(
         &self,
@@ -172,7 +216,8 @@ impl Entering<'_> {
 
     fn take_place(&self, node: String, sequence: i64, czxid: i64) -> Arc<Spot> {
         let asker = self.contender.asker;
-        let spot = Arc::new(Spot { node, czxid, sequence, asker });
+        let shared = self.contender.request.is_shared();
+        let spot = Arc::new(Spot { node, czxid, sequence, shared, asker });
         let take = |room| Place::new(spot.clone(), self.line.clone(), self.lines.clone(), room);
         self.trace.place(take);
         spot
@@ -197,8 +242,7 @@ impl Entering<'_> {
         match self.contender.session().retried(&request.retry, search).await {
             Ok(Some((name, czxid))) => {
                 tracing::debug!(name, "the create had taken effect");
-                let sequence = ContenderName::parse(&name, request.kind);
-                let sequence = sequence.map_or(-1, |name| name.sequence());
+                let sequence = last_number(&name).unwrap_or(-1);
                 Ok(Some(self.take_place(request.path.child(&name), sequence, czxid)))
             }
             Ok(None) => Ok(None),

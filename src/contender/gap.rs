@@ -82,10 +82,10 @@ impl Gap {
         self.known = None;
     }
 
-    /// A listing of `incarnation` showed nobody but our own.
-    pub(crate) fn learn(&mut self, incarnation: i64, creates: Creates) {
+    /// A listing of `incarnation` showed nobody but our own. `false` if it is older than what is known.
+    pub(crate) fn learn(&mut self, incarnation: i64, creates: Creates) -> bool {
         if self.known.is_some_and(|k| k.incarnation == incarnation && k.creates.is_after(creates)) {
-            return;
+            return false;
         }
         let mut creates = creates;
         // A node of this incarnation was created after it.
@@ -95,6 +95,7 @@ impl Gap {
         }
         self.noted.clear();
         self.known = Some(Known { incarnation, creates });
+        true
     }
 
     /// Counts an own create; whether nobody but our own can be before it.

@@ -30,6 +30,7 @@ use crate::session::lease::Term;
 pub(crate) struct HoldState {
     path: LockPath,
     spot: Arc<Spot>,
+    token: FencingToken,
     epoch: Arc<Epoch>,
     term: Arc<Term>,
     /// The end of this hold alone; that of all holds is the term's.
@@ -38,25 +39,34 @@ pub(crate) struct HoldState {
     /// The link as it was before the first fenced write: a later one says nothing of those that were under way
     /// when it broke.
     fenced: Mutex<Option<LinkWatch>>,
+    /// Cancelled when the node asks to be revoked; once somebody wants to know.
+    revocation: OnceLock<CancellationToken>,
 }
 
 impl HoldState {
-    pub(crate) fn path(&self) -> &LockPath {
-        &self.path
-    }
-
     /// The path of the contender's node.
     pub(crate) fn node(&self) -> &str {
         &self.spot.node
+    }
+
+    pub(super) fn sequence(&self) -> i64 {
+        self.spot.sequence
+    }
+
+    /// The number as it ends the node's name: ten digits, since others are refused.
+    pub(super) fn digits(&self) -> &str {
+        let name = self.spot.name();
+        name.get(name.len().saturating_sub(10)..).unwrap_or_default()
     }
 
     pub(crate) fn epoch(&self) -> &Epoch {
         &self.epoch
     }
 
-    /// Invariant 4: a later node of the same path was created by a later transaction.
+    /// Invariant 4: a later node of the same path was created by a later transaction. A read beside a write hold has
+    /// the token of that: its own node is younger than those of contenders that hold later.
     pub(crate) fn fencing_token(&self) -> FencingToken {
-        FencingToken::new(self.spot.czxid)
+        self.token
     }
 
     /// How it ended, if it has. Looks at the clock itself: a process that was stopped learns the truth
@@ -98,6 +108,14 @@ impl HoldState {
         fenced.as_mut().is_none_or(|link| !link.has_changed())
     }
 
+    /// `look_out` begins to look, the first time.
+    pub(crate) fn revocation(
+        &self,
+        look_out: impl FnOnce() -> CancellationToken,
+    ) -> CancellationToken {
+        self.revocation.get_or_init(look_out).clone()
+    }
+
     /// Ends it, unless it has ended before; gives how it ended.
     pub(super) fn finish(&self, how: Loss) -> Loss {
         let how = self.end().unwrap_or(how);
@@ -117,17 +135,20 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// `None` if the place is not there any more.
-    pub(super) fn new(place: Place, term: Arc<Term>) -> Option<Self> {
+    pub(super) fn new(place: Place, term: Arc<Term>, beside: Option<&HoldState>) -> Option<Self> {
         let Place { spot, line, .. } = &place;
+        let token = beside.map_or_else(|| FencingToken::new(spot.czxid), HoldState::fencing_token);
         let ended = term.ended().child_token();
         let state = Arc::new(HoldState {
             path: line.path.clone(),
             spot: spot.clone(),
+            token,
             epoch: place.epoch().clone(),
             term,
             own_end: OnceLock::new(),
             ended,
             fenced: Mutex::default(),
+            revocation: OnceLock::new(),
         });
         tracing::debug!(node = spot.node, token = %state.fencing_token(), "holds");
         line.hold(spot, state.clone()).then(|| Self { state, place: Some(place) })

@@ -10,9 +10,9 @@ use super::hold::HoldState;
 use super::local::{Before, Chain, Lookout, Spot, Turn, Wake};
 use super::parent::Parent;
 use super::shortcuts::Shortcuts;
-use crate::admission::{Decision, decide};
+use crate::admission::{Decision, Family, decide, is_busy};
 use crate::client::{LinkWatch, Listing, NodeWatch};
-use crate::contender_name::{ContenderName, Kind, sequence_of};
+use crate::contender_name::ContenderName;
 use crate::error::Loss;
 use crate::lock_path::LockPath;
 use crate::session::clock::Moment;
@@ -30,6 +30,10 @@ pub(super) enum Verdict {
         stand_by: Option<ContenderName>,
         predecessor_is_head: bool,
     },
+    /// A lease among so many at most.
+    Among(usize),
+    /// This child contends by the rules of another recipe.
+    Mixed(String),
     /// Its node is not there any more.
     Gone,
 }
@@ -46,8 +50,8 @@ pub(super) enum HandOver {
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) path: LockPath,
-    pub(super) kind: Kind,
-    rules: Shortcuts,
+    pub(super) family: Family,
+    pub(super) rules: Shortcuts,
     state: Mutex<State>,
 }
 
@@ -62,8 +66,9 @@ struct State {
     answered: BTreeMap<u64, Answered>,
     /// The create whose listing has to do for those behind it.
     lister: Option<u64>,
-    /// Whether somebody else was in the last listing: then one does not do for others.
-    strangers: bool,
+    /// How many of somebody else's were in the last listing. Where there are any, one listing does not do for
+    /// others, and the gap rule has nothing to go by; but for leases, which are only counted.
+    strangers: usize,
 }
 
 #[derive(Debug)]
@@ -111,12 +116,18 @@ impl Drop for Lister {
 }
 
 impl Line {
-    pub(super) fn new(path: LockPath, kind: Kind, rules: Shortcuts) -> Self {
+    pub(super) fn new(path: LockPath, family: Family, rules: Shortcuts) -> Self {
+        let rules = rules.of(&family);
         let (chain, parent) = (Chain::default(), Parent::new());
         let (tickets, answered) = (BTreeSet::new(), BTreeMap::new());
-        let (next_ticket, lister, strangers) = (0, None, false);
+        let (next_ticket, lister, strangers) = (0, None, 0);
         let state = State { chain, parent, tickets, next_ticket, answered, lister, strangers };
-        Self { path, kind, rules, state: Mutex::new(state) }
+        Self { path, family, rules, state: Mutex::new(state) }
+    }
+
+    /// Whether one holds at a time, by numbers that tell all of the order.
+    pub(super) fn is_exclusive(&self) -> bool {
+        matches!(self.family, Family::Exclusive(_))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -137,7 +148,7 @@ impl Line {
         let lacks = !gap || !state.parent.knows();
         let list = lacks && (!gap || state.lister.is_none());
         let watch = gap && list && state.parent.asks();
-        let lists_for_others = gap && list && !state.strangers && state.parent.is_watched();
+        let lists_for_others = gap && list && state.strangers == 0 && state.parent.is_watched();
         let lister = lists_for_others.then(|| {
             state.lister = Some(number);
             Lister { line: self.clone(), number }
@@ -176,7 +187,7 @@ impl Line {
             state.tickets.remove(&number);
             if let Some(answered) = state.answered.remove(&number) {
                 let gap = self.rules.gap;
-                let verdict = if gap { state.by_gap(&answered.spot, self.rules) } else { None };
+                let verdict = if gap { state.by_gap(&answered.spot, self) } else { None };
                 counted.push((answered.verdict, verdict));
             }
         }
@@ -186,17 +197,30 @@ impl Line {
         }
     }
 
+    /// What the first listing means, and any other in which somebody may be who does not keep to our rules.
+    pub(super) fn judge_entering(&self, spot: &Spot, listing: Listing) -> Verdict {
+        // Not later: one that comes to the wrong path must not end the waits of all who are there.
+        match self.family.other_recipe(&listing.children) {
+            Some(child) => Verdict::Mixed(child.to_owned()),
+            None => self.judge(spot, listing),
+        }
+    }
+
     /// What a listing that was sent after the own create means.
     pub(super) fn judge(&self, spot: &Spot, mut listing: Listing) -> Verdict {
         let mut state = self.lock();
-        state.learn(&listing, self.kind, self.rules);
+        state.learn(&listing, self);
         if state.chain.get(spot).is_none() {
             return Verdict::Gone;
+        }
+        if self.family == Family::Leases {
+            let there = listing.children.iter().any(|name| name == spot.name());
+            return if there { Verdict::Among(listing.children.len()) } else { Verdict::Gone };
         }
         if self.rules.local && state.chain.is_anybody_leaving() {
             listing.children.retain(|name| !state.chain.is_leaving(name));
         }
-        match decide(&listing.children, spot.name(), self.kind) {
+        match decide(&listing.children, spot.name(), &self.family) {
             Decision::Gone => Verdict::Gone,
             Decision::Admitted => state.put_first(spot),
             Decision::WaitFor { predecessor, stand_by, head } => {
@@ -219,15 +243,12 @@ impl Line {
         self.lock().put_first(spot)
     }
 
-    /// Whether anybody but our own released nodes is in a listing.
-    pub(super) fn is_busy(&self, listing: &Listing) -> bool {
+    /// Whether anybody but our own released nodes is in a listing who keeps out one that comes now.
+    pub(super) fn is_busy(&self, listing: &Listing, shared: bool) -> bool {
         let mut state = self.lock();
-        state.learn(listing, self.kind, self.rules);
-        let counts = |name: &String| {
-            sequence_of(name, self.kind).is_some()
-                && !(self.rules.local && state.chain.is_leaving(name))
-        };
-        listing.children.iter().any(counts)
+        state.learn(listing, self);
+        let is_leaving = |name: &str| self.rules.local && state.chain.is_leaving(name);
+        is_busy(&listing.children, &self.family, shared, is_leaving)
     }
 
     /// Whether `asker` has the own node that is first.
@@ -382,20 +403,27 @@ impl Line {
 impl State {
     /// Ours is what stands in the chain or left it. A create whose answer was not seen is not: it counts as
     /// somebody else's.
-    fn learn(&mut self, listing: &Listing, kind: Kind, rules: Shortcuts) {
-        if !rules.gap || self.parent.knows() || !self.parent.can_learn(listing) {
+    fn learn(&mut self, listing: &Listing, line: &Line) {
+        let (knows, leases) = (self.parent.knows(), line.family == Family::Leases);
+        if !line.rules.gap || knows && !leases || !self.parent.can_learn(listing) {
             return;
         }
-        let mut names = listing.children.iter().filter(|name| sequence_of(name, kind).is_some());
-        self.strangers = names.clone().count() > self.chain.len();
-        if self.strangers {
+        let counts = |name: &&String| leases || line.family.counts(name);
+        let names = listing.children.iter().filter(counts);
+        let more = names.clone().count().saturating_sub(self.chain.len());
+        if more > 0 && !leases {
+            self.strangers = more;
             return;
         }
         let is_ours = self.chain.is_ours();
-        self.strangers = !names.all(|name| is_ours(name));
-        if !self.strangers {
-            self.parent.learn(listing);
-        }
+        let strangers = names.filter(|name| !is_ours(name)).count();
+        drop(is_ours);
+        // While it is known that nobody came, they only go.
+        let before = if knows { self.strangers } else { usize::MAX };
+        let can_learn =
+            leases || strangers == 0 && line.family.other_recipe(&listing.children).is_none();
+        let newer = can_learn && self.parent.learn(listing);
+        self.strangers = if newer { strangers } else { strangers.min(before) };
     }
 
     /// The create to be counted next, if it was answered and need not wait. While something is known that is the
@@ -409,9 +437,19 @@ impl State {
         self.answered.range(..=last).next().map(|(number, _)| *number)
     }
 
-    fn by_gap(&mut self, spot: &Spot, rules: Shortcuts) -> Option<Verdict> {
+    fn by_gap(&mut self, spot: &Spot, line: &Line) -> Option<Verdict> {
         // Those of an earlier incarnation are gone, though we may not know it yet.
         let incarnation = self.parent.created(spot.sequence, spot.czxid)?;
+        let rules = line.rules;
+        match line.family {
+            Family::Exclusive(_) => {}
+            Family::ReadWrite => {
+                let others =
+                    if spot.shared { self.chain.exclusive() } else { self.chain.len() - 1 };
+                return (others == 0).then(|| self.put_first(spot));
+            }
+            Family::Leases => return Some(Verdict::Among(self.strangers + self.chain.len())),
+        }
         match self.chain.before(spot.czxid, incarnation).map(|before| before.spot.czxid) {
             Some(before) if rules.local => Some(self.put_behind(spot, before)),
             None if rules.local || !self.chain.is_anybody_leaving() => Some(self.put_first(spot)),

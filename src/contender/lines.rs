@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::care::{Attended, look_after};
 use super::line::Line;
 use super::shortcuts::Shortcuts;
-use crate::contender_name::Kind;
+use crate::admission::Family;
 use crate::lock_path::LockPath;
 use crate::session::Session;
 use crate::session::clock::Moment;
@@ -30,7 +30,7 @@ pub(super) struct Lines {
     pub(super) session: Arc<Session>,
     pub(super) epoch: Arc<Epoch>,
     rules: Shortcuts,
-    lines: Mutex<HashMap<(LockPath, Kind), Weak<Line>>>,
+    lines: Mutex<HashMap<(LockPath, Family), Weak<Line>>>,
     remembered: Mutex<Remembered>,
     pub(super) care: mpsc::UnboundedSender<Attended>,
 }
@@ -52,7 +52,7 @@ impl Lines {
     }
 
     /// The line at `path`; remembers the path if there is room.
-    pub(super) fn line(&self, path: &LockPath, kind: Kind) -> Arc<Line> {
+    pub(super) fn line(&self, path: &LockPath, family: &Family) -> Arc<Line> {
         let line = {
             let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
             if lines.len() >= lines.capacity() {
@@ -61,11 +61,11 @@ impl Lines {
                 let live = lines.len();
                 lines.reserve(live + 1);
             }
-            let place = lines.entry((path.clone(), kind)).or_default();
+            let place = lines.entry((path.clone(), family.clone())).or_default();
             match place.upgrade() {
                 Some(line) => line,
                 None => {
-                    let line = Arc::new(Line::new(path.clone(), kind, self.rules));
+                    let line = Arc::new(Line::new(path.clone(), family.clone(), self.rules));
                     *place = Arc::downgrade(&line);
                     line
                 }

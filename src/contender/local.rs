@@ -12,7 +12,8 @@
 //!   and nobody is woken;
 //! * it left by itself. When somebody else deletes its node, the successor lists: its own may be gone as well;
 //! * both are of this epoch: a chain belongs to one;
-//! * the lock is exclusive. (A read-write lock must not use it where a hold can be kept in another form.)
+//! * the lock is exclusive. In a read-write lock a hold can be kept in another form, under its number, and readers
+//!   leave in any order; so there the chain only says what is ours;
 //! * its delete was sent before, and before that its fenced writes were closed, the last one sent on this
 //!   connection. Where the connection broke in between, the successor waits for the answer to the delete.
 //!
@@ -39,6 +40,8 @@ pub(super) struct Spot {
     /// The transaction that created it.
     pub(super) czxid: i64,
     pub(super) sequence: i64,
+    /// Whether it holds together with others like it.
+    pub(super) shared: bool,
     pub(super) asker: Asker,
 }
 
@@ -102,6 +105,8 @@ pub(super) struct Chain {
     places: BTreeMap<i64, Standing>,
     /// By their names, nodes whose delete was sent; with whom sees to it, unless that is a task.
     leaving: HashMap<String, Option<Escort>>,
+    /// How many of both hold alone.
+    exclusive: usize,
 }
 
 /// A caller that sees to a delete, for as long as it comes.
@@ -134,6 +139,7 @@ impl Chain {
         {
             next.before = Before::Own(spot.czxid);
         }
+        self.exclusive += usize::from(!spot.shared);
         let standing = Standing {
             spot: spot.clone(),
             before: Before::Unknown,
@@ -205,7 +211,9 @@ impl Chain {
 
     /// The servers know that it is gone.
     pub(super) fn left(&mut self, spot: &Spot) -> Option<Escort> {
-        self.leaving.remove(spot.name()).flatten()
+        let left = self.leaving.remove(spot.name())?;
+        self.exclusive -= usize::from(!spot.shared);
+        left
     }
 
     /// Those that callers have been seeing to since.
@@ -234,14 +242,23 @@ impl Chain {
         self.places.len() + self.leaving.len()
     }
 
+    /// How many of these hold alone.
+    pub(super) fn exclusive(&self) -> usize {
+        self.exclusive
+    }
+
     /// Takes one out whose node is gone; [`pass_on`](Self::pass_on) has to follow, under the same lock.
     pub(super) fn remove(&mut self, spot: &Spot) -> Option<Standing> {
-        self.places.remove(&spot.czxid)
+        let removed = self.places.remove(&spot.czxid)?;
+        self.exclusive -= usize::from(!spot.shared);
+        Some(removed)
     }
 
     /// Takes all out.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = Standing> + use<> {
-        std::mem::take(&mut self.places).into_values()
+        let all = std::mem::take(&mut self.places);
+        self.exclusive -= all.values().filter(|standing| !standing.spot.shared).count();
+        all.into_values()
     }
 
     /// Who stood behind `czxid`, which is gone, stands behind `before` now. `by_itself`: it left, and
@@ -291,7 +308,7 @@ mod tests {
 
     fn spot(czxid: i64) -> Arc<Spot> {
         let node = format!("/locks/_c_x-lock-{czxid:010}");
-        Arc::new(Spot { node, czxid, sequence: czxid, asker: Asker::current() })
+        Arc::new(Spot { node, czxid, sequence: czxid, shared: false, asker: Asker::current() })
     }
 
     /// First, and behind it each behind the one before.

@@ -19,6 +19,7 @@ mod contending;
 mod enter;
 mod gap;
 mod hold;
+mod leases;
 mod line;
 mod lines;
 mod local;
@@ -43,6 +44,7 @@ use self::contending::Reply;
 pub(crate) use self::contending::{Answer, Queued, contend};
 use self::enter::{Known, enter};
 pub(crate) use self::hold::{Hold, HoldState};
+pub(crate) use self::leases::{LeaseContending, Limit, changed, contend_for_leases};
 use self::line::Line;
 use self::lines::Lines;
 use self::local::Turn;
@@ -53,6 +55,7 @@ pub use self::shortcuts::Shortcuts;
 use self::trace::{Left, Trace};
 use self::wait::{Waited, stop, wait};
 use self::watches::Watches;
+use crate::admission::Family;
 use crate::client::{Acl, ClientError, Failure};
 use crate::contender_name::Kind;
 use crate::error::{AcquireError, SessionError};
@@ -67,7 +70,10 @@ use crate::session::{NoEpoch, Session};
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) path: LockPath,
+    pub(crate) family: Family,
     pub(crate) kind: Kind,
+    /// A read beside this write hold, which must be there: it needs no turn of its own.
+    pub(crate) beside: Option<Arc<HoldState>>,
     /// The node's data.
     pub(crate) data: Arc<[u8]>,
     pub(crate) acls: Arc<[Acl]>,
@@ -75,6 +81,13 @@ pub(crate) struct Request {
     pub(crate) loss_policy: LossPolicy,
     /// Leave rather than wait.
     pub(crate) only_if_free: bool,
+}
+
+impl Request {
+    /// Whether it holds together with others like it.
+    fn is_shared(&self) -> bool {
+        matches!(self.kind, Kind::Read | Kind::Lease)
+    }
 }
 
 /// All contenders of a session.
@@ -198,26 +211,34 @@ impl Contender {
                 Err(Stop::Failed(error)) => return drop(caller.send(answer(Err(error)))),
                 Err(Stop::Again(cause)) => cause,
             };
-            let well = self.session().settings.session_timeout;
-            if entered_at.is_some_and(|at: Moment| at.elapsed() > well) {
-                // It was in the queue for so long that this is a new trouble, not more of the old one.
-                (self.began, self.retry) = (Moment::now(), self.request.retry.start());
+            match self.before_again(cause, entered_at, &mut caller).await {
+                Ok(()) => {}
+                Err(Stop::Failed(error)) => return drop(caller.send(answer(Err(error)))),
+                Err(_) => return,
             }
-            let Some(pause) = self.retry.next_pause(self.began.elapsed()) else {
-                let error = self.exhausted(cause).await;
-                return drop(caller.send(answer(Err(error))));
-            };
-            tracing::debug!(?cause, ?pause, "enters again");
-            tokio::select! {
-                biased;
-                stop = self.stopped(&mut caller) => {
-                    if let Stop::Failed(error) = stop {
-                        let _ = caller.send(answer(Err(error)));
-                    }
-                    return;
-                }
-                () = self.session().pause(pause) => {}
-            }
+        }
+    }
+
+    /// Pauses before the next try, if the policy allows one.
+    async fn before_again<C: Send>(
+        &mut self,
+        cause: Option<ClientError>,
+        entered_at: Option<Moment>,
+        caller: &mut oneshot::Sender<C>,
+    ) -> Result<(), Stop> {
+        let well = self.session().settings.session_timeout;
+        if entered_at.is_some_and(|at| at.elapsed() > well) {
+            // It was in the queue for so long that this is a new trouble, not more of the old one.
+            (self.began, self.retry) = (Moment::now(), self.request.retry.start());
+        }
+        let Some(pause) = self.retry.next_pause(self.began.elapsed()) else {
+            return Err(Stop::Failed(self.exhausted(cause).await));
+        };
+        tracing::debug!(?cause, ?pause, "enters again");
+        tokio::select! {
+            biased;
+            stop = self.stopped(caller) => Err(stop),
+            () = self.session().pause(pause) => Ok(()),
         }
     }
 
@@ -239,21 +260,13 @@ impl Contender {
         caller: &mut oneshot::Sender<Reply>,
         entered_at: &mut Option<Moment>,
     ) -> Result<Outcome, Stop> {
-        let patience = self.session().settings.connection_timeout;
         let (lines, line, left) = match place {
             Some(place) => (place.lines.clone(), place.line.clone(), Left::Place(place)),
             None => {
-                let epoch = tokio::select! {
-                    biased;
-                    stop = self.stopped(caller) => return Err(stop),
-                    epoch = self.session().epoch(patience) => epoch.map_err(|none| match none {
-                        NoEpoch::NotNow => Stop::Again(None),
-                        NoEpoch::Over(error) => Stop::Failed(self.session_error(error)),
-                    })?,
-                };
+                let epoch = self.epoch(caller).await?;
                 let lines = self.contenders.lines(&epoch);
                 let room = self.room(&epoch)?;
-                let line = lines.line(&self.request.path, self.request.kind);
+                let line = lines.line(&self.request.path, &self.request.family);
                 (lines, line, Left::Nothing(room))
             }
         };
@@ -277,14 +290,30 @@ impl Contender {
             (Ok(_), _) => return Err(Stop::Again(None)),
             (Err(stop), left) => (stop, left),
         };
-        let Some(gone) = left.and_then(|left| left.remove(self.session(), &epoch)) else {
-            return Err(stop);
-        };
-        if !epoch.over().is_cancelled() {
-            // The caller learns of it when the node is gone, if that can be had soon.
-            let _ = tokio::time::timeout(patience.min(epoch.timeout() / 3), gone).await;
-        }
+        self.remove(left, &epoch).await;
         Err(stop)
+    }
+
+    async fn epoch<C: Send>(&self, caller: &mut oneshot::Sender<C>) -> Result<Arc<Epoch>, Stop> {
+        let patience = self.session().settings.connection_timeout;
+        tokio::select! {
+            biased;
+            stop = self.stopped(caller) => Err(stop),
+            epoch = self.session().epoch(patience) => epoch.map_err(|none| match none {
+                NoEpoch::NotNow => Stop::Again(None),
+                NoEpoch::Over(error) => Stop::Failed(self.session_error(error)),
+            }),
+        }
+    }
+
+    /// Removes what an entering left. Whoever asked learns of its end when it is gone, if that can be had soon.
+    async fn remove(&self, left: impl IntoIterator<Item = Left>, epoch: &Arc<Epoch>) {
+        let gone: Vec<_> =
+            left.into_iter().filter_map(|left| left.remove(self.session(), epoch)).collect();
+        if !epoch.over().is_cancelled() {
+            let patience = self.session().settings.connection_timeout.min(epoch.timeout() / 3);
+            let _ = tokio::time::timeout(patience, futures_util::future::join_all(gone)).await;
+        }
     }
 
     /// `None` if the place is gone.
@@ -305,7 +334,7 @@ impl Contender {
 
     /// `None` if the place is gone, or is about to be taken by who closes the session.
     fn hold(&self, place: Place, term: Arc<Term>) -> Option<Hold> {
-        let hold = Hold::new(place, term)?;
+        let hold = Hold::new(place, term, self.request.beside.as_deref())?;
         (!self.session().closing().is_cancelled()).then_some(hold)
     }
 
@@ -321,7 +350,9 @@ impl Contender {
         let (spot, known) = match trace.spot() {
             Some(spot) => (spot, Known::Nothing),
             None => {
-                if self.request.only_if_free && self.contenders.rules.look_first {
+                self.beside_lasts()?;
+                let looks = self.request.only_if_free && self.request.beside.is_none();
+                if looks && self.contenders.rules.look_first {
                     self.unless_stopped(caller, Box::pin(self.look(lines, line))).await?;
                 }
                 // Not raced with the caller: the answer to a create says what is to be removed.
@@ -341,8 +372,12 @@ impl Contender {
         let path = self.request.path.as_str();
         let list = || async { lines.epoch.client()?.list(path).await };
         match self.session().retried(&self.request.retry, list).await {
-            Ok(listing) if line.is_busy(&listing) => Err(Stop::Busy),
-            Ok(_) | Err(Failure::NoNode) => Ok(()),
+            Ok(listing) => match line.family.other_recipe(&listing.children) {
+                Some(child) => Err(self.mixed(child.to_owned())),
+                None if line.is_busy(&listing, self.request.is_shared()) => Err(Stop::Busy),
+                None => Ok(()),
+            },
+            Err(Failure::NoNode) => Ok(()),
             Err(failure) => Err(stop(self, path, "list", failure)),
         }
     }
@@ -360,9 +395,9 @@ impl Contender {
     }
 
     /// Awaits `work`, unless there is no point in going on.
-    async fn unless_stopped<T>(
+    async fn unless_stopped<T, C: Send>(
         &self,
-        caller: &mut oneshot::Sender<Reply>,
+        caller: &mut oneshot::Sender<C>,
         work: impl Future<Output = Result<T, Stop>> + Send,
     ) -> Result<T, Stop> {
         tokio::select! {
@@ -373,7 +408,7 @@ impl Contender {
     }
 
     /// Fires when there is no point in going on.
-    async fn stopped(&self, caller: &mut oneshot::Sender<Reply>) -> Stop {
+    async fn stopped<C: Send>(&self, caller: &mut oneshot::Sender<C>) -> Stop {
         tokio::select! {
             () = caller.closed() => Stop::Withdrawn,
             () = self.session().closing().cancelled() => {
@@ -392,6 +427,22 @@ impl Contender {
             Stop::Failed(AcquireError::TooManyContenders { path, in_use, limit })
         })?;
         Ok(Room::new(demand, reservation))
+    }
+
+    /// Fails when the write hold that a read was to be beside is over.
+    fn beside_lasts(&self) -> Result<(), Stop> {
+        match self.request.beside.as_ref().and_then(|write| write.end()) {
+            None => Ok(()),
+            Some(loss) => {
+                let path = self.request.path.to_string();
+                Err(Stop::Failed(AcquireError::HoldLost { path, loss }))
+            }
+        }
+    }
+
+    fn mixed(&self, child: String) -> Stop {
+        let path = self.request.path.to_string();
+        Stop::Failed(AcquireError::OtherRecipe { path, child })
     }
 
     fn session_error(&self, source: SessionError) -> AcquireError {

@@ -89,10 +89,10 @@ impl Parent {
         self.lasts() == Some(listing.czxid)
     }
 
-    /// Such a listing showed nobody but ours.
-    pub(super) fn learn(&mut self, listing: &Listing) {
+    /// Such a listing showed nobody but ours, or so many leases. Whether it tells more than is known.
+    pub(super) fn learn(&mut self, listing: &Listing) -> bool {
         let creates = Creates::of(listing.cversion, listing.num_children);
-        self.gap.learn(listing.czxid, creates);
+        self.gap.learn(listing.czxid, creates)
     }
 
     /// Counts an own create. The incarnation, if nobody but ours can be before it.

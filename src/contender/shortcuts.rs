@@ -1,5 +1,7 @@
 //! Which of the rules that save round trips are used.
 
+use crate::admission::Family;
+
 /// The rules that save round trips; all are used, and each can be switched off for the test that shows its
 /// effect. What they do and why they are safe: `docs/round-trips.md`.
 ///
@@ -29,6 +31,14 @@ impl Shortcuts {
     #[cfg(feature = "testkit")]
     pub const NONE: Self =
         Self { head: false, stand_by: false, local: false, gap: false, look_first: false };
+
+    /// Those that are safe in a family; the proofs are in the modules of the rules.
+    pub(super) fn of(self, family: &Family) -> Self {
+        let exclusive = matches!(family, Family::Exclusive(_));
+        let head = self.head && !matches!(family, Family::Leases);
+        let (stand_by, local) = (self.stand_by && exclusive, self.local && exclusive);
+        Self { head, stand_by, local, ..self }
+    }
 }
 
 impl Default for Shortcuts {

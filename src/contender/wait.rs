@@ -15,7 +15,7 @@ use super::lines::Lines;
 use super::local::{Spot, Turn};
 use super::watches::{Ahead, Event, Watches};
 use super::{Contender, Stop, refusal};
-use crate::client::Failure;
+use crate::client::{Failure, Listing};
 use crate::error::AcquireError;
 use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
@@ -42,12 +42,7 @@ pub(super) async fn wait(
     let Contender { request, .. } = contender;
     let epoch = &lines.epoch;
     check_sequence(contender, spot)?;
-    let mut verdict = match known {
-        Known::Verdict(verdict) => verdict,
-        // The lister goes when its listing is judged.
-        Known::Listing(listing, _lister) => line.judge(spot, listing),
-        Known::Nothing => relist(contender, epoch, line, spot).await?,
-    };
+    let mut verdict = first(contender, epoch, line, spot, known).await?;
     let mut waits = false;
     loop {
         verdict = match verdict {
@@ -60,10 +55,14 @@ pub(super) async fn wait(
             Verdict::First => match epoch.lease.term(request.loss_policy, Moment::now()) {
                 Some(term) => return Ok(Waited::Admitted(term)),
                 None => {
+                    contender.beside_lasts()?;
                     prove_session(contender, epoch).await?;
                     relist(contender, epoch, line, spot).await?
                 }
             },
+            Verdict::Mixed(child) => return Err(contender.mixed(child)),
+            // Leases are waited for elsewhere.
+            Verdict::Among(_) => return Err(Stop::Again(None)),
             Verdict::Behind(_) | Verdict::WaitFor { .. } if request.only_if_free => {
                 return Err(Stop::Busy);
             }
@@ -75,12 +74,12 @@ pub(super) async fn wait(
                 contender.note_wait(line, &mut waits);
                 line.looks_out(spot);
                 tracing::debug!(%predecessor, "waits");
-                let rules = contender.contenders.rules;
+                let rules = line.rules;
                 let stand_by = stand_by.filter(|_| rules.stand_by && !predecessor_is_head);
                 let ahead = Ahead {
                     predecessor: request.path.child(predecessor.as_str()),
                     stand_by: stand_by.map(|name| request.path.child(name.as_str())),
-                    head: rules.head && predecessor_is_head,
+                    head: rules.head && predecessor_is_head && (line.is_exclusive() || spot.shared),
                 };
                 match watches.event(contender, epoch, spot, &ahead).await? {
                     Event::Gone => Verdict::Gone,
@@ -93,25 +92,49 @@ pub(super) async fn wait(
     }
 }
 
+async fn first(
+    contender: &Contender,
+    epoch: &Epoch,
+    line: &Line,
+    spot: &Spot,
+    known: Known,
+) -> Result<Verdict, Stop> {
+    Ok(match known {
+        Known::Verdict(verdict) => verdict,
+        // The lister goes when its listing is judged.
+        Known::Listing(listing, _lister) => line.judge_entering(spot, listing),
+        Known::Nothing => {
+            let listing = list(contender, epoch).await?;
+            listing.map_or(Verdict::Gone, |listing| line.judge_entering(spot, listing))
+        }
+    })
+}
+
 async fn relist(
     contender: &Contender,
     epoch: &Epoch,
     line: &Line,
     spot: &Spot,
 ) -> Result<Verdict, Stop> {
+    // Where nobody is left in the queue, we are not either.
+    let listing = list(contender, epoch).await?;
+    Ok(listing.map_or(Verdict::Gone, |listing| line.judge(spot, listing)))
+}
+
+/// `None` if the path is not there.
+pub(super) async fn list(contender: &Contender, epoch: &Epoch) -> Result<Option<Listing>, Stop> {
     let path = contender.request.path.as_str();
     let list = || async { epoch.client()?.list(path).await };
     match contender.session().retried(&contender.request.retry, list).await {
-        Ok(listing) => Ok(line.judge(spot, listing)),
-        // Nobody is left in the queue, and so are we not.
-        Err(Failure::NoNode) => Ok(Verdict::Gone),
+        Ok(listing) => Ok(Some(listing)),
+        Err(Failure::NoNode) => Ok(None),
         Err(failure) => Err(stop(contender, path, "list", failure)),
     }
 }
 
 /// The lease ended while we waited, and our place is still there: the session may live. Asks the
 /// leader; then the queue is listed again.
-async fn prove_session(contender: &Contender, epoch: &Epoch) -> Result<(), Stop> {
+pub(super) async fn prove_session(contender: &Contender, epoch: &Epoch) -> Result<(), Stop> {
     let probe = || epoch.probe();
     let proven = contender.session().retried(&contender.request.retry, probe).await;
     proven.map_err(|failure| stop(contender, contender.request.path.as_str(), "sync", failure))?;

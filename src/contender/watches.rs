@@ -13,7 +13,8 @@
 //! * the event is a deletion, or the request to watch was answered that the node is not there. A change of its
 //!   data lists;
 //! * the link was not broken since the own watch was armed: the client arms its watches again in any order;
-//! * the lock is exclusive: elsewhere a hold can turn up again in another form, with an old number.
+//! * no hold that keeps us out can turn up again in another form, with an old number. In a read-write lock that is so
+//!   for readers alone: before a writer, the down-graded read of another writer may turn up; writers never do.
 //!
 //! *Stand-by.* A contender in third place or later watches the one before its predecessor as well. When that goes,
 //! it lists *while the predecessor holds*, and sees that it is the head. It only moves the one listing to an
@@ -37,7 +38,7 @@ use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
 
 /// How often a waiter looks for its predecessor that has no room for a watch.
-const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// In how many of those looks it looks once for its own node, which nobody deletes in the normal course of things.
 const LOOKS_FOR_OWN: u32 = 10;

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 const ARROWS: &[(&str, &[&str])] = &[
     // Pure: no I/O, no clock, no tokio.
     ("contender_name", &[]),
-    ("admission", &["contender_name"]),
+    ("contender_filter", &["contender_name", "error"]), // the latter in the documentation
+    ("admission", &["contender_filter", "contender_name"]),
     ("lock_path", &["error"]),
     ("session/state", &["error", "curator"]), // `Curator` in the documentation
     // Base.
     // All but the client in the documentation.
-    ("error", &["client", "curator", "fenced", "mutex", "owner", "session"]),
+    ("error", &["client", "contender_filter", "curator", "fenced", "mutex", "owner", "session"]),
     ("fencing", &["error", "fenced"]), // the latter in the documentation
     ("retry", &["curator", "mutex"]),  // in the documentation
     ("client", &["error", "lock_path", "curator"]),
@@ -35,45 +36,111 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
+    ("curator", &["client", "contender", "error", "lock_path", "retry", "session"]),
+    // What recipes have in common.
+    ("reading", &["client", "contender", "error", "lock_path", "retry", "session"]),
     (
         "participants",
         &[
             "admission",
             "client",
-            "contender",
             "contender_name",
             "error",
             "lock_path",
+            "reading",
             "retry",
             "session",
         ],
     ),
-    ("curator", &["client", "contender", "error", "lock_path", "retry", "session"]),
-    // The guard in the documentation.
-    ("fenced", &["client", "contender", "error", "guard", "lock_path", "session"]),
-    ("guard", &["contender", "curator", "error", "fenced", "fencing"]),
-    ("owner", &["contender", "guard", "curator", "mutex"]), // the last two in the documentation
-    // Recipes: not each other.
     (
-        "mutex",
+        "recipe",
         &[
+            "admission",
             "client",
             "contender",
             "contender_name",
             "curator",
             "error",
-            "guard",
             "lock_path",
-            "owner",
             "participants",
             "retry",
             "session",
         ],
     ),
+    // The guard in the documentation.
+    ("fenced", &["client", "contender", "error", "guard", "lock_path", "session"]),
+    (
+        "revoke",
+        &["client", "contender", "contender_name", "curator", "error", "lock_path", "session"],
+    ),
+    ("guard", &["contender", "curator", "error", "fenced", "lock_path", "revoke", "surface"]),
+    // What its macros name.
+    ("surface", &["client", "error", "fenced", "fencing", "guard", "recipe", "retry", "session"]),
+    ("owner", &["admission", "contender", "guard", "curator", "lock_path", "mutex"]),
+    (
+        "acquire",
+        &[
+            "admission",
+            "contender",
+            "contender_name",
+            "error",
+            "guard",
+            "owner",
+            "recipe",
+            "session",
+        ],
+    ),
+    (
+        "leasing",
+        &[
+            "acquire",
+            "admission",
+            "client",
+            "contender",
+            "contender_filter",
+            "contender_name",
+            "error",
+            "guard",
+            "lock_path",
+            "participants",
+            "reading",
+            "recipe",
+            "session",
+        ],
+    ),
+    // Recipes: not each other.
+    ("mutex", QUEUED),
+    ("read_write_lock", QUEUED),
+    ("semaphore", LEASED),
+    ("semaphore_mutex", LEASED),
 ];
 
-const PURE: &[&str] =
-    &["contender_name", "admission", "lock_path", "session/state", "contender/gap"];
+/// For a recipe whose contenders queue.
+const QUEUED: &[&str] = &[
+    "acquire",
+    "admission",
+    "contender_filter",
+    "contender_name",
+    "curator",
+    "error",
+    "guard",
+    "participants",
+    "recipe",
+    "surface",
+];
+
+/// For one whose contenders are counted.
+const LEASED: &[&str] =
+    &["contender", "curator", "error", "guard", "leasing", "participants", "recipe", "surface"];
+
+const PURE: &[&str] = &[
+    "contender_name",
+    "contender_filter",
+    "admission",
+    "lock_path",
+    "session/state",
+    "contender/gap",
+];
 const IMPURE_WORDS: &[&str] =
     &["tokio", "std::time", "std::net", "std::fs", "std::thread", "async fn"];
 

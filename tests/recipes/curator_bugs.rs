@@ -349,7 +349,10 @@ async fn curator_724_a_waiter_enters_again_when_the_whole_lock_path_is_deleted()
     let waiting = tokio::spawn(async move { mutex.acquire().await });
     arena.children_are(2).await;
     let mut wipe = arena.admin.new_multi_writer();
-    for child in arena.children().await {
+    // The waiter's node first: of those that go in one transaction it is told one after the other.
+    let mut children = arena.children().await;
+    children.sort_by_key(|child| std::cmp::Reverse(child[child.len() - 10..].to_owned()));
+    for child in children {
         wipe.add_delete(&format!("{}/{child}", arena.path), None).unwrap();
     }
     wipe.add_delete(&arena.path, None).unwrap();

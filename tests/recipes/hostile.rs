@@ -26,9 +26,9 @@ fn harmless() -> Vec<String> {
         "lock-٠٠٠٠٠٠٠٠٠٠",
         "lock-0000000000\u{202e}",
         "锁-0000000000",
-        "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-latch-0000000000",
-        "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-__WRIT__0000000000",
-        "5f3c28ba2fa141d2883f0016d3cca427__lock__0000000003",
+        "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-latch-",
+        "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-__WRIT__000000000",
+        "5f3c28ba2fa141d2883f0016d3cca427__lock__0000000003x",
         "%s%s%n",
         "\"quotes\" and 'more'",
     ]

@@ -239,9 +239,7 @@ async fn children_of_others_are_ignored() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
-    for foreign in
-        ["0", "zzz", "_c_x-latch-0000000000", "5f3c__lock__0000000000", "lock-", "lock-7"]
-    {
+    for foreign in ["0", "zzz", "_c_x-latch-", "x0000000007", "lock-", "lock-7"] {
         arena.create(&format!("{}/{foreign}", arena.path), CreateMode::Persistent).await;
     }
     let mutex = arena.mutex(&curator);

@@ -1,0 +1,162 @@
+//! Acquiring a lock that one contender stands for: how long a caller waits, and who re-enters.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::admission::Family;
+use crate::contender::{Queued, contend};
+use crate::contender_name::Kind;
+use crate::error::AcquireError;
+use crate::guard::Held;
+use crate::owner::{Kept, Owner, Slot};
+use crate::recipe::{Patience, Recipe};
+use crate::session::clock::Moment;
+
+/// A recipe with the rule that says who holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    pub(crate) recipe: Recipe,
+    pub(crate) family: Family,
+}
+
+impl Queue {
+    pub(crate) async fn acquire(
+        &self,
+        kind: Kind,
+        patience: Patience,
+    ) -> Result<Option<Arc<Held>>, AcquireError> {
+        match Owner::current() {
+            None => self.contend(kind, None, patience, Queued::default()).await,
+            Some(owner) => self.acquire_as(&owner, kind, patience).await,
+        }
+    }
+
+    /// A read beside a write hold, which needs no turn.
+    pub(crate) async fn read_beside(&self, write: &Arc<Held>) -> Result<Arc<Held>, AcquireError> {
+        loop {
+            let queued = Queued::default();
+            let read = self.contend(Kind::Read, Some(write), Patience::Forever, queued).await?;
+            if let Some(read) = read {
+                return Ok(read);
+            }
+        }
+    }
+
+    /// Acquires as `owner`: nested if it holds the lock, in turn if another of its tasks acquires.
+    async fn acquire_as(
+        &self,
+        owner: &Owner,
+        kind: Kind,
+        patience: Patience,
+    ) -> Result<Option<Arc<Held>>, AcquireError> {
+        let began = Moment::now();
+        let curator = Arc::as_ptr(self.recipe.curator.session()) as usize;
+        let slot = owner.slot(curator, &self.recipe.path, &self.family);
+        let locked = match patience {
+            Patience::Forever => Some(slot.kept.lock().await),
+            // Another task of this owner is about to have it, or has to wait for somebody.
+            Patience::OnlyIfFree => tokio::select! {
+                biased;
+                kept = slot.kept.lock() => Some(kept),
+                () = is_queued(&slot.queued) => None,
+            },
+            Patience::For(limit) => timeout(limit, slot.kept.lock()).await.ok(),
+        };
+        let Some(mut kept) = locked else {
+            return self.out_of_patience(patience, &slot.queued);
+        };
+        let patience = match patience {
+            Patience::For(limit) => Patience::For(left(limit, began)),
+            patience => patience,
+        };
+        self.acquire_in(&slot, &mut kept, kind, patience).await
+    }
+
+    async fn acquire_in(
+        &self,
+        slot: &Slot,
+        kept: &mut Kept,
+        kind: Kind,
+        patience: Patience,
+    ) -> Result<Option<Arc<Held>>, AcquireError> {
+        let (reads, writes) = (self.still(&kept.shared)?, self.still(&kept.exclusive)?);
+        let beside = match (kind, reads, writes) {
+            (Kind::Read, Some(held), _) => return Ok(Some(held)),
+            (Kind::Read, None, write) => write,
+            (_, _, Some(held)) => return Ok(Some(held)),
+            (_, Some(_), None) => {
+                return Err(AcquireError::Upgrade { path: self.recipe.path.to_string() });
+            }
+            (_, None, None) => None,
+        };
+        let held = self.contend(kind, beside.as_ref(), patience, slot.queued.clone()).await?;
+        let place = if kind == Kind::Read { &mut kept.shared } else { &mut kept.exclusive };
+        *place = held.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        Ok(held)
+    }
+
+    /// What the owner holds, if it does; an error if it has lost that.
+    fn still(&self, kept: &Weak<Held>) -> Result<Option<Arc<Held>>, AcquireError> {
+        let Some(held) = kept.upgrade() else { return Ok(None) };
+        match held.loss() {
+            None => Ok(Some(held)),
+            Some(loss) => Err(AcquireError::HoldLost { path: self.recipe.path.to_string(), loss }),
+        }
+    }
+
+    async fn contend(
+        &self,
+        kind: Kind,
+        beside: Option<&Arc<Held>>,
+        patience: Patience,
+        queued: Queued,
+    ) -> Result<Option<Arc<Held>>, AcquireError> {
+        let Recipe { curator, path, .. } = &self.recipe;
+        let mut request = self.recipe.request(path, self.family.clone(), kind, patience);
+        request.beside = beside.map(|write| write.state().clone());
+        let mut contending = contend(curator.contenders(), request, queued.clone());
+        let answer = match patience {
+            Patience::Forever | Patience::OnlyIfFree => contending.answer().await,
+            Patience::For(limit) => match timeout(limit, contending.answer()).await {
+                Ok(answer) => answer,
+                Err(_) => return self.out_of_patience(patience, &queued),
+            },
+        };
+        let held = |hold| Arc::new(Held::new(hold, path.clone(), curator.clone()));
+        Ok(answer?.map(held))
+    }
+
+    fn out_of_patience(
+        &self,
+        patience: Patience,
+        queued: &Queued,
+    ) -> Result<Option<Arc<Held>>, AcquireError> {
+        out_of_patience(&self.recipe, patience, queued).map(|()| None)
+    }
+}
+
+/// Busy, if the servers said so; else there was no answer.
+pub(crate) fn out_of_patience(
+    recipe: &Recipe,
+    patience: Patience,
+    queued: &Queued,
+) -> Result<(), AcquireError> {
+    match patience {
+        Patience::For(waited) if !*queued.borrow() => {
+            Err(AcquireError::TimedOut { path: recipe.path.to_string(), waited })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is left of a limit.
+pub(crate) fn left(limit: Duration, began: Moment) -> Duration {
+    limit.saturating_sub(began.elapsed())
+}
+
+async fn is_queued(queued: &Queued) {
+    // The sender is there as long as we have a reference to it.
+    let _ = queued.subscribe().wait_for(|queued| *queued).await;
+}

@@ -1,0 +1,299 @@
+//! Leases: several nodes of one asker, admitted together, by a count.
+//!
+//! Whoever asks holds the mutex beside the leases, so only one at a time has nodes that are not admitted. That is what
+//! Curator's waiters rely on: with two such, each could count the other, and both wait for ever. All of the asker's nodes are
+//! made before it counts, so that of two who ask for several neither waits with a part of them.
+//!
+//! Who counts too many waits for a change of the children, or of the limit. When the [gap rule](super::gap) says that
+//! nobody else created anything since a listing, no listing is needed: those who were there then, who can only have
+//! gone since, and ours are the most there can be.
+
+use std::sync::Arc;
+
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
+use tracing::Instrument;
+
+use super::enter::{Known, check_sequence, enter};
+use super::hold::Hold;
+use super::line::{Line, Verdict};
+use super::lines::Lines;
+use super::local::Spot;
+use super::trace::{Left, Trace};
+use super::wait::{list, prove_session, stop};
+use super::watches::LOOK;
+use super::{Contender, Contenders, Queued, Request, Stop};
+use crate::client::{ChildrenWatch, Failure, Listing};
+use crate::error::{AcquireError, SessionError};
+use crate::lock_path::LockPath;
+use crate::session::clock::Moment;
+use crate::session::epoch::{Asker, Epoch};
+use crate::session::lease::Term;
+
+/// How many leases there are.
+#[derive(Clone, Debug)]
+pub(crate) enum Limit {
+    Fixed(i32),
+    Live(watch::Receiver<i32>),
+}
+
+impl Limit {
+    /// None if it is negative.
+    pub(crate) fn now(&self) -> usize {
+        let now = match self {
+            Self::Fixed(limit) => *limit,
+            Self::Live(limit) => *limit.borrow(),
+        };
+        usize::try_from(now).unwrap_or(0)
+    }
+
+    pub(crate) async fn changed(&mut self) {
+        if let Self::Live(limit) = self
+            && limit.changed().await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+}
+
+/// `None`: there are too few, and the caller asked not to wait.
+type Answer = Result<Option<Vec<Hold>>, AcquireError>;
+
+/// The caller's end. Dropping it withdraws.
+#[derive(Debug)]
+pub(crate) struct LeaseContending {
+    path: LockPath,
+    reply: oneshot::Receiver<Answer>,
+}
+
+impl LeaseContending {
+    pub(crate) async fn answer(self) -> Answer {
+        // The task answers before it ends, unless its runtime is gone.
+        self.reply.await.unwrap_or_else(|_| {
+            let (path, source) = (self.path.to_string(), SessionError::Closed);
+            Err(AcquireError::Session { path, source })
+        })
+    }
+}
+
+/// Asks for `count` leases at once.
+pub(crate) fn contend_for_leases(
+    contenders: &Arc<Contenders>,
+    request: Request,
+    count: usize,
+    limit: Limit,
+    queued: Queued,
+) -> LeaseContending {
+    let path = request.path.clone();
+    let (began, retry) = (Moment::now(), request.retry.start());
+    let contenders = contenders.clone();
+    let contender =
+        Contender { contenders, request, queued, asker: Asker::current(), began, retry };
+    let (caller, reply) = oneshot::channel();
+    let session = contender.session().clone();
+    let span = tracing::info_span!("acquire", %path, leases = count);
+    session.spawn(run(contender, count, limit, caller).instrument(span));
+    LeaseContending { path, reply }
+}
+
+async fn run(
+    mut contender: Contender,
+    count: usize,
+    mut limit: Limit,
+    mut caller: oneshot::Sender<Answer>,
+) {
+    loop {
+        let entered_at = Moment::now();
+        let answer = match once(&contender, count, &mut limit, &mut caller).await {
+            Ok(holds) => Ok(Some(holds)),
+            Err(Stop::Withdrawn) => return,
+            Err(Stop::Busy) => Ok(None),
+            Err(Stop::Failed(error)) => Err(error),
+            Err(Stop::Again(cause)) => {
+                match contender.before_again(cause, Some(entered_at), &mut caller).await {
+                    Ok(()) => continue,
+                    Err(Stop::Failed(error)) => Err(error),
+                    Err(_) => return,
+                }
+            }
+        };
+        // If the caller is gone, the holds come back, and are dropped.
+        return drop(caller.send(answer));
+    }
+}
+
+/// One try in one epoch. Leaves nothing behind unless it succeeds.
+async fn once(
+    contender: &Contender,
+    count: usize,
+    limit: &mut Limit,
+    caller: &mut oneshot::Sender<Answer>,
+) -> Result<Vec<Hold>, Stop> {
+    let epoch = contender.epoch(caller).await?;
+    let lines = contender.contenders.lines(&epoch);
+    let line = lines.line(&contender.request.path, &contender.request.family);
+    let mut entering = Entering { contender, lines: &lines, line: &line, traces: Vec::new() };
+    let admitted = tokio::select! {
+        biased;
+        () = epoch.over().cancelled() => Err(Stop::Again(None)),
+        admitted = entering.until_admitted(count, limit, caller) => admitted,
+    };
+    let left = entering.traces.iter().filter_map(Trace::take);
+    let stop = match admitted {
+        Ok(term) => {
+            let hold = |left| match left {
+                Left::Place(place) => contender.hold(place, term.clone()),
+                Left::Nothing(_) | Left::Search(..) => None,
+            };
+            let holds: Vec<_> = left.filter_map(hold).collect();
+            if holds.len() == count {
+                return Ok(holds);
+            }
+            // One is gone: the others go with this.
+            return Err(Stop::Again(None));
+        }
+        Err(stop) => stop,
+    };
+    contender.remove(left, &epoch).await;
+    Err(stop)
+}
+
+struct Entering<'a> {
+    contender: &'a Contender,
+    lines: &'a Arc<Lines>,
+    line: &'a Arc<Line>,
+    traces: Vec<Trace>,
+}
+
+/// How many children there are, ours among them.
+enum Count {
+    /// By a listing.
+    Of(usize),
+    /// By the gap rule.
+    AtMost(usize),
+    Unknown,
+}
+
+impl Entering<'_> {
+    fn epoch(&self) -> &Epoch {
+        &self.lines.epoch
+    }
+
+    /// Admitted with the lease lasting at that instant.
+    async fn until_admitted(
+        &mut self,
+        count: usize,
+        limit: &mut Limit,
+        caller: &mut oneshot::Sender<Answer>,
+    ) -> Result<Arc<Term>, Stop> {
+        let contender = self.contender;
+        let mut spots = Vec::new();
+        let mut children = Count::Unknown;
+        while spots.len() < count {
+            let (spot, known) = self.enter(caller).await?;
+            check_sequence(contender, &spot)?;
+            children = self.counted(&spot, known)?;
+            spots.push(spot);
+        }
+        let waiting = self.wait(&spots, children, limit);
+        contender.unless_stopped(caller, Box::pin(waiting)).await
+    }
+
+    async fn enter(
+        &mut self,
+        caller: &mut oneshot::Sender<Answer>,
+    ) -> Result<(Arc<Spot>, Known), Stop> {
+        let room = self.contender.room(&self.lines.epoch)?;
+        let place = self.traces.len();
+        self.traces.push(Trace::new(Left::Nothing(room)));
+        // Not raced with the caller: the answer to a create says what is to be removed.
+        Box::pin(enter(self.contender, self.lines, self.line, &self.traces[place], caller)).await
+    }
+
+    fn counted(&self, spot: &Spot, known: Known) -> Result<Count, Stop> {
+        match known {
+            Known::Verdict(Verdict::Among(count)) => Ok(Count::AtMost(count)),
+            Known::Listing(listing, _lister) => match self.line.judge_entering(spot, listing) {
+                Verdict::Among(count) => Ok(Count::Of(count)),
+                Verdict::Mixed(child) => Err(self.contender.mixed(child)),
+                _ => Err(Stop::Again(None)),
+            },
+            Known::Verdict(_) | Known::Nothing => Ok(Count::Unknown),
+        }
+    }
+
+    async fn wait(
+        &self,
+        spots: &[Arc<Spot>],
+        mut children: Count,
+        limit: &mut Limit,
+    ) -> Result<Arc<Term>, Stop> {
+        let request = &self.contender.request;
+        loop {
+            if let Count::Of(count) | Count::AtMost(count) = children
+                && count <= limit.now()
+            {
+                // Invariant 2: our nodes were seen in this epoch, and the lease lasts now.
+                match self.epoch().lease.term(request.loss_policy, Moment::now()) {
+                    Some(term) => return Ok(term),
+                    None => prove_session(self.contender, self.epoch()).await?,
+                }
+            } else if let Count::Of(_) = children {
+                if request.only_if_free {
+                    return Err(Stop::Busy);
+                }
+                self.contender.queued.send_replace(true);
+            }
+            let (listing, watch) = self.list_and_watch().await?;
+            children = Count::Of(self.all_there(spots, listing)?);
+            if let Count::Of(count) = children
+                && count > limit.now()
+                && !request.only_if_free
+            {
+                self.contender.queued.send_replace(true);
+                tracing::debug!(count, limit = limit.now(), "waits");
+                tokio::select! {
+                    () = changed(watch) => children = Count::Unknown,
+                    () = limit.changed() => {}
+                }
+            }
+        }
+    }
+
+    /// How many children there are, if all of ours are among them.
+    fn all_there(&self, spots: &[Arc<Spot>], listing: Listing) -> Result<usize, Stop> {
+        let count = listing.children.len();
+        let there: std::collections::HashSet<&str> =
+            listing.children.iter().map(String::as_str).collect();
+        if !spots.iter().all(|spot| there.contains(spot.name())) {
+            return Err(Stop::Again(None));
+        }
+        let last = spots.last().map(|spot| self.line.judge(spot, listing));
+        if matches!(last, Some(Verdict::Among(_))) { Ok(count) } else { Err(Stop::Again(None)) }
+    }
+
+    /// Without room for a watch there is none.
+    async fn list_and_watch(&self) -> Result<(Listing, Option<ChildrenWatch>), Stop> {
+        let path = self.contender.request.path.as_str();
+        let Some(room) = self.epoch().room_at_once(path) else {
+            let listing = list(self.contender, self.epoch()).await?;
+            return Ok((listing.ok_or(Stop::Again(None))?, None));
+        };
+        let ask = || async { self.epoch().client()?.list_and_watch(path).await };
+        match self.contender.session().retried(&self.contender.request.retry, ask).await {
+            Ok((listing, watch)) => Ok((listing, Some(watch.with(room)))),
+            // Our nodes went with it.
+            Err(Failure::NoNode) => Err(Stop::Again(None)),
+            Err(failure) => Err(stop(self.contender, path, "list", failure)),
+        }
+    }
+}
+
+/// Waits for a change, or a while where there was no room for a watch.
+pub(crate) async fn changed(watch: Option<ChildrenWatch>) {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => sleep(LOOK).await,
+    }
+}

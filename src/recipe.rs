@@ -1,0 +1,89 @@
+//! What every recipe starts from: a `Curator`, a path, and options that are the `Curator`'s unless they are set.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::admission::Family;
+use crate::client::{Acl, Acls, check_frame};
+use crate::contender::Request;
+use crate::contender_name::Kind;
+use crate::curator::{Curator, some_acls};
+use crate::error::{AcquireError, ConfigError};
+use crate::lock_path::LockPath;
+use crate::participants::{Participant, participants};
+use crate::retry::RetryPolicy;
+use crate::session::lease::LossPolicy;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) curator: Curator,
+    pub(crate) path: LockPath,
+    pub(crate) data: Arc<[u8]>,
+    pub(crate) acls: Arc<[Acl]>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) loss_policy: LossPolicy,
+}
+
+/// How long a caller waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// Not for other holders.
+    OnlyIfFree,
+    For(Duration),
+    Forever,
+}
+
+impl Recipe {
+    pub(crate) fn new(curator: &Curator, path: &str) -> Result<Self, ConfigError> {
+        let path = LockPath::parse("lock path", path)?;
+        let settings = &curator.session().settings;
+        let (data, acls) = (settings.identity.clone(), settings.acls.clone());
+        let (retry, loss_policy) = (settings.retry.clone(), settings.loss_policy);
+        Self { curator: curator.clone(), path, data, acls, retry, loss_policy }.checked()
+    }
+
+    pub(crate) fn with_identity(self, identity: &[u8]) -> Result<Self, ConfigError> {
+        Self { data: identity.into(), ..self }.checked()
+    }
+
+    pub(crate) fn with_acls(self, acls: Acls<'_>) -> Result<Self, ConfigError> {
+        Self { acls: some_acls(acls)?, ..self }.checked()
+    }
+
+    fn checked(self) -> Result<Self, ConfigError> {
+        let path = self.curator.session().absolute(&self.path);
+        check_frame("identity", &path, self.data.len(), &self.acls)?;
+        Ok(self)
+    }
+
+    pub(crate) fn request(
+        &self,
+        path: &LockPath,
+        family: Family,
+        kind: Kind,
+        patience: Patience,
+    ) -> Request {
+        Request {
+            path: path.clone(),
+            family,
+            kind,
+            beside: None,
+            data: self.data.clone(),
+            acls: self.acls.clone(),
+            retry: self.retry.clone(),
+            loss_policy: self.loss_policy,
+            only_if_free: matches!(patience, Patience::OnlyIfFree),
+        }
+    }
+
+    /// Of all kinds in the family, or of one.
+    pub(crate) async fn participants(
+        &self,
+        family: &Family,
+        kind: Option<Kind>,
+    ) -> Result<Vec<Participant>, AcquireError> {
+        let all = participants(self.curator.session(), &self.path, family, &self.retry).await?;
+        let wanted = |participant: &Participant| kind.is_none_or(|kind| participant.is(kind));
+        Ok(all.into_iter().filter(wanted).collect())
+    }
+}
