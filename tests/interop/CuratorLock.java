@@ -20,6 +20,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.StandardLockInternalsDriver;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 
 /** A recipe of Curator's, whichever it is. */
@@ -61,6 +62,8 @@ abstract class CuratorLock {
         switch (words[0]) {
             case "mutex":
                 return new OfMutex(new InterProcessMutex(session, path));
+            case "driver":
+                return new OfMutex(new InterProcessMutex(session, path, new ByLastDigits()));
             case "read":
                 return new OfMutex(pair(name, session, path).readLock());
             case "write":
@@ -83,6 +86,14 @@ abstract class CuratorLock {
     private static InterProcessReadWriteLock pair(String name, CuratorFramework session, String path) {
         String owner = name.split("\\.")[0];
         return pairs.computeIfAbsent(owner, unused -> new InterProcessReadWriteLock(session, path));
+    }
+
+    /** Ranks every child by the number that ends its name, whosever it is. */
+    private static class ByLastDigits extends StandardLockInternalsDriver {
+        @Override
+        public String fixForSorting(String name, String lockName) {
+            return name.substring(Math.max(0, name.length() - 10));
+        }
     }
 
     private static class OfLock extends CuratorLock {

@@ -13,6 +13,10 @@ pub(crate) const EXCLUDES: &str = "each waits for the other";
 /// Two held at one moment.
 pub(crate) const BREAKS: &str = "**both hold**";
 pub(crate) const ONE_WAY: &str = "kazoo waits, **the other does not**";
+/// Ours with an error that names the child, while there is one.
+pub(crate) const REFUSED: &str = "ours is refused while the other is there";
+pub(crate) const REFUSED_AND_NOT: &str = "ours is refused, **kazoo is let in**";
+pub(crate) const WAITS_AND_REFUSED: &str = "kazoo waits, ours is refused";
 /// Readers were together, writers alone.
 pub(crate) const READS: &str = "readers together, writers alone";
 pub(crate) const DOWNGRADES: &str = "down-graded, it keeps writers out and lets readers in";
@@ -37,11 +41,16 @@ const ROWS: &[Row] = &[
     ("mutex", "Curator, kazoo's subclass", EXCLUDES),
     ("mutex", "ours, Curator and kazoo's subclass", EXCLUDES),
     ("mutex", "Curator, kazoo as it is", BREAKS),
-    ("mutex", "ours, kazoo as it is", BREAKS),
+    ("mutex", "ours, kazoo as it is", REFUSED_AND_NOT),
     ("mutex", "Curator, beside a foreign child `0`", BLOCKS_IT),
     ("mutex", "kazoo's `contenders()`, of ours and Curator's", NAMES_US),
-    ("mutex", "Curator, kazoo with `extra_lock_patterns`", ONE_WAY),
-    ("mutex", "ours, kazoo with `extra_lock_patterns`", ONE_WAY),
+    ("mutex", "Curator, kazoo with a pattern", ONE_WAY),
+    ("mutex", "ours, kazoo with a pattern", WAITS_AND_REFUSED),
+    ("mutex", "ours `Kazoo`, kazoo as it is", EXCLUDES),
+    ("mutex", "ours `Kazoo`, kazoo's `ReadLock` and `WriteLock`", READS),
+    ("mutex", "ours `Inclusive`, kazoo with a pattern", EXCLUDES),
+    ("mutex", "ours `Inclusive`, Curator with a driver, kazoo with a pattern", EXCLUDES),
+    ("mutex, read-write lock", "ours of the one, Curator's of the other", REFUSED),
     ("mutex", "Curator's holder is stopped, ours waits", AFTER_ITS_NODE),
     ("mutex", "Curator's holder, resumed after that", NOT_TOLD),
     ("mutex", "Curator's holder is killed, ours waits", AFTER_ITS_NODE),

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
-use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard};
+use zookeeper_recipes::{
+    ContenderFilter, Curator, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+    InterProcessSemaphoreMutex, Lease, Leases, MutexGuard, ReadGuard, ReadLock, WriteGuard,
+    WriteLock,
+};
 
 use crate::rules::Nanos;
 
@@ -12,10 +16,18 @@ pub(crate) type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::r
 
 pub(crate) enum Lock {
     Mutex(InterProcessMutex),
+    SemaphoreMutex(InterProcessSemaphoreMutex),
+    Read(ReadLock),
+    Write(WriteLock),
+    Semaphore(InterProcessSemaphore),
 }
 
 pub(crate) enum Guard {
     Mutex(MutexGuard),
+    Read(ReadGuard),
+    Write(WriteGuard),
+    Lease(Lease),
+    Leases(Leases),
 }
 
 pub(crate) fn now() -> Nanos {
@@ -33,18 +45,38 @@ macro_rules! acquired {
     };
 }
 
+/// Of leases that were acquired together the first stands for all, except in their release.
 macro_rules! each {
     ($guard:expr, $inner:ident => $do:expr) => {
         match $guard {
             Guard::Mutex($inner) => $do,
+            Guard::Read($inner) => $do,
+            Guard::Write($inner) => $do,
+            Guard::Lease($inner) => $do,
+            Guard::Leases(leases) => {
+                let $inner = &leases[0];
+                $do
+            }
         }
     };
 }
 
 impl Lock {
     pub(crate) fn new(curator: &Curator, kind: &str, path: &str) -> Result<Self> {
+        let mutex = |filter| InterProcessMutex::new(curator, path)?.with_filter(filter);
+        let (kind, detail) = kind.split_once(':').unwrap_or((kind, ""));
         Ok(match kind {
             "mutex" => Self::Mutex(InterProcessMutex::new(curator, path)?),
+            "kazoo" => Self::Mutex(mutex(ContenderFilter::Kazoo)?),
+            "inclusive" => Self::Mutex(mutex(ContenderFilter::Inclusive)?),
+            "semaphore-mutex" => {
+                Self::SemaphoreMutex(InterProcessSemaphoreMutex::new(curator, path)?)
+            }
+            "read" => Self::Read(InterProcessReadWriteLock::new(curator, path)?.read()),
+            "write" => Self::Write(InterProcessReadWriteLock::new(curator, path)?.write()),
+            "semaphore" => {
+                Self::Semaphore(InterProcessSemaphore::new(curator, path, detail.parse()?)?)
+            }
             _ => return Err(format!("unknown kind: {kind}").into()),
         })
     }
@@ -52,10 +84,18 @@ impl Lock {
     pub(crate) async fn acquire(
         &self,
         limit: Option<Duration>,
-        _count: usize,
+        count: usize,
     ) -> Result<Option<Guard>> {
         Ok(match self {
             Self::Mutex(lock) => acquired!(lock, limit, Guard::Mutex),
+            Self::SemaphoreMutex(lock) => acquired!(lock, limit, Guard::Mutex),
+            Self::Read(lock) => acquired!(lock, limit, Guard::Read),
+            Self::Write(lock) => acquired!(lock, limit, Guard::Write),
+            Self::Semaphore(lock) if count == 1 => acquired!(lock, limit, Guard::Lease),
+            Self::Semaphore(lock) => match limit {
+                Some(limit) => lock.acquire_many_timeout(count, limit).await?.map(Guard::Leases),
+                None => Some(Guard::Leases(lock.acquire_many(count).await?)),
+            },
         })
     }
 
@@ -63,6 +103,10 @@ impl Lock {
     pub(crate) async fn participants(&self) -> Result<Vec<String>> {
         let participants = match self {
             Self::Mutex(lock) => lock.participants().await?,
+            Self::SemaphoreMutex(lock) => lock.participants().await?,
+            Self::Read(lock) => lock.participants().await?,
+            Self::Write(lock) => lock.participants().await?,
+            Self::Semaphore(lock) => lock.participants().await?,
         };
         Ok(participants.into_iter().map(|one| one.path).collect())
     }
@@ -81,7 +125,30 @@ impl Guard {
         })
     }
 
+    /// It is asked to let go.
+    pub(crate) fn requested(&self) -> BoxFuture<'static, Result<()>> {
+        each!(self, guard => {
+            let requested = guard.revocation_requested();
+            Box::pin(async move { requested.await.map_err(|loss| loss.to_string().into()) })
+        })
+    }
+
+    /// Another of the same hold, to read beside it.
+    pub(crate) fn writes(&self) -> Option<WriteGuard> {
+        match self {
+            Self::Write(guard) => Some(guard.reenter()),
+            _ => None,
+        }
+    }
+
     pub(crate) async fn release(self) -> Result<()> {
-        each!(self, guard => guard.release().await.map(drop).map_err(Into::into))
+        match self {
+            Self::Mutex(guard) => drop(guard.release().await?),
+            Self::Read(guard) => drop(guard.release().await?),
+            Self::Write(guard) => drop(guard.release().await?),
+            Self::Lease(lease) => drop(lease.release().await?),
+            Self::Leases(leases) => leases.release().await?,
+        }
+        Ok(())
     }
 }

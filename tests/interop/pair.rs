@@ -21,6 +21,8 @@ pub(crate) struct Stage {
     pub(crate) arena: Arena,
     /// Where nodes stand that hold or wait.
     queues: Vec<String>,
+    /// Of a semaphore: where whoever is about to get a lease stands, and may stand a moment longer.
+    turns: Option<String>,
 }
 
 /// One side of a row, in one of its roles.
@@ -48,7 +50,21 @@ impl Stage {
     pub(crate) async fn with_queues(queues: impl FnOnce(&str) -> Vec<String>) -> Self {
         let arena = Arena::new().await;
         let queues = queues(&arena.path);
-        Self { arena, queues }
+        Self { arena, queues, turns: None }
+    }
+
+    /// Who waits has its node among the locks, and may have one among the leases.
+    pub(crate) async fn of_a_semaphore() -> Self {
+        let queues = |path: &str| vec![format!("{path}/locks"), format!("{path}/leases")];
+        let stage = Self::with_queues(queues).await;
+        Self { turns: stage.queues.first().cloned(), ..stage }
+    }
+
+    /// Nobody waits, and nothing but the nodes of the holders is left.
+    pub(crate) async fn settles(&self) {
+        let Some(turns) = &self.turns else { return };
+        let is_empty = async || children(&self.arena.admin, turns).await.is_empty();
+        eventually("nobody waits", is_empty).await;
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -91,6 +107,7 @@ impl Stage {
     /// Whoever comes while the holder holds is kept out until it leaves, and then gets in.
     pub(crate) async fn keeps_out(&self, holder: &Lock, contender: &Lock) {
         holder.acquire().await;
+        self.settles().await;
         self.keeps_out_until(contender, async || holder.release().await).await;
         contender.release().await;
         self.nodes_are(0).await;
@@ -124,6 +141,17 @@ impl Stage {
         self.lets_in_beside(holder, other).await;
         holder.release().await;
         self.nodes_are(0).await;
+    }
+
+    /// Somebody whom ours would not keep out holds: ours says so, and leaves nothing.
+    pub(crate) async fn refuses(&self, ours: &Lock) {
+        let nodes = self.nodes().await;
+        for attempt in [ours.begin_acquire(), ours.begin_acquire_for(LIMIT)] {
+            let error = attempt.error().await;
+            let child = nodes[0].rsplit('/').next().unwrap();
+            assert!(error.contains("OtherRecipe") && error.contains(child), "{error}");
+        }
+        eventually("nothing more is left", async || self.nodes().await == nodes).await;
     }
 
     /// The holder stays.

@@ -106,6 +106,13 @@ fn hear(line: &str, waiting: &Mutex<HashMap<u64, Sender<Told>>>) {
 }
 
 impl Answer {
+    /// What went wrong.
+    pub(crate) async fn error(self) -> String {
+        let Self { question, receiver } = self;
+        let told = within(&question, receiver).await;
+        told.unwrap_or_else(|_| panic!("{question}: it ended")).expect_err(&question)
+    }
+
     /// Whether it has come.
     pub(crate) fn is_there(&self) -> bool {
         !self.receiver.is_empty()

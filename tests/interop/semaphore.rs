@@ -9,13 +9,8 @@ use crate::peer::Peer;
 use crate::peers;
 use crate::rules::Rule;
 
-/// Who waits has its node among the locks, and may have one among the leases.
-async fn stage() -> Stage {
-    Stage::with_queues(|path| vec![format!("{path}/locks"), format!("{path}/leases")]).await
-}
-
 async fn mutexes(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
-    let stage = stage().await;
+    let stage = Stage::of_a_semaphore().await;
     let one = stage.lock(one, "semaphore-mutex").await;
     let other = stage.lock(other, "semaphore-mutex").await;
     stage.keeps_out(&one, &other).await;
@@ -26,7 +21,7 @@ async fn mutexes(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
 
 /// Two leases.
 async fn leases(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
-    let stage = stage().await;
+    let stage = Stage::of_a_semaphore().await;
     let mut sides = Vec::new();
     for peer in [one, other, one, other] {
         sides.push(Side::reader(stage.lock(peer, "semaphore:2").await));
@@ -36,6 +31,7 @@ async fn leases(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
     for (stays, leaves, third) in [(a, b, c), (a, b, d), (b, a, c), (b, a, d)] {
         stays.acquire().await;
         leaves.acquire().await;
+        stage.settles().await;
         stage.keeps_out_until(third, async || leaves.release().await).await;
         stays.release().await;
         third.release().await;
@@ -44,9 +40,9 @@ async fn leases(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
     // Both at once wait for the one that is given; and keep out whoever wants one.
     for (single, many) in [(a, b), (b, a)] {
         single.acquire().await;
-        let nodes = stage.nodes().await.len();
+        stage.nodes_are(1).await;
         let waiting = many.begin_acquire_many(2);
-        stage.queues_behind(nodes).await;
+        stage.queues_behind(1).await;
         assert!(!waiting.is_there());
         let left = single.release().await;
         assert!(left <= acquired(waiting).await.unwrap());
@@ -60,7 +56,7 @@ async fn leases(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
 
 /// The limit is a shared count, which `one` and `other` set.
 async fn live_limit(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
-    let stage = stage().await;
+    let stage = Stage::of_a_semaphore().await;
     let count_path = format!("{}-count", stage.path());
     let mut counters = Vec::new();
     let mut locks = Vec::new();
@@ -98,6 +94,7 @@ async fn raised_and_lowered(
     [first, second, third]: [&Lock; 3],
 ) {
     first.acquire().await;
+    stage.nodes_are(1).await;
     let waiting = second.begin_acquire();
     stage.queues_behind(2).await;
     assert!(!waiting.is_there());
@@ -109,9 +106,8 @@ async fn raised_and_lowered(
         counter.sees(1).await;
     }
     // One that leaves is not enough.
-    let nodes = stage.nodes().await.len();
     let waiting = third.begin_acquire();
-    stage.queues_behind(nodes + 1).await;
+    stage.queues_behind(3).await;
     first.release().await;
     stage.nodes_are(3).await;
     assert!(!waiting.is_there());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
-use zookeeper_recipes::{Curator, RetryPolicy};
+use zookeeper_recipes::{Curator, RetryPolicy, Revoker};
 
 use crate::ours::{Guard, Lock, Result, now};
 
@@ -75,7 +75,7 @@ impl Worker {
             ["lock", name, session, kind, path] => self.lock(name, session, kind, path),
             ["acquire", name, limit, count] => {
                 let limit = limit.parse::<u64>().ok().map(Duration::from_millis);
-                let acquired = self.entry(name)?.acquire(limit, count.parse()?).await?;
+                let acquired = self.acquire(name, limit, count.parse()?).await?;
                 Ok(format!("{} {}", if acquired { "yes" } else { "no" }, now()))
             }
             ["release", name] => self.entry(name)?.release().await,
@@ -89,9 +89,24 @@ impl Worker {
                 let loss = lost.ok_or("not held")?.await;
                 Ok(format!("{loss} {}", now()))
             }
+            ["revocable", _name] => Ok(String::new()),
+            ["requested", name] => {
+                let entry = self.entry(name)?;
+                let requested = entry.held.lock().unwrap().last().map(Guard::requested);
+                requested.ok_or("not held")?.await?;
+                Ok(now().to_string())
+            }
+            ["revoke", session, node] => {
+                let revoker = Revoker::new(&self.session(session)?);
+                let stood = revoker.attempt_revoke(node).await?;
+                Ok(stood.to_string())
+            }
             ["participants", name] => Ok(self.entry(name)?.lock.participants().await?.join(" ")),
             ["holds", name, time, longest] => {
                 self.entry(name)?.holds(millis(time)?, micros(longest)?).await
+            }
+            ["downgrades", write, _read, time, longest] => {
+                downgrades(&self.entry(write)?.lock, millis(time)?, micros(longest)?).await
             }
             _ => Err(format!("unknown: {words:?}").into()),
         }
@@ -109,11 +124,30 @@ impl Worker {
     }
 
     fn lock(&self, name: &str, session: &str, kind: &str, path: &str) -> Result<String> {
-        let curator = self.sessions.lock().unwrap().get(session).cloned().ok_or("no session")?;
-        let lock = Lock::new(&curator, kind, path)?;
+        let lock = Lock::new(&self.session(session)?, kind, path)?;
         let entry = Arc::new(Entry { lock, held: Mutex::default() });
         self.locks.lock().unwrap().insert(name.to_owned(), entry);
         Ok(String::new())
+    }
+
+    /// Who writes may read beside it.
+    async fn acquire(&self, name: &str, limit: Option<Duration>, count: usize) -> Result<bool> {
+        let entry = self.entry(name)?;
+        let own_write = name.strip_suffix(".read").map(|owner| format!("{owner}.write"));
+        let own_write = own_write.and_then(|name| self.entry(&name).ok());
+        let writes =
+            own_write.and_then(|write| write.held.lock().unwrap().last().and_then(Guard::writes));
+        let guard = match writes {
+            Some(writes) => Some(Guard::Read(writes.read().await?)),
+            None => entry.lock.acquire(limit, count).await?,
+        };
+        let acquired = guard.is_some();
+        entry.held.lock().unwrap().extend(guard);
+        Ok(acquired)
+    }
+
+    fn session(&self, name: &str) -> Result<Curator> {
+        Ok(self.sessions.lock().unwrap().get(name).cloned().ok_or("no session")?)
     }
 
     fn entry(&self, name: &str) -> Result<Arc<Entry>> {
@@ -122,14 +156,6 @@ impl Worker {
 }
 
 impl Entry {
-    /// Without a limit it waits for ever.
-    async fn acquire(&self, limit: Option<Duration>, count: usize) -> Result<bool> {
-        let guard = self.lock.acquire(limit, count).await?;
-        let acquired = guard.is_some();
-        self.held.lock().unwrap().extend(guard);
-        Ok(acquired)
-    }
-
     async fn release(&self) -> Result<String> {
         let guard = self.held.lock().unwrap().pop().ok_or("not held")?;
         let before = now();
@@ -142,8 +168,7 @@ impl Entry {
         let end = now() + u64::try_from(time.as_nanos())?;
         let mut log = Vec::new();
         while now() < end {
-            let guard = self.lock.acquire(Some(LIMIT_IN_A_LOOP), 1).await?;
-            let guard = guard.ok_or("not acquired")?;
+            let guard = in_time(&self.lock).await?;
             let from = now();
             pause(longest).await;
             log.push(format!("{from}:{}", now()));
@@ -152,4 +177,37 @@ impl Entry {
         }
         Ok(log.join(" "))
     }
+}
+
+async fn in_time(lock: &Lock) -> Result<Guard> {
+    Ok(lock.acquire(Some(LIMIT_IN_A_LOOP), 1).await?.ok_or("not acquired")?)
+}
+
+/// Each write hold is followed by a read hold, in the two ways there are.
+async fn downgrades(write: &Lock, time: Duration, longest: Duration) -> Result<String> {
+    let end = now() + u64::try_from(time.as_nanos())?;
+    let mut log = Vec::new();
+    while now() < end {
+        let Guard::Write(writes) = in_time(write).await? else { return Err("no writer".into()) };
+        let wrote = now();
+        pause(longest).await;
+        let (until, reads, read) = if fastrand::bool() {
+            let until = now();
+            let read = writes.downgrade().await?;
+            (until, now(), read)
+        } else {
+            let read = writes.read().await?;
+            let reads = now();
+            pause(longest).await;
+            let until = now();
+            writes.release().await?;
+            (until, reads, read)
+        };
+        log.push(format!("{wrote}:{until}"));
+        pause(longest).await;
+        log.push(format!("{reads}:{}", now()));
+        read.release().await?;
+        pause(longest).await;
+    }
+    Ok(log.join(" "))
 }
