@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
 use zookeeper_recipes::{
-    ContenderFilter, Curator, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
-    InterProcessSemaphoreMutex, Lease, Leases, MutexGuard, ReadGuard, ReadLock, WriteGuard,
-    WriteLock,
+    ContenderFilter, Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases, MultiGuard, MutexGuard,
+    ReadGuard, ReadLock, WriteGuard, WriteLock,
 };
 
 use crate::rules::Nanos;
@@ -20,6 +20,7 @@ pub(crate) enum Lock {
     Read(ReadLock),
     Write(WriteLock),
     Semaphore(InterProcessSemaphore),
+    Multi(InterProcessMultiLock),
 }
 
 pub(crate) enum Guard {
@@ -28,6 +29,7 @@ pub(crate) enum Guard {
     Write(WriteGuard),
     Lease(Lease),
     Leases(Leases),
+    Multi(MultiGuard),
 }
 
 pub(crate) fn now() -> Nanos {
@@ -53,6 +55,7 @@ macro_rules! each {
             Guard::Read($inner) => $do,
             Guard::Write($inner) => $do,
             Guard::Lease($inner) => $do,
+            Guard::Multi($inner) => $do,
             Guard::Leases(leases) => {
                 let $inner = &leases[0];
                 $do
@@ -77,6 +80,7 @@ impl Lock {
             "semaphore" => {
                 Self::Semaphore(InterProcessSemaphore::new(curator, path, detail.parse()?)?)
             }
+            "multi" => Self::Multi(InterProcessMultiLock::from_paths(curator, path.split(','))?),
             _ => return Err(format!("unknown kind: {kind}").into()),
         })
     }
@@ -91,6 +95,7 @@ impl Lock {
             Self::SemaphoreMutex(lock) => acquired!(lock, limit, Guard::Mutex),
             Self::Read(lock) => acquired!(lock, limit, Guard::Read),
             Self::Write(lock) => acquired!(lock, limit, Guard::Write),
+            Self::Multi(lock) => acquired!(lock, limit, Guard::Multi),
             Self::Semaphore(lock) if count == 1 => acquired!(lock, limit, Guard::Lease),
             Self::Semaphore(lock) => match limit {
                 Some(limit) => lock.acquire_many_timeout(count, limit).await?.map(Guard::Leases),
@@ -107,6 +112,7 @@ impl Lock {
             Self::Read(lock) => lock.participants().await?,
             Self::Write(lock) => lock.participants().await?,
             Self::Semaphore(lock) => lock.participants().await?,
+            Self::Multi(_) => return Err("each member has its own".into()),
         };
         Ok(participants.into_iter().map(|one| one.path).collect())
     }
@@ -127,10 +133,12 @@ impl Guard {
 
     /// It is asked to let go.
     pub(crate) fn requested(&self) -> BoxFuture<'static, Result<()>> {
-        each!(self, guard => {
-            let requested = guard.revocation_requested();
-            Box::pin(async move { requested.await.map_err(|loss| loss.to_string().into()) })
-        })
+        // That of a mutex is what Curator's can ask for.
+        let Self::Mutex(guard) = self else {
+            return Box::pin(async { Err("not a mutex".into()) });
+        };
+        let requested = guard.revocation_requested();
+        Box::pin(async move { requested.await.map_err(|loss| loss.to_string().into()) })
     }
 
     /// Another of the same hold, to read beside it.
@@ -147,6 +155,7 @@ impl Guard {
             Self::Read(guard) => drop(guard.release().await?),
             Self::Write(guard) => drop(guard.release().await?),
             Self::Lease(lease) => drop(lease.release().await?),
+            Self::Multi(guard) => drop(guard.release().await?),
             Self::Leases(leases) => leases.release().await?,
         }
         Ok(())
