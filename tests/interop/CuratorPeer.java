@@ -91,9 +91,11 @@ public class CuratorPeer {
     private static String obey(String[] words) throws Exception {
         switch (words[1]) {
             case "connect":
-                return connect(words[2], words[3], Integer.parseInt(words[4]), 100);
+                return connect(words[2], words[3], Integer.parseInt(words[4]), 100, null);
+            case "connect-in":
+                return connect(words[2], words[3], Integer.parseInt(words[4]), 100, words[5]);
             case "connect-hasty":
-                return connect(words[2], words[3], Integer.parseInt(words[4]), 33);
+                return connect(words[2], words[3], Integer.parseInt(words[4]), 33, null);
             case "session":
                 return Long.toString(session(words[2]).getZookeeperClient().getZooKeeper().getSessionId());
             case "lock":
@@ -144,12 +146,14 @@ public class CuratorPeer {
         }
     }
 
-    private static String connect(String name, String servers, int timeout, int percent) throws Exception {
+    private static String connect(String name, String servers, int timeout, int percent, String namespace)
+        throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.builder()
             .connectString(servers)
             .sessionTimeoutMs(timeout)
             .connectionTimeoutMs(timeout)
             .simulatedSessionExpirationPercent(percent)
+            .namespace(namespace)
             .retryPolicy(new ExponentialBackoffRetry(100, 10))
             .ensembleTracker(false) // it would find the way round a proxy
             .build();

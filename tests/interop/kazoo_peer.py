@@ -44,7 +44,7 @@ def connect(name, servers, timeout):
     client = KazooClient(hosts=servers, timeout=int(timeout) / 1000)
     client.start(timeout=60)
     sessions[name] = client
-    return str(client.client_id[0])
+    return ""
 
 
 def lock(name, session, kind, path):

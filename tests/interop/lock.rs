@@ -3,6 +3,7 @@
 //! | command | answer |
 //! | --- | --- |
 //! | `connect SESSION SERVERS TIMEOUT_MS` | |
+//! | `connect-in SESSION SERVERS TIMEOUT_MS NAMESPACE`, Curator and ours: all paths are under `/NAMESPACE` | |
 //! | `connect-hasty SESSION SERVERS TIMEOUT_MS`, Curator: it gives a session up after a third of its time | |
 //! | `session SESSION`, Curator | the server's number for it, 0 while there is none |
 //! | `lock NAME SESSION KIND PATH` | |
@@ -64,6 +65,14 @@ impl Party {
     pub(crate) async fn join_for(peer: &Arc<Peer>, servers: &str, timeout: Duration) -> Self {
         let session = unique("session");
         peer.ask(format!("connect {session} {servers} {}", timeout.as_millis())).await;
+        Self { peer: peer.clone(), session }
+    }
+
+    /// All paths are under `/NAMESPACE`.
+    pub(crate) async fn join_in(peer: &Arc<Peer>, servers: &str, namespace: &str) -> Self {
+        let session = unique("session");
+        let timeout = LONG_SESSION.as_millis();
+        peer.ask(format!("connect-in {session} {servers} {timeout} {namespace}")).await;
         Self { peer: peer.clone(), session }
     }
 

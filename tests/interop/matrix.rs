@@ -72,13 +72,18 @@ const ROWS: &[Row] = &[
     ("read-write lock", "Curator down-grades, ours comes later", DOWNGRADES),
     ("read-write lock", "Curator down-grades, our writer waits", BREAKS),
     ("read-write lock", "Curator down-grades, Curator's writer waits", BREAKS),
+    ("read-write lock", "Curator's writer is cut off, ours waits", AFTER_ITS_NODE),
+    ("read-write lock", "our writer is cut off, Curator's waits", AFTER_IT_KNOWS),
     ("semaphore mutex", "ours, Curator", EXCLUDES),
     ("semaphore of two", "ours, Curator", LEASES),
+    ("semaphore of one", "Curator's holder is cut off, ours waits", AFTER_ITS_NODE),
+    ("semaphore of one", "our holder is cut off, Curator's waits", AFTER_IT_KNOWS),
     ("semaphore by a shared count", "ours, Curator", LIVE),
     ("multi-lock", "ours, Curator", EXCLUDES),
     ("revocation", "Curator's holder, asked by ours", REVOKES),
     ("revocation", "our holder, asked by Curator", REVOKES),
-    ("participants", "ours, Curator", LISTS),
+    ("participants", "ours, Curator, of a mutex and of writers", LISTS),
+    ("mutex", "ours in a namespace, Curator in it", EXCLUDES),
 ];
 
 static SHOWN: Mutex<BTreeMap<Row, String>> = Mutex::new(BTreeMap::new());

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::lock::acquired;
+use zookeeper_recipes::testkit::random_path;
+
+use crate::lock::{Party, acquired};
 use crate::matrix::{EXCLUDES, LISTS, REVOKES, shown};
 use crate::pair::{Side, Stage};
 use crate::peer::Peer;
@@ -58,10 +60,10 @@ async fn revocation(holder: &Arc<Peer>, revoker: &Arc<Peer>) {
 }
 
 /// Both sides tell the same queue, the holder first.
-async fn participants(one: &Arc<Peer>, other: &Arc<Peer>) {
+async fn participants(kind: &str, one: &Arc<Peer>, other: &Arc<Peer>) {
     let stage = Stage::new().await;
-    let one = stage.lock(one, "mutex").await;
-    let other = stage.lock(other, "mutex").await;
+    let one = stage.lock(one, kind).await;
+    let other = stage.lock(other, kind).await;
     for (holder, contender) in [(&one, &other), (&other, &one)] {
         holder.acquire().await;
         let first = stage.nodes().await.remove(0);
@@ -102,6 +104,26 @@ async fn curators_asks_our_holder() {
 #[tokio::test]
 async fn ours_and_curators_participants() {
     let Some(curator) = peers::curator() else { return };
-    participants(&peers::ours(), &curator).await;
-    shown(("participants", "ours, Curator", LISTS), "");
+    participants("mutex", &peers::ours(), &curator).await;
+    participants("write", &peers::ours(), &curator).await;
+    shown(("participants", "ours, Curator, of a mutex and of writers", LISTS), "");
+}
+
+/// Curator's namespace is a path before all others; so is ours.
+#[tokio::test]
+async fn ours_and_curators_namespace() {
+    let Some(curator) = peers::curator() else { return };
+    let namespace = random_path("app");
+    let queues = |path: &str| vec![format!("{namespace}{path}")];
+    let stage = Stage::with_queues(queues).await;
+    let mut locks = Vec::new();
+    for peer in [&peers::ours(), &curator] {
+        let party = Party::join_in(peer, stage.servers(), &namespace[1..]).await;
+        locks.push(party.lock("mutex", stage.path()).await);
+    }
+    let [ours, theirs] = locks.try_into().ok().unwrap();
+    stage.keeps_out(&ours, &theirs).await;
+    stage.keeps_out(&theirs, &ours).await;
+    let holds = stage.in_peace(Rule::ReadersTogether, &[ours, theirs].map(Side::alone)).await;
+    shown(("mutex", "ours in a namespace, Curator in it", EXCLUDES), holds);
 }

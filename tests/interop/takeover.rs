@@ -31,6 +31,7 @@ struct Succession {
 impl Succession {
     async fn new(stage: Stage, holder: Lock, heir: Lock) -> Self {
         holder.acquire().await;
+        stage.settles().await;
         let node = stage.nodes().await.remove(0);
         let heir_waits = heir.begin_acquire();
         stage.queues_behind(1).await;
@@ -75,31 +76,56 @@ async fn from_curator_stopped_and_killed() {
     }
 }
 
-/// Ours takes over; what the holder was told.
-async fn from_a_peer_that_is_cut_off(peer: &Arc<Peer>) -> bool {
-    let stage = Stage::new().await;
+/// A holder that is about to be cut off, and an heir that is not.
+async fn behind_a_proxy(
+    kind: &str,
+    holder: &Arc<Peer>,
+    heir: &Arc<Peer>,
+) -> (Succession, FaultProxy) {
+    let is_semaphore = kind.starts_with("semaphore");
+    let stage = if is_semaphore { Stage::of_a_semaphore().await } else { Stage::new().await };
     let proxy = FaultProxy::start(stage.servers()).await.unwrap();
-    let party = Party::join_for(peer, proxy.connect_string(), SESSION).await;
-    let holder = party.lock("mutex", stage.path()).await;
-    let heir = stage.lock(&peers::ours(), "mutex").await;
-    let succession = Succession::new(stage, holder, heir).await;
+    let party = Party::join_for(holder, proxy.connect_string(), SESSION).await;
+    let holder = party.lock(kind, stage.path()).await;
+    let heir = stage.lock(heir, kind).await;
+    (Succession::new(stage, holder, heir).await, proxy)
+}
+
+/// Ours takes over.
+async fn from_a_peer_that_is_cut_off(kind: &str, peer: &Arc<Peer>) -> Lock {
+    let (succession, proxy) = behind_a_proxy(kind, peer, &peers::ours()).await;
     let _fault = proxy.stall(Direction::Both);
-    let (_, holder) = succession.takes_over().await;
-    !holder.is_held().await
+    succession.takes_over().await.1
 }
 
 #[tokio::test]
 async fn from_curator_cut_off() {
     let Some(curator) = peers::curator() else { return };
-    assert!(!from_a_peer_that_is_cut_off(&curator).await, "Curator has learned to tell its holder");
+    let holder = from_a_peer_that_is_cut_off("mutex", &curator).await;
+    assert!(holder.is_held().await, "Curator has learned to tell its holder");
     shown(("mutex", "Curator's holder is cut off, ours waits", AFTER_ITS_NODE), "");
     shown(("mutex", "Curator's holder, cut off all the time", NOT_TOLD), "");
 }
 
 #[tokio::test]
+async fn from_curators_writer_cut_off() {
+    let Some(curator) = peers::curator() else { return };
+    from_a_peer_that_is_cut_off("write", &curator).await;
+    shown(("read-write lock", "Curator's writer is cut off, ours waits", AFTER_ITS_NODE), "");
+}
+
+#[tokio::test]
+async fn from_curators_lease_cut_off() {
+    let Some(curator) = peers::curator() else { return };
+    from_a_peer_that_is_cut_off("semaphore:1", &curator).await;
+    shown(("semaphore of one", "Curator's holder is cut off, ours waits", AFTER_ITS_NODE), "");
+}
+
+#[tokio::test]
 async fn from_kazoo_cut_off() {
     let Some(kazoo) = peers::kazoo() else { return };
-    assert!(!from_a_peer_that_is_cut_off(&kazoo).await, "kazoo has learned to tell its holder");
+    let holder = from_a_peer_that_is_cut_off("mutex", &kazoo).await;
+    assert!(holder.is_held().await, "kazoo has learned to tell its holder");
     shown(("mutex", "kazoo's holder is cut off, ours waits", AFTER_ITS_NODE), "");
     shown(("mutex", "kazoo's holder, cut off all the time", NOT_TOLD), "");
 }
@@ -129,15 +155,9 @@ async fn from_ours_stopped_and_killed() {
     }
 }
 
-#[tokio::test]
-async fn from_ours_cut_off() {
-    let Some(curator) = peers::curator() else { return };
-    let stage = Stage::new().await;
-    let proxy = FaultProxy::start(stage.servers()).await.unwrap();
-    let party = Party::join_for(&peers::ours(), proxy.connect_string(), SESSION).await;
-    let holder = party.lock("mutex", stage.path()).await;
-    let heir = stage.lock(&curator, "mutex").await;
-    let succession = Succession::new(stage, holder, heir).await;
+/// How long before Curator held ours knew.
+async fn from_ours_that_is_cut_off(kind: &str, curator: &Arc<Peer>) -> String {
+    let (succession, proxy) = behind_a_proxy(kind, &peers::ours(), curator).await;
     let lost = succession.holder.begin_lost();
     let _fault = proxy.stall(Direction::Both);
     let (taken_over, _) = succession.takes_over().await;
@@ -146,7 +166,26 @@ async fn from_ours_cut_off() {
     let knew: Nanos = knew.parse().unwrap();
     assert_eq!(how, "LeaseEnded");
     assert!(knew < taken_over, "it knew {} ns after", knew - taken_over);
-    let early = (taken_over - knew) / 1_000_000;
-    let row = ("mutex", "our holder is cut off, Curator's waits", AFTER_IT_KNOWS);
-    shown(row, format!("{early} ms before"));
+    format!("{} ms before", (taken_over - knew) / 1_000_000)
+}
+
+#[tokio::test]
+async fn from_ours_cut_off() {
+    let Some(curator) = peers::curator() else { return };
+    let early = from_ours_that_is_cut_off("mutex", &curator).await;
+    shown(("mutex", "our holder is cut off, Curator's waits", AFTER_IT_KNOWS), early);
+}
+
+#[tokio::test]
+async fn from_our_writer_cut_off() {
+    let Some(curator) = peers::curator() else { return };
+    let early = from_ours_that_is_cut_off("write", &curator).await;
+    shown(("read-write lock", "our writer is cut off, Curator's waits", AFTER_IT_KNOWS), early);
+}
+
+#[tokio::test]
+async fn from_our_lease_cut_off() {
+    let Some(curator) = peers::curator() else { return };
+    let early = from_ours_that_is_cut_off("semaphore:1", &curator).await;
+    shown(("semaphore of one", "our holder is cut off, Curator's waits", AFTER_IT_KNOWS), early);
 }

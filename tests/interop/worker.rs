@@ -70,7 +70,10 @@ impl Worker {
     async fn obey(&self, words: &[&str]) -> Result<String> {
         match *words {
             ["connect", session, servers, timeout] => {
-                self.connect(session, servers, millis(timeout)?).await
+                self.connect(session, servers, millis(timeout)?, "/").await
+            }
+            ["connect-in", session, servers, timeout, namespace] => {
+                self.connect(session, servers, millis(timeout)?, &format!("/{namespace}")).await
             }
             ["lock", name, session, kind, path] => self.lock(name, session, kind, path),
             ["acquire", name, limit, count] => {
@@ -112,15 +115,21 @@ impl Worker {
         }
     }
 
-    async fn connect(&self, session: &str, servers: &str, timeout: Duration) -> Result<String> {
+    async fn connect(
+        &self,
+        session: &str,
+        servers: &str,
+        timeout: Duration,
+        namespace: &str,
+    ) -> Result<String> {
         let builder = Curator::builder()
             .session_timeout(timeout)
             .retry(RetryPolicy::n_times(100, Duration::from_millis(100)))
+            .namespace(namespace)
             .identity(session);
         let curator = builder.connect(servers).await?;
-        let id = curator.client()?.session().id();
         self.sessions.lock().unwrap().insert(session.to_owned(), curator);
-        Ok(id.to_string())
+        Ok(String::new())
     }
 
     fn lock(&self, name: &str, session: &str, kind: &str, path: &str) -> Result<String> {
