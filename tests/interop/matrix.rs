@@ -80,8 +80,8 @@ const ROWS: &[Row] = &[
     ("semaphore of one", "our holder is cut off, Curator's waits", AFTER_IT_KNOWS),
     ("semaphore by a shared count", "ours, Curator", LIVE),
     ("multi-lock", "ours, Curator", EXCLUDES),
-    ("revocation", "Curator's holder, asked by ours", REVOKES),
-    ("revocation", "our holder, asked by Curator", REVOKES),
+    ("revocation", "Curator's holder or waiter, asked by ours", REVOKES),
+    ("revocation", "our holder or waiter, asked by Curator", REVOKES),
     ("participants", "ours, Curator, of a mutex and of writers", LISTS),
     ("mutex", "ours in a namespace, Curator in it", EXCLUDES),
 ];

@@ -59,6 +59,26 @@ async fn revocation(holder: &Arc<Peer>, revoker: &Arc<Peer>) {
     }
 }
 
+/// Who waits is asked, and knows it when it holds.
+async fn revocation_of_a_waiter(waiter: &Arc<Peer>, revoker: &Arc<Peer>) {
+    let stage = Stage::new().await;
+    let waiter = stage.lock(waiter, "mutex").await;
+    let party = stage.party(revoker).await;
+    let holder = party.lock("mutex", stage.path()).await;
+    holder.acquire().await;
+    waiter.revocable().await;
+    let waiting = waiter.begin_acquire();
+    stage.queues_behind(1).await;
+    let node = holder.participants().await.remove(1);
+    party.revoke(&node).await;
+    holder.release().await;
+    waiting.await;
+    waiter.begin_requested().await;
+    assert!(waiter.is_held().await);
+    waiter.release().await;
+    stage.nodes_are(0).await;
+}
+
 /// Both sides tell the same queue, the holder first.
 async fn participants(kind: &str, one: &Arc<Peer>, other: &Arc<Peer>) {
     let stage = Stage::new().await;
@@ -91,14 +111,16 @@ async fn ours_and_curators_multi_lock() {
 async fn ours_asks_curators_holder() {
     let Some(curator) = peers::curator() else { return };
     revocation(&curator, &peers::ours()).await;
-    shown(("revocation", "Curator's holder, asked by ours", REVOKES), "");
+    revocation_of_a_waiter(&curator, &peers::ours()).await;
+    shown(("revocation", "Curator's holder or waiter, asked by ours", REVOKES), "");
 }
 
 #[tokio::test]
 async fn curators_asks_our_holder() {
     let Some(curator) = peers::curator() else { return };
     revocation(&peers::ours(), &curator).await;
-    shown(("revocation", "our holder, asked by Curator", REVOKES), "");
+    revocation_of_a_waiter(&peers::ours(), &curator).await;
+    shown(("revocation", "our holder or waiter, asked by Curator", REVOKES), "");
 }
 
 #[tokio::test]
