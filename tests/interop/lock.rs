@@ -13,6 +13,7 @@
 //! | `lost NAME`, ours: waits until the hold is lost | how, and the stamp after it |
 //! | `participants NAME` | paths of nodes; kazoo: identities |
 //! | `holds NAME MS LONGEST_MICROS`: random holds | `FROM:TO` for each |
+//! | `holds-under-faults NAME MS LONGEST_MICROS`, ours: the same, of what the guard said yes to | `FROM:TO` for each, and how many were lost |
 //! | `downgrades WRITE READ MS LONGEST_MICROS`: random write holds, each followed by a read hold that begins within it | `FROM:TO` for each, a write and a read in turn |
 //! | `downgrade WRITE READ`, ours: the write hold becomes a read hold | |
 //! | `revocable NAME`, `requested NAME` | `requested` waits for a request, and answers with the stamp |
@@ -176,6 +177,19 @@ impl Lock {
         let (millis, micros) = (time.as_millis(), longest.as_micros());
         let log = self.peer.ask(format!("holds {} {millis} {micros}", self.name)).await;
         log.split_whitespace().map(|stamps| self.hold(mode, stamps)).collect()
+    }
+
+    /// Ours: whatever becomes of its session.
+    pub(crate) fn begin_holds_under_faults(&self, time: Duration, longest: Duration) -> Answer {
+        let (millis, micros) = (time.as_millis(), longest.as_micros());
+        self.peer.begin(format!("holds-under-faults {} {millis} {micros}", self.name))
+    }
+
+    /// What was logged under faults, and how many holds were lost.
+    pub(crate) fn logged(&self, mode: Mode, log: &str) -> (Vec<Hold>, usize) {
+        let (holds, lost) = log.rsplit_once(' ').expect("some holds");
+        let holds = holds.split_whitespace().map(|stamps| self.hold(mode, stamps)).collect();
+        (holds, lost.parse().unwrap())
     }
 
     /// This is the write half: write holds, each with the read hold that followed it.

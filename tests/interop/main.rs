@@ -16,6 +16,7 @@
 #[path = "../../examples/lease_margin/class_path.rs"]
 mod class_path;
 mod dead_session;
+mod faults;
 mod foreign;
 #[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
 #[path = "../recipes/harness.rs"]

@@ -30,6 +30,8 @@ pub(crate) const NAMES_US: &str = "lists their data, in the order of the queue";
 /// Of who waits.
 pub(crate) const AFTER_ITS_NODE: &str = "takes over once the node is gone, not before";
 pub(crate) const AFTER_IT_KNOWS: &str = "takes over after the holder knew of its loss";
+/// At random.
+pub(crate) const STOPS_BEFORE: &str = "no two hold";
 /// Of the holder.
 pub(crate) const NOT_TOLD: &str = "still believes that it holds";
 pub(crate) const AT_FIRST_LOOK: &str = "knows at its first look";
@@ -63,6 +65,8 @@ const ROWS: &[Row] = &[
     ("mutex", "our holder, resumed after that", AT_FIRST_LOOK),
     ("mutex", "our holder is killed, Curator's waits", AFTER_ITS_NODE),
     ("mutex", "our holder is cut off, Curator's waits", AFTER_IT_KNOWS),
+    ("mutex", "ours is cut off again and again, Curator's is not", STOPS_BEFORE),
+    ("mutex", "the same with `LossPolicy::SessionExpired`", BREAKS),
     ("read-write lock", "ours, Curator", READS),
     ("read-write lock", "ours, kazoo's subclasses", READS),
     ("read-write lock", "Curator, kazoo's subclasses", READS),
@@ -74,6 +78,7 @@ const ROWS: &[Row] = &[
     ("read-write lock", "Curator down-grades, Curator's writer waits", BREAKS),
     ("read-write lock", "Curator's writer is cut off, ours waits", AFTER_ITS_NODE),
     ("read-write lock", "our writer is cut off, Curator's waits", AFTER_IT_KNOWS),
+    ("read-write lock", "our writer is cut off again and again, Curator's is not", STOPS_BEFORE),
     ("semaphore mutex", "ours, Curator", EXCLUDES),
     ("semaphore of two", "ours, Curator", LEASES),
     ("semaphore of one", "Curator's holder is cut off, ours waits", AFTER_ITS_NODE),

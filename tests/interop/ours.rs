@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
 use zookeeper_recipes::{
     ContenderFilter, Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases, MultiGuard, MutexGuard,
-    ReadGuard, ReadLock, WriteGuard, WriteLock,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases, LossPolicy, MultiGuard,
+    MutexGuard, ReadGuard, ReadLock, WriteGuard, WriteLock,
 };
 
 use crate::rules::Nanos;
@@ -70,6 +70,10 @@ impl Lock {
         let (kind, detail) = kind.split_once(':').unwrap_or((kind, ""));
         Ok(match kind {
             "mutex" => Self::Mutex(InterProcessMutex::new(curator, path)?),
+            "mutex-to-the-end" => {
+                let mutex = InterProcessMutex::new(curator, path)?;
+                Self::Mutex(mutex.with_loss_policy(LossPolicy::SessionExpired))
+            }
             "kazoo" => Self::Mutex(mutex(ContenderFilter::Kazoo)?),
             "inclusive" => Self::Mutex(mutex(ContenderFilter::Inclusive)?),
             "semaphore-mutex" => {

@@ -108,6 +108,9 @@ impl Worker {
             ["holds", name, time, longest] => {
                 self.entry(name)?.holds(millis(time)?, micros(longest)?).await
             }
+            ["holds-under-faults", name, time, longest] => {
+                self.entry(name)?.holds_under_faults(millis(time)?, micros(longest)?).await
+            }
             ["downgrades", write, _read, time, longest] => {
                 downgrades(&self.entry(write)?.lock, millis(time)?, micros(longest)?).await
             }
@@ -184,6 +187,40 @@ impl Entry {
             guard.release().await?;
             pause(longest).await;
         }
+        Ok(log.join(" "))
+    }
+}
+
+impl Entry {
+    /// Whatever becomes of the session. Of a hold it logs what the guard said yes to: from a stamp after the first yes to
+    /// one before the last. How many were lost is the last word.
+    async fn holds_under_faults(&self, time: Duration, longest: Duration) -> Result<String> {
+        let end = now() + u64::try_from(time.as_nanos())?;
+        let (mut log, mut lost) = (Vec::new(), 0);
+        while now() < end {
+            let limit = Some(Duration::from_secs(1));
+            let Ok(Some(guard)) = self.lock.acquire(limit, 1).await else { continue };
+            let is_held = guard.is_held();
+            let from = now();
+            self.held.lock().unwrap().push(guard);
+            let until = from + u64::try_from(longest.mul_f64(fastrand::f64()).as_nanos())?;
+            let mut yes = is_held.then_some(from);
+            while yes.is_some() && now() < until {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                let before = now();
+                if !self.held.lock().unwrap().last().is_some_and(Guard::is_held) {
+                    lost += 1;
+                    break;
+                }
+                yes = Some(before);
+            }
+            log.extend(yes.map(|yes| format!("{from}:{yes}")));
+            let guard = self.held.lock().unwrap().pop().ok_or("not held")?;
+            // That it was lost is known; and a release that nobody confirms goes on.
+            let _ = guard.release().await;
+            pause(Duration::from_millis(5)).await;
+        }
+        log.push(lost.to_string());
         Ok(log.join(" "))
     }
 }
