@@ -39,6 +39,7 @@ pub(crate) const AT_FIRST_LOOK: &str = "knows at its first look";
 const ROWS: &[Row] = &[
     ("mutex", "ours, Curator", EXCLUDES),
     ("mutex", "ours, Curator's `LeaderSelector`", EXCLUDES),
+    ("mutex", "ours in a namespace, Curator in it", EXCLUDES),
     ("mutex", "ours, kazoo's subclass", EXCLUDES),
     ("mutex", "Curator, kazoo's subclass", EXCLUDES),
     ("mutex", "ours, Curator and kazoo's subclass", EXCLUDES),
@@ -88,7 +89,6 @@ const ROWS: &[Row] = &[
     ("revocation", "Curator's holder or waiter, asked by ours", REVOKES),
     ("revocation", "our holder or waiter, asked by Curator", REVOKES),
     ("participants", "ours, Curator, of a mutex and of writers", LISTS),
-    ("mutex", "ours in a namespace, Curator in it", EXCLUDES),
 ];
 
 static SHOWN: Mutex<BTreeMap<Row, String>> = Mutex::new(BTreeMap::new());
