@@ -44,7 +44,7 @@ use self::contending::Reply;
 pub(crate) use self::contending::{Answer, Queued, contend};
 use self::enter::{Known, enter};
 pub(crate) use self::hold::{Hold, HoldState};
-pub(crate) use self::leases::{LeaseContending, Limit, changed, contend_for_leases};
+pub(crate) use self::leases::{LeaseRequest, Limit, changed, contend_for_leases};
 use self::line::Line;
 use self::lines::Lines;
 use self::local::Turn;
@@ -418,8 +418,8 @@ impl Contender {
     }
 
     fn room(&self, epoch: &Arc<Epoch>) -> Result<Room, Stop> {
-        const NAME: usize = 56; // a slash and a contender's name
-        let bytes = self.session().absolute(&self.request.path).as_str().len() + NAME;
+        let slash_and_name = 1 + self.request.kind.name_bytes();
+        let bytes = self.session().absolute(&self.request.path).as_str().len() + slash_and_name;
         let limit = self.session().settings.ephemeral_limit;
         let demand = epoch.demand();
         let reservation = epoch.reserve(bytes, limit).map_err(|in_use| {
