@@ -240,6 +240,20 @@ async fn a_down_graded_read_keeps_out_the_writer_that_waits() {
     next.release().await.unwrap();
 }
 
+/// Contenders of one session do not hand over among themselves here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_down_graded_read_keeps_out_a_writer_of_the_same_client() {
+    let arena = Arena::with_parent().await;
+    let linked = Linked::new(&arena, ALL).await;
+    let write = linked.lock(&arena).write().acquire().await.unwrap();
+    let next = linked.writes(&arena, 2).await;
+    let read = write.downgrade().await.unwrap();
+    still_waits(&linked, &next).await;
+    assert!(read.is_held());
+    read.release().await.unwrap();
+    got(next).await.release().await.unwrap();
+}
+
 /// Known of the path is that nobody else came; our own keep each other out all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_of_ours_waits_for_a_reader_of_ours() {
