@@ -12,5 +12,6 @@ mod harness;
 mod lagging;
 mod mutex;
 mod product;
+mod read_write_lock;
 mod session;
 mod stage;

@@ -1,6 +1,7 @@
 //! One line for each function: [`product`] calls it once without a fault to learn its requests, then once
 //! for every fault at every request, and once dropped at every await.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
-use zookeeper_recipes::{ConnectionState, MutexGuard};
+use zookeeper_recipes::{ConnectionState, MutexGuard, ReadGuard, WriteGuard};
 
 use crate::harness::{eventually, within};
 use crate::lagging::Lagging;
@@ -31,6 +32,10 @@ pub(crate) enum Told {
     Holds(MutexGuard),
     /// The lock is held, after one of ours whose delete may be on the way.
     Next(MutexGuard),
+    /// It is written.
+    Writes(WriteGuard),
+    /// It is read.
+    Reads(ReadGuard),
     /// This node is deleted.
     Deleted(String),
     /// The data node has this data; `None`: it is not there.
@@ -347,13 +352,25 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
 
     async fn check(&self, what: &str, stage: &Stage, told: Option<Told>) {
         // What the caller was told is what the server has, now.
-        let mut held = None;
+        let mut held: Option<Box<dyn Any>> = None;
+        let holds = async |node: &str, is_held: &dyn Fn() -> bool| {
+            let first = stage.first().await;
+            let there = first.as_deref() == Some(node);
+            assert!(there || !is_held(), "{what}: holds, and the first is {first:?}");
+        };
         match told {
             Some(Told::Holds(guard)) => {
-                let first = stage.first().await;
-                let there = first.as_deref() == Some(guard.node());
-                assert!(there || !guard.is_held(), "{what}: holds, and the first is {first:?}");
-                held = Some(guard);
+                holds(guard.node(), &|| guard.is_held()).await;
+                held = Some(Box::new(guard));
+            }
+            Some(Told::Writes(guard)) => {
+                holds(guard.node(), &|| guard.is_held()).await;
+                held = Some(Box::new(guard));
+            }
+            Some(Told::Reads(guard)) => {
+                let may = stage.may_read(guard.node()).await;
+                assert!(may || !guard.is_held(), "{what}: reads, and may not");
+                held = Some(Box::new(guard));
             }
             Some(Told::Next(guard)) => {
                 // The delete of the one before is on the way.
@@ -361,7 +378,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
                     stage.first().await.as_deref() == Some(guard.node()) || !guard.is_held()
                 })
                 .await;
-                held = Some(guard);
+                held = Some(Box::new(guard));
             }
             Some(Told::Deleted(node)) => {
                 assert!(!stage.has(&node).await, "{what}: {node} is not deleted");
@@ -370,6 +387,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
             Some(Told::Nothing) | None => {}
         }
         drop(held);
+        stage.rivals_are_done().await;
         // Nothing of ours is left: deleted, if the session lives, and not left to its end.
         eventually(&format!("{what}: nothing is left"), async || stage.children().await.is_empty())
             .await;
