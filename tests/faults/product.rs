@@ -5,11 +5,13 @@ use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
@@ -186,18 +188,20 @@ async fn run<S: 'static>(
     }
     let (room, count) = (Rc::new(Semaphore::new(AT_ONCE)), cases.len());
     let struck = Rc::new(Cell::new(0));
-    let set = LocalSet::new();
+    let (set, mut running) = (LocalSet::new(), Vec::new());
     for case in cases {
         let (function, room, struck) = (function.clone(), room.clone(), struck.clone());
-        set.spawn_local(async move {
+        running.push(set.spawn_local(async move {
             let _room = room.acquire().await.unwrap();
             if function.run(Stage::new().await, case).await {
                 struck.set(struck.get() + 1);
             }
-        });
+        }));
     }
-    // A panic of a case is one of the set.
-    set.await;
+    // The set itself does not tell of a panic.
+    for failed in set.run_until(join_all(running)).await.into_iter().filter_map(Result::err) {
+        resume_unwind(failed.into_panic());
+    }
     // One follower lags for all, so one case after the other.
     let lagging: Vec<_> = places(&requests).map(|place| Case::Lagging { place }).collect();
     let count = count + lagging.len();
@@ -391,12 +395,11 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         // Nothing of ours is left: deleted, if the session lives, and not left to its end.
         eventually(&format!("{what}: nothing is left"), async || stage.children().await.is_empty())
             .await;
-        let next = within(&format!("{what}: the next"), stage.rival_guard()).await;
-        next.release().await.unwrap();
+        within(&format!("{what}: the next"), stage.rival_in_turn()).await;
         // The session can be used, or another one.
         if stage.curator.state() != ConnectionState::Closed {
-            let again = within(&format!("{what}: the same again"), stage.mutex().acquire()).await;
-            drop(again.unwrap_or_else(|error| panic!("{what}: {error:?}")));
+            let again = within(&format!("{what}: the same again"), stage.ours_again()).await;
+            again.unwrap_or_else(|error| panic!("{what}: {error:?}"));
         }
         // It says whether it is confirmed; here it matters that it ends.
         let _ = within(&format!("{what}: close"), stage.curator.close()).await;

@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 use zookeeper_recipes::testkit::{Fault, FaultProxy, TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Client, Error};
 use zookeeper_recipes::{
-    Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock, MutexGuard, ReadGuard,
-    RetryPolicy, WriteGuard,
+    AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
+    MutexGuard, ReadGuard, RetryPolicy, WriteGuard,
 };
 
 use crate::harness::{self, Arena, eventually};
@@ -148,18 +148,32 @@ impl Stage {
             && children.iter().find(keeps_out).is_none()
     }
 
-    /// The rival queues up, and releases once it was served.
-    pub(crate) async fn rival_enters(&self) {
-        let before = self.children().await.len();
+    /// The rival acquires when it is its turn, and releases. In a queue of readers and writers it writes.
+    pub(crate) fn rival_in_turn(&self) -> impl Future<Output = ()> + Send + use<> {
         let (mutex, lock) = (self.rival_mutex(), self.rival_read_write().write());
         let writes = self.is_read_write.get();
-        let entering = tokio::spawn(async move {
+        async move {
             if writes {
                 lock.acquire().await.unwrap().release().await.unwrap();
             } else {
                 mutex.acquire().await.unwrap().release().await.unwrap();
             }
-        });
+        }
+    }
+
+    /// Ours does, and drops the guard.
+    pub(crate) async fn ours_again(&self) -> Result<(), AcquireError> {
+        if self.is_read_write.get() {
+            self.read_write().write().acquire().await.map(drop)
+        } else {
+            self.mutex().acquire().await.map(drop)
+        }
+    }
+
+    /// The rival queues up, and releases once it was served.
+    pub(crate) async fn rival_enters(&self) {
+        let before = self.children().await.len();
+        let entering = tokio::spawn(self.rival_in_turn());
         eventually("the rival enters", async || {
             entering.is_finished() || self.children().await.len() > before
         })
