@@ -43,6 +43,14 @@ async fn behind_a_reader(stage: &Stage) -> (InterProcessReadWriteLock, ReadGuard
     (stage.read_write(), stage.rival_reads().await)
 }
 
+/// For a while: others may have come in between.
+async fn goes_on_reading(write: WriteGuard) {
+    tokio::time::sleep(SOON).await;
+    let read = write.downgrade().await.unwrap();
+    tokio::time::sleep(SOON).await;
+    read.release().await.unwrap();
+}
+
 /// Written by us, while a rival waits to write, who must not get in before we are done.
 async fn written_and_awaited(stage: &Stage) -> WriteGuard {
     let lock = known(stage).await;
@@ -96,11 +104,7 @@ async fn read_behind_a_writer() {
 #[tokio::test]
 async fn read_behind_a_writer_that_goes_on_reading() {
     product("ReadLock::acquire, behind a down-grade", behind_a_writer, async |(lock, holder)| {
-        let down_grade = async {
-            tokio::time::sleep(SOON).await;
-            holder.downgrade().await.unwrap()
-        };
-        tokio::join!(read(lock), down_grade).0
+        tokio::join!(read(lock), goes_on_reading(holder)).0
     })
     .await;
 }
@@ -121,13 +125,7 @@ async fn write_behind_a_reader() {
 #[tokio::test]
 async fn write_behind_a_writer_that_goes_on_reading() {
     product("WriteLock::acquire, behind a down-grade", behind_a_writer, async |(lock, holder)| {
-        let down_grade = async {
-            tokio::time::sleep(SOON).await;
-            let read = holder.downgrade().await.unwrap();
-            tokio::time::sleep(SOON).await;
-            read.release().await.unwrap();
-        };
-        tokio::join!(write(lock), down_grade).0
+        tokio::join!(write(lock), goes_on_reading(holder)).0
     })
     .await;
 }
