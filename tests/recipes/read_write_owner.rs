@@ -194,3 +194,32 @@ async fn an_owner_that_lost_its_hold_is_told_whatever_it_asks_for() {
         arena.children_are(0).await;
     }
 }
+
+/// What the guard's own methods give counts as the owner's as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_goes_on_reading_nests_in_that() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let lock = arena.read_write(&curator);
+    Owner::new()
+        .scope(async {
+            for down_grades in [true, false] {
+                let written = within("the writer", lock.write().acquire()).await.unwrap();
+                let next = arena.writes(&other).await;
+                let (read, kept) = if down_grades {
+                    (within("a down-grade", written.downgrade()).await.unwrap(), None)
+                } else {
+                    (within("a read beside it", written.read()).await.unwrap(), Some(written))
+                };
+                // It does not wait behind the writer that waits for it.
+                let nested = within("nested", lock.read().acquire()).await.unwrap();
+                assert_eq!(nested.node(), read.node());
+                drop(kept);
+                is_upgrade(&arena, within("at once", lock.write().acquire()).await);
+                drop((read, nested));
+                got_write(next).await.release().await.unwrap();
+            }
+        })
+        .await;
+    arena.children_are(0).await;
+}
