@@ -7,6 +7,8 @@
 //! | [`ConnectionState`] | what a `Curator` knows of its connection |
 //! | [`InterProcessMutex`] | one holder among all processes, first come, first served |
 //! | [`MutexGuard`] | a lock that is held: is it still, when was it lost, its fencing token |
+//! | [`InterProcessReadWriteLock`] | one writer, or any number of readers; who writes can go on reading |
+//! | [`ReadLock`], [`WriteLock`], [`ReadGuard`], [`WriteGuard`] | its halves, and what they give |
 //! | [`InterProcessMultiLock`], [`MultiGuard`] | several locks as one, and all of them held |
 //! | [`MemberLoss`] | which member of a multi-lock was lost |
 //! | [`InterProcessLock`], [`LockGuard`] | any lock and any guard, behind a pointer; for locks of your own, too |

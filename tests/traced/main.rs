@@ -154,6 +154,36 @@ async fn waiting_for_oneself_is_a_warning() {
     drop(guard);
 }
 
+/// Each half of a read-write lock in a read hold, which need not be the first: up-grading, and a read that a waiting
+/// writer keeps out.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_and_waits_behind_itself_is_warned() {
+    let notes = &*NOTES;
+    let limit = std::time::Duration::from_millis(300);
+    for upgrades in [true, false] {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let lock = arena.read_write(&curator);
+        let words = [arena.path.as_str(), "this very task holds"];
+        let (reader, writer) = (lock.read(), lock.write());
+        let first = tokio::spawn(async move { reader.acquire().await }).await.unwrap().unwrap();
+        assert!(writer.acquire_timeout(limit).await.unwrap().is_none());
+        assert!(!notes.has_event(Level::WARN, &words), "another task holds it");
+        let guard = lock.read().acquire().await.unwrap();
+        if upgrades {
+            assert!(writer.acquire_timeout(limit).await.unwrap().is_none());
+        } else {
+            let stranger = arena.read_write(&other).write();
+            let waiting = tokio::spawn(async move { stranger.acquire().await });
+            arena.children_are(3).await;
+            assert!(lock.read().acquire_timeout(limit).await.unwrap().is_none());
+            waiting.abort();
+        }
+        assert!(notes.has_event(Level::WARN, &words), "{upgrades}");
+        drop((first, guard));
+    }
+}
+
 /// Neither keeps the other out, and each has reasons to be where the other is: an election beside a semaphore, a path
 /// that was a semaphore's. So both go on, and say so.
 #[tokio::test(flavor = "multi_thread")]
