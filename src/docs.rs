@@ -23,6 +23,11 @@ struct ReadWriteLock;
 
 #[doc = include_str!("../docs/recipes/multi_lock.md")]
 struct MultiLock;
+#[doc = include_str!("../docs/recipes/shared_count.md")]
+struct SharedCount;
+
+#[doc = include_str!("../docs/mixed-fleets.md")]
+struct MixedFleets;
 
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;

@@ -15,4 +15,5 @@ mod mutex;
 mod product;
 mod read_write_lock;
 mod session;
+mod shared_count;
 mod stage;

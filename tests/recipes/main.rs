@@ -28,4 +28,7 @@ mod read_write_lock;
 mod read_write_loss;
 mod read_write_owner;
 mod semaphore;
+mod semaphore_limit;
 mod session;
+mod shared_count;
+mod shared_count_lost;

@@ -16,7 +16,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
-use zookeeper_recipes::{ConnectionState, InterProcessSemaphore};
+use zookeeper_recipes::{ConnectionState, InterProcessSemaphore, SharedCount};
 
 use crate::harness::{Arena, eventually, within};
 
@@ -91,8 +91,14 @@ impl Notes {
     }
 
     fn has_event(&self, level: Level, words: &[&str]) -> bool {
+        self.events(level, words) > 0
+    }
+
+    fn events(&self, level: Level, words: &[&str]) -> usize {
         let noted = self.0.lock().unwrap();
-        noted.events.iter().any(|(l, f)| *l == level && words.iter().all(|word| f.contains(word)))
+        let is_one =
+            |(l, f): &&(Level, String)| *l == level && words.iter().all(|word| f.contains(word));
+        noted.events.iter().filter(is_one).count()
     }
 }
 
@@ -202,4 +208,28 @@ async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
         lease.release().await.unwrap();
     }
     guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_are_no_count_are_one_warning() {
+    let notes = &*NOTES;
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let count = SharedCount::start(&curator, &arena.path, 3).await.unwrap();
+    let mut watch = count.watch();
+    let words = [arena.path.as_str(), "no count"];
+    for (warnings, value) in [(1, 4_i32), (2, 5)] {
+        for foreign in [b"".as_slice(), b"seventeen", b"\0\0\0\0\0"] {
+            arena.admin.set_data(&arena.path, foreign, None).await.unwrap();
+            within("a warning", async {
+                while notes.events(Level::WARN, &words) < warnings {
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+            })
+            .await;
+        }
+        arena.admin.set_data(&arena.path, &value.to_be_bytes(), None).await.unwrap();
+        assert_eq!(within("a count", watch.changed()).await.unwrap(), value);
+        assert_eq!(notes.events(Level::WARN, &words), warnings, "one until it is a count again");
+    }
 }
