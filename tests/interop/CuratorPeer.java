@@ -16,6 +16,7 @@ import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.SharedCountListener;
 import org.apache.curator.framework.recipes.shared.SharedCountReader;
+import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
@@ -136,9 +137,10 @@ public class CuratorPeer {
             case "set":
                 count(words[2]).setCount(Integer.parseInt(words[3]));
                 return "";
-            case "try-set":
+            case "try-add":
                 SharedCount tried = count(words[2]);
-                return tried.trySetCount(tried.getVersionedValue(), Integer.parseInt(words[3])) ? "yes" : "no";
+                VersionedValue<Integer> seen = tried.getVersionedValue();
+                return tried.trySetCount(seen, seen.getValue() + Integer.parseInt(words[3])) ? "yes" : "no";
             case "await":
                 return await(count(words[2]), Integer.parseInt(words[3]));
             default:

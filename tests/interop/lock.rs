@@ -18,7 +18,7 @@
 //! | `downgrade WRITE READ`, ours: the write hold becomes a read hold | |
 //! | `revocable NAME`, `requested NAME` | `requested` waits for a request, and answers with the stamp |
 //! | `revoke SESSION NODE` | |
-//! | `count NAME SESSION PATH SEED`, `value NAME`, `set NAME VALUE`, `try-set NAME VALUE` | the value; `try-set`: `yes` or `no` |
+//! | `count NAME SESSION PATH SEED`, `value NAME`, `set NAME VALUE`, `try-add NAME MORE` | the value; `try-add`: `yes` or `no` |
 //! | `await NAME VALUE`: waits until the count was seen to be that | |
 //!
 //! Names are unique among all tests, for they share the processes. `OWNER.read` and `OWNER.write` belong to one owner: a
@@ -47,13 +47,7 @@ pub(crate) struct Lock {
     pub(crate) name: String,
 }
 
-/// A shared count.
-pub(crate) struct Counter {
-    pub(crate) peer: Arc<Peer>,
-    pub(crate) name: String,
-}
-
-fn unique(what: &str) -> String {
+pub(crate) fn unique(what: &str) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     format!("{what}{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
@@ -91,12 +85,6 @@ impl Party {
 
     pub(crate) async fn lock(&self, kind: &str, path: &str) -> Lock {
         self.lock_as(&unique("lock"), kind, path).await
-    }
-
-    pub(crate) async fn counter(&self, path: &str, seed: i32) -> Counter {
-        let name = unique("count");
-        self.peer.ask(format!("count {name} {} {path} {seed}", self.session)).await;
-        Counter { peer: self.peer.clone(), name }
     }
 
     pub(crate) async fn revoke(&self, node: &str) {
@@ -210,25 +198,6 @@ impl Lock {
         let who = format!("{} {}", self.whose(), self.name);
         let (from, to) = stamps.split_once(':').expect("two stamps");
         Hold { who, mode, from: from.parse().unwrap(), to: to.parse().unwrap() }
-    }
-}
-
-impl Counter {
-    pub(crate) async fn value(&self) -> i32 {
-        self.peer.ask(format!("value {}", self.name)).await.parse().unwrap()
-    }
-
-    pub(crate) async fn set(&self, value: i32) {
-        self.peer.ask(format!("set {} {value}", self.name)).await;
-    }
-
-    /// Whether nobody had set it since this side saw it.
-    pub(crate) async fn try_set(&self, value: i32) -> bool {
-        self.peer.ask(format!("try-set {} {value}", self.name)).await == "yes"
-    }
-
-    pub(crate) async fn sees(&self, value: i32) {
-        self.peer.ask(format!("await {} {value}", self.name)).await;
     }
 }
 

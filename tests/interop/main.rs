@@ -15,6 +15,7 @@
 
 #[path = "../../examples/lease_margin/class_path.rs"]
 mod class_path;
+mod counter;
 mod dead_session;
 mod faults;
 mod foreign;

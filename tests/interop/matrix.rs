@@ -22,6 +22,7 @@ pub(crate) const READS: &str = "readers together, writers alone";
 pub(crate) const DOWNGRADES: &str = "down-graded, it keeps writers out and lets readers in";
 /// Never more than the limit.
 pub(crate) const LEASES: &str = "as many as the limit, each waits for the other";
+pub(crate) const COUNTS: &str = "each sees what the other sets, no addition is lost";
 pub(crate) const LIVE: &str = "each sees the limit that the other sets";
 pub(crate) const REVOKES: &str = "is told, and keeps the lock until it lets go";
 pub(crate) const LISTS: &str = "both list the same nodes, the holder first";
@@ -84,6 +85,7 @@ const ROWS: &[Row] = &[
     ("semaphore of two", "ours, Curator", LEASES),
     ("semaphore of one", "Curator's holder is cut off, ours waits", AFTER_ITS_NODE),
     ("semaphore of one", "our holder is cut off, Curator's waits", AFTER_IT_KNOWS),
+    ("shared count", "ours, Curator", COUNTS),
     ("semaphore by a shared count", "ours, Curator", LIVE),
     ("multi-lock", "ours, Curator", EXCLUDES),
     ("revocation", "Curator's holder or waiter, asked by ours", REVOKES),

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use zookeeper_recipes::{
     ContenderFilter, Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases, LossPolicy, MultiGuard,
-    MutexGuard, ReadGuard, ReadLock, WriteGuard, WriteLock,
+    MutexGuard, ReadGuard, ReadLock, SharedCount, WriteGuard, WriteLock,
 };
 
 use crate::rules::Nanos;
@@ -65,7 +65,13 @@ macro_rules! each {
 }
 
 impl Lock {
-    pub(crate) fn new(curator: &Curator, kind: &str, path: &str) -> Result<Self> {
+    /// `count` gives the shared count of a name.
+    pub(crate) fn new(
+        curator: &Curator,
+        kind: &str,
+        path: &str,
+        count: impl FnOnce(&str) -> Result<SharedCount>,
+    ) -> Result<Self> {
         let mutex = |filter| InterProcessMutex::new(curator, path)?.with_filter(filter);
         let (kind, detail) = kind.split_once(':').unwrap_or((kind, ""));
         Ok(match kind {
@@ -83,6 +89,10 @@ impl Lock {
             "write" => Self::Write(InterProcessReadWriteLock::new(curator, path)?.write()),
             "semaphore" => {
                 Self::Semaphore(InterProcessSemaphore::new(curator, path, detail.parse()?)?)
+            }
+            "counted" => {
+                let limit = count(detail)?;
+                Self::Semaphore(InterProcessSemaphore::with_shared_count(curator, path, &limit)?)
             }
             "multi" => Self::Multi(InterProcessMultiLock::from_paths(curator, path.split(','))?),
             _ => return Err(format!("unknown kind: {kind}").into()),

@@ -16,7 +16,7 @@ use crate::peers;
 use crate::rules::Nanos;
 
 /// Short, as it is what the other waits for.
-const SESSION: Duration = Duration::from_secs(2);
+const SESSION: Duration = Duration::from_secs(3);
 
 /// A holder, and somebody who waits.
 struct Succession {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
-use zookeeper_recipes::{Curator, RetryPolicy, Revoker};
+use zookeeper_recipes::{Curator, RetryPolicy, Revoker, SharedCount};
 
 use crate::ours::{Guard, Lock, Result, now};
 
@@ -37,6 +37,7 @@ async fn worker() {
 struct Worker {
     sessions: Mutex<HashMap<String, Curator>>,
     locks: Mutex<HashMap<String, Arc<Entry>>>,
+    counts: Mutex<HashMap<String, SharedCount>>,
 }
 
 struct Entry {
@@ -92,6 +93,31 @@ impl Worker {
                 let loss = lost.ok_or("not held")?.await;
                 Ok(format!("{loss} {}", now()))
             }
+            ["count", name, session, path, seed] => {
+                let count =
+                    SharedCount::start(&self.session(session)?, path, seed.parse()?).await?;
+                self.counts.lock().unwrap().insert(name.to_owned(), count);
+                Ok(String::new())
+            }
+            ["value", name] => Ok(self.count(name)?.value().to_string()),
+            ["set", name, value] => {
+                self.count(name)?.set(value.parse()?).await?;
+                Ok(String::new())
+            }
+            ["try-add", name, more] => {
+                let count = self.count(name)?;
+                let seen = count.versioned();
+                let was_set = count.try_set(&seen, seen.value + more.parse::<i32>()?).await?;
+                Ok(if was_set { "yes" } else { "no" }.to_owned())
+            }
+            ["await", name, value] => {
+                let (mut watch, value): (_, i32) = (self.count(name)?.watch(), value.parse()?);
+                let mut seen = watch.value();
+                while seen != value {
+                    seen = watch.changed().await?;
+                }
+                Ok(seen.to_string())
+            }
             ["revocable", _name] => Ok(String::new()),
             ["requested", name] => {
                 let entry = self.entry(name)?;
@@ -136,7 +162,7 @@ impl Worker {
     }
 
     fn lock(&self, name: &str, session: &str, kind: &str, path: &str) -> Result<String> {
-        let lock = Lock::new(&self.session(session)?, kind, path)?;
+        let lock = Lock::new(&self.session(session)?, kind, path, |name| self.count(name))?;
         let entry = Arc::new(Entry { lock, held: Mutex::default() });
         self.locks.lock().unwrap().insert(name.to_owned(), entry);
         Ok(String::new())
@@ -160,6 +186,10 @@ impl Worker {
 
     fn session(&self, name: &str) -> Result<Curator> {
         Ok(self.sessions.lock().unwrap().get(name).cloned().ok_or("no session")?)
+    }
+
+    fn count(&self, name: &str) -> Result<SharedCount> {
+        Ok(self.counts.lock().unwrap().get(name).cloned().ok_or("no such count")?)
     }
 
     fn entry(&self, name: &str) -> Result<Arc<Entry>> {
