@@ -23,6 +23,16 @@ struct ReadWriteLock;
 
 #[doc = include_str!("../docs/recipes/multi_lock.md")]
 struct MultiLock;
+
+#[doc = include_str!("../docs/recipes/semaphore.md")]
+struct Semaphore;
+
+#[doc = include_str!("../docs/recipes/semaphore_mutex.md")]
+struct SemaphoreMutex;
+
+#[doc = include_str!("../docs/recipes/revocation.md")]
+struct Revocation;
+
 #[doc = include_str!("../docs/recipes/shared_count.md")]
 struct SharedCount;
 

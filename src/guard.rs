@@ -104,7 +104,7 @@ impl Held {
             (Some(Held { hold, curator, .. }), _) => {
                 let outcome = hold.release().await;
                 drop(curator);
-                outcome.map(|()| Released::Unlocked)
+                outcome.map(|()| Released::Unlocked).map_err(|error| of_lock(error, path))
             }
             (None, None) => Ok(Released::StillHeld),
             (None, Some(loss)) => Err(ReleaseError::Lost { path, loss }),
@@ -124,5 +124,14 @@ impl Held {
             // Without a value it had ended, which was seen above.
             (_, None) => Err(WithError::Lost { path, loss: Loss::Released }),
         }
+    }
+}
+
+/// A lease's node is not right under the path of its lock.
+fn of_lock(error: ReleaseError, path: String) -> ReleaseError {
+    match error {
+        ReleaseError::Lost { loss, .. } => ReleaseError::Lost { path, loss },
+        ReleaseError::Unconfirmed { waited, .. } => ReleaseError::Unconfirmed { path, waited },
+        error => error,
     }
 }

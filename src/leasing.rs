@@ -185,20 +185,19 @@ impl Leasing {
         let family = Family::Exclusive(ContenderFilter::Curator);
         let waiting = participants(session, &self.locks, &family, retry).await?;
         let mut all = participants(session, &self.leases, &Family::Leases, retry).await?;
+        all.sort_by_key(|lease| lease.czxid);
         let mut waiting =
             waiting.into_iter().map(|waiting| Participant { holds: false, ..waiting });
         if let Some(first) = waiting.next() {
-            // It alone makes leases; so those that it does not hold yet are the newest. How many it asks for nobody tells: so
-            // many as are too many.
-            let mut too_many = all.len().saturating_sub(self.limit.now());
-            all.sort_by_key(|lease| std::cmp::Reverse(lease.czxid));
-            for lease in &mut all {
-                lease.holds =
-                    too_many == 0 || lease.session != first.session || lease.czxid < first.czxid;
-                too_many = if lease.holds { 0 } else { too_many - 1 };
+            // It alone makes leases, so those that it does not hold yet are the newest. How many it asks for nobody tells:
+            // so many as are too many. Younger ones of its session may be held by others.
+            let of_first =
+                |lease: &Participant| lease.session == first.session && lease.czxid > first.czxid;
+            for lease in all.iter_mut().skip(self.limit.now()) {
+                lease.holds = !of_first(lease);
             }
-            all.sort_by_key(|lease| lease.czxid);
-            if all.iter().all(|lease| lease.holds) {
+            // They stand for it; also if it holds them, and is about to leave.
+            if !all.iter().any(of_first) {
                 all.push(first);
             }
         }

@@ -12,6 +12,9 @@
 //! | [`InterProcessMultiLock`], [`MultiGuard`] | several locks as one, and all of them held |
 //! | [`MemberLoss`] | which member of a multi-lock was lost |
 //! | [`InterProcessLock`], [`LockGuard`] | any lock and any guard, behind a pointer; for locks of your own, too |
+//! | [`InterProcessSemaphore`], [`Lease`], [`Leases`] | so many holders among all processes; several leases at once, all or none |
+//! | [`InterProcessSemaphoreMutex`] | one holder, on the nodes of a semaphore |
+//! | [`Revoker`], [`RevokeError`] | asks a holder to give its lock back |
 //! | [`FencingToken`] | by what a resource tells a newer hold from an older one |
 //! | [`Fenced`] | writes that ZooKeeper refuses once the hold is over |
 //! | [`Loss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
@@ -39,11 +42,13 @@
 //! * Fencing tokens grow from hold to hold.
 //!
 //! On what that rests, and what is not guaranteed: [guarantees]. How it works: [session], [mutex],
-//! [shared count], [architecture]. Servers for your own tests: [testing].
+//! [semaphore], [shared count], [revocation], [architecture]. Servers for your own tests: [testing].
 //!
 //! [guarantees]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/guarantees.md
 //! [session]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/session.md
 //! [mutex]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/mutex.md
+//! [semaphore]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/semaphore.md
+//! [revocation]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/revocation.md
 //! [shared count]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/shared_count.md
 //! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
 //! [testing]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing.md

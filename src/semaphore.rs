@@ -20,7 +20,7 @@ use crate::surface::{guard_surface, lock_surface, option_surface};
 /// * **Fair**: first come, first served, however many leases each asks for.
 /// * **All or nothing**: who asks for several gets all of them or waits without any. So two callers of ours never wait
 ///   for each other. Curator's take one after the other, and can dead-lock, also with ours; in a mixed fleet let only
-///   one side ask for several.
+///   ours ask for several.
 /// * **A lease is a guard** like any other: it can be lost, and has a token.
 ///
 /// ```no_run
@@ -156,6 +156,9 @@ impl InterProcessSemaphore {
     }
 
     /// All who have leases, then all who wait for some, as the server that we are connected to tells it.
+    ///
+    /// Whoever is the first to wait is told by the nodes of its leases. As many of these as there is room for count as
+    /// held, though it waits until there is room for all.
     ///
     /// # Cancel safety
     ///

@@ -14,6 +14,7 @@ mod multi_lock;
 mod mutex;
 mod product;
 mod read_write_lock;
+mod semaphore;
 mod session;
 mod shared_count;
 mod stage;

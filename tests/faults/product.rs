@@ -15,7 +15,7 @@ use futures_util::future::try_join_all;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
-use zookeeper_recipes::{ConnectionState, MutexGuard, ReadGuard, WriteGuard};
+use zookeeper_recipes::{ConnectionState, Lease, MutexGuard, ReadGuard, WriteGuard};
 
 use crate::harness::{eventually, within};
 use crate::lagging::Lagging;
@@ -38,6 +38,8 @@ pub(crate) enum Told {
     Writes(WriteGuard),
     /// It is read.
     Reads(ReadGuard),
+    /// All of these are held.
+    Leases(Vec<Lease>),
     /// This node is deleted.
     Deleted(String),
     /// The data node has this data; `None`: it is not there.
@@ -383,6 +385,13 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
                 })
                 .await;
                 held = Some(Box::new(guard));
+            }
+            Some(Told::Leases(leases)) => {
+                for lease in &leases {
+                    let there = stage.has(lease.node()).await;
+                    assert!(there || !lease.is_held(), "{what}: {} is not there", lease.node());
+                }
+                held = Some(Box::new(leases));
             }
             Some(Told::Deleted(node)) => {
                 assert!(!stage.has(&node).await, "{what}: {node} is not deleted");

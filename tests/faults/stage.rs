@@ -9,7 +9,7 @@ use zookeeper_recipes::testkit::{Fault, FaultProxy, TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Client, Error};
 use zookeeper_recipes::{
     AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
-    MutexGuard, ReadGuard, RetryPolicy, WriteGuard,
+    InterProcessSemaphore, Leases, MutexGuard, ReadGuard, RetryPolicy, Revoker, WriteGuard,
 };
 
 use crate::harness::{self, Arena, eventually};
@@ -29,6 +29,8 @@ pub(crate) struct Stage {
     server: Server,
     /// Whether the lock is one for reading and writing.
     is_read_write: Cell<bool>,
+    /// How many leases there are, if it is a semaphore.
+    limit: Cell<Option<usize>>,
     /// What must come to its end.
     rivals: RefCell<Vec<JoinHandle<()>>>,
 }
@@ -67,8 +69,9 @@ impl Stage {
         let curator = Self::builder().connect(proxy.connect_string()).await.unwrap();
         let patient = Self::builder().session_timeout(Duration::from_secs(10));
         let rival = patient.connect(theirs).await.unwrap();
-        let (is_read_write, rivals) = (Cell::new(false), RefCell::default());
-        Self { path, proxy, curator, rival, admin, server, is_read_write, rivals }
+        let (is_read_write, limit) = (Cell::new(false), Cell::new(None));
+        let rivals = RefCell::default();
+        Self { path, proxy, curator, rival, admin, server, is_read_write, limit, rivals }
     }
 
     pub(crate) fn builder() -> CuratorBuilder {
@@ -133,6 +136,26 @@ impl Stage {
         eventually("the rival waits", async || self.children().await.len() > before).await;
     }
 
+    /// From now on it is a semaphore, to all who use it.
+    pub(crate) fn semaphore(&self, limit: usize) -> InterProcessSemaphore {
+        self.limit.set(Some(limit));
+        InterProcessSemaphore::new(&self.curator, &self.path, limit).unwrap()
+    }
+
+    fn rival_semaphore(&self) -> Option<InterProcessSemaphore> {
+        let limit = self.limit.get()?;
+        Some(InterProcessSemaphore::new(&self.rival, &self.path, limit).unwrap())
+    }
+
+    /// Leases of somebody whom no fault concerns.
+    pub(crate) async fn rival_leases(&self, count: usize) -> Leases {
+        self.rival_semaphore().unwrap().acquire_many(count).await.unwrap()
+    }
+
+    pub(crate) fn rival_revoker(&self) -> Revoker {
+        Revoker::new(&self.rival)
+    }
+
     /// All who queued up for later have had their turn.
     pub(crate) async fn rivals_are_done(&self) {
         for rival in self.rivals.take() {
@@ -148,12 +171,16 @@ impl Stage {
             && children.iter().find(keeps_out).is_none()
     }
 
-    /// The rival acquires when it is its turn, and releases. In a queue of readers and writers it writes.
+    /// The rival acquires when it is its turn, and releases. In a queue of readers and writers it writes; of leases it
+    /// takes all.
     pub(crate) fn rival_in_turn(&self) -> impl Future<Output = ()> + Send + use<> {
         let (mutex, lock) = (self.rival_mutex(), self.rival_read_write().write());
-        let writes = self.is_read_write.get();
+        let (writes, semaphore) = (self.is_read_write.get(), self.rival_semaphore());
         async move {
-            if writes {
+            if let Some(semaphore) = semaphore {
+                let leases = semaphore.acquire_many(semaphore.limit()).await.unwrap();
+                leases.release().await.unwrap();
+            } else if writes {
                 lock.acquire().await.unwrap().release().await.unwrap();
             } else {
                 mutex.acquire().await.unwrap().release().await.unwrap();
@@ -163,7 +190,9 @@ impl Stage {
 
     /// Ours does, and drops the guard.
     pub(crate) async fn ours_again(&self) -> Result<(), AcquireError> {
-        if self.is_read_write.get() {
+        if let Some(limit) = self.limit.get() {
+            self.semaphore(limit).acquire_many(limit).await.map(drop)
+        } else if self.is_read_write.get() {
             self.read_write().write().acquire().await.map(drop)
         } else {
             self.mutex().acquire().await.map(drop)
@@ -216,17 +245,28 @@ impl Stage {
         let _ = self.admin.delete(&self.data_path(), None).await;
     }
 
+    /// Of a semaphore, those in both of its folders.
     pub(crate) async fn children(&self) -> Vec<String> {
-        harness::children(&self.admin, &self.path).await
+        if self.limit.get().is_none() {
+            return harness::children(&self.admin, &self.path).await;
+        }
+        let mut children = Vec::new();
+        for folder in ["locks", "leases"] {
+            let names = harness::children(&self.admin, &format!("{}/{folder}", self.path)).await;
+            children.extend(names.into_iter().map(|name| format!("{folder}/{name}")));
+        }
+        children
     }
 
     pub(crate) async fn has(&self, path: &str) -> bool {
         self.admin.check_stat(path).await.unwrap().is_some()
     }
 
-    /// The node of the contender that holds.
+    /// The node of the contender that holds; of a semaphore with one lease, too.
     pub(crate) async fn first(&self) -> Option<String> {
-        let first = self.children().await.into_iter().min_by_key(|name| number(name));
+        let mut children = self.children().await;
+        children.retain(|name| !name.starts_with("locks/"));
+        let first = children.into_iter().min_by_key(|name| number(name));
         first.map(|name| format!("{}/{name}", self.path))
     }
 }

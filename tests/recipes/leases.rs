@@ -1,0 +1,132 @@
+//! What the tests of semaphores share: the kinds of limit that there are, and what the server shows of `locks` and
+//! `leases`.
+
+use std::ops::Deref;
+
+use tokio::task::JoinHandle;
+use zookeeper_recipes::{
+    AcquireError, Curator, InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases,
+    SharedCount,
+};
+
+use crate::harness::{Arena, children, eventually, within};
+
+/// Where a semaphore has its limit from. What holds for one kind is to hold for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limited {
+    /// A number.
+    Fixed,
+    /// A count at the servers.
+    Shared,
+}
+
+impl Limited {
+    pub(crate) const KINDS: [Self; 2] = [Self::Fixed, Self::Shared];
+
+    /// At the test's path.
+    pub(crate) async fn semaphore(
+        self,
+        arena: &Arena,
+        curator: &Curator,
+        limit: usize,
+    ) -> InterProcessSemaphore {
+        match self {
+            Self::Fixed => InterProcessSemaphore::new(curator, &arena.path, limit).unwrap(),
+            Self::Shared => {
+                let path = format!("{}-limit", arena.path);
+                let seed = limit.try_into().unwrap();
+                // The last value that was known stays when it goes.
+                let count = SharedCount::start(curator, &path, seed).await.unwrap();
+                InterProcessSemaphore::with_shared_count(curator, &arena.path, &count).unwrap()
+            }
+        }
+    }
+}
+
+/// Waits in a task; dropping this leaves.
+pub(crate) struct Waiting<T>(JoinHandle<Result<T, AcquireError>>);
+
+impl<T: Send + 'static> Waiting<T> {
+    pub(crate) fn new(
+        acquiring: impl Future<Output = Result<T, AcquireError>> + Send + 'static,
+    ) -> Self {
+        Self(tokio::spawn(acquiring))
+    }
+
+    pub(crate) async fn served(mut self) -> T {
+        self.first().await
+    }
+
+    /// Where several wait, and one is served.
+    pub(crate) async fn first(&mut self) -> T {
+        within("the waiter", &mut self.0).await.unwrap().unwrap()
+    }
+}
+
+impl<T> Deref for Waiting<T> {
+    type Target = JoinHandle<Result<T, AcquireError>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T> Drop for Waiting<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Asks for a lease in a task of its own.
+pub(crate) fn asks(semaphore: &InterProcessSemaphore) -> Waiting<Lease> {
+    let semaphore = semaphore.clone();
+    Waiting::new(async move { semaphore.acquire().await })
+}
+
+/// Asks for several.
+pub(crate) fn asks_for(semaphore: &InterProcessSemaphore, count: usize) -> Waiting<Leases> {
+    let semaphore = semaphore.clone();
+    Waiting::new(async move { semaphore.acquire_many(count).await })
+}
+
+impl Arena {
+    pub(crate) fn semaphore_mutex(&self, curator: &Curator) -> InterProcessSemaphoreMutex {
+        InterProcessSemaphoreMutex::new(curator, &self.path).unwrap()
+    }
+
+    /// The path of a child of `locks` or `leases`.
+    pub(crate) fn below(&self, folder: &str, child: &str) -> String {
+        format!("{}/{folder}/{child}", self.path)
+    }
+
+    /// The nodes in `locks`, first come first.
+    pub(crate) async fn locks(&self) -> Vec<String> {
+        self.sorted("locks").await
+    }
+
+    /// The nodes in `leases`, first come first.
+    pub(crate) async fn leases(&self) -> Vec<String> {
+        self.sorted("leases").await
+    }
+
+    async fn sorted(&self, folder: &str) -> Vec<String> {
+        let mut names = children(&self.admin, &format!("{}/{folder}", self.path)).await;
+        names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
+        names.into_iter().map(|name| self.below(folder, &name)).collect()
+    }
+
+    /// Waits until there are so many nodes in `locks` and in `leases`.
+    pub(crate) async fn nodes_are(&self, locks: usize, leases: usize) {
+        eventually(&format!("{locks} in locks, {leases} in leases"), async || {
+            (self.locks().await.len(), self.leases().await.len()) == (locks, leases)
+        })
+        .await;
+    }
+
+    /// Deletes all of them.
+    pub(crate) async fn delete(&self, nodes: &[String]) {
+        for node in nodes {
+            self.admin.delete(node, None).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A semaphore on an ensemble that goes away and comes back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use zookeeper_recipes::testkit::{TestEnsemble, random_path};
+use zookeeper_recipes::{Curator, InterProcessSemaphore, RetryPolicy};
+
+use crate::harness::{eventually, within};
+
+/// Long against what a busy machine holds a task up for: a third of it is between the end of a hold and the next.
+const SESSION: Duration = Duration::from_secs(6);
+
+async fn curator(ensemble: &TestEnsemble) -> Curator {
+    Curator::builder()
+        .session_timeout(SESSION)
+        .retry(RetryPolicy::n_times(1000, Duration::from_millis(50)))
+        .connect(ensemble.connect_string())
+        .await
+        .unwrap()
+}
+
+/// Curator: TestInterProcessSemaphoreCluster#testKilledServerWithEnsembleProvider: each holds until it is told of the loss.
+/// (There the clients are sent to another ensemble then. A `Curator` keeps its connect string; here the same one comes
+/// back.)
+#[tokio::test(flavor = "multi_thread")]
+async fn one_holds_before_an_outage_nobody_after_the_loss_and_one_again() {
+    let ensemble = TestEnsemble::start(3).await.unwrap();
+    let (path, holding) = (random_path("test"), Arc::new(AtomicUsize::new(0)));
+    let (stop, terms) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = JoinSet::new();
+    for _ in 0..10 {
+        let curator = curator(&ensemble).await;
+        let semaphore = InterProcessSemaphore::new(&curator, &path, 1).unwrap();
+        let (holding, stop, terms) = (holding.clone(), stop.clone(), terms.clone());
+        tasks.spawn(async move {
+            while !stop.is_cancelled() {
+                let acquired = tokio::select! {
+                    acquired = semaphore.acquire() => acquired,
+                    () = stop.cancelled() => return,
+                };
+                // No server for so long that the retries ran out.
+                let Ok(lease) = acquired else { continue };
+                assert_eq!(holding.fetch_add(1, Ordering::SeqCst), 0, "two hold");
+                terms.fetch_add(1, Ordering::SeqCst);
+                tokio::select! {
+                    _ = lease.lost() => {}
+                    () = stop.cancelled() => {}
+                }
+                holding.fetch_sub(1, Ordering::SeqCst);
+                drop(lease);
+            }
+        });
+    }
+    eventually("one holds", async || holding.load(Ordering::SeqCst) == 1).await;
+    for member in ensemble.members() {
+        member.kill().await.unwrap();
+    }
+    eventually("nobody holds", async || holding.load(Ordering::SeqCst) == 0).await;
+    for member in ensemble.members() {
+        member.launch().await.unwrap();
+    }
+    ensemble.serving().await.unwrap();
+    eventually("one holds again", async || terms.load(Ordering::SeqCst) > 1).await;
+    stop.cancel();
+    within("all of them", tasks.join_all()).await;
+}
+
+/// Curator: TestInterProcessSemaphoreCluster#testCluster. (Its check that one is in at a time is inverted, and proves
+/// nothing.)
+#[tokio::test(flavor = "multi_thread")]
+async fn work_under_a_lease_stops_with_the_quorum_and_goes_on_with_two_of_three() {
+    let ensemble = TestEnsemble::start(3).await.unwrap();
+    let (path, inside) = (random_path("test"), Arc::new(AtomicUsize::new(0)));
+    let (stop, works) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = JoinSet::new();
+    for _ in 0..10 {
+        let curator = curator(&ensemble).await;
+        let semaphore = InterProcessSemaphore::new(&curator, &path, 1).unwrap();
+        let (inside, stop, works) = (inside.clone(), stop.clone(), works.clone());
+        tasks.spawn(async move {
+            while !stop.is_cancelled() {
+                let acquired = tokio::select! {
+                    acquired = semaphore.acquire() => acquired,
+                    () = stop.cancelled() => return,
+                };
+                let Ok(lease) = acquired else { continue };
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are in");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                // Whether it was held to the end is not the question here.
+                if lease.release().await.is_ok() {
+                    works.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        });
+    }
+    let done = || works.load(Ordering::SeqCst);
+    eventually("they work", async || done() > 20).await;
+    for member in ensemble.members() {
+        member.stop().await.unwrap();
+    }
+    let before = done();
+    tokio::time::sleep(SESSION / 3).await;
+    assert!(done() <= before + 1, "they work without a server");
+    let before = done();
+    for member in &ensemble.members()[1..] {
+        member.launch().await.unwrap();
+    }
+    eventually("they go on", async || done() > before + 20).await;
+    stop.cancel();
+    within("all of them", tasks.join_all()).await;
+}
