@@ -11,12 +11,16 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 #[allow(dead_code, unused_imports)]
 #[path = "../src/admission.rs"]
 mod admission;
+#[allow(dead_code, unused_imports, unreachable_pub, missing_debug_implementations)]
+#[path = "../src/contender_filter.rs"]
+mod contender_filter;
 #[allow(dead_code, unused_imports)]
 #[path = "../src/contender_name.rs"]
 mod contender_name;
 
-use self::admission::decide;
-use self::contender_name::{ContenderName, Kind};
+use self::admission::{Family, decide};
+use self::contender_filter::ContenderFilter;
+use self::contender_name::{Kind, sequence_of};
 
 const COUNTS: [usize; 5] = [10, 100, 1_000, 10_000, 100_000];
 
@@ -39,15 +43,12 @@ fn listing(criterion: &mut Criterion) {
         let children = children(count);
         parse.throughput(Throughput::Elements(count as u64));
         parse.bench_with_input(BenchmarkId::from_parameter(count), &children, |bench, children| {
-            bench.iter(|| {
-                let names =
-                    children.iter().filter_map(|name| ContenderName::parse(name, Kind::Lock));
-                names.map(|name| name.sequence()).max()
-            });
+            bench.iter(|| children.iter().filter_map(|name| sequence_of(name, Kind::Lock)).max());
         });
     }
     parse.finish();
     let mut admit = criterion.benchmark_group("admit");
+    let mutex = Family::Exclusive(ContenderFilter::Curator);
     for count in COUNTS {
         let children = children(count);
         // The last one in the queue looks at all the others.
@@ -55,7 +56,7 @@ fn listing(criterion: &mut Criterion) {
         let mine = children.iter().find(|name| name.ends_with(&last)).cloned().unwrap_or_default();
         admit.throughput(Throughput::Elements(count as u64));
         admit.bench_with_input(BenchmarkId::from_parameter(count), &children, |bench, children| {
-            bench.iter(|| decide(black_box(children), black_box(&mine), Kind::Lock));
+            bench.iter(|| decide(black_box(children), black_box(&mine), &mutex));
         });
     }
     admit.finish();

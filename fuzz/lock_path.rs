@@ -11,13 +11,16 @@
 
 #[path = "../src/admission.rs"]
 mod admission;
+#[path = "../src/contender_filter.rs"]
+mod contender_filter;
 #[path = "../src/contender_name.rs"]
 mod contender_name;
 
 use libfuzzer_sys::fuzz_target;
 
-use admission::{Decision, decide, queue};
-use contender_name::{ContenderName, Kind, is_safe_sequence};
+use admission::{Decision, Family, decide, standings};
+use contender_filter::ContenderFilter;
+use contender_name::{Kind, is_safe_sequence, kind_of, last_number, sequence_of};
 
 /// A name that comes close to one that counts, or does not.
 #[derive(Debug, arbitrary::Arbitrary)]
@@ -45,23 +48,27 @@ fuzz_target!(|input: (Vec<Name>, u8)| {
     let (names, mine) = input;
     let children: Vec<String> = names.into_iter().map(Name::text).collect();
     for child in &children {
-        if let Some(contender) = ContenderName::parse(child, Kind::Lock) {
-            let sequence = contender.sequence();
+        if let Some(sequence) = sequence_of(child, Kind::Lock) {
             let printed = i32::try_from(sequence).map(|sequence| format!("lock-{sequence:010}"));
             assert!(printed.is_ok_and(|printed| child.ends_with(&printed)), "{child:?}");
-            assert_eq!(contender.as_str(), child);
+            assert_eq!(last_number(child), Some(sequence));
             let _ = is_safe_sequence(sequence);
         }
+        let _ = kind_of(child);
     }
-    let queue = queue(&children, Kind::Lock);
+    let mutex = Family::Exclusive(ContenderFilter::Curator);
+    for family in [Family::ReadWrite, Family::Leases, Family::Exclusive(ContenderFilter::Inclusive)] {
+        let _ = (family.other_recipe(&children), standings(&children, &family));
+    }
+    let queue: Vec<_> = standings(&children, &mutex).into_iter().map(|(name, _)| name).collect();
     assert!(queue.is_sorted());
     let Some(mine) = children.get(usize::from(mine)) else {
         return;
     };
     let place = queue.iter().position(|contender| contender.as_str() == mine);
-    match (decide(&children, mine, Kind::Lock), place) {
+    match (decide(&children, mine, &mutex), place) {
         (Decision::Gone, None) | (Decision::Admitted, Some(0)) => {}
-        (Decision::WaitFor { predecessor, head }, Some(place)) => {
+        (Decision::WaitFor { predecessor, head, .. }, Some(place)) => {
             assert_eq!((&predecessor, &head), (&queue[place - 1], &queue[0]));
         }
         other => panic!("{mine:?} in {children:?}: {other:?}"),

@@ -39,9 +39,26 @@ impl Queue {
             let queued = Queued::default();
             let read = self.contend(Kind::Read, Some(write), Patience::Forever, queued).await?;
             if let Some(read) = read {
+                self.note_read(&read);
                 return Ok(read);
             }
         }
+    }
+
+    /// The owner whose scope this is reads from now on. Not while another of its tasks acquires, which may be waiting for
+    /// this one.
+    fn note_read(&self, read: &Arc<Held>) {
+        if let Some(owner) = Owner::current()
+            && let Ok(mut kept) = self.slot(&owner).kept.try_lock()
+            && kept.shared.strong_count() == 0
+        {
+            kept.shared = Arc::downgrade(read);
+        }
+    }
+
+    fn slot(&self, owner: &Owner) -> Arc<Slot> {
+        let curator = Arc::as_ptr(self.recipe.curator.session()) as usize;
+        owner.slot(curator, &self.recipe.path, &self.family)
     }
 
     /// Acquires as `owner`: nested if it holds the lock, in turn if another of its tasks acquires.
@@ -52,8 +69,7 @@ impl Queue {
         patience: Patience,
     ) -> Result<Option<Arc<Held>>, AcquireError> {
         let began = Moment::now();
-        let curator = Arc::as_ptr(self.recipe.curator.session()) as usize;
-        let slot = owner.slot(curator, &self.recipe.path, &self.family);
+        let slot = self.slot(owner);
         let locked = match patience {
             Patience::Forever => Some(slot.kept.lock().await),
             // Another task of this owner is about to have it, or has to wait for somebody.

@@ -61,6 +61,13 @@ impl Kind {
             Kind::Latch => "latch-",
         }
     }
+
+    /// How long a name is.
+    pub(crate) fn name_bytes(self) -> usize {
+        const DIGITS: usize = 10;
+        let guid = if matches!(self, Kind::KazooLock | Kind::KazooRead) { 32 } else { 40 };
+        guid + self.tag().len() + DIGITS
+    }
 }
 
 /// The name up to the sequence number, which the server appends.
@@ -185,6 +192,7 @@ mod tests {
         ] {
             let name = format!("{}{:010}", protected_prefix(guid, kind), 7);
             assert_eq!((name.len(), kind_of(&name)), (length, Some(kind)));
+            assert_eq!(kind.name_bytes(), length);
         }
     }
 
@@ -194,6 +202,7 @@ mod tests {
         let kazoo = "1b4e28ba2fa141d2883f0016d3cca427__lock__";
         assert_eq!(protected_prefix(guid, Kind::KazooLock), kazoo);
         assert_eq!(kind_of(&format!("{kazoo}0000000003")), Some(Kind::KazooLock));
+        assert_eq!(Kind::KazooLock.name_bytes(), kazoo.len() + 10);
     }
 
     #[test]

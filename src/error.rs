@@ -3,11 +3,14 @@
 //! Contention is never an error: it is `None`. A failure that leaves the outcome unknown never looks
 //! like one that did not happen. `Display` says what this error adds; its cause is in `source`.
 
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use thiserror::Error;
 
 use crate::client::ClientError;
+use crate::shared_error::SharedError;
 
 /// A path, an option or a connect string cannot be used as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -240,6 +243,57 @@ pub enum AcquireError {
         /// How it was lost.
         loss: Loss,
     },
+    /// A member of an [`InterProcessMultiLock`](crate::InterProcessMultiLock) was not acquired. Those before
+    /// it were released; those behind it were not asked.
+    #[error("member {position}, {path}, was not acquired")]
+    #[non_exhaustive]
+    Member {
+        /// The member's path.
+        path: String,
+        /// Its place among the members, from 0.
+        position: usize,
+        /// Why.
+        #[source]
+        source: Box<AcquireError>,
+    },
+    /// A member of an [`InterProcessMultiLock`](crate::InterProcessMultiLock) was lost while those behind it
+    /// were acquired. All were released.
+    #[error("member {position}, {path}, was lost before all were acquired: {loss}")]
+    #[non_exhaustive]
+    MemberLost {
+        /// The member's path.
+        path: String,
+        /// Its place among the members, from 0.
+        position: usize,
+        /// How it was lost.
+        loss: Loss,
+    },
+    /// A lock that is not one of this crate's could not be acquired.
+    #[error("cannot acquire {path}")]
+    #[non_exhaustive]
+    Other {
+        /// The lock path.
+        path: String,
+        /// What that lock says.
+        #[source]
+        source: SharedError,
+    },
+}
+
+/// For whoever implements [`InterProcessLock`](crate::InterProcessLock).
+impl AcquireError {
+    /// The failure of a lock that is not one of this crate's. The error is kept as the source.
+    pub fn other(
+        path: impl Into<String>,
+        error: impl Into<Box<dyn Error + Send + Sync + 'static>>,
+    ) -> Self {
+        Self::Other { path: path.into(), source: SharedError::new(error) }
+    }
+
+    /// The time was up before anybody said whether the lock is held.
+    pub fn timed_out(path: impl Into<String>, waited: Duration) -> Self {
+        Self::TimedOut { path: path.into(), waited }
+    }
 }
 
 /// The lock was released, but something about it must be known.
@@ -272,10 +326,110 @@ pub enum ReleaseError {
         /// The contender's node.
         node: String,
     },
+    /// Some members of an [`InterProcessMultiLock`](crate::InterProcessMultiLock) were not released in order.
+    #[error("not all members of {path} were held to the end and released")]
+    #[non_exhaustive]
+    Members {
+        /// The path of the multi-lock.
+        path: String,
+        /// Which, and why.
+        #[source]
+        source: MultiReleaseError,
+    },
+    /// A lock that is not one of this crate's could not be released.
+    #[error("cannot release {path}")]
+    #[non_exhaustive]
+    Other {
+        /// The lock path.
+        path: String,
+        /// What that lock says.
+        #[source]
+        source: SharedError,
+    },
 }
 
-/// [`InterProcessMutex::with`](crate::InterProcessMutex::with) did not run its body to the end under
-/// the lock.
+/// For whoever implements [`LockGuard`](crate::LockGuard).
+impl ReleaseError {
+    /// The failure of a lock that is not one of this crate's. The error is kept as the source.
+    pub fn other(
+        path: impl Into<String>,
+        error: impl Into<Box<dyn Error + Send + Sync + 'static>>,
+    ) -> Self {
+        Self::Other { path: path.into(), source: SharedError::new(error) }
+    }
+
+    /// The hold had ended before it was released.
+    pub fn lost(path: impl Into<String>, loss: Loss) -> Self {
+        Self::Lost { path: path.into(), loss }
+    }
+
+    /// Nobody confirmed the release in time.
+    pub fn unconfirmed(path: impl Into<String>, waited: Duration) -> Self {
+        Self::Unconfirmed { path: path.into(), waited }
+    }
+}
+
+/// All members of an [`InterProcessMultiLock`](crate::InterProcessMultiLock) were released, but something must be
+/// known about some of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultiReleaseError {
+    failures: Vec<MemberFailure>,
+}
+
+/// What must be known about the release of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemberFailure {
+    /// The member's path.
+    pub path: String,
+    /// Its place among the members, from 0.
+    pub position: usize,
+    /// What must be known.
+    pub error: ReleaseError,
+}
+
+impl MultiReleaseError {
+    /// `None` if nothing failed.
+    pub(crate) fn of(failures: Vec<MemberFailure>) -> Option<Self> {
+        (!failures.is_empty()).then_some(Self { failures })
+    }
+
+    /// All of them, in the order of the releases: the last member first.
+    pub fn failures(&self) -> &[MemberFailure] {
+        &self.failures
+    }
+
+    /// The first member that had been lost before it was released, if one had: what was done under the locks
+    /// may not have been done alone.
+    pub fn loss(&self) -> Option<(&str, Loss)> {
+        self.failures.iter().find_map(|failure| match &failure.error {
+            ReleaseError::Lost { loss, .. } => Some((failure.path.as_str(), *loss)),
+            ReleaseError::Members { source, .. } => source.loss(),
+            _ => None,
+        })
+    }
+}
+
+/// Says all of them, with their causes: they have no cause in common.
+impl fmt::Display for MultiReleaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, MemberFailure { path, position, error }) in self.failures.iter().enumerate() {
+            let before = if number == 0 { "" } else { "; " };
+            write!(f, "{before}member {position}, {path}")?;
+            let mut cause: Option<&dyn Error> = Some(error);
+            while let Some(error) = cause {
+                write!(f, ": {error}")?;
+                cause = error.source();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Error for MultiReleaseError {}
+
+/// `with`, for instance [`InterProcessMutex::with`](crate::InterProcessMutex::with), did not run its body to the
+/// end under the lock.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum WithError {
@@ -286,7 +440,7 @@ pub enum WithError {
     #[error("{path} was lost while the body ran: {loss}")]
     #[non_exhaustive]
     Lost {
-        /// The lock path.
+        /// The lock path; of a multi-lock, the member's that was lost.
         path: String,
         /// How it was lost.
         loss: Loss,
@@ -406,8 +560,8 @@ pub enum Loss {
     Released,
 }
 
-impl std::fmt::Display for Loss {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Loss::LeaseEnded => "the servers did not answer in time",
             Loss::Suspended => "the connection broke",

@@ -7,6 +7,9 @@
 //! | [`ConnectionState`] | what a `Curator` knows of its connection |
 //! | [`InterProcessMutex`] | one holder among all processes, first come, first served |
 //! | [`MutexGuard`] | a lock that is held: is it still, when was it lost, its fencing token |
+//! | [`InterProcessMultiLock`], [`MultiGuard`] | several locks as one, and all of them held |
+//! | [`MemberLoss`] | which member of a multi-lock was lost |
+//! | [`InterProcessLock`], [`LockGuard`] | any lock and any guard, behind a pointer; for locks of your own, too |
 //! | [`FencingToken`] | by what a resource tells a newer hold from an older one |
 //! | [`Fenced`] | writes that ZooKeeper refuses once the hold is over |
 //! | [`Loss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
@@ -14,6 +17,8 @@
 //! | [`Owner`] | who re-enters a lock |
 //! | [`RetryPolicy`] | how often what may succeed later is tried again |
 //! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
+//! | [`MultiReleaseError`], [`MemberFailure`] | what must be known of the release of several locks |
+//! | [`SharedError`] | an error of a lock of your own |
 //! | `testkit` | a real ZooKeeper for tests (feature `testkit`) |
 //!
 //! The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
@@ -73,8 +78,12 @@ mod error;
 mod fenced;
 mod fencing;
 mod guard;
+mod inter_process_lock;
 mod leasing;
 mod lock_path;
+mod locks;
+mod multi_guard;
+mod multi_lock;
 mod mutex;
 mod owner;
 mod participants;
@@ -86,6 +95,7 @@ mod revoke;
 mod semaphore;
 mod semaphore_mutex;
 mod session;
+mod shared_error;
 mod surface;
 #[cfg(feature = "testkit")]
 pub mod testkit;
@@ -98,12 +108,15 @@ pub use crate::contender::Shortcuts;
 pub use crate::contender_filter::{ContenderFilter, CustomFilter};
 pub use crate::curator::{Curator, CuratorBuilder};
 pub use crate::error::{
-    AcquireError, ConfigError, FencedError, Loss, ReleaseError, RevokeError, SessionError,
-    WithError,
+    AcquireError, ConfigError, FencedError, Loss, MemberFailure, MultiReleaseError, ReleaseError,
+    RevokeError, SessionError, WithError,
 };
 pub use crate::fenced::Fenced;
 pub use crate::fencing::FencingToken;
 pub use crate::guard::{MutexGuard, Released};
+pub use crate::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
+pub use crate::multi_guard::{MemberLoss, MultiGuard};
+pub use crate::multi_lock::InterProcessMultiLock;
 pub use crate::mutex::InterProcessMutex;
 pub use crate::owner::Owner;
 pub use crate::participants::Participant;
@@ -116,3 +129,4 @@ pub use crate::semaphore::{InterProcessSemaphore, Lease, Leases};
 pub use crate::semaphore_mutex::InterProcessSemaphoreMutex;
 pub use crate::session::lease::LossPolicy;
 pub use crate::session::state::ConnectionState;
+pub use crate::shared_error::SharedError;

@@ -17,19 +17,26 @@ import java.util.concurrent.locks.LockSupport;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Apache Curator's mutex under load. A question a line on standard input, numbers (or what went wrong) a line on standard
+ * Apache Curator's locks under load. A question a line on standard input, numbers (or what went wrong) a line on standard
  * output; times in nanoseconds:
  *
- * run SERVERS PATH THREADS LOCKS SESSIONS HOLD_MICROSECONDS TURN_MILLISECONDS -> cycles, elapsed, median hand-over
- * each ... -> the same with a mutex object for each thread, where otherwise those of one session and path share one
+ * run SERVERS PATH THREADS LOCKS SESSIONS HOLD_MICROSECONDS TURN_MILLISECONDS RECIPE -> cycles, elapsed,
+ *     median hand-over
+ * each ... -> the same with a lock object for each thread, where otherwise those of one session and path share one
  * first SERVERS PATH COUNT -> mean acquisition of PATH/0 and so on, mean release
  * try SERVERS PATH COUNT -> how often it was acquired
  *
- * Sessions, and the mutexes of each, are kept from question to question. The end of the input ends the process.
+ * Sessions, and the locks of each, are kept from question to question. The end of the input ends the process.
  */
 public class CuratorPeer {
     private static final BlockingQueue<String> questions = new LinkedBlockingQueue<>();
@@ -39,7 +46,7 @@ public class CuratorPeer {
         return thread;
     });
     private static final Map<String, CuratorFramework> sessions = new ConcurrentHashMap<>();
-    private static final Map<String, InterProcessMutex> mutexes = new ConcurrentHashMap<>();
+    private static final Map<String, InterProcessLock> locks = new ConcurrentHashMap<>();
     private static final String END = "";
 
     public static void main(String[] arguments) throws Exception {
@@ -83,7 +90,7 @@ public class CuratorPeer {
             case "first":
                 return first(words[1], words[2], Integer.parseInt(words[3]));
             case "try":
-                InterProcessMutex mutex = mutex(words[1], 0, words[2], "");
+                InterProcessLock mutex = lock("mutex", words[1], 0, words[2], "");
                 int acquired = 0;
                 for (int i = 0; i < Integer.parseInt(words[3]); i++) {
                     if (mutex.acquire(0, TimeUnit.MILLISECONDS)) {
@@ -99,15 +106,18 @@ public class CuratorPeer {
 
     private static String run(String[] words, boolean each) throws Exception {
         int count = Integer.parseInt(words[3]);
-        int locks = Integer.parseInt(words[4]);
+        int paths = Integer.parseInt(words[4]);
         int clients = Integer.parseInt(words[5]);
         long hold = TimeUnit.MICROSECONDS.toNanos(Long.parseLong(words[6]));
         long turn = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(words[7]));
         List<Callable<List<long[]>>> works = new ArrayList<>();
         long[] began = new long[1];
         for (int i = 0; i < count; i++) {
-            InterProcessMutex mutex = mutex(words[1], i % clients, words[2] + "/" + i % locks, each ? "" + i : "");
-            works.add(() -> work(mutex, hold, began[0], turn));
+            String path = words[2] + "/" + i % paths;
+            // A lease or a count of cycles is one thread's.
+            boolean own = each || !words[8].equals("mutex");
+            InterProcessLock lock = lock(words[8], words[1], i % clients, path, own ? "" + i : "");
+            works.add(() -> work(lock, hold, began[0], turn));
         }
         List<Future<List<long[]>>> running = new ArrayList<>();
         began[0] = System.nanoTime();
@@ -123,16 +133,16 @@ public class CuratorPeer {
     }
 
     /** Each hold: when it was acquired, when its release was called. */
-    private static List<long[]> work(InterProcessMutex mutex, long hold, long began, long turn) throws Exception {
+    private static List<long[]> work(InterProcessLock lock, long hold, long began, long turn) throws Exception {
         List<long[]> holds = new ArrayList<>();
         while (System.nanoTime() - began < turn) {
-            mutex.acquire();
+            lock.acquire();
             long acquired = System.nanoTime();
             for (long left = hold; left > 0; left = hold - (System.nanoTime() - acquired)) {
                 LockSupport.parkNanos(left);
             }
             long released = System.nanoTime();
-            mutex.release();
+            lock.release();
             holds.add(new long[] {acquired, released});
         }
         return holds;
@@ -166,10 +176,100 @@ public class CuratorPeer {
         return acquiring / count + " " + releasing / count;
     }
 
-    private static InterProcessMutex mutex(String servers, int index, String path, String owner) throws Exception {
+    private static InterProcessLock lock(String recipe, String servers, int index, String path, String owner) throws Exception {
         CuratorFramework session = session(servers, index);
         String key = servers + " " + index + " " + path + " " + owner;
-        return mutexes.computeIfAbsent(key, unused -> new InterProcessMutex(session, path));
+        return locks.computeIfAbsent(key, unused -> lock(recipe, session, path));
+    }
+
+    private static InterProcessLock lock(String recipe, CuratorFramework session, String path) {
+        String[] words = recipe.split("-(?=[0-9])");
+        switch (words[0]) {
+            case "read":
+                return new InterProcessReadWriteLock(session, path).readLock();
+            case "write":
+                return new InterProcessReadWriteLock(session, path).writeLock();
+            case "read-write":
+                return new TenthWrites(new InterProcessReadWriteLock(session, path));
+            case "semaphore-mutex":
+                return new InterProcessSemaphoreMutex(session, path);
+            case "semaphore":
+                return new OneLease(new InterProcessSemaphoreV2(session, path, Integer.parseInt(words[1])));
+            case "multi":
+                List<String> paths = new ArrayList<>();
+                for (int i = 0; i < Integer.parseInt(words[1]); i++) {
+                    paths.add(path + "/" + i);
+                }
+                return new InterProcessMultiLock(session, paths);
+            default:
+                return new InterProcessMutex(session, path);
+        }
+    }
+
+    /** One thread's lease of a semaphore. */
+    private static class OneLease implements InterProcessLock {
+        private final InterProcessSemaphoreV2 semaphore;
+        private Lease lease;
+
+        OneLease(InterProcessSemaphoreV2 semaphore) {
+            this.semaphore = semaphore;
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            lease = semaphore.acquire();
+        }
+
+        @Override
+        public boolean acquire(long time, TimeUnit unit) throws Exception {
+            lease = semaphore.acquire(time, unit);
+            return lease != null;
+        }
+
+        @Override
+        public void release() throws Exception {
+            lease.close();
+        }
+
+        @Override
+        public boolean isAcquiredInThisProcess() {
+            return lease != null;
+        }
+    }
+
+    /** One thread's read-write lock: nine cycles read, then one writes. */
+    private static class TenthWrites implements InterProcessLock {
+        private final InterProcessReadWriteLock lock;
+        private int cycles;
+
+        TenthWrites(InterProcessReadWriteLock lock) {
+            this.lock = lock;
+        }
+
+        private InterProcessLock half() {
+            return cycles % 10 == 9 ? lock.writeLock() : lock.readLock();
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            half().acquire();
+        }
+
+        @Override
+        public boolean acquire(long time, TimeUnit unit) throws Exception {
+            return half().acquire(time, unit);
+        }
+
+        @Override
+        public void release() throws Exception {
+            half().release();
+            cycles++;
+        }
+
+        @Override
+        public boolean isAcquiredInThisProcess() {
+            return half().isAcquiredInThisProcess();
+        }
     }
 
     private static CuratorFramework session(String servers, int index) throws Exception {

@@ -69,10 +69,11 @@ impl Child {
         path: &str,
         load: Load,
     ) -> Result<Lap, Failure> {
-        let Load { tasks, locks, sessions, hold, turn } = load;
+        let Load { recipe, tasks, locks, sessions, hold, turn } = load;
         let (hold, length) = (hold.as_micros(), turn.as_millis());
         let how = if each { "each" } else { "run" };
-        let question = format!("{how} {link} {path} {tasks} {locks} {sessions} {hold} {length}");
+        let question =
+            format!("{how} {link} {path} {tasks} {locks} {sessions} {hold} {length} {recipe}");
         let [cycles, elapsed, hand_over] = self.ask(&question, turn).await?;
         let [elapsed, hand_over] = [elapsed, hand_over].map(Duration::from_nanos);
         Ok(Lap { cycles: usize::try_from(cycles)?, elapsed, hand_over })

@@ -1,5 +1,6 @@
 //! Tasks that acquire and release in a loop, and what they measure.
 
+use std::fmt;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -8,9 +9,40 @@ use tokio::task::JoinSet;
 use crate::Failure;
 use crate::statistics::Summary;
 
+/// What is acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recipe {
+    Mutex,
+    Read,
+    Write,
+    /// Every tenth cycle writes.
+    ReadWrite,
+    SemaphoreMutex,
+    /// With so many leases.
+    Semaphore(usize),
+    /// Of so many mutexes.
+    Multi(usize),
+}
+
+/// As Curator's side of it is told.
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Recipe::Mutex => f.write_str("mutex"),
+            Recipe::Read => f.write_str("read"),
+            Recipe::Write => f.write_str("write"),
+            Recipe::ReadWrite => f.write_str("read-write"),
+            Recipe::SemaphoreMutex => f.write_str("semaphore-mutex"),
+            Recipe::Semaphore(leases) => write!(f, "semaphore-{leases}"),
+            Recipe::Multi(members) => write!(f, "multi-{members}"),
+        }
+    }
+}
+
 /// Who does how much, for one turn. Task `i` uses lock `i % locks` and session `i % sessions`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
+    pub(crate) recipe: Recipe,
     pub(crate) tasks: usize,
     pub(crate) locks: usize,
     pub(crate) sessions: usize,

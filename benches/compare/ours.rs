@@ -1,12 +1,16 @@
 //! This crate, by its public API.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use zookeeper_recipes::{Curator, InterProcessMutex};
+use zookeeper_recipes::{
+    Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, ReadLock, WriteLock,
+};
 
 use crate::Failure;
-use crate::load::{Contender, Held, Lap, Load, turn, work};
+use crate::load::{Contender, Held, Lap, Load, Recipe, turn, work};
 use crate::stage::SESSION_TIMEOUT;
 
 #[derive(Debug, Default)]
@@ -23,13 +27,13 @@ impl Ours {
     }
 
     pub(crate) async fn run(&mut self, link: &str, path: &str, load: Load) -> Result<Lap, Failure> {
-        let mut mutexes = Vec::new();
+        let mut locks = Vec::new();
         for task in 0..load.tasks {
             let curator = self.session(link, task % load.sessions).await?;
             let path = format!("{path}/{}", task % load.locks);
-            mutexes.push(InterProcessMutex::new(&curator, &path)?);
+            locks.push(Lock::new(load.recipe, &curator, &path)?);
         }
-        turn(mutexes, load.hold, load.turn).await
+        turn(locks, load.hold, load.turn).await
     }
 
     /// The mean times of the first acquisition of each path, and of its release.
@@ -65,13 +69,67 @@ impl Ours {
     }
 }
 
-impl Contender for InterProcessMutex {
-    async fn cycle(&self, hold: Duration) -> Result<Held, Failure> {
-        let guard = self.acquire().await?;
+/// A lock of a recipe.
+enum Lock {
+    Mutex(InterProcessMutex),
+    Read(ReadLock),
+    Write(WriteLock),
+    ReadWrite(InterProcessReadWriteLock, AtomicUsize),
+    SemaphoreMutex(InterProcessSemaphoreMutex),
+    Semaphore(InterProcessSemaphore),
+    Multi(InterProcessMultiLock),
+}
+
+impl Lock {
+    fn new(recipe: Recipe, curator: &Curator, path: &str) -> Result<Self, Failure> {
+        let both = || InterProcessReadWriteLock::new(curator, path);
+        Ok(match recipe {
+            Recipe::Mutex => Lock::Mutex(InterProcessMutex::new(curator, path)?),
+            Recipe::Read => Lock::Read(both()?.read()),
+            Recipe::Write => Lock::Write(both()?.write()),
+            Recipe::ReadWrite => Lock::ReadWrite(both()?, AtomicUsize::default()),
+            Recipe::SemaphoreMutex => {
+                Lock::SemaphoreMutex(InterProcessSemaphoreMutex::new(curator, path)?)
+            }
+            Recipe::Semaphore(limit) => {
+                Lock::Semaphore(InterProcessSemaphore::new(curator, path, limit)?)
+            }
+            Recipe::Multi(members) => {
+                let paths: Vec<_> = (0..members).map(|member| format!("{path}/{member}")).collect();
+                Lock::Multi(InterProcessMultiLock::from_paths(curator, paths)?)
+            }
+        })
+    }
+}
+
+/// Acquires, works, releases; guards are of many types.
+macro_rules! cycle {
+    ($lock:expr, $hold:expr) => {{
+        let guard = $lock.acquire().await?;
         let acquired = Instant::now();
-        work(hold).await;
+        work($hold).await;
         let released = Instant::now();
         guard.release().await?;
         Ok(Held { acquired, released })
+    }};
+}
+
+impl Contender for Lock {
+    async fn cycle(&self, hold: Duration) -> Result<Held, Failure> {
+        match self {
+            Lock::Mutex(lock) => cycle!(lock, hold),
+            Lock::Read(lock) => cycle!(lock, hold),
+            Lock::Write(lock) => cycle!(lock, hold),
+            Lock::ReadWrite(lock, cycles) => {
+                if cycles.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
+                    cycle!(lock.write(), hold)
+                } else {
+                    cycle!(lock.read(), hold)
+                }
+            }
+            Lock::SemaphoreMutex(lock) => cycle!(lock, hold),
+            Lock::Semaphore(lock) => cycle!(lock, hold),
+            Lock::Multi(lock) => cycle!(lock, hold),
+        }
     }
 }

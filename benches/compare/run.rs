@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::busy;
 use crate::comparison::{Measured, Results};
 use crate::crew::{Crew, Peer};
-use crate::load::{Lap, Load};
+use crate::load::{Lap, Load, Recipe};
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::stage::{Link, Stage};
@@ -116,8 +116,8 @@ impl Run<'_> {
     ) -> Result<Option<Lap>, Failure> {
         let place = format!("{}-{}-{peer}", work.name, work.link);
         let path = self.stage.place(&place, work.locks).await?;
-        let Work { tasks, locks, sessions, .. } = *work;
-        let load = Load { tasks, locks, sessions, hold, turn };
+        let Work { recipe, tasks, locks, sessions, .. } = *work;
+        let load = Load { recipe, tasks, locks, sessions, hold, turn };
         self.crew.run(peer, self.stage.connect_string(work.link), &path, load).await
     }
 
@@ -139,7 +139,8 @@ impl Run<'_> {
         }
         let path = self.stage.place(&format!("trip-{}", work.link), 1).await?;
         let turn = self.settings.turn / 2;
-        let load = Load { tasks: 1, locks: 1, sessions: 1, hold: Duration::ZERO, turn };
+        let (recipe, hold) = (Recipe::Mutex, Duration::ZERO);
+        let load = Load { recipe, tasks: 1, locks: 1, sessions: 1, hold, turn };
         let link = self.stage.connect_string(work.link);
         let lap = self.crew.run(Peer::Raw, link, &path, load).await?;
         let trip = lap.ok_or("the bare client is missing")?.cycle() / 2;

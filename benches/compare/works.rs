@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::crew::Peer;
+use crate::load::Recipe;
 use crate::stage::Link;
 
 /// What is measured.
@@ -80,6 +81,7 @@ pub(crate) struct Work {
     pub(crate) what: &'static str,
     pub(crate) link: Link,
     pub(crate) kind: Kind,
+    pub(crate) recipe: Recipe,
     pub(crate) tasks: usize,
     pub(crate) locks: usize,
     pub(crate) sessions: usize,
@@ -98,6 +100,7 @@ const ONE: Work = Work {
     what: "",
     link: Link::Delayed,
     kind: Kind::Cycle,
+    recipe: Recipe::Mutex,
     tasks: 1,
     locks: 1,
     sessions: 1,
@@ -121,6 +124,8 @@ const SESSIONS: Work = Work {
     sessions: 16,
     ..ONE
 };
+
+const CONTENDED: Work = Work { peers: &[(Peer::Curator, None)], ..SESSIONS };
 
 pub(crate) const WORKS: &[Work] = &[
     Work {
@@ -218,5 +223,64 @@ pub(crate) const WORKS: &[Work] = &[
         kind: Kind::BusyWrites,
         peers: &[(Peer::Curator, Some(Goal::AtMost(0.0)))],
         ..ONE
+    },
+    Work {
+        name: "read",
+        what: "`reacquire` of the reading half of a read-write lock",
+        recipe: Recipe::Read,
+        peers: &[(Peer::Curator, Some(Goal::Times(0.75)))],
+        ..REACQUIRE
+    },
+    Work {
+        name: "write",
+        what: "`reacquire` of the writing half",
+        recipe: Recipe::Write,
+        peers: &[(Peer::Curator, Some(Goal::Times(0.75)))],
+        ..REACQUIRE
+    },
+    Work {
+        name: "semaphore-mutex",
+        what: "`reacquire` of a semaphore mutex",
+        recipe: Recipe::SemaphoreMutex,
+        peers: &[(Peer::Curator, Some(Goal::Times(0.75)))],
+        ..REACQUIRE
+    },
+    Work {
+        name: "semaphore",
+        what: "`reacquire` of one lease of three",
+        recipe: Recipe::Semaphore(3),
+        peers: &[(Peer::Curator, Some(Goal::Times(0.6)))],
+        ..REACQUIRE
+    },
+    Work {
+        name: "multi",
+        what: "`reacquire` of a multi-lock of three mutexes",
+        recipe: Recipe::Multi(3),
+        peers: &[(Peer::Curator, None)],
+        ..REACQUIRE
+    },
+    Work {
+        name: "read-write16",
+        what: "`sessions16` of a read-write lock; every tenth cycle writes",
+        recipe: Recipe::ReadWrite,
+        ..CONTENDED
+    },
+    Work {
+        name: "write16",
+        what: "`sessions16` of the writing half",
+        recipe: Recipe::Write,
+        ..CONTENDED
+    },
+    Work {
+        name: "semaphore-mutex16",
+        what: "`sessions16` of a semaphore mutex",
+        recipe: Recipe::SemaphoreMutex,
+        ..CONTENDED
+    },
+    Work {
+        name: "semaphore16",
+        what: "`sessions16` of one lease of three",
+        recipe: Recipe::Semaphore(3),
+        ..CONTENDED
     },
 ];

@@ -418,8 +418,8 @@ impl Contender {
     }
 
     fn room(&self, epoch: &Arc<Epoch>) -> Result<Room, Stop> {
-        const NAME: usize = 56; // a slash and a contender's name
-        let bytes = self.session().absolute(&self.request.path).as_str().len() + NAME;
+        let slash_and_name = 1 + self.request.kind.name_bytes();
+        let bytes = self.session().absolute(&self.request.path).as_str().len() + slash_and_name;
         let limit = self.session().settings.ephemeral_limit;
         let demand = epoch.demand();
         let reservation = epoch.reserve(bytes, limit).map_err(|in_use| {

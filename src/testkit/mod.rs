@@ -1,4 +1,4 @@
-//! A real ZooKeeper for tests. Outside the promise of semantic versioning.
+//! A real ZooKeeper for tests, and a lock that needs none. Outside the promise of semantic versioning.
 //!
 //! [`TestServer::start`] gives a server from the first of these that works:
 //!
@@ -14,6 +14,11 @@
 //! off from each other while clients still reach them, or the other way round. The proxies in between run on
 //! the runtime on which the ensemble was started, and need its time: a test that blocks its only thread blocks them.
 //! Containers of an ensemble share the host's network, which takes Linux and a daemon that is not rootless.
+//!
+//! # Without a server
+//!
+//! [`LocalLock`] is a lock of the test's own process, which fails and loses when the test says so: for code that takes any
+//! [`InterProcessLock`](crate::InterProcessLock).
 //!
 //! # What a server leaves behind
 //!
@@ -41,6 +46,7 @@ mod ensemble;
 mod error;
 mod four_letter;
 mod links;
+mod local_lock;
 mod machine;
 mod member;
 mod options;
@@ -60,6 +66,7 @@ pub use backend::Backend;
 pub use ensemble::{TestEnsemble, TestEnsembleBuilder};
 pub use error::TestkitError;
 pub use links::Partition;
+pub use local_lock::{LocalGuard, LocalLock};
 pub use member::{Member, Role};
 pub use proxy::{Cut, Direction, Fault, FaultProxy, Message, Operation};
 pub use security::ClientTls;

@@ -1,13 +1,23 @@
 //! Needs no server: promises about the types of the public API.
 
+#![allow(clippy::unwrap_used)] // a test fails by it
+
+mod local_lock;
+mod multi_lock;
+mod odd_locks;
+
 use std::error::Error;
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use zookeeper_recipes::testkit::{Fault, FaultProxy, TestEnsemble, TestServer};
+use zookeeper_recipes::testkit::{
+    Fault, FaultProxy, LocalGuard, LocalLock, TestEnsemble, TestServer,
+};
 use zookeeper_recipes::{
     AcquireError, ConfigError, ConnectionState, Curator, CuratorBuilder, Fenced, FencedError,
-    FencingToken, InterProcessMutex, Loss, LossPolicy, MutexGuard, Owner, Participant,
-    ReleaseError, Released, RetryPolicy, SessionError, WithError,
+    FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, Loss,
+    LossPolicy, MemberFailure, MemberLoss, MultiGuard, MultiReleaseError, MutexGuard, Owner,
+    Participant, ReleaseError, Released, RetryPolicy, SessionError, SharedError, WithError,
 };
 
 fn error<T: Error + Clone + Send + Sync + 'static>() {}
@@ -22,6 +32,7 @@ fn errors_are_errors_that_can_be_sent_and_shared() {
     error::<ReleaseError>();
     error::<SessionError>();
     error::<WithError>();
+    error::<MultiReleaseError>();
     error::<zookeeper_recipes::ClientError>();
 }
 
@@ -31,6 +42,15 @@ fn types_can_be_sent_shared_and_printed() {
     sync::<CuratorBuilder>();
     sync::<InterProcessMutex>();
     sync::<MutexGuard>();
+    sync::<InterProcessMultiLock>();
+    sync::<MultiGuard>();
+    sync::<MemberFailure>();
+    sync::<MemberLoss>();
+    sync::<SharedError>();
+    sync::<Arc<dyn InterProcessLock>>();
+    sync::<Box<dyn LockGuard>>();
+    sync::<LocalLock>();
+    sync::<LocalGuard>();
     sync::<Owner>();
     sync::<Participant>();
     sync::<RetryPolicy>();
@@ -66,6 +86,25 @@ fn futures_can_be_spawned(curator: Curator, mutex: InterProcessMutex, guard: Mut
     future(async move { owned.participants().await });
     future(async move { Owner::new().scope(mutex.acquire()).await });
     future(async move { curator.close().await });
+}
+
+/// The same for those of several locks, and behind a pointer.
+#[allow(dead_code)]
+fn futures_of_any_lock_can_be_spawned(
+    multi: InterProcessMultiLock,
+    lock: Arc<dyn InterProcessLock>,
+    guards: (MultiGuard, Box<dyn LockGuard>),
+) {
+    let owned = multi.clone();
+    future(async move { owned.acquire().await });
+    let owned = multi.clone();
+    future(async move { owned.try_acquire().await });
+    future(async move { multi.with(async |guard| guard.is_held()).await });
+    future(async move { lock.acquire().await });
+    future(guards.0.lost());
+    future(guards.0.release());
+    future(guards.1.lost());
+    future(guards.1.release());
 }
 
 #[test]

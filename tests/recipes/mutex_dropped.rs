@@ -13,7 +13,7 @@ use zookeeper_recipes::{AcquireError, Curator, MutexGuard, ReleaseError, Release
 use crate::harness::{Arena, session_of, within};
 
 /// How a future ended that was to be polled a number of times.
-enum Polled<T> {
+pub(crate) enum Polled<T> {
     Finished(T),
     /// Dropped right after its last poll.
     Dropped,
@@ -22,7 +22,7 @@ enum Polled<T> {
 }
 
 /// Polls `future` so many times, waiting for its wake-ups in between, then drops it.
-async fn poll_times<F: Future>(times: usize, future: F) -> Polled<F::Output> {
+pub(crate) async fn poll_times<F: Future>(times: usize, future: F) -> Polled<F::Output> {
     let mut future = pin!(future);
     let mut polled = 0;
     let polling = poll_fn(|context| {

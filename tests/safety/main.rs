@@ -53,6 +53,9 @@
 #[allow(dead_code)]
 #[path = "../../src/admission.rs"]
 mod admission;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../src/contender_filter.rs"]
+mod contender_filter;
 #[allow(dead_code)]
 #[path = "../../src/contender_name.rs"]
 mod contender_name;

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::admission::{Decision, decide};
+use crate::admission::{Decision, Family, decide};
 use crate::client::leave_a_duty;
-use crate::contender_name::Kind;
+use crate::contender_filter::ContenderFilter;
 use crate::model::Contention;
 use crate::phase::{Own, Phase, Watch, Watched};
 use crate::rules::ParentWatch;
@@ -32,6 +32,8 @@ pub(crate) enum Left {
     Robbed,
 }
 
+const MUTEX: Family = Family::Exclusive(ContenderFilter::Curator);
+
 impl Contention {
     /// What a listing says. Places of this session that were released do not count.
     pub(crate) fn turn(&self, world: &World, who: Who, own: Own, view: &Tree) -> Turn {
@@ -47,7 +49,7 @@ impl Contention {
         queue.retain(|name| !released(*name));
         let texts: Vec<String> = queue.iter().map(|name| name.text()).collect();
         let find = |text: &str| texts.iter().position(|t| t == text).unwrap_or_default();
-        match decide(&texts, &World::name(who.client, own).text(), Kind::Lock) {
+        match decide(&texts, &World::name(who.client, own).text(), &MUTEX) {
             Decision::Gone => Turn::Gone,
             Decision::Admitted => Turn::First,
             Decision::WaitFor { predecessor, stand_by, head } => {
