@@ -4,11 +4,13 @@ use std::future::Future;
 use std::time::Duration;
 
 use zookeeper_recipes::{
-    AcquireError, Fenced, InterProcessMutex, InterProcessSemaphore, InterProcessSemaphoreMutex,
-    Lease, MutexGuard, ReadGuard, ReadLock, WithError, WriteGuard, WriteLock,
+    AcquireError, Fenced, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphore,
+    InterProcessSemaphoreMutex, Lease, LockGuard, MultiGuard, MutexGuard, ReadGuard, ReadLock,
+    WithError, WriteGuard, WriteLock,
 };
 
 use crate::log::{Counter, Node};
+use crate::settings::LOCKS;
 
 pub(crate) trait Lock {
     type Guard: Guard;
@@ -30,9 +32,9 @@ pub(crate) trait Guard: Send + 'static {
     /// What came of it. The release has begun when this returns.
     fn release(self) -> impl Future<Output = String>;
 
-    /// Whether there is a token, or a node, that compares with those of all others who write there.
+    /// Whether its token, or its node, compares with those of all others who write there.
     fn counts_in(&self, _: Counter) -> bool {
-        true
+        !LOCKS[1..].contains(&&*self.nodes()[0].lock)
     }
 }
 
@@ -100,10 +102,46 @@ lock!(ReadLock, ReadGuard);
 lock!(WriteLock, WriteGuard);
 lock!(InterProcessSemaphore, Lease);
 lock!(InterProcessSemaphoreMutex, MutexGuard);
+lock!(InterProcessMultiLock, MultiGuard);
 guard!(MutexGuard);
 guard!(ReadGuard);
 guard!(WriteGuard);
 guard!(Lease);
+
+/// It has no token and tells no nodes. Those who hold the first of all locks compare that one's token.
+impl Guard for MultiGuard {
+    fn nodes(&self) -> Vec<Node> {
+        let node = |member: &Box<dyn LockGuard>| {
+            let token = member.fencing_token().map_or(0, |token| token.value());
+            Node { lock: member.path().to_owned(), token, path: None }
+        };
+        self.members().iter().map(node).collect()
+    }
+
+    fn is_held(&self) -> bool {
+        Self::is_held(self)
+    }
+
+    fn why(&self) -> String {
+        self.loss().map_or_else(String::new, |loss| loss.to_string())
+    }
+
+    async fn lost(&self) {
+        Self::lost(self).await;
+    }
+
+    fn fenced(&self) -> Option<Fenced> {
+        None
+    }
+
+    fn release(self) -> impl Future<Output = String> {
+        outcome(Self::release(self))
+    }
+
+    fn counts_in(&self, counter: Counter) -> bool {
+        counter == Counter::Store && self.nodes()[0].lock == LOCKS[0]
+    }
+}
 
 async fn outcome<T: std::fmt::Debug, E: std::fmt::Display>(
     release: impl Future<Output = Result<T, E>>,

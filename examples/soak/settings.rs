@@ -11,7 +11,7 @@ use crate::Result;
 
 /// All workers contend for this.
 pub(crate) const LOCK: &str = "/soak/lock";
-/// Or for these, all or some, in this order.
+/// Or for these, all or some, taken in this order.
 pub(crate) const LOCKS: [&str; 3] = ["/soak/lock-0", "/soak/lock-1", "/soak/lock-2"];
 /// Leases of the semaphore.
 pub(crate) const LIMIT: usize = 3;

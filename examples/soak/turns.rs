@@ -3,21 +3,26 @@
 use futures_util::future::join_all;
 use tokio::time::timeout;
 use zookeeper_recipes::{
-    Curator, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
-    InterProcessSemaphoreMutex, Leases, WriteGuard,
+    Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, Leases, WriteGuard,
 };
 
 use crate::Result;
 use crate::guards::Guard;
 use crate::hand::{Hand, LONG, dropped, way};
 use crate::log::{Mode, Name, What};
-use crate::settings::{LIMIT, LOCK, Recipe, Sabotage, WorkerSettings};
+use crate::settings::{LIMIT, LOCK, LOCKS, Recipe, Sabotage, WorkerSettings};
 
 pub(crate) enum Locks {
     Mutex(InterProcessMutex),
     ReadWrite(InterProcessReadWriteLock),
     Semaphore(InterProcessSemaphore),
     SemaphoreMutex(InterProcessSemaphoreMutex),
+    /// All of the locks, two of them, and each by itself.
+    Multi {
+        several: Vec<InterProcessMultiLock>,
+        single: Vec<InterProcessMutex>,
+    },
 }
 
 impl Locks {
@@ -33,7 +38,19 @@ impl Locks {
             Recipe::SemaphoreMutex => {
                 Self::SemaphoreMutex(InterProcessSemaphoreMutex::new(curator, LOCK)?)
             }
-            Recipe::Multi => return Err("not yet".into()),
+            Recipe::Multi => {
+                let [a, b, c] = LOCKS;
+                let several = [vec![c, a, b], vec![b, a], vec![c, b], vec![c, a]];
+                let sorted = |locks| {
+                    let several = InterProcessMultiLock::from_paths(curator, locks)?;
+                    Ok(several.sorted_by_path())
+                };
+                let single = |lock| Ok(InterProcessMutex::new(curator, lock)?);
+                Self::Multi {
+                    several: several.into_iter().map(sorted).collect::<Result<_>>()?,
+                    single: LOCKS.into_iter().map(single).collect::<Result<_>>()?,
+                }
+            }
         })
     }
 
@@ -48,6 +65,12 @@ impl Locks {
                     hand.turn(&lock.read(), Mode::Write).await
                 }
                 _ => hand.turn(&lock.write(), Mode::Write).await,
+            },
+            // Mostly all.
+            Self::Multi { several, single } => match hand.rng.usize(..10) {
+                one @ 0..3 => hand.turn(&single[one], Mode::Lock).await,
+                two @ 3..6 => hand.turn(&several[two - 2], Mode::Multi).await,
+                _ => hand.turn(&several[0], Mode::Multi).await,
             },
             Self::Semaphore(semaphore) => match hand.rng.usize(..10) {
                 0..5 => hand.turn(semaphore, Mode::Lease).await,
