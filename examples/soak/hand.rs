@@ -28,6 +28,8 @@ impl Hand<'_> {
         let plan = hold::plan(&mut self.rng, self.settings.timeout);
         match self.settings.sabotage {
             Sabotage::IgnoresLease => Plan { steps: self.rng.u32(100..200), counts: 1, ..plan },
+            // Beyond the grace of whoever was struck.
+            Sabotage::IgnoresMembers => Plan { steps: 1000, counts: 1, ..plan },
             _ => plan,
         }
     }

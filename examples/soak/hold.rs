@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::Result;
 use crate::held::Held;
-use crate::log::{Counter, Log, Name, Outcome, What, now};
+use crate::log::{Counter, Log, Mode, Name, Outcome, What, now};
 use crate::store::StoreClient;
 
 /// Between two questions.
@@ -121,7 +121,10 @@ pub(crate) async fn run<H: Held>(
 
 /// Increments the counters that it may write. After an outcome that is refused or unknown it does not go on.
 async fn count<H: Held>(held: &H, times: u32, log: &Log, address: SocketAddr) -> Result<()> {
-    let Name(_, token) = held.name();
+    let Name(mode, token) = held.name();
+    if mode == Mode::Read {
+        return look(held, times, log).await;
+    }
     for _ in 0..times {
         if held.counts_in(Counter::ZooKeeper)
             && let Ok((read, by)) = held.read_counter().await
@@ -140,6 +143,17 @@ async fn count<H: Held>(held: &H, times: u32, log: &Log, address: SocketAddr) ->
                 return Ok(());
             }
         }
+    }
+    Ok(())
+}
+
+/// Nobody writes while it reads.
+async fn look<H: Held>(held: &H, times: u32, log: &Log) -> Result<()> {
+    for _ in 0..=times {
+        if let Ok((read, by)) = held.read_counter().await {
+            log.now(What::Sees { hold: held.name(), read, by })?;
+        }
+        sleep(STEP).await;
     }
     Ok(())
 }

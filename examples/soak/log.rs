@@ -56,6 +56,8 @@ pub(crate) enum What {
     Tries { counter: Counter, token: i64, read: u64, by: i64 },
     /// What became of the try before.
     Wrote { counter: Counter, token: i64, outcome: Outcome },
+    /// What a reader found in the counter in ZooKeeper.
+    Sees { hold: Name, read: u64, by: i64 },
     /// Does not contend any more, and holds nothing.
     Quiet,
     /// Begins to close a session from a second connection.

@@ -136,6 +136,7 @@ fn plan(settings: &Settings) -> Vec<Planned> {
         Sabotage::None => schedule(seed, faults),
         Sabotage::NoOwnerCheck => sabotage(seed, faults, Kind::Break { whom }),
         Sabotage::IgnoresLease => sabotage(seed, faults, Kind::StopWorker { whom }),
+        Sabotage::IgnoresMembers => sabotage(seed, faults, Kind::DeleteNode { whom }),
         // What they do wrong shows without any fault.
         Sabotage::WritesAsReader | Sabotage::GreaterLimit => {
             let cut = Kind::Cut { whom, links: To::All, reset: true };

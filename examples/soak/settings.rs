@@ -82,14 +82,17 @@ pub(crate) enum Sabotage {
     WritesAsReader,
     /// The crate's, by workers that know of one lease more than there are.
     GreaterLimit,
+    /// The crate's, by a worker that asks only the first member of a multi-lock.
+    IgnoresMembers,
 }
 
 impl Sabotage {
-    const ALL: [(&str, Self); 4] = [
+    const ALL: [(&str, Self); 5] = [
         ("no-owner-check", Self::NoOwnerCheck),
         ("ignores-lease", Self::IgnoresLease),
         ("writes-as-reader", Self::WritesAsReader),
         ("greater-limit", Self::GreaterLimit),
+        ("ignores-members", Self::IgnoresMembers),
     ];
 
     /// Whether it can be had of this recipe.
@@ -99,6 +102,7 @@ impl Sabotage {
             Self::NoOwnerCheck => recipe == Recipe::Mutex,
             Self::WritesAsReader => recipe == Recipe::ReadWrite,
             Self::GreaterLimit => recipe == Recipe::Semaphore,
+            Self::IgnoresMembers => recipe == Recipe::Multi,
         }
     }
 }

@@ -50,3 +50,10 @@ async fn workers_with_a_greater_limit_are_caught() {
     let verdict = run(Recipe::Semaphore, Sabotage::GreaterLimit, 607, 1).await;
     assert!(verdict.count(Kind::Double) > 0, "{:?}", verdict.findings);
 }
+
+#[tokio::test]
+async fn a_worker_that_asks_only_the_first_member_is_caught() {
+    // The second fault hits a second member.
+    let verdict = run(Recipe::Multi, Sabotage::IgnoresMembers, 608, 2).await;
+    assert!(verdict.count(Kind::Double) > 0, "{:?}", verdict.findings);
+}

@@ -114,6 +114,29 @@ fn the_strike_on_a_write_hold_is_none_on_the_read_beside_it() {
 }
 
 #[test]
+fn a_reader_sees_no_change() {
+    let sees = |script: Script, at, read| {
+        let hold = Name(Mode::Read, 5);
+        script.then(at, What::Sees { hold, read, by: 4 })
+    };
+    let reads = |first, last| {
+        let script = sees(reader(0).holds(10, 5).yes(10, 10, 5), 20, first);
+        sees(script, 30, last)
+    };
+    let stale = |script, faults: &[_]| verdict(&[script], faults).count(Kind::StaleWrite);
+    assert_eq!(stale(reads(1, 1).yes(40, 40, 5).releases(41, 5), &[]), 0);
+    assert_eq!(stale(reads(1, 2).yes(40, 40, 5).releases(41, 5), &[]), 1);
+    // It may have lost the lock when it read.
+    assert_eq!(stale(reads(1, 2).no(40, 5), &[]), 0);
+    // Or was about to, and did not know.
+    let struck = |at| {
+        let [sent, done] = deletes("/5");
+        stale(reads(1, 2).yes(40, 40, 5).releases(41, 5), &[(at, sent), (at + 1, done)])
+    };
+    assert_eq!((struck(25), struck(35)), (0, 1));
+}
+
+#[test]
 fn no_more_leases_than_there_are() {
     let two = || [leaser(0).held(10, 50, 5), leaser(1).held(20, 40, 6)];
     let [one, other] = two();

@@ -1,6 +1,6 @@
 //! Holds, from the log of the worker that had them. Rules 3 and 4.
 
-use super::{Finding, Kind, WorkerLog};
+use super::{Finding, Kind, Value, WorkerLog};
 use crate::log::{Event, MILLISECOND, Mode, Name, Nanos, Node, What};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(crate) struct Hold {
     pub(crate) from: Nanos,
     /// After the first yes, before the last yes. The first can be the later one, if there was only one yes.
     pub(crate) claim: Option<(Nanos, Nanos)>,
+    /// What a reader found in the counter, and when it had its answer.
+    pub(crate) seen: Vec<(Nanos, Value)>,
     pub(crate) end: End,
 }
 
@@ -95,9 +97,15 @@ impl Reader<'_> {
                 timeout: self.timeout,
                 from: *at,
                 claim: None,
+                seen: Vec::new(),
                 end: End::Open,
             }),
             What::Yes { hold, after } => self.yes(*at, *hold, *after),
+            What::Sees { hold, read, by } => {
+                if let Some(hold) = self.holds.iter_mut().rev().find(|one| one.is(*hold)) {
+                    hold.seen.push((*at, (*read, *by)));
+                }
+            }
             What::No { hold } => self.ends(*hold, End::Lost(*at, String::new())),
             What::Lost { hold, how } => self.ends(*hold, End::Lost(*at, how.clone())),
             What::Releases { hold, .. } => self.ends(*hold, End::Released(*at)),

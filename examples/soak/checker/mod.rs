@@ -26,8 +26,9 @@
 //!    outcome may be, each read what the one before wrote, and tokens never fall (`chain.rs`).
 //! 6. At the end, with all faults healed and nobody contending, no contender is left under the paths of the lock.
 //! 7. After the healing everybody gets the lock again within the bound.
+//! 8. While a reader holds, the counter that writers count in does not change.
 //!
-//! 1 to 4 count as `double`, 5 as `stale_writes`, 6 as `orphans`, 7 as `hung`.
+//! 1 to 4 count as `double`, 5 and 8 as `stale_writes`, 6 as `orphans`, 7 as `hung`.
 //!
 //! # What is excused
 //!
@@ -133,6 +134,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
     let strikes = strikes::strikes(evidence);
     let excused = claims::judge(&holds, evidence.limit, &strikes, &mut findings);
     chain::judge(evidence, &mut findings);
+    chain::readers_see_no_change(&holds, &strikes, &mut findings);
     for child in &evidence.children {
         let at = last_moment(evidence);
         findings.push(Finding { kind: Kind::Orphan, at, text: format!("left over: {child}") });

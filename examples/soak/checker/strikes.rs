@@ -7,7 +7,7 @@ use crate::log::{Event, Nanos, Node, What};
 #[derive(Clone, Debug)]
 pub(super) struct Strike {
     victim: Victim,
-    sent: Nanos,
+    pub(super) sent: Nanos,
     /// When it had taken effect for certain.
     pub(super) done: Nanos,
 }
