@@ -111,11 +111,11 @@ guard!(Lease);
 /// It has no token and tells no nodes. Those who hold the first of all locks compare that one's token.
 impl Guard for MultiGuard {
     fn nodes(&self) -> Vec<Node> {
-        let node = |member: &Box<dyn LockGuard>| {
+        let node = |member: &dyn LockGuard| {
             let token = member.fencing_token().map_or(0, |token| token.value());
             Node { lock: member.path().to_owned(), token, path: None }
         };
-        self.members().iter().map(node).collect()
+        self.members().iter().map(|member| node(&**member)).collect()
     }
 
     fn is_held(&self) -> bool {

@@ -14,7 +14,7 @@ use crate::log::{Log, Mode, Name, What};
 use crate::settings::{Sabotage, WorkerSettings};
 
 /// More than any run takes.
-pub(crate) const LONG: Duration = Duration::from_hours(1);
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Hand<'a> {
     pub(crate) settings: &'a WorkerSettings,

@@ -16,9 +16,9 @@
 //!
 //! # The rules
 //!
-//! 1. No two claims overlap that exclude each other. A mutex excludes all, and so does a writer; readers do not exclude readers; a
-//!    write hold and the read that was taken beside it are one holder. A multi-lock is a claim on each of its members.
-//!    Of a semaphore no more leases are claimed at one moment than there are.
+//! 1. No two claims overlap that exclude each other. A mutex excludes all, and so does a writer; readers do not exclude
+//!    readers; a write hold and the read that was taken beside it are one holder. A multi-lock is a claim on each of its
+//!    members. Of a semaphore no more leases are claimed at one moment than there are.
 //! 2. Tokens rise in the order of claims that exclude each other, and none is given twice.
 //! 3. After a no, a reported loss or a release there is no yes.
 //! 4. A hold ends by a release or is reported lost, except with its process.
@@ -32,16 +32,16 @@
 //!
 //! # What is excused
 //!
-//! Who deletes the node of a holder (of a multi-lock, that of any member), or closes its session from a second connection, lets the
-//! next one in at once: no lock can tell the holder in advance (docs/guarantees.md, "To know before somebody acts"). So an overlap is excused
-//! if the hold with the *smaller* token is the one that was struck (of leases beyond the limit: so many of those before
-//! the youngest that the others are within it), and the whole overlap lies between the moment the strike was
-//! sent and the moment it was confirmed plus a grace. The grace is how long the holder may believe when nothing else
-//! tells it, for its link can be disturbed at the same time. With the first probe of its lease after the deletion it
-//! asks for its node; that is handed over `T/7` later at most, and `T/6` leaves room for a late timer. If just that one
-//! is answered and nothing after it, the lease ends `2T/3` after its stamp: `T/6 + 2T/3`. Of a closed session no
-//! probe is answered: `2T/3`. A claim beyond
-//! the grace breaks rule 1 also where nobody overlaps. Excused overlaps are counted and measured.
+//! Who deletes the node of a holder (of a multi-lock, that of any member), or closes its session from a second
+//! connection, lets the next one in at once: no lock can tell the holder in advance (docs/guarantees.md, "To know before
+//! somebody acts"). So an overlap is excused if the hold with the *smaller* token is the one that was struck (of leases
+//! beyond the limit: so many of those before the youngest that the others are within it), and the whole overlap lies
+//! between the moment the strike was sent and the moment it was confirmed plus a grace. The grace is how long the holder
+//! may believe when nothing else tells it, for its link can be disturbed at the same time. With the first probe of its
+//! lease after the deletion it asks for its node; that is handed over `T/7` later at most, and `T/6` leaves room for a
+//! late timer. If just that one is answered and nothing after it, the lease ends `2T/3` after its stamp: `T/6 + 2T/3`.
+//! Of a closed session no probe is answered: `2T/3`. A claim beyond the grace breaks rule 1 also where nobody overlaps.
+//! Excused overlaps are counted and measured.
 
 mod chain;
 mod claims;
