@@ -54,7 +54,7 @@ for backend in "${backends[@]}"; do
   # Most of a test's time is waiting for a server.
   timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test round_trips --test traced -- --test-threads=6
   timed "$backend: the fault product" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test faults -- --show-output
-  for example in mutex fencing fault_proxy; do
+  for example in mutex multi_lock fencing fault_proxy; do
     timed "$backend: the example $example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example "$example"
   done
 done

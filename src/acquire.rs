@@ -87,7 +87,10 @@ impl Queue {
             Patience::For(limit) => Patience::For(left(limit, began)),
             patience => patience,
         };
-        self.acquire_in(&slot, &mut kept, kind, patience).await
+        let acquired = self.acquire_in(&slot, &mut kept, kind, patience).await;
+        // Who comes now does not find one that waits.
+        slot.queued.send_replace(false);
+        acquired
     }
 
     async fn acquire_in(

@@ -32,6 +32,11 @@ pub(crate) struct Rank<'a> {
 }
 
 impl Rank<'_> {
+    fn is_kept_out_by(self, other: Rank<'_>) -> bool {
+        // Of one number are a writer and the read beside it.
+        if self.shared { !other.shared && other.sequence < self.sequence } else { other < self }
+    }
+
     fn to_name(self) -> ContenderName {
         ContenderName::new(self.sequence, self.name)
     }
@@ -133,7 +138,7 @@ pub(crate) fn decide(children: &[String], mine: &str, family: &Family) -> Decisi
     for contender in children.iter().filter_map(|name| family.rank(name)) {
         if contender == mine {
             found = true;
-        } else if contender < mine && !(mine.shared && contender.shared) {
+        } else if mine.is_kept_out_by(contender) {
             if head.is_none_or(|head| contender < head) {
                 head = Some(contender);
             }
@@ -238,6 +243,7 @@ mod tests {
             (&[down, r4, w5], w5, Some((r4, down))),
             (&[down, w5], w5, Some((down, down))),
             (&[down, r4], r4, None),
+            (&[down, w3], down, None),
             (&[w3], w3, None),
         ];
         for (children, mine, waits_for) in rows {

@@ -132,7 +132,12 @@ pub(crate) fn sequence_of(name: &str, kind: Kind) -> Option<i64> {
 
 /// What kind of contender a child is, of those that are known.
 pub(crate) fn kind_of(name: &str) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| sequence_of(name, *kind).is_some())
+    // Others have words for names, which may end in one of these.
+    let is_word = |kind: Kind| {
+        let before = name.rfind(kind.tag()).and_then(|start| name[..start].chars().next_back());
+        kind.tag().starts_with('_') || before.is_none_or(|before| before == '-')
+    };
+    Kind::ALL.into_iter().find(|kind| sequence_of(name, *kind).is_some() && is_word(*kind))
 }
 
 /// The number that ends a child's name, whatever stands before it.
@@ -203,6 +208,16 @@ mod tests {
         assert_eq!(protected_prefix(guid, Kind::KazooLock), kazoo);
         assert_eq!(kind_of(&format!("{kazoo}0000000003")), Some(Kind::KazooLock));
         assert_eq!(Kind::KazooLock.name_bytes(), kazoo.len() + 10);
+    }
+
+    #[test]
+    fn words_that_end_in_a_tag_are_no_contenders_of_that_kind() {
+        for name in ["release-0000000001", "block-0000000001", "x_latch-0000000001"] {
+            assert_eq!(kind_of(name), None, "{name}");
+        }
+        for name in ["lease-0000000001", "x-lease-0000000001"] {
+            assert_eq!(kind_of(name), Some(Kind::Lease), "{name}");
+        }
     }
 
     #[test]

@@ -18,6 +18,9 @@ struct Session;
 #[doc = include_str!("../docs/recipes/mutex.md")]
 struct Mutex;
 
+#[doc = include_str!("../docs/recipes/multi_lock.md")]
+struct MultiLock;
+
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;
 

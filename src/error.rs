@@ -471,6 +471,16 @@ pub enum RevokeError {
         /// The contender's node.
         node: String,
     },
+    /// The server refused for another reason. Nothing was written.
+    #[error("the server refuses to write to {node}")]
+    #[non_exhaustive]
+    Refused {
+        /// The contender's node.
+        node: String,
+        /// The server's answer.
+        #[source]
+        source: ClientError,
+    },
     /// The retry policy is used up; it may have been written.
     #[error("gave up on asking {node} to give way: the retry policy is used up")]
     #[non_exhaustive]

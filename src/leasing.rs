@@ -8,9 +8,7 @@ use tokio::time::timeout;
 use crate::acquire::out_of_patience;
 use crate::admission::Family;
 use crate::client::Failure;
-use crate::contender::{
-    Hold, LeaseContending, Limit, Queued, changed, contend, contend_for_leases,
-};
+use crate::contender::{Hold, LeaseRequest, Limit, Queued, Request, changed, contend_for_leases};
 use crate::contender_filter::ContenderFilter;
 use crate::contender_name::{Kind, kind_of};
 use crate::error::AcquireError;
@@ -19,8 +17,8 @@ use crate::lock_path::LockPath;
 use crate::participants::{Participant, participants};
 use crate::reading::reading;
 use crate::recipe::{Patience, Recipe};
-use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
+use crate::session::lease::LossPolicy;
 
 /// A path with leases, and how many there are.
 #[derive(Clone, Debug)]
@@ -30,15 +28,15 @@ pub(crate) struct Leasing {
     /// Where one at a time queues for leases.
     locks: LockPath,
     pub(crate) leases: LockPath,
-    /// The session in which the path was seen to be of no other recipe.
-    checked_in: Arc<AtomicI64>,
+    /// The session in which others were looked for.
+    looked_in: Arc<AtomicI64>,
 }
 
 impl Leasing {
     pub(crate) fn new(recipe: Recipe, limit: Limit) -> Self {
         let child = |name| recipe.path.join(&LockPath::segment(name));
         let (locks, leases) = (child("locks"), child("leases"));
-        Self { recipe, limit, locks, leases, checked_in: Arc::default() }
+        Self { recipe, limit, locks, leases, looked_in: Arc::default() }
     }
 
     /// All of `count`, or none.
@@ -47,88 +45,43 @@ impl Leasing {
         count: usize,
         patience: Patience,
     ) -> Result<Option<Vec<Arc<Held>>>, AcquireError> {
-        // A limit that can change may be zero for a while.
-        let limit = match &self.limit {
-            Limit::Fixed(_) => self.limit.now(),
-            Limit::Live(_) => self.limit.now().max(1),
-        };
-        if count == 0 || count > limit {
-            let path = self.recipe.path.to_string();
-            return Err(AcquireError::LeaseCount { path, asked: count, limit });
-        }
-        let queued = Queued::default();
-        let acquiring = self.acquire_at_last(count, patience, &queued);
-        match patience {
-            Patience::Forever | Patience::OnlyIfFree => acquiring.await,
-            Patience::For(limit) => match timeout(limit, acquiring).await {
-                Ok(acquired) => acquired,
-                Err(_) => out_of_patience(&self.recipe, patience, &queued).map(|()| None),
-            },
-        }
-    }
-
-    async fn acquire_at_last(
-        &self,
-        count: usize,
-        patience: Patience,
-        queued: &Queued,
-    ) -> Result<Option<Vec<Arc<Held>>>, AcquireError> {
-        let began = Moment::now();
-        let mut retry = self.recipe.retry.start();
-        loop {
-            let Some(lock) = self.lock(count, patience, queued).await? else { return Ok(None) };
-            let leases = self.contend(count, patience, queued);
-            tokio::select! {
-                biased;
-                leases = leases.answer() => {
-                    // The lock is let go of by a task of the session's.
-                    return Ok(leases?.map(|leases| self.held(leases)));
-                }
-                // Somebody else may have it now: to wait here would be in that one's way.
-                () = lock.state().ended().cancelled() => {}
-            }
-            let Some(pause) = retry.next_pause(began.elapsed()) else {
-                let (path, source) = (self.recipe.path.to_string(), None);
-                return Err(AcquireError::RetriesExhausted { path, source });
-            };
-            self.recipe.curator.session().pause(pause).await;
-        }
-    }
-
-    /// The right to make leases; `None` if there are too few, and the caller asked not to wait.
-    async fn lock(
-        &self,
-        count: usize,
-        patience: Patience,
-        queued: &Queued,
-    ) -> Result<Option<Hold>, AcquireError> {
-        let family = Family::Exclusive(ContenderFilter::Curator);
-        let request = self.recipe.request(&self.locks, family, Kind::Lock, Patience::Forever);
-        let lock = async {
-            let contenders = self.recipe.curator.contenders();
-            let mut contending = contend(contenders, request, queued.clone());
-            let (checked, lock) = tokio::join!(self.check_path(), contending.answer());
-            checked?;
-            lock
-        };
-        if !matches!(patience, Patience::OnlyIfFree) {
-            return lock.await;
-        }
-        if self.is_full(count).await? {
+        self.limit.check(&self.recipe.path, count)?;
+        self.look_for_others();
+        if matches!(patience, Patience::OnlyIfFree) && self.is_full(count).await? {
             return Ok(None);
         }
-        // Whoever has it may be about to take a lease, or wait for one; then it is full.
-        tokio::select! {
-            biased;
-            lock = lock => lock,
-            full = self.until_full(count) => full.map(|()| None),
-        }
-    }
-
-    fn contend(&self, count: usize, patience: Patience, queued: &Queued) -> LeaseContending {
-        let request = self.recipe.request(&self.leases, Family::Leases, Kind::Lease, patience);
-        let contenders = self.recipe.curator.contenders();
-        contend_for_leases(contenders, request, count, self.limit.clone(), queued.clone())
+        let (full, behind) = (Queued::default(), Queued::default());
+        let exclusive = Family::Exclusive(ContenderFilter::Curator);
+        let request = LeaseRequest {
+            lease: self.recipe.request(&self.leases, Family::Leases, Kind::Lease, patience),
+            lock: Request {
+                // It keeps leases in order, not safe: to be in doubt does not end it.
+                loss_policy: LossPolicy::SessionExpired,
+                ..self.recipe.request(&self.locks, exclusive, Kind::Lock, Patience::Forever)
+            },
+            count,
+            limit: self.limit.clone(),
+            full: full.clone(),
+            behind: behind.clone(),
+        };
+        let contending = contend_for_leases(self.recipe.curator.contenders(), request);
+        let leases = match patience {
+            Patience::Forever => contending.answer().await?,
+            // Whoever has the mutex may be about to take a lease, or wait for one; then it is full.
+            Patience::OnlyIfFree => tokio::select! {
+                biased;
+                leases = contending.answer() => leases?,
+                full = self.until_full(count) => full.map(|()| None)?,
+            },
+            Patience::For(limit) => match timeout(limit, contending.answer()).await {
+                Ok(leases) => leases?,
+                Err(_) => {
+                    let said = if *full.borrow() { &full } else { &behind };
+                    return out_of_patience(&self.recipe, patience, said).map(|()| None);
+                }
+            },
+        };
+        Ok(leases.map(|leases| self.held(leases)))
     }
 
     fn held(&self, leases: Vec<Hold>) -> Vec<Arc<Held>> {
@@ -137,28 +90,26 @@ impl Leasing {
         leases.into_iter().map(held).collect()
     }
 
-    /// A contender right under the path is of another recipe, once in a session.
-    async fn check_path(&self) -> Result<(), AcquireError> {
+    /// Warns of contenders right under the path, once in a session: they are of a recipe that this one does not keep out.
+    fn look_for_others(&self) {
         let session = self.recipe.curator.session();
-        let present = session.present_epoch().map_or(0, |epoch| epoch.session_id());
-        if present != 0 && self.checked_in.load(Ordering::Relaxed) == present {
-            return Ok(());
+        let Ok(epoch) = session.present_epoch() else { return };
+        if self.looked_in.swap(epoch.session_id(), Ordering::Relaxed) == epoch.session_id() {
+            return;
         }
-        let path = &self.recipe.path;
-        let list = |epoch: Arc<Epoch>| async move {
-            match epoch.client()?.list(path.as_str()).await {
-                Ok(listing) => Ok(listing.children),
-                // Who may not look must trust.
-                Err(Failure::NoNode | Failure::Refused(_)) => Ok(Vec::new()),
-                Err(failure) => Err(failure),
+        let path = self.recipe.path.clone();
+        session.spawn(async move {
+            let Ok(client) = epoch.client() else { return };
+            let listing = tokio::select! {
+                biased;
+                () = epoch.over().cancelled() => return,
+                listing = client.list(path.as_str()) => listing,
+            };
+            let children = listing.map(|listing| listing.children).unwrap_or_default();
+            if let Some(child) = children.iter().find(|child| kind_of(child).is_some()) {
+                tracing::warn!(%path, child, "a contender of another recipe, which a semaphore does not keep out");
             }
-        };
-        let children = reading(session, path, &self.recipe.retry, list).await?;
-        if let Some(child) = children.into_iter().find(|child| kind_of(child).is_some()) {
-            return Err(AcquireError::OtherRecipe { path: path.to_string(), child });
-        }
-        self.checked_in.store(present, Ordering::Relaxed);
-        Ok(())
+        });
     }
 
     async fn is_full(&self, count: usize) -> Result<bool, AcquireError> {
@@ -180,8 +131,17 @@ impl Leasing {
         let mut limit = self.limit.clone();
         loop {
             let list = |epoch: Arc<Epoch>| async move {
-                match epoch.client()?.list_and_watch(leases.as_str()).await {
-                    Ok((listing, watch)) => Ok((listing.children.len(), Some(watch))),
+                let listed = match epoch.room_at_once(leases.as_str()) {
+                    Some(room) => {
+                        let listed = epoch.client()?.list_and_watch(leases.as_str()).await;
+                        listed.map(|(listing, watch)| (listing, Some(watch.with(room))))
+                    }
+                    None => {
+                        epoch.client()?.list(leases.as_str()).await.map(|listing| (listing, None))
+                    }
+                };
+                match listed {
+                    Ok((listing, watch)) => Ok((listing.children.len(), watch)),
                     Err(Failure::NoNode) => Ok((0, None)),
                     Err(failure) => Err(failure),
                 }

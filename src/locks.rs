@@ -9,7 +9,7 @@ use crate::semaphore::{InterProcessSemaphore, Lease};
 use crate::semaphore_mutex::InterProcessSemaphoreMutex;
 
 impl_inter_process_lock!(InterProcessMutex, MutexGuard);
-impl_inter_process_lock!(InterProcessSemaphoreMutex);
+impl_inter_process_lock!(InterProcessSemaphoreMutex); // the guard is the mutex's
 impl_inter_process_lock!(ReadLock, ReadGuard);
 impl_inter_process_lock!(WriteLock, WriteGuard);
 impl_inter_process_lock!(InterProcessSemaphore, Lease);

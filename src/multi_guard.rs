@@ -206,11 +206,11 @@ impl Acquired {
 
     /// Resolves when one is lost.
     pub(crate) fn lost(&self) -> impl Future<Output = MemberLoss> + Send + use<> {
-        let lost = |(position, guard): (usize, &Box<dyn LockGuard>)| {
+        let lost = self.guards.iter().enumerate().map(|(position, guard)| {
             let path = guard.path().to_owned();
             guard.lost().map(move |loss| MemberLoss { path, position, loss }).boxed()
-        };
-        let lost: Vec<_> = self.guards.iter().enumerate().map(lost).collect();
+        });
+        let lost: Vec<_> = lost.collect();
         async move {
             if lost.is_empty() {
                 return pending().await;

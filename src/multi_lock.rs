@@ -11,6 +11,7 @@ use crate::error::{AcquireError, ConfigError, Loss, WithError};
 use crate::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
 use crate::multi_guard::{Acquired, MemberLoss, MultiGuard};
 use crate::mutex::InterProcessMutex;
+use crate::recipe::Patience;
 use crate::session::clock::Moment;
 
 /// Several locks as one: all of them are held, or none. The counterpart of Apache Curator's
@@ -45,15 +46,6 @@ use crate::session::clock::Moment;
 pub struct InterProcessMultiLock {
     members: Arc<[Arc<dyn InterProcessLock>]>,
     path: Arc<str>,
-}
-
-/// How long a caller waits.
-#[derive(Clone, Copy, Debug)]
-enum Patience {
-    /// Not for other holders.
-    OnlyIfFree,
-    For(Duration),
-    Forever,
 }
 
 /// How far an attempt has come.

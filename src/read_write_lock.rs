@@ -204,7 +204,7 @@ impl WriteGuard {
     /// Reads as well, under a node of its own with the number of this one: when this guard is released, no writer
     /// that waits gets in before the reader is done. Both have the same token.
     ///
-    /// The node is created in one transaction with a look whether the write hold's is there.
+    /// The node is created in one transaction with a look whether the write hold's is there, and then read: two trips.
     ///
     /// # Cancel safety
     ///

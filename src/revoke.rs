@@ -56,7 +56,7 @@ impl Revoker {
     /// # Errors
     ///
     /// * [`RevokeError::Config`]: the path is not one of a contender; nothing was written;
-    /// * [`RevokeError::NoAuth`]: the server does not let us write to the node;
+    /// * [`RevokeError::NoAuth`], [`RevokeError::Refused`]: the server does not let us write to the node;
     /// * [`RevokeError::Session`], [`RevokeError::RetriesExhausted`]: nobody answered, and it may have been written.
     ///
     /// # Panics
@@ -84,6 +84,9 @@ impl Revoker {
             Err(Failure::NoNode) => Ok(false),
             Err(Failure::Refused(error)) if error.is_no_auth() => {
                 Err(RevokeError::NoAuth { node: path.to_owned() })
+            }
+            Err(Failure::Refused(source)) => {
+                Err(RevokeError::Refused { node: path.to_owned(), source })
             }
             Err(Failure::SessionOver(_)) => {
                 let source = match session.present_epoch() {

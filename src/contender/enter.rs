@@ -180,6 +180,10 @@ impl Entering<'_> {
                 write.node_is_gone();
                 return Err(Failure::NoNode);
             }
+            // Only we know this name: an earlier try took effect.
+            Err(WriteFailure::Write(exists @ Failure::NodeExists)) => {
+                return Err(exists.into_source().map_or(Failure::NoNode, Failure::Unknown));
+            }
             Err(WriteFailure::Check(failure) | WriteFailure::Write(failure)) => {
                 if !matches!(failure, Failure::Unknown(_) | Failure::SessionOver(_)) {
                     self.trace.nothing();

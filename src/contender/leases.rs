@@ -1,8 +1,11 @@
 //! Leases: several nodes of one asker, admitted together, by a count.
 //!
-//! Whoever asks holds the mutex beside the leases, so only one at a time has nodes that are not admitted. That is what
-//! Curator's waiters rely on: with two such, each could count the other, and both wait for ever. All of the asker's nodes are
-//! made before it counts, so that of two who ask for several neither waits with a part of them.
+//! Who makes leases holds the mutex beside them, so only one at a time has nodes that are not admitted. That is what
+//! Curator's waiters rely on: with two such, each could count the other, and both wait for ever. When the mutex is lost,
+//! the nodes go, and it is taken again. All of the asker's nodes are made before it counts, so that of two who ask for several neither
+//! waits with a part of them.
+//!
+//! A task of the session's does all of it: a caller that does not poll its future must not keep the mutex.
 //!
 //! Who counts too many waits for a change of the children, or of the limit. When the [gap rule](super::gap) says that
 //! nobody else created anything since a listing, no listing is needed: those who were there then, who can only have
@@ -22,7 +25,7 @@ use super::local::Spot;
 use super::trace::{Left, Trace};
 use super::wait::{list, prove_session, stop};
 use super::watches::LOOK;
-use super::{Contender, Contenders, Queued, Request, Stop};
+use super::{Contender, Contenders, HoldState, Queued, Request, Stop, contend};
 use crate::client::{ChildrenWatch, Failure, Listing};
 use crate::error::{AcquireError, SessionError};
 use crate::lock_path::LockPath;
@@ -45,6 +48,18 @@ impl Limit {
             Self::Live(limit) => *limit.borrow(),
         };
         usize::try_from(now).unwrap_or(0)
+    }
+
+    /// Whether so many can ever be had. One that can change may be zero for a while.
+    pub(crate) fn check(&self, path: &LockPath, asked: usize) -> Result<(), AcquireError> {
+        let limit = match self {
+            Self::Fixed(_) => self.now(),
+            Self::Live(_) => self.now().max(1),
+        };
+        if (1..=limit).contains(&asked) {
+            return Ok(());
+        }
+        Err(AcquireError::LeaseCount { path: path.to_string(), asked, limit })
     }
 
     pub(crate) async fn changed(&mut self) {
@@ -77,55 +92,88 @@ impl LeaseContending {
     }
 }
 
-/// Asks for `count` leases at once.
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct LeaseRequest {
+    /// For each of the nodes.
+    pub(crate) lease: Request,
+    /// For the mutex.
+    pub(crate) lock: Request,
+    pub(crate) count: usize,
+    pub(crate) limit: Limit,
+    /// Whether the servers said that there are too few.
+    pub(crate) full: Queued,
+    /// Whether they said that somebody else has the mutex.
+    pub(crate) behind: Queued,
+}
+
+/// Asks for leases.
 pub(crate) fn contend_for_leases(
     contenders: &Arc<Contenders>,
-    request: Request,
-    count: usize,
-    limit: Limit,
-    queued: Queued,
+    request: LeaseRequest,
 ) -> LeaseContending {
-    let path = request.path.clone();
-    let (began, retry) = (Moment::now(), request.retry.start());
+    let LeaseRequest { lease, lock, count, limit, full, behind } = request;
+    let path = lease.path.clone();
+    let (began, retry) = (Moment::now(), lease.retry.start());
     let contenders = contenders.clone();
-    let contender =
-        Contender { contenders, request, queued, asker: Asker::current(), began, retry };
+    let asker = Asker::current();
+    let contender = Contender { contenders, request: lease, queued: full, asker, began, retry };
     let (caller, reply) = oneshot::channel();
     let session = contender.session().clone();
     let span = tracing::info_span!("acquire", %path, leases = count);
-    session.spawn(run(contender, count, limit, caller).instrument(span));
+    let leasing = Leasing { contender, lock, behind, count, limit };
+    session.spawn(leasing.run(caller).instrument(span));
     LeaseContending { path, reply }
 }
 
-async fn run(
-    mut contender: Contender,
+struct Leasing {
+    contender: Contender,
+    lock: Request,
+    behind: Queued,
     count: usize,
-    mut limit: Limit,
-    mut caller: oneshot::Sender<Answer>,
-) {
-    loop {
-        let entered_at = Moment::now();
-        let answer = match once(&contender, count, &mut limit, &mut caller).await {
-            Ok(holds) => Ok(Some(holds)),
-            Err(Stop::Withdrawn) => return,
-            Err(Stop::Busy) => Ok(None),
-            Err(Stop::Failed(error)) => Err(error),
-            Err(Stop::Again(cause)) => {
-                match contender.before_again(cause, Some(entered_at), &mut caller).await {
-                    Ok(()) => continue,
-                    Err(Stop::Failed(error)) => Err(error),
-                    Err(_) => return,
+    limit: Limit,
+}
+
+impl Leasing {
+    async fn run(mut self, mut caller: oneshot::Sender<Answer>) {
+        loop {
+            let began = Moment::now();
+            let answer = match self.once(&mut caller).await {
+                Ok(holds) => Ok(Some(holds)),
+                Err(Stop::Withdrawn) => return,
+                Err(Stop::Busy) => Ok(None),
+                Err(Stop::Failed(error)) => Err(error),
+                Err(Stop::Again(cause)) => {
+                    match self.contender.before_again(cause, Some(began), &mut caller).await {
+                        Ok(()) => continue,
+                        Err(Stop::Failed(error)) => Err(error),
+                        Err(_) => return,
+                    }
                 }
-            }
+            };
+            // If the caller is gone, the holds come back, and are dropped.
+            return drop(caller.send(answer));
+        }
+    }
+
+    /// With the mutex, which is let go of at the end.
+    async fn once(&mut self, caller: &mut oneshot::Sender<Answer>) -> Result<Vec<Hold>, Stop> {
+        let Self { contender, count, limit, .. } = self;
+        let contenders = &contender.contenders;
+        let mut contending = contend(contenders, self.lock.clone(), self.behind.clone());
+        let lock = tokio::select! {
+            biased;
+            stop = contender.stopped(caller) => return Err(stop),
+            lock = contending.answer() => lock.map_err(Stop::Failed)?.ok_or(Stop::Busy)?,
         };
-        // If the caller is gone, the holds come back, and are dropped.
-        return drop(caller.send(answer));
+        lease_all(contender, lock.state(), *count, limit, caller).await
     }
 }
 
-/// One try in one epoch. Leaves nothing behind unless it succeeds.
-async fn once(
+/// One try in one epoch, under one hold of the mutex. Leaves nothing behind unless it succeeds.
+async fn lease_all(
     contender: &Contender,
+    lock: &HoldState,
     count: usize,
     limit: &mut Limit,
     caller: &mut oneshot::Sender<Answer>,
@@ -137,6 +185,8 @@ async fn once(
     let admitted = tokio::select! {
         biased;
         () = epoch.over().cancelled() => Err(Stop::Again(None)),
+        // Somebody else may have it now: to wait here would be in that one's way.
+        () = lock.ended().cancelled() => Err(Stop::Again(None)),
         admitted = entering.until_admitted(count, limit, caller) => admitted,
     };
     let left = entering.traces.iter().filter_map(Trace::take);
@@ -230,6 +280,7 @@ impl Entering<'_> {
         limit: &mut Limit,
     ) -> Result<Arc<Term>, Stop> {
         let request = &self.contender.request;
+        let mut listed = false;
         loop {
             if let Count::Of(count) | Count::AtMost(count) = children
                 && count <= limit.now()
@@ -240,19 +291,22 @@ impl Entering<'_> {
                     None => prove_session(self.contender, self.epoch()).await?,
                 }
             } else if let Count::Of(_) = children {
+                self.contender.queued.send_replace(true);
                 if request.only_if_free {
                     return Err(Stop::Busy);
                 }
-                self.contender.queued.send_replace(true);
+                limit.check(&request.path, spots.len()).map_err(Stop::Failed)?;
             }
+            let entering = matches!(children, Count::Unknown) && !listed;
+            listed = true;
             let (listing, watch) = self.list_and_watch().await?;
-            children = Count::Of(self.all_there(spots, listing)?);
+            children = Count::Of(self.all_there(spots, listing, entering)?);
             if let Count::Of(count) = children
                 && count > limit.now()
                 && !request.only_if_free
             {
-                self.contender.queued.send_replace(true);
                 tracing::debug!(count, limit = limit.now(), "waits");
+                self.contender.queued.send_replace(true);
                 tokio::select! {
                     () = changed(watch) => children = Count::Unknown,
                     () = limit.changed() => {}
@@ -262,7 +316,16 @@ impl Entering<'_> {
     }
 
     /// How many children there are, if all of ours are among them.
-    fn all_there(&self, spots: &[Arc<Spot>], listing: Listing) -> Result<usize, Stop> {
+    fn all_there(
+        &self,
+        spots: &[Arc<Spot>],
+        listing: Listing,
+        entering: bool,
+    ) -> Result<usize, Stop> {
+        let other = self.line.family.other_recipe(&listing.children).filter(|_| entering);
+        if let Some(child) = other {
+            return Err(self.contender.mixed(child.to_owned()));
+        }
         let count = listing.children.len();
         let there: std::collections::HashSet<&str> =
             listing.children.iter().map(String::as_str).collect();

@@ -38,6 +38,9 @@ pub(super) enum Verdict {
     Gone,
 }
 
+/// Where a semaphore has its leases.
+const SEMAPHORE: &str = "leases";
+
 /// When the next contender of ours may take the place of one that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandOver {
@@ -200,6 +203,9 @@ impl Line {
     /// What the first listing means, and any other in which somebody may be who does not keep to our rules.
     pub(super) fn judge_entering(&self, spot: &Spot, listing: Listing) -> Verdict {
         // Not later: one that comes to the wrong path must not end the waits of all who are there.
+        if listing.children.iter().any(|child| child == SEMAPHORE) {
+            tracing::warn!(path = %self.path, "a semaphore is or was at this path, which this lock does not keep out");
+        }
         match self.family.other_recipe(&listing.children) {
             Some(child) => Verdict::Mixed(child.to_owned()),
             None => self.judge(spot, listing),
@@ -332,6 +338,10 @@ impl Line {
         let Some(robbed) = state.chain.remove(spot) else {
             return;
         };
+        // Before anybody sees the line without it: who reads beside it counts as nobody's there until then.
+        if let Some(hold) = &robbed.hold {
+            hold.is_over(Loss::NodeDeleted);
+        }
         let next = state.chain.pass_on(spot.czxid, robbed.before, false);
         drop(state);
         // First of all nobody may take it for held any more.
@@ -418,12 +428,12 @@ impl State {
         let is_ours = self.chain.is_ours();
         let strangers = names.filter(|name| !is_ours(name)).count();
         drop(is_ours);
-        // While it is known that nobody came, they only go.
-        let before = if knows { self.strangers } else { usize::MAX };
         let can_learn =
             leases || strangers == 0 && line.family.other_recipe(&listing.children).is_none();
-        let newer = can_learn && self.parent.learn(listing);
-        self.strangers = if newer { strangers } else { strangers.min(before) };
+        // An older one may be from before somebody came.
+        if !can_learn || self.parent.learn(listing) {
+            self.strangers = strangers;
+        }
     }
 
     /// The create to be counted next, if it was answered and need not wait. While something is known that is the
@@ -441,6 +451,9 @@ impl State {
         // Those of an earlier incarnation are gone, though we may not know it yet.
         let incarnation = self.parent.created(spot.sequence, spot.czxid)?;
         let rules = line.rules;
+        if self.chain.get(spot).is_none() {
+            return Some(Verdict::Gone);
+        }
         match line.family {
             Family::Exclusive(_) => {}
             Family::ReadWrite => {

@@ -44,7 +44,7 @@ use self::contending::Reply;
 pub(crate) use self::contending::{Answer, Queued, contend};
 use self::enter::{Known, enter};
 pub(crate) use self::hold::{Hold, HoldState};
-pub(crate) use self::leases::{LeaseContending, Limit, changed, contend_for_leases};
+pub(crate) use self::leases::{LeaseRequest, Limit, changed, contend_for_leases};
 use self::line::Line;
 use self::lines::Lines;
 use self::local::Turn;

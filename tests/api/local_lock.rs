@@ -151,7 +151,7 @@ async fn who_lost_before_it_looked_gets_a_guard_that_says_so() {
     assert!(is_pending(&mut waiting).await);
     drop(holder);
     lock.lose(Loss::SessionExpired);
-    let late = waiting.await.unwrap();
+    let late = tokio::time::timeout(LONG, waiting).await.expect("it waits for ever").unwrap();
     assert_eq!(late.loss(), Some(Loss::SessionExpired));
 }
 

@@ -212,7 +212,8 @@ async fn one_that_is_lost_while_the_next_is_waited_for_ends_the_attempt() {
     tasks.spawn(async move { multi.acquire().await.map(drop) });
     members.locks[1].until_waiters(1).await;
     members.locks[0].lose(Loss::SessionExpired);
-    let error = tasks.join_next().await.unwrap().unwrap().unwrap_err();
+    let ended = tokio::time::timeout(LONG, tasks.join_next()).await.expect("it waits on");
+    let error = ended.unwrap().unwrap().unwrap_err();
     match error {
         AcquireError::MemberLost { path, position: 0, loss: Loss::SessionExpired, .. } => {
             assert_eq!(path, "/a");

@@ -132,7 +132,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("semaphore", LEASED),
     ("semaphore_mutex", LEASED),
     // But this one takes any lock, and makes mutexes where only paths are given.
-    ("multi_lock", &["curator", "error", "inter_process_lock", "multi_guard", "mutex", "session"]),
+    (
+        "multi_lock",
+        &["curator", "error", "inter_process_lock", "multi_guard", "mutex", "recipe", "session"],
+    ),
     // Which of them are behind the trait.
     (
         "locks",

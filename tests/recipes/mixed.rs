@@ -3,7 +3,6 @@
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{
     AcquireError, ContenderFilter, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, InterProcessSemaphoreMutex,
 };
 
 use crate::harness::{Arena, within};
@@ -55,20 +54,6 @@ async fn a_known_path_is_not_trusted_after_another_recipe_came() {
         refused(within("the mutex", mutex.acquire()).await);
     }
     read.release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_semaphore_refuses_the_path_of_a_mutex() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let guard = within("the mutex", arena.mutex(&curator).acquire()).await.unwrap();
-    let semaphore = InterProcessSemaphore::new(&other, &arena.path, 3).unwrap();
-    refused(within("a lease", semaphore.acquire()).await);
-    refused(within("a try", semaphore.try_acquire()).await);
-    let mutex = InterProcessSemaphoreMutex::new(&other, &arena.path).unwrap();
-    refused(within("the semaphore mutex", mutex.acquire()).await);
-    guard.release().await.unwrap();
-    within("a lease", semaphore.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinSet;
 use zookeeper_recipes::testkit::Operation::{Create, Delete, GetData, List};
-use zookeeper_recipes::{InterProcessMutex, Shortcuts};
+use zookeeper_recipes::{InterProcessMultiLock, InterProcessMutex, Shortcuts};
 
 use crate::harness::{Arena, within};
 use crate::link::{Linked, held, settle};
@@ -157,4 +157,25 @@ async fn tasks_of_one_client_cost_one_create_and_one_delete_each() {
             (false, _) => assert!(count(GetData) > TASKS * CYCLES, "{log:?}"),
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_multi_lock_takes_what_its_members_take() {
+    let arena = Arena::with_parent().await;
+    let linked = Linked::new(&arena, ALL).await;
+    let paths = ["a", "b", "c"].map(|name| format!("{}/{name}", arena.path));
+    let all = InterProcessMultiLock::from_paths(&linked.curator, &paths).unwrap();
+    all.acquire().await.unwrap().release().await.unwrap();
+    linked.proxy.clear_log();
+    let guard = all.acquire().await.unwrap();
+    assert_eq!(linked.took(), [Create; 3]);
+    guard.release().await.unwrap();
+    assert_eq!(linked.took(), [Delete; 3]);
+    // The third is busy: it is looked at, and the two before it go.
+    let holder = InterProcessMutex::new(&linked.curator, &paths[2]).unwrap();
+    let holder = holder.acquire().await.unwrap();
+    linked.proxy.clear_log();
+    assert!(all.try_acquire().await.unwrap().is_none());
+    assert_eq!(linked.took(), [List, Create, List, Create, List, Delete, Delete]);
+    holder.release().await.unwrap();
 }

@@ -16,9 +16,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
-use zookeeper_recipes::ConnectionState;
+use zookeeper_recipes::{ConnectionState, InterProcessSemaphore};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, eventually, within};
 
 /// What the whole process told. Tests find what is theirs by their path.
 static NOTES: LazyLock<Notes> = LazyLock::new(|| {
@@ -146,4 +146,30 @@ async fn waiting_for_oneself_is_a_warning() {
     assert!(mutex.acquire_timeout(limit).await.unwrap().is_none());
     assert!(notes.has_event(Level::WARN, &words));
     drop(guard);
+}
+
+/// Neither keeps the other out, and each has reasons to be where the other is: an election beside a semaphore, a path
+/// that was a semaphore's. So both go on, and say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
+    let notes = &*NOTES;
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 3).unwrap();
+    let lease = within("a lease", semaphore.acquire()).await.unwrap();
+    let words = [arena.path.as_str(), "semaphore"];
+    assert!(!notes.has_event(Level::WARN, &words));
+    let guard = within("the mutex", arena.mutex(&other).acquire()).await.unwrap();
+    assert!(notes.has_event(Level::WARN, &[&arena.path, "a semaphore is or was at this path"]));
+    let theirs = InterProcessSemaphore::new(&other, &arena.path, 3).unwrap();
+    let second = within("a second lease", theirs.acquire()).await.unwrap();
+    let node = guard.node().rsplit('/').next().unwrap();
+    eventually("the semaphore's warning", async || {
+        notes.has_event(Level::WARN, &[&arena.path, node, "a semaphore does not keep out"])
+    })
+    .await;
+    for lease in [lease, second] {
+        lease.release().await.unwrap();
+    }
+    guard.release().await.unwrap();
 }
