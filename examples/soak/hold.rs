@@ -122,7 +122,7 @@ pub(crate) async fn run<H: Held>(
 /// Increments the counters that it may write. After an outcome that is refused or unknown it does not go on.
 async fn count<H: Held>(held: &H, times: u32, log: &Log, address: SocketAddr) -> Result<()> {
     let Name(mode, token) = held.name();
-    if mode == Mode::Read {
+    if matches!(mode, Mode::Read | Mode::Beside) {
         return look(held, times, log).await;
     }
     for _ in 0..times {
@@ -147,7 +147,7 @@ async fn count<H: Held>(held: &H, times: u32, log: &Log, address: SocketAddr) ->
     Ok(())
 }
 
-/// Nobody writes while it reads.
+/// Nobody writes while it reads, but the writer that it reads beside.
 async fn look<H: Held>(held: &H, times: u32, log: &Log) -> Result<()> {
     for _ in 0..=times {
         if let Ok((read, by)) = held.read_counter().await {

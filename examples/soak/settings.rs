@@ -95,7 +95,16 @@ impl Sabotage {
         ("ignores-members", Self::IgnoresMembers),
     ];
 
-    /// Whether it can be had of this recipe.
+    fn of(recipe: Recipe, name: &str) -> Result<Self, String> {
+        let there = || Self::ALL.into_iter().filter(|(_, sabotage)| sabotage.is_of(recipe));
+        let found = there().find(|(known, _)| *known == name);
+        found.map(|(_, sabotage)| sabotage).ok_or_else(|| {
+            let names: Vec<_> = there().map(|(known, _)| known).collect();
+            format!("SABOTAGE={name}: of a {} {}", recipe.name(), names.join(" or "))
+        })
+    }
+
+    /// Whether a lock of this recipe can be broken so.
     fn is_of(self, recipe: Recipe) -> bool {
         match self {
             Self::None | Self::IgnoresLease => true,
@@ -140,18 +149,8 @@ impl Settings {
     /// `RECIPE`, `FAULTS`, `SEED` and `SABOTAGE`, each with its default.
     pub(crate) fn from_environment() -> Result<Self> {
         let recipe = text("RECIPE").map_or(Ok(Recipe::Mutex), |name| name.parse())?;
-        let sabotage = text("SABOTAGE").map_or(Ok(Sabotage::None), |name| {
-            let known = Sabotage::ALL.into_iter().find(|(of, _)| *of == name);
-            known
-                .map(|(_, sabotage)| sabotage)
-                .filter(|sabotage| sabotage.is_of(recipe))
-                .ok_or_else(|| {
-                    let of =
-                        |(name, sabotage): (_, Sabotage)| sabotage.is_of(recipe).then_some(name);
-                    let names: Vec<&str> = Sabotage::ALL.into_iter().filter_map(of).collect();
-                    format!("SABOTAGE={name}: of a {} {}", recipe.name(), names.join(" or "))
-                })
-        })?;
+        let sabotage =
+            text("SABOTAGE").map_or(Ok(Sabotage::None), |name| Sabotage::of(recipe, &name))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
         Ok(Self {
             recipe,

@@ -137,6 +137,20 @@ fn a_reader_sees_no_change() {
 }
 
 #[test]
+fn a_read_beside_a_write_sees_only_what_that_one_writes() {
+    let sees = |script: Script, at, read, by| {
+        let hold = Name(Mode::Beside, 5);
+        script.then(at, What::Sees { hold, read, by })
+    };
+    let stale = |by| {
+        let script = sees(worker(0).takes(Mode::Beside).holds(10, 5).yes(10, 10, 5), 20, 1, 4);
+        let script = sees(script, 30, 2, by).yes(40, 40, 5).releases(41, 5);
+        verdict(&[script], &[]).count(Kind::StaleWrite)
+    };
+    assert_eq!((stale(5), stale(6)), (0, 1));
+}
+
+#[test]
 fn no_more_leases_than_there_are() {
     let two = || [leaser(0).held(10, 50, 5), leaser(1).held(20, 40, 6)];
     let [one, other] = two();

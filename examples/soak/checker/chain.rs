@@ -101,8 +101,13 @@ pub(super) fn readers_see_no_change(
         let hit = strikes.iter().filter(|strike| strike.hits(hold)).map(|strike| strike.sent).min();
         let seen: Vec<_> =
             hold.seen.iter().filter(|(at, _)| *at <= hit.unwrap_or(last).min(last)).collect();
-        for pair in seen.windows(2).filter(|pair| pair[0].1 != pair[1].1) {
+        for pair in seen.windows(2) {
             let ((_, one), (at, other)) = (pair[0], pair[1]);
+            // The write hold that it was taken beside has the same token.
+            let (_, by) = other;
+            if one == other || *by == hold.token {
+                continue;
+            }
             let text = format!("{} saw {one:?} become {other:?}", hold.name());
             findings.push(Finding { kind: Kind::StaleWrite, at: *at, text });
         }

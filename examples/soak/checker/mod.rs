@@ -26,7 +26,7 @@
 //!    outcome may be, each read what the one before wrote, and tokens never fall (`chain.rs`).
 //! 6. At the end, with all faults healed and nobody contending, no contender is left under the paths of the lock.
 //! 7. After the healing everybody gets the lock again within the bound.
-//! 8. While a reader holds, the counter that writers count in does not change.
+//! 8. While a reader holds, the counter that writers count in does not change, but by the writer that it reads beside.
 //!
 //! 1 to 4 count as `double`, 5 and 8 as `stale_writes`, 6 as `orphans`, 7 as `hung`.
 //!
