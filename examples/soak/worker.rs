@@ -22,6 +22,9 @@ use crate::turns::Locks;
 
 /// Before it asks again.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Sometimes so long that the queue is short when it does: who comes right behind a holder is let in by rules that the
+/// others seldom meet.
+const IDLE: Duration = Duration::from_millis(800);
 
 /// What the orchestrator says, a line each. The end of the input ends the worker.
 pub(crate) const BE_QUIET: &str = "quiet";
@@ -120,7 +123,8 @@ impl Worker {
         let mut hand = Hand { settings: &self.settings, log: &self.log, curator, rng: self.rng() };
         while !self.quiet.load(Ordering::Relaxed) {
             locks.turn(&mut hand).await?;
-            sleep(PAUSE.mul_f64(hand.rng.f64())).await;
+            let pause = if hand.rng.u8(..3) == 0 { IDLE } else { PAUSE };
+            sleep(pause.mul_f64(hand.rng.f64())).await;
         }
         self.log.now(What::Quiet)?;
         std::future::pending().await
