@@ -68,7 +68,7 @@ drop() {
 conditions() {
   drop 'head: the predecessor was the first of the listing' \
     round_trips head::a_predecessor_that_gives_up_admits_nobody \
-    wait.rs 's/head: rules\.head && predecessor_is_head,/head: rules.head,/'
+    wait.rs 's/head: rules\.head && predecessor_is_head &&/head: rules.head \&\&/'
   drop 'head: the listing follows the own create' \
     round_trips counts::the_first_acquire_learns_what_the_next_needs \
     enter.rs 's/(let stamp = Moment::now\(\);\n)(.*?)(            let list = list\.then[^\n]*\n)/$1$3$2/s'
@@ -132,8 +132,8 @@ conditions() {
     enter.rs 's/(            let watch = watch\.then[^\n]*\n)(            let list = list\.then[^\n]*\n)/$2$1/'
   drop 'gap: the listing showed nobody else' \
     round_trips gap::a_listing_that_shows_a_stranger_is_not_built_on \
-    line.rs 's/names\.clone\(\)\.count\(\) > self\.chain\.len\(\)/false/' \
-    line.rs 's/!names\.all\(\|name\| is_ours\(name\)\)/false/'
+    line.rs 's/if more > 0 && !leases/if false \&\& more > 0 \&\& !leases/' \
+    line.rs 's/leases \|\| strangers == 0 && line/leases || line/'
   drop 'gap: exactly the number that was expected' \
     round_trips gap::somebody_who_came_in_between_is_waited_for \
     gap.rs 's/sequence\.wrapping_mul\(2\) == self\.0/sequence.wrapping_mul(2) >= self.0/'
@@ -143,6 +143,22 @@ conditions() {
   drop 'gap: what was noted is of that incarnation' \
     lib contender::gap::tests::a_node_of_an_earlier_incarnation_does_not_count \
     gap.rs 's/self\.noted\.retain\([^;]*;//'
+
+  drop 'read-write: head: for readers only' \
+    round_trips read_write::a_down_graded_read_keeps_out_the_writer_that_waits \
+    wait.rs 's/ && \(line\.is_exclusive\(\) \|\| spot\.shared\)//'
+  drop 'read-write: local: not at all' \
+    round_trips read_write::a_down_graded_read_keeps_out_a_writer_of_the_same_client \
+    shortcuts.rs 's/self\.local && exclusive/self.local/'
+  drop 'read-write: gap: readers keep a writer out' \
+    round_trips read_write::a_writer_of_ours_waits_for_a_reader_of_ours \
+    line.rs 's/else \{ self\.chain\.len\(\) - 1 \}/else { self.chain.exclusive() - 1 }/'
+  drop 'read-write: gap: a writer keeps readers out' \
+    round_trips read_write::a_reader_of_ours_waits_for_a_writer_of_ours \
+    line.rs 's/if spot\.shared \{ self\.chain\.exclusive\(\) \}/if spot.shared { 0 }/'
+  drop 'read-write: a read begins while the write hold is there' \
+    recipes read_write_down::a_read_beside_a_write_node_that_an_administrator_deleted_is_refused \
+    enter.rs 's/write_while_there\(write\.node\(\),/write_while_there(request.path.as_str(),/'
 
   drop 'release: the caretaker sees to it when the caller does not' \
     recipes mutex_dropped::a_release_that_is_not_polled_any_more_goes_on \

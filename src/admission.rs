@@ -232,7 +232,8 @@ mod tests {
             (&*read(1), &*read(2), &*write(3), &*read(4), &*write(5), &*read(6));
         let down = &*read(3);
         // Whom it waits for, and who is the first that keeps it out.
-        let rows: &[(&[&str], &str, Option<(&str, &str)>)] = &[
+        type Row<'a> = (&'a [&'a str], &'a str, Option<(&'a str, &'a str)>);
+        let rows: &[Row<'_>] = &[
             (&[r2, r1], r2, None),
             (&[w3, r2, r1], r1, None),
             (&[w3, r2, r1], w3, Some((r2, r1))),

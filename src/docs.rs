@@ -18,8 +18,16 @@ struct Session;
 #[doc = include_str!("../docs/recipes/mutex.md")]
 struct Mutex;
 
+#[doc = include_str!("../docs/recipes/read_write_lock.md")]
+struct ReadWriteLock;
+
 #[doc = include_str!("../docs/recipes/multi_lock.md")]
 struct MultiLock;
+#[doc = include_str!("../docs/recipes/shared_count.md")]
+struct SharedCount;
+
+#[doc = include_str!("../docs/mixed-fleets.md")]
+struct MixedFleets;
 
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;

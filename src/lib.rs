@@ -7,6 +7,8 @@
 //! | [`ConnectionState`] | what a `Curator` knows of its connection |
 //! | [`InterProcessMutex`] | one holder among all processes, first come, first served |
 //! | [`MutexGuard`] | a lock that is held: is it still, when was it lost, its fencing token |
+//! | [`InterProcessReadWriteLock`] | one writer, or any number of readers; who writes can go on reading |
+//! | [`ReadLock`], [`WriteLock`], [`ReadGuard`], [`WriteGuard`] | its halves, and what they give |
 //! | [`InterProcessMultiLock`], [`MultiGuard`] | several locks as one, and all of them held |
 //! | [`MemberLoss`] | which member of a multi-lock was lost |
 //! | [`InterProcessLock`], [`LockGuard`] | any lock and any guard, behind a pointer; for locks of your own, too |
@@ -15,8 +17,10 @@
 //! | [`Loss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
 //! | [`Participant`] | one that holds a lock or waits for it |
 //! | [`Owner`] | who re-enters a lock |
+//! | [`SharedCount`], [`VersionedCount`] | a number that processes share |
+//! | [`CountWatch`] | its values, as they come |
 //! | [`RetryPolicy`] | how often what may succeed later is tried again |
-//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
+//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SharedCountError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
 //! | [`MultiReleaseError`], [`MemberFailure`] | what must be known of the release of several locks |
 //! | [`SharedError`] | an error of a lock of your own |
 //! | `testkit` | a real ZooKeeper for tests (feature `testkit`) |
@@ -35,11 +39,12 @@
 //! * Fencing tokens grow from hold to hold.
 //!
 //! On what that rests, and what is not guaranteed: [guarantees]. How it works: [session], [mutex],
-//! [architecture]. Servers for your own tests: [testing].
+//! [shared count], [architecture]. Servers for your own tests: [testing].
 //!
 //! [guarantees]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/guarantees.md
 //! [session]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/session.md
 //! [mutex]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/mutex.md
+//! [shared count]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/shared_count.md
 //! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
 //! [testing]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing.md
 //!
@@ -95,6 +100,7 @@ mod revoke;
 mod semaphore;
 mod semaphore_mutex;
 mod session;
+mod shared_count;
 mod shared_error;
 mod surface;
 #[cfg(feature = "testkit")]
@@ -129,4 +135,5 @@ pub use crate::semaphore::{InterProcessSemaphore, Lease, Leases};
 pub use crate::semaphore_mutex::InterProcessSemaphoreMutex;
 pub use crate::session::lease::LossPolicy;
 pub use crate::session::state::ConnectionState;
+pub use crate::shared_count::{CountWatch, SharedCount, SharedCountError, VersionedCount};
 pub use crate::shared_error::SharedError;

@@ -48,6 +48,12 @@ impl LockPath {
         &*self.0 == "/"
     }
 
+    /// The path above; none above the root.
+    pub(crate) fn parent(&self) -> Option<LockPath> {
+        let end = if self.is_root() { None } else { self.0.rfind('/') };
+        end.map(|end| Self(if end == 0 { "/".into() } else { self.0[..end].into() }))
+    }
+
     /// This path and all above it, the longest first, without the root.
     pub(crate) fn lineage(&self) -> impl Iterator<Item = &str> {
         let whole = if self.is_root() { "" } else { &*self.0 };
@@ -154,6 +160,9 @@ mod tests {
         assert_eq!(path("/").join(&path("/a")), path("/a"));
         assert_eq!(path("/a").join(&path("/")), path("/a"));
         assert_eq!(path("/a").join(&path("/b/c")), path("/a/b/c"));
+        assert_eq!(path("/a/b").parent(), Some(path("/a")));
+        assert_eq!(path("/a").parent(), Some(path("/")));
+        assert_eq!(path("/").parent(), None);
         assert_eq!(path("/").lineage().count(), 0);
         assert_eq!(path("/a").lineage().collect::<Vec<_>>(), ["/a"]);
         assert_eq!(path("/a/b/c").lineage().collect::<Vec<_>>(), ["/a/b/c", "/a/b", "/a"]);

@@ -15,7 +15,7 @@ use crate::surface::{lock_surface, option_surface};
 ///
 /// * **Fair**: first come, first served, among all contenders of all processes.
 /// * **Not reentrant** by task or thread. [`MutexGuard::reenter`] gives a nested guard, and inside an
-///   [`Owner::scope`] acquiring again does.
+///   [`Owner::scope`](crate::Owner::scope) acquiring again does.
 /// * **Recovery**: through a short disconnection a waiter keeps its place, a holder its lock, as long
 ///   as the lease lasts. When the session expires, a holder is told ([`MutexGuard::lost`]) and a waiter
 ///   queues again at the tail, as the retry policy allows.

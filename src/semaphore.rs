@@ -11,6 +11,7 @@ use crate::guard::Held;
 use crate::leasing::Leasing;
 use crate::participants::Participant;
 use crate::recipe::{Patience, Recipe};
+use crate::shared_count::SharedCount;
 use crate::surface::{guard_surface, lock_surface, option_surface};
 
 /// A counting semaphore for processes and tasks, on the znodes of Apache Curator's `InterProcessSemaphoreV2`. All who
@@ -72,6 +73,24 @@ impl InterProcessSemaphore {
                 reason: "it must be at least 1 and at most 2147483647",
             }),
         }
+    }
+
+    /// The semaphore at `path` with as many leases as `limit` says, now and whenever it changes: a smaller limit takes
+    /// nothing from who has leases, a greater one wakes who waits. While it is zero or less nobody gets one.
+    ///
+    /// What is known of the count here counts: see [`SharedCount`] for how late that may be. When it cannot be read any
+    /// more, the last value stays.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::InvalidPath`] for a path that ZooKeeper does not accept.
+    pub fn with_shared_count(
+        curator: &Curator,
+        path: &str,
+        limit: &SharedCount,
+    ) -> Result<Self, ConfigError> {
+        let recipe = Recipe::new(curator, path)?;
+        Ok(Self { leasing: Leasing::new(recipe, Limit::Live(limit.subscribe())) })
     }
 
     /// The path, under the namespace.
@@ -198,7 +217,7 @@ impl Leases {
     pub async fn release(self) -> Result<(), ReleaseError> {
         let releases = self.0.into_iter().map(Lease::release);
         let released = futures_util::future::join_all(releases).await;
-        released.into_iter().map(|released| released.map(drop)).collect()
+        released.into_iter().try_for_each(|released| released.map(drop))
     }
 }
 

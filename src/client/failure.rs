@@ -82,6 +82,10 @@ impl ClientError {
         self.0 == zk::Error::NoChildrenForEphemerals
     }
 
+    pub(crate) fn is_bad_version(&self) -> bool {
+        self.0 == zk::Error::BadVersion
+    }
+
     pub(super) fn is_unimplemented(&self) -> bool {
         self.0 == zk::Error::Unimplemented
     }

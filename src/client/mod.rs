@@ -10,6 +10,7 @@
 //!   the server is definite; [`Failure`] sorts errors by that.
 //! * Only one-shot watches survive a reconnect.
 
+mod data;
 mod dialer;
 mod failure;
 
@@ -23,6 +24,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use zookeeper_client as zk;
 pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector, CreateOptions};
 
+pub(crate) use self::data::Change;
 pub(crate) use self::dialer::{DialError, Dialer};
 pub use self::failure::ClientError;
 pub(crate) use self::failure::{Failure, WriteFailure};

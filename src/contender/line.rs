@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::hold::HoldState;
-use super::local::{Before, Chain, Lookout, Spot, Turn, Wake};
+use super::local::{Before, Chain, Lookout, Spot, Standing, Turn, Wake};
 use super::parent::Parent;
 use super::shortcuts::Shortcuts;
 use crate::admission::{Decision, Family, decide, is_busy};
@@ -257,10 +257,12 @@ impl Line {
         is_busy(&listing.children, &self.family, shared, is_leaving)
     }
 
-    /// Whether `asker` has the own node that is first.
+    /// Whether `asker` has a hold. Where one holds at a time, that is the first.
     pub(super) fn is_held_by(&self, asker: Asker) -> bool {
         let state = self.lock();
-        state.chain.first().is_some_and(|first| first.hold.is_some() && first.spot.asker == asker)
+        let most = if self.is_exclusive() { 1 } else { usize::MAX };
+        let is_its = |one: &Standing| one.hold.is_some() && one.spot.asker == asker;
+        state.chain.all().take(most).any(is_its)
     }
 
     /// Notes whose hold it is; `false` if its place is gone.

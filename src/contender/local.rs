@@ -155,8 +155,9 @@ impl Chain {
         self.places.get_mut(&spot.czxid)
     }
 
-    pub(super) fn first(&self) -> Option<&Standing> {
-        self.places.first_key_value().map(|(_, first)| first)
+    /// First come, first told.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Standing> {
+        self.places.values()
     }
 
     /// The last one before `czxid`, and created after `earliest`.

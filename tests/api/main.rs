@@ -14,10 +14,11 @@ use zookeeper_recipes::testkit::{
     Fault, FaultProxy, LocalGuard, LocalLock, TestEnsemble, TestServer,
 };
 use zookeeper_recipes::{
-    AcquireError, ConfigError, ConnectionState, Curator, CuratorBuilder, Fenced, FencedError,
-    FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, Loss,
-    LossPolicy, MemberFailure, MemberLoss, MultiGuard, MultiReleaseError, MutexGuard, Owner,
-    Participant, ReleaseError, Released, RetryPolicy, SessionError, SharedError, WithError,
+    AcquireError, ConfigError, ConnectionState, CountWatch, Curator, CuratorBuilder, Fenced,
+    FencedError, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    LockGuard, Loss, LossPolicy, MemberFailure, MemberLoss, MultiGuard, MultiReleaseError,
+    MutexGuard, Owner, Participant, ReleaseError, Released, RetryPolicy, SessionError, SharedCount,
+    SharedCountError, SharedError, VersionedCount, WithError,
 };
 
 fn error<T: Error + Clone + Send + Sync + 'static>() {}
@@ -31,6 +32,7 @@ fn errors_are_errors_that_can_be_sent_and_shared() {
     error::<FencedError>();
     error::<ReleaseError>();
     error::<SessionError>();
+    error::<SharedCountError>();
     error::<WithError>();
     error::<MultiReleaseError>();
     error::<zookeeper_recipes::ClientError>();
@@ -60,6 +62,9 @@ fn types_can_be_sent_shared_and_printed() {
     sync::<Released>();
     sync::<Fenced>();
     sync::<LossPolicy>();
+    sync::<SharedCount>();
+    sync::<VersionedCount>();
+    sync::<CountWatch>();
     sync::<Fault>();
     sync::<FaultProxy>();
     sync::<TestEnsemble>();
@@ -86,6 +91,16 @@ fn futures_can_be_spawned(curator: Curator, mutex: InterProcessMutex, guard: Mut
     future(async move { owned.participants().await });
     future(async move { Owner::new().scope(mutex.acquire()).await });
     future(async move { curator.close().await });
+}
+
+/// The same of the shared count.
+#[allow(dead_code)]
+fn futures_of_a_count_can_be_spawned(curator: Curator, count: SharedCount, mut watch: CountWatch) {
+    future(async move { SharedCount::start(&curator, "/count", 1).await });
+    let owned = count.clone();
+    future(async move { owned.set(2).await });
+    future(async move { count.try_set(&count.versioned(), 3).await });
+    future(async move { watch.changed().await });
 }
 
 /// The same for those of several locks, and behind a pointer.

@@ -13,5 +13,7 @@ mod lagging;
 mod multi_lock;
 mod mutex;
 mod product;
+mod read_write_lock;
 mod session;
+mod shared_count;
 mod stage;

@@ -1,18 +1,21 @@
 //! One line for each function: [`product`] calls it once without a fault to learn its requests, then once
 //! for every fault at every request, and once dropped at every await.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
-use zookeeper_recipes::{ConnectionState, MutexGuard};
+use zookeeper_recipes::{ConnectionState, MutexGuard, ReadGuard, WriteGuard};
 
 use crate::harness::{eventually, within};
 use crate::lagging::Lagging;
@@ -31,6 +34,10 @@ pub(crate) enum Told {
     Holds(MutexGuard),
     /// The lock is held, after one of ours whose delete may be on the way.
     Next(MutexGuard),
+    /// It is written.
+    Writes(WriteGuard),
+    /// It is read.
+    Reads(ReadGuard),
     /// This node is deleted.
     Deleted(String),
     /// The data node has this data; `None`: it is not there.
@@ -181,18 +188,20 @@ async fn run<S: 'static>(
     }
     let (room, count) = (Rc::new(Semaphore::new(AT_ONCE)), cases.len());
     let struck = Rc::new(Cell::new(0));
-    let set = LocalSet::new();
+    let (set, mut running) = (LocalSet::new(), Vec::new());
     for case in cases {
         let (function, room, struck) = (function.clone(), room.clone(), struck.clone());
-        set.spawn_local(async move {
+        running.push(set.spawn_local(async move {
             let _room = room.acquire().await.unwrap();
             if function.run(Stage::new().await, case).await {
                 struck.set(struck.get() + 1);
             }
-        });
+        }));
     }
-    // A panic of a case is one of the set.
-    set.await;
+    // The set itself does not tell of a panic.
+    for failed in set.run_until(join_all(running)).await.into_iter().filter_map(Result::err) {
+        resume_unwind(failed.into_panic());
+    }
     // One follower lags for all, so one case after the other.
     let lagging: Vec<_> = places(&requests).map(|place| Case::Lagging { place }).collect();
     let count = count + lagging.len();
@@ -347,13 +356,25 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
 
     async fn check(&self, what: &str, stage: &Stage, told: Option<Told>) {
         // What the caller was told is what the server has, now.
-        let mut held = None;
+        let mut held: Option<Box<dyn Any>> = None;
+        let holds = async |node: &str, is_held: &dyn Fn() -> bool| {
+            let first = stage.first().await;
+            let there = first.as_deref() == Some(node);
+            assert!(there || !is_held(), "{what}: holds, and the first is {first:?}");
+        };
         match told {
             Some(Told::Holds(guard)) => {
-                let first = stage.first().await;
-                let there = first.as_deref() == Some(guard.node());
-                assert!(there || !guard.is_held(), "{what}: holds, and the first is {first:?}");
-                held = Some(guard);
+                holds(guard.node(), &|| guard.is_held()).await;
+                held = Some(Box::new(guard));
+            }
+            Some(Told::Writes(guard)) => {
+                holds(guard.node(), &|| guard.is_held()).await;
+                held = Some(Box::new(guard));
+            }
+            Some(Told::Reads(guard)) => {
+                let may = stage.may_read(guard.node()).await;
+                assert!(may || !guard.is_held(), "{what}: reads, and may not");
+                held = Some(Box::new(guard));
             }
             Some(Told::Next(guard)) => {
                 // The delete of the one before is on the way.
@@ -361,7 +382,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
                     stage.first().await.as_deref() == Some(guard.node()) || !guard.is_held()
                 })
                 .await;
-                held = Some(guard);
+                held = Some(Box::new(guard));
             }
             Some(Told::Deleted(node)) => {
                 assert!(!stage.has(&node).await, "{what}: {node} is not deleted");
@@ -370,15 +391,15 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
             Some(Told::Nothing) | None => {}
         }
         drop(held);
+        stage.rivals_are_done().await;
         // Nothing of ours is left: deleted, if the session lives, and not left to its end.
         eventually(&format!("{what}: nothing is left"), async || stage.children().await.is_empty())
             .await;
-        let next = within(&format!("{what}: the next"), stage.rival_guard()).await;
-        next.release().await.unwrap();
+        within(&format!("{what}: the next"), stage.rival_in_turn()).await;
         // The session can be used, or another one.
         if stage.curator.state() != ConnectionState::Closed {
-            let again = within(&format!("{what}: the same again"), stage.mutex().acquire()).await;
-            drop(again.unwrap_or_else(|error| panic!("{what}: {error:?}")));
+            let again = within(&format!("{what}: the same again"), stage.ours_again()).await;
+            again.unwrap_or_else(|error| panic!("{what}: {error:?}"));
         }
         // It says whether it is confirmed; here it matters that it ends.
         let _ = within(&format!("{what}: close"), stage.curator.close()).await;

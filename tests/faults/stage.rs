@@ -1,12 +1,16 @@
 //! What a function under fault is given.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::testkit::{Fault, FaultProxy, TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Client, Error};
-use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, MutexGuard, RetryPolicy};
+use zookeeper_recipes::{
+    AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
+    MutexGuard, ReadGuard, RetryPolicy, WriteGuard,
+};
 
 use crate::harness::{self, Arena, eventually};
 use crate::lagging::Lagging;
@@ -23,6 +27,10 @@ pub(crate) struct Stage {
     rival: Curator,
     admin: Client,
     server: Server,
+    /// Whether the lock is one for reading and writing.
+    is_read_write: Cell<bool>,
+    /// What must come to its end.
+    rivals: RefCell<Vec<JoinHandle<()>>>,
 }
 
 /// Kept until the stage goes.
@@ -59,7 +67,8 @@ impl Stage {
         let curator = Self::builder().connect(proxy.connect_string()).await.unwrap();
         let patient = Self::builder().session_timeout(Duration::from_secs(10));
         let rival = patient.connect(theirs).await.unwrap();
-        Self { path, proxy, curator, rival, admin, server }
+        let (is_read_write, rivals) = (Cell::new(false), RefCell::default());
+        Self { path, proxy, curator, rival, admin, server, is_read_write, rivals }
     }
 
     pub(crate) fn builder() -> CuratorBuilder {
@@ -90,14 +99,81 @@ impl Stage {
         waiting
     }
 
+    /// From now on the lock is one for reading and writing, to all who use it.
+    pub(crate) fn read_write(&self) -> InterProcessReadWriteLock {
+        self.is_read_write.set(true);
+        InterProcessReadWriteLock::new(&self.curator, &self.path).unwrap()
+    }
+
+    fn rival_read_write(&self) -> InterProcessReadWriteLock {
+        InterProcessReadWriteLock::new(&self.rival, &self.path).unwrap()
+    }
+
+    pub(crate) async fn rival_writes(&self) -> WriteGuard {
+        self.rival_read_write().write().acquire().await.unwrap()
+    }
+
+    pub(crate) async fn rival_reads(&self) -> ReadGuard {
+        self.rival_read_write().read().acquire().await.unwrap()
+    }
+
+    /// The rival queues up to write. When it does, nobody may be before it.
+    pub(crate) async fn rival_waits_to_write(&self) {
+        let before = self.children().await.len();
+        let lock = self.rival_read_write().write();
+        let (admin, path) = (self.admin.clone(), self.path.clone());
+        let writing = tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            let children = harness::children(&admin, &path).await;
+            let first = children.iter().min_by_key(|name| number(name)).unwrap();
+            assert!(guard.node().ends_with(first), "writes behind {first}");
+            guard.release().await.unwrap();
+        });
+        self.rivals.borrow_mut().push(writing);
+        eventually("the rival waits", async || self.children().await.len() > before).await;
+    }
+
+    /// All who queued up for later have had their turn.
+    pub(crate) async fn rivals_are_done(&self) {
+        for rival in self.rivals.take() {
+            harness::within("a rival", rival).await.unwrap();
+        }
+    }
+
+    /// Whether a node is there, and nobody before it writes. A read beside a write has its number.
+    pub(crate) async fn may_read(&self, node: &str) -> bool {
+        let children = self.children().await;
+        let keeps_out = |name: &&String| name.contains("__WRIT__") && number(name) < number(node);
+        children.iter().any(|name| node.ends_with(name.as_str()))
+            && children.iter().find(keeps_out).is_none()
+    }
+
+    /// The rival acquires when it is its turn, and releases. In a queue of readers and writers it writes.
+    pub(crate) fn rival_in_turn(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (mutex, lock) = (self.rival_mutex(), self.rival_read_write().write());
+        let writes = self.is_read_write.get();
+        async move {
+            if writes {
+                lock.acquire().await.unwrap().release().await.unwrap();
+            } else {
+                mutex.acquire().await.unwrap().release().await.unwrap();
+            }
+        }
+    }
+
+    /// Ours does, and drops the guard.
+    pub(crate) async fn ours_again(&self) -> Result<(), AcquireError> {
+        if self.is_read_write.get() {
+            self.read_write().write().acquire().await.map(drop)
+        } else {
+            self.mutex().acquire().await.map(drop)
+        }
+    }
+
     /// The rival queues up, and releases once it was served.
     pub(crate) async fn rival_enters(&self) {
         let before = self.children().await.len();
-        let mutex = self.rival_mutex();
-        let entering = tokio::spawn(async move {
-            let guard = mutex.acquire().await.unwrap();
-            guard.release().await.unwrap();
-        });
+        let entering = tokio::spawn(self.rival_in_turn());
         eventually("the rival enters", async || {
             entering.is_finished() || self.children().await.len() > before
         })
@@ -150,8 +226,11 @@ impl Stage {
 
     /// The node of the contender that holds.
     pub(crate) async fn first(&self) -> Option<String> {
-        let number = |name: &String| name[name.len() - 10..].parse::<i64>().unwrap();
-        let first = self.children().await.into_iter().min_by_key(number);
+        let first = self.children().await.into_iter().min_by_key(|name| number(name));
         first.map(|name| format!("{}/{name}", self.path))
     }
+}
+
+fn number(name: &str) -> i64 {
+    name[name.len() - 10..].parse().unwrap()
 }

@@ -65,6 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
+    ("shared_count", &["client", "curator", "error", "lock_path", "session"]),
     (
         "recipe",
         &[
@@ -165,8 +166,17 @@ const QUEUED: &[&str] = &[
 ];
 
 /// For one whose contenders are counted.
-const LEASED: &[&str] =
-    &["contender", "curator", "error", "guard", "leasing", "participants", "recipe", "surface"];
+const LEASED: &[&str] = &[
+    "contender",
+    "curator",
+    "error",
+    "guard",
+    "leasing",
+    "participants",
+    "recipe",
+    "shared_count", // the limit
+    "surface",
+];
 
 const PURE: &[&str] = &[
     "contender_name",
@@ -175,6 +185,7 @@ const PURE: &[&str] = &[
     "lock_path",
     "session/state",
     "contender/gap",
+    "shared_count/count",
 ];
 const IMPURE_WORDS: &[&str] =
     &["tokio", "std::time", "std::net", "std::fs", "std::thread", "async fn"];

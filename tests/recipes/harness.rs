@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use zookeeper_recipes::testkit::{self, TestServer};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, SessionInfo, Stat};
-use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, RetryPolicy};
+use zookeeper_recipes::{
+    Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock, RetryPolicy,
+};
 
 /// Longer than anything takes on a busy machine; a test that waits so long has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -80,6 +82,10 @@ impl Arena {
 
     pub(crate) fn mutex(&self, curator: &Curator) -> InterProcessMutex {
         InterProcessMutex::new(curator, &self.path).expect("a lock path")
+    }
+
+    pub(crate) fn read_write(&self, curator: &Curator) -> InterProcessReadWriteLock {
+        InterProcessReadWriteLock::new(curator, &self.path).expect("a lock path")
     }
 
     /// The children of the test's path, as the server has them.

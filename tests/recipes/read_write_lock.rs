@@ -1,29 +1,393 @@
-//! The read-write lock.
+//! What a read-write lock does while nothing fails.
 
-use zookeeper_recipes::InterProcessReadWriteLock;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use zookeeper_recipes::{
+    AcquireError, ConfigError, Curator, FencingToken, InterProcessReadWriteLock, ReadGuard,
+    Released, WriteGuard,
+};
 
 use crate::harness::{Arena, within};
 
-#[tokio::test]
-async fn smoke() {
+pub(crate) type Reading = JoinHandle<Result<ReadGuard, AcquireError>>;
+pub(crate) type Writing = JoinHandle<Result<WriteGuard, AcquireError>>;
+
+/// Long enough for who is let in by mistake.
+const LIMIT: Duration = Duration::from_millis(300);
+
+impl Arena {
+    /// Starts to read, and waits until the node is there.
+    pub(crate) async fn reads(&self, curator: &Curator) -> Reading {
+        let (before, lock) = (self.children().await.len(), self.read_write(curator).read());
+        let reading = tokio::spawn(async move { lock.acquire().await });
+        self.children_are(before + 1).await;
+        reading
+    }
+
+    /// Starts to write, and waits until the node is there.
+    pub(crate) async fn writes(&self, curator: &Curator) -> Writing {
+        let (before, lock) = (self.children().await.len(), self.read_write(curator).write());
+        let writing = tokio::spawn(async move { lock.acquire().await });
+        self.children_are(before + 1).await;
+        writing
+    }
+
+    pub(crate) async fn three_curators(&self) -> [Curator; 3] {
+        [self.curator().await, self.curator().await, self.curator().await]
+    }
+}
+
+pub(crate) async fn got_read(reading: Reading) -> ReadGuard {
+    let guard = within("the reader", reading).await.unwrap().unwrap();
+    assert!(guard.is_held(), "{:?}", guard.loss());
+    guard
+}
+
+pub(crate) async fn got_write(writing: Writing) -> WriteGuard {
+    let guard = within("the writer", writing).await.unwrap().unwrap();
+    assert!(guard.is_held(), "{:?}", guard.loss());
+    guard
+}
+
+/// What the servers had sent to this client, it has acted on.
+pub(crate) async fn settled(curator: &Curator) {
+    for _ in 0..2 {
+        within("a round trip", curator.client().unwrap().sync("/")).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Curator: TestInterProcessReadWriteLock#testGetParticipantNodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn participants_are_told_by_what_they_do() {
+    const READERS: usize = 20;
+    const WRITERS: usize = 8;
     let arena = Arena::new().await;
     let curator = arena.curator().await;
-    let lock = InterProcessReadWriteLock::new(&curator, &arena.path).unwrap();
-    let r1 = within("r1", lock.read().acquire()).await.unwrap();
-    let r2 = within("r2", lock.read().acquire()).await.unwrap();
-    assert!(lock.write().try_acquire().await.unwrap().is_none());
-    r1.release().await.unwrap();
-    r2.release().await.unwrap();
-    let w = within("w", lock.write().acquire()).await.unwrap();
-    assert!(lock.read().try_acquire().await.unwrap().is_none());
-    let writer = lock.write();
-    let waiting = tokio::spawn(async move { writer.acquire().await.unwrap() });
-    arena.children_are(2).await;
-    let r = within("downgrade", w.downgrade()).await.unwrap();
-    arena.children_are(2).await;
-    assert!(!waiting.is_finished());
-    println!("{:?}", lock.participants().await.unwrap());
-    r.release().await.unwrap();
-    within("w2", waiting).await.unwrap().release().await.unwrap();
+    let lock = arena.read_write(&curator);
+    assert!(lock.participants().await.unwrap().is_empty());
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        readers.push(within("a reader", lock.read().acquire()).await.unwrap());
+    }
+    let mut writers = Vec::new();
+    for _ in 0..WRITERS {
+        writers.push(arena.writes(&curator).await);
+    }
+    let reading = lock.read().participants().await.unwrap();
+    let writing = lock.write().participants().await.unwrap();
+    assert_eq!((reading.len(), writing.len()), (READERS, WRITERS));
+    assert!(reading.iter().all(|one| one.holds) && !writing.iter().any(|one| one.holds));
+    let nodes: Vec<_> = readers.iter().map(ReadGuard::node).collect();
+    assert_eq!(reading.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), nodes);
+    let all = lock.participants().await.unwrap();
+    assert_eq!(all, [reading, writing].concat(), "first come, first told");
+    drop(readers);
+    for writer in writers {
+        let guard = got_write(writer).await;
+        let holds: Vec<_> = lock.participants().await.unwrap();
+        let holds = holds.into_iter().filter(|one| one.holds).map(|one| one.path);
+        assert_eq!(holds.collect::<Vec<_>>(), [guard.node()]);
+        guard.release().await.unwrap();
+    }
     arena.children_are(0).await;
+}
+
+/// Curator: TestInterProcessReadWriteLock#testThatUpgradingIsDisallowed. (Who belongs to an `Owner` is refused at
+/// once.)
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_does_not_get_to_write() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let lock = arena.read_write(&curator);
+    let read = within("a reader", lock.read().acquire()).await.unwrap();
+    assert!(lock.write().acquire_timeout(LIMIT).await.unwrap().is_none());
+    assert!(lock.write().try_acquire().await.unwrap().is_none());
+    arena.children_are(1).await;
+    assert_eq!(read.release().await.unwrap(), Released::Unlocked);
+    let write = lock.write().try_acquire().await.unwrap().expect("it is free");
+    write.release().await.unwrap();
+}
+
+/// Curator: TestInterProcessReadWriteLock#testThatDowngradingRespectsThreads.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_task_does_not_read_beside_a_writer_on_the_same_object() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let lock = arena.read_write(&curator);
+    let write = within("the writer", lock.write().acquire()).await.unwrap();
+    let reader = lock.read();
+    let task = tokio::spawn(async move { reader.acquire_timeout(LIMIT).await });
+    assert!(within("the reader", task).await.unwrap().unwrap().is_none());
+    // Nor does this one, without an `Owner`.
+    assert!(lock.read().acquire_timeout(LIMIT).await.unwrap().is_none());
+    write.release().await.unwrap();
+}
+
+/// Curator: TestInterProcessReadWriteLock#testSetNodeData.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_are_curators_and_say_who_contends() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mut data = vec![1, 2, 3, 4];
+    let lock = arena.read_write(&curator).with_identity(&data).unwrap();
+    data[0] = 9;
+    for (number, kind) in ["__WRIT__", "__READ__"].into_iter().enumerate() {
+        let (reads, writes);
+        let (node, token) = if kind == "__WRIT__" {
+            writes = within("the writer", lock.write().acquire()).await.unwrap();
+            (writes.node(), writes.fencing_token())
+        } else {
+            reads = within("the reader", lock.read().acquire()).await.unwrap();
+            (reads.node(), reads.fencing_token())
+        };
+        let children = arena.children().await;
+        let [name] = children.as_slice() else { panic!("{children:?}") };
+        assert_eq!(name.len(), 58);
+        assert!(name.starts_with("_c_"), "{name}");
+        assert!(name.ends_with(&format!("-{kind}{number:010}")), "{name}");
+        assert_eq!(node, format!("{}/{name}", arena.path));
+        let (data, stat) = arena.admin.get_data(node).await.unwrap();
+        assert_eq!(data, [1, 2, 3, 4]);
+        assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
+        assert_eq!(stat.czxid, token.value());
+        arena.admin.delete(node, None).await.unwrap();
+    }
+}
+
+/// Curator: TestLockACLs#testLockACLs, for its very lock: the parent that is made carries the ACLs, and so does each
+/// node.
+#[tokio::test(flavor = "multi_thread")]
+async fn parent_and_nodes_carry_the_acls() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
+    let acls = [Acl::new(Permission::ALL, AuthId::new("ip", "127.0.0.1"))];
+    let lock = InterProcessReadWriteLock::new(&curator, "/bar").unwrap();
+    let lock = lock.with_acls(Acls::new(&acls)).unwrap();
+    // A container may be reached from elsewhere: then nothing may be read or deleted, and it goes with the session.
+    let write = match within("the writer", lock.write().acquire()).await {
+        Ok(write) => write,
+        Err(AcquireError::NoAuth { .. }) => return,
+        Err(error) => panic!("{error:?}"),
+    };
+    let read = within("a read beside it", write.read()).await.unwrap();
+    for path in ["/bar", write.node(), read.node()] {
+        let on_server = format!("{}{path}", arena.path);
+        let (found, _) = arena.admin.get_acl(&on_server).await.unwrap();
+        assert_eq!(found, acls, "{path}");
+    }
+    write.release().await.unwrap();
+    read.release().await.unwrap();
+}
+
+/// kazoo: test_read_lock, and test_write_lock. Nobody re-enters: a second read of one task is a hold of its own, which a
+/// waiting writer would keep out.
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_hold_together_and_a_writer_alone() {
+    let arena = Arena::new().await;
+    let [one, two, three] = arena.three_curators().await;
+    let locks = [&one, &two, &three].map(|curator| arena.read_write(curator));
+    let first = locks[0].read().try_acquire().await.unwrap().expect("free");
+    let second = locks[1].read().try_acquire().await.unwrap().expect("shared with a reader");
+    let again = locks[0].read().try_acquire().await.unwrap().expect("shared with itself");
+    assert_ne!(again.node(), first.node());
+    assert!(again.fencing_token() > second.fencing_token(), "tokens are in the order of entering");
+    assert!(locks[2].write().try_acquire().await.unwrap().is_none());
+    assert_eq!(arena.children().await.len(), 3, "a refused try leaves nothing");
+    for guard in [first, second, again] {
+        assert!(locks[2].write().try_acquire().await.unwrap().is_none(), "somebody reads");
+        guard.release().await.unwrap();
+    }
+    let writer = locks[2].write().try_acquire().await.unwrap().expect("free");
+    for lock in &locks {
+        assert!(lock.read().try_acquire().await.unwrap().is_none());
+        assert!(lock.write().try_acquire().await.unwrap().is_none());
+        assert!(lock.read().acquire_timeout(LIMIT).await.unwrap().is_none());
+        assert!(lock.write().acquire_timeout(LIMIT).await.unwrap().is_none());
+    }
+    assert_eq!(writer.release().await.unwrap(), Released::Unlocked);
+    arena.children_are(0).await;
+}
+
+/// kazoo: test_rw_lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_and_a_writer_behind_a_writer_come_in_their_turn() {
+    let arena = Arena::new().await;
+    let [one, two, three] = arena.three_curators().await;
+    let lock = arena.read_write(&one);
+    let holder = within("the writer", lock.write().acquire()).await.unwrap();
+    let reader = arena.reads(&two).await;
+    let writer = arena.writes(&three).await;
+    let queue = lock.participants().await.unwrap();
+    let kinds: Vec<_> = queue.iter().map(|one| one.path.contains("__WRIT__")).collect();
+    assert_eq!(kinds, [true, false, true]);
+    assert_eq!(queue[0].path, holder.node());
+    holder.release().await.unwrap();
+    let reader = got_read(reader).await;
+    assert_eq!(reader.node(), queue[1].path);
+    assert_eq!(lock.participants().await.unwrap().len(), 2);
+    settled(&three).await;
+    assert!(!writer.is_finished());
+    reader.release().await.unwrap();
+    let writer = got_write(writer).await;
+    assert_eq!(writer.node(), queue[2].path);
+    assert_eq!(lock.participants().await.unwrap().len(), 1);
+    writer.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+/// Readers that come later do not pass it by, though all who hold are readers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_waits_is_served_before_readers_that_come_later() {
+    let arena = Arena::new().await;
+    let curators = arena.three_curators().await;
+    for round in 0..5 {
+        let first = arena.read_write(&curators[0]).read().acquire().await.unwrap();
+        let (served, mut order) = mpsc::unbounded_channel::<(&str, FencingToken)>();
+        let writer = arena.writes(&curators[round % 3]).await;
+        let writing = served.clone();
+        let writer = tokio::spawn(async move {
+            let guard = got_write(writer).await;
+            writing.send(("writes", guard.fencing_token())).unwrap();
+            guard.release().await.unwrap();
+        });
+        let mut readers = Vec::new();
+        for curator in curators.iter().cycle().take(9) {
+            let (reader, served) = (arena.reads(curator).await, served.clone());
+            readers.push(tokio::spawn(async move {
+                let guard = got_read(reader).await;
+                served.send(("reads", guard.fencing_token())).unwrap();
+                guard.release().await.unwrap();
+            }));
+            let late = arena.read_write(curator).read();
+            assert!(late.try_acquire().await.unwrap().is_none(), "a try passes nobody by either");
+        }
+        for curator in &curators {
+            settled(curator).await;
+        }
+        assert!(order.try_recv().is_err(), "nobody is served while the first one reads");
+        first.release().await.unwrap();
+        let (does, token) = within("the writer", order.recv()).await.unwrap();
+        assert_eq!(does, "writes", "round {round}");
+        for _ in 0..9 {
+            let (does, later) = within("a reader", order.recv()).await.unwrap();
+            assert!(does == "reads" && later > token, "invariant 4");
+        }
+        within("the writer", writer).await.unwrap();
+        for reader in readers {
+            within("a reader", reader).await.unwrap();
+        }
+        arena.children_are(0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_readers_behind_one_writer_get_in_when_it_is_done() {
+    const READERS: usize = 24;
+    let arena = Arena::new().await;
+    let curators = arena.three_curators().await;
+    let holder = arena.read_write(&curators[0]).write().acquire().await.unwrap();
+    let mut readers = Vec::new();
+    for curator in curators.iter().cycle().take(READERS) {
+        readers.push(arena.reads(curator).await);
+    }
+    let behind = arena.writes(&curators[1]).await;
+    for curator in &curators {
+        settled(curator).await;
+    }
+    assert!(!readers.iter().any(JoinHandle::is_finished));
+    holder.release().await.unwrap();
+    let mut guards = Vec::new();
+    for reader in readers {
+        guards.push(got_read(reader).await);
+    }
+    // All of them at one time.
+    assert!(guards.iter().all(ReadGuard::is_held));
+    assert!(guards.is_sorted_by(|one, next| one.fencing_token() < next.fencing_token()));
+    assert_eq!(arena.children().await.len(), READERS + 1);
+    assert!(!behind.is_finished());
+    drop(guards);
+    got_write(behind).await.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_holds_either_half_while_its_body_runs() {
+    let arena = Arena::new().await;
+    let [one, two, _] = arena.three_curators().await;
+    let (lock, rival) = (arena.read_write(&one), arena.read_write(&two));
+    let reader = lock.read();
+    let read = reader.with(async |hold| {
+        assert!(hold.is_held());
+        assert!(rival.write().try_acquire().await.unwrap().is_none());
+        rival.read().with(async |_| 7).await.unwrap()
+    });
+    assert_eq!(within("a read", read).await.unwrap(), 7);
+    let writer = lock.write();
+    let write = writer.with(async |hold| {
+        let nested = hold.reenter();
+        assert_eq!(nested.fencing_token(), hold.fencing_token());
+        assert_eq!(nested.release().await.unwrap(), Released::StillHeld);
+        assert!(rival.read().try_acquire().await.unwrap().is_none());
+        let read = hold.read().await.unwrap();
+        assert_eq!(read.release().await.unwrap(), Released::Unlocked);
+        8
+    });
+    assert_eq!(within("a write", write).await.unwrap(), 8);
+    assert_eq!(arena.children().await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lock_paths() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
+    for bad in ["", "locks", "/locks/", "/locks//orders", "/..", "/locks/\0"] {
+        match InterProcessReadWriteLock::new(&curator, bad) {
+            Err(ConfigError::InvalidPath { option: "lock path", path, .. }) => {
+                assert_eq!(path, *bad);
+            }
+            other => panic!("{bad:?}: {other:?}"),
+        }
+    }
+    let huge = vec![0; 2 << 20];
+    let lock = InterProcessReadWriteLock::new(&curator, "/").unwrap();
+    assert!(matches!(lock.with_identity(huge), Err(ConfigError::InvalidOption { .. })));
+    for path in ["/", "/one", "/a/b/c/d"] {
+        let lock = InterProcessReadWriteLock::new(&curator, path).unwrap();
+        assert_eq!((lock.path(), lock.read().path(), lock.write().path()), (path, path, path));
+        let write = within(path, lock.write().acquire()).await.unwrap();
+        let read = within(path, write.downgrade()).await.unwrap();
+        assert_eq!(read.path(), path);
+        let on_server = format!("{}{}", arena.path, read.node());
+        assert!(arena.stat(&on_server).await.is_some(), "{on_server}");
+        read.release().await.unwrap();
+    }
+}
+
+/// Children of other names neither hold nor wait; those of the lock's names do, whoever made them.
+#[tokio::test(flavor = "multi_thread")]
+async fn children_of_others() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    for foreign in ["0", "zzz", "__READ__", "__WRIT__7", "x__READ__00000000x7", "x-n_0000000000"] {
+        arena.create(&format!("{}/{foreign}", arena.path), CreateMode::Persistent).await;
+    }
+    let lock = arena.read_write(&curator);
+    let write = within("the writer", lock.write().acquire()).await.unwrap();
+    assert_eq!(lock.participants().await.unwrap().len(), 1);
+    write.release().await.unwrap();
+    // As kazoo names them when it is told Curator's tags.
+    let hex = "5f3c28ba2fa141d2883f0016d3cca427";
+    for (tag, shared) in [("__READ__", true), ("__WRIT__", false)] {
+        let node = format!("{}/{hex}{tag}0000000000", arena.path);
+        arena.create(&node, CreateMode::Ephemeral).await;
+        assert!(lock.write().try_acquire().await.unwrap().is_none(), "{tag}");
+        assert_eq!(lock.read().try_acquire().await.unwrap().is_some(), shared, "{tag}");
+        assert_eq!(lock.participants().await.unwrap()[0].path, node);
+        arena.admin.delete(&node, None).await.unwrap();
+    }
 }

@@ -9,7 +9,8 @@ use tokio::task::JoinHandle;
 use zookeeper_recipes::testkit::{Fault, FaultProxy, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{
-    AcquireError, Curator, CuratorBuilder, InterProcessMutex, MutexGuard, Shortcuts,
+    AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
+    MutexGuard, Shortcuts,
 };
 
 use crate::harness::{Arena, eventually, within};
@@ -44,6 +45,10 @@ impl Linked {
         mutex.acquire().await.unwrap().release().await.unwrap();
         linked.proxy.clear_log();
         linked
+    }
+
+    pub(crate) fn lock(&self, arena: &Arena) -> InterProcessReadWriteLock {
+        arena.read_write(&self.curator)
     }
 
     /// Requests since the log was cleared, without probes of the session.
@@ -84,10 +89,20 @@ impl Linked {
     /// Starts to acquire, and returns when its node is there and everything that it asks at once is answered:
     /// `reads` watches.
     pub(crate) async fn waits(&self, arena: &Arena, reads: usize) -> Waiting {
+        let mutex = arena.mutex(&self.curator);
+        self.waits_in(arena, reads, async move { mutex.acquire().await }).await
+    }
+
+    /// The same for any lock on the path.
+    pub(crate) async fn waits_in<T: Send + 'static>(
+        &self,
+        arena: &Arena,
+        reads: usize,
+        acquiring: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
         let (nodes, watched) =
             (arena.children().await.len(), self.proxy.replies(Operation::GetData));
-        let mutex = arena.mutex(&self.curator);
-        let waiting = tokio::spawn(async move { mutex.acquire().await });
+        let waiting = tokio::spawn(acquiring);
         arena.children_are(nodes + 1).await;
         eventually("its watches", async || {
             self.proxy.replies(Operation::GetData) >= watched + reads
@@ -126,7 +141,7 @@ pub(crate) async fn is_pending(acquiring: &mut Acquiring) -> bool {
 }
 
 /// It has received all that was sent to it, and does not hold.
-pub(crate) async fn still_waits(linked: &Linked, waiting: &Waiting) {
+pub(crate) async fn still_waits<T>(linked: &Linked, waiting: &JoinHandle<T>) {
     linked.round_trip().await;
     settle().await;
     assert!(!waiting.is_finished(), "it was admitted next to another");

@@ -18,5 +18,7 @@ mod incarnations;
 mod link;
 mod local;
 mod local_ends;
+mod read_write;
+mod read_write_wakes;
 mod remembered;
 mod stand_by;

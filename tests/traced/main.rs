@@ -16,7 +16,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
-use zookeeper_recipes::{ConnectionState, InterProcessSemaphore};
+use zookeeper_recipes::{ConnectionState, InterProcessSemaphore, SharedCount};
 
 use crate::harness::{Arena, eventually, within};
 
@@ -91,8 +91,14 @@ impl Notes {
     }
 
     fn has_event(&self, level: Level, words: &[&str]) -> bool {
+        self.events(level, words) > 0
+    }
+
+    fn events(&self, level: Level, words: &[&str]) -> usize {
         let noted = self.0.lock().unwrap();
-        noted.events.iter().any(|(l, f)| *l == level && words.iter().all(|word| f.contains(word)))
+        let is_one =
+            |(l, f): &&(Level, String)| *l == level && words.iter().all(|word| f.contains(word));
+        noted.events.iter().filter(is_one).count()
     }
 }
 
@@ -148,6 +154,36 @@ async fn waiting_for_oneself_is_a_warning() {
     drop(guard);
 }
 
+/// Each half of a read-write lock in a read hold, which need not be the first: up-grading, and a read that a waiting
+/// writer keeps out.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_and_waits_behind_itself_is_warned() {
+    let notes = &*NOTES;
+    let limit = std::time::Duration::from_millis(300);
+    for upgrades in [true, false] {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let lock = arena.read_write(&curator);
+        let words = [arena.path.as_str(), "this very task holds"];
+        let (reader, writer) = (lock.read(), lock.write());
+        let first = tokio::spawn(async move { reader.acquire().await }).await.unwrap().unwrap();
+        assert!(writer.acquire_timeout(limit).await.unwrap().is_none());
+        assert!(!notes.has_event(Level::WARN, &words), "another task holds it");
+        let guard = lock.read().acquire().await.unwrap();
+        if upgrades {
+            assert!(writer.acquire_timeout(limit).await.unwrap().is_none());
+        } else {
+            let stranger = arena.read_write(&other).write();
+            let waiting = tokio::spawn(async move { stranger.acquire().await });
+            arena.children_are(3).await;
+            assert!(lock.read().acquire_timeout(limit).await.unwrap().is_none());
+            waiting.abort();
+        }
+        assert!(notes.has_event(Level::WARN, &words), "{upgrades}");
+        drop((first, guard));
+    }
+}
+
 /// Neither keeps the other out, and each has reasons to be where the other is: an election beside a semaphore, a path
 /// that was a semaphore's. So both go on, and say so.
 #[tokio::test(flavor = "multi_thread")]
@@ -172,4 +208,28 @@ async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
         lease.release().await.unwrap();
     }
     guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_are_no_count_are_one_warning() {
+    let notes = &*NOTES;
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let count = SharedCount::start(&curator, &arena.path, 3).await.unwrap();
+    let mut watch = count.watch();
+    let words = [arena.path.as_str(), "no count"];
+    for (warnings, value) in [(1, 4_i32), (2, 5)] {
+        for foreign in [b"".as_slice(), b"seventeen", b"\0\0\0\0\0"] {
+            arena.admin.set_data(&arena.path, foreign, None).await.unwrap();
+            within("a warning", async {
+                while notes.events(Level::WARN, &words) < warnings {
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+            })
+            .await;
+        }
+        arena.admin.set_data(&arena.path, &value.to_be_bytes(), None).await.unwrap();
+        assert_eq!(within("a count", watch.changed()).await.unwrap(), value);
+        assert_eq!(notes.events(Level::WARN, &words), warnings, "one until it is a count again");
+    }
 }

@@ -1,0 +1,55 @@
+//! A limit that two processes share: one changes it, the other is told.
+//!
+//! Runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
+
+use std::error::Error;
+
+use zookeeper_recipes::testkit::{TestServer, random_path};
+use zookeeper_recipes::{Curator, SharedCount};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
+    let server = TestServer::start().await?;
+    println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
+    let path = random_path("limit");
+
+    // Two sessions, as of two processes. The first seed wins.
+    let ours = Curator::connect(server.connect_string()).await?;
+    let theirs = Curator::connect(server.connect_string()).await?;
+    let count = SharedCount::start(&ours, &path, 3).await?;
+    let same = SharedCount::start(&theirs, &path, 100).await?;
+    println!("both start at {} and {}", count.value(), same.value());
+
+    let mut watch = same.watch();
+    count.set(5).await?; // whatever it was
+    println!("the other is told {}", watch.changed().await?);
+
+    // Over what was read: of two who do it at the same time, one succeeds, and the other reads again.
+    for _ in 0..3 {
+        let (one, two) = tokio::join!(increment(&count), increment(&same));
+        one?;
+        two?;
+    }
+    let last = count.versioned();
+    println!("six times one more makes {}, version {}", last.value, last.version);
+
+    let client = ours.client()?;
+    client.delete(&path, None).await?; // it would stay
+    drop(client);
+    println!("deleted, the last value is still known: {}", count.value());
+
+    ours.close().await?;
+    theirs.close().await?;
+    server.close().await?;
+    Ok(())
+}
+
+async fn increment(count: &SharedCount) -> Result<(), Box<dyn Error>> {
+    loop {
+        let before = count.versioned();
+        if count.try_set(&before, before.value + 1).await? {
+            return Ok(());
+        }
+    }
+}

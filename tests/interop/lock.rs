@@ -1,0 +1,209 @@
+//! Sessions and locks of a peer, by the commands that all peers know.
+//!
+//! | command | answer |
+//! | --- | --- |
+//! | `connect SESSION SERVERS TIMEOUT_MS` | |
+//! | `connect-in SESSION SERVERS TIMEOUT_MS NAMESPACE`, Curator and ours: all paths are under `/NAMESPACE` | |
+//! | `connect-hasty SESSION SERVERS TIMEOUT_MS`, Curator: it gives a session up after a third of its time | |
+//! | `session SESSION`, Curator | the server's number for it, 0 while there is none |
+//! | `lock NAME SESSION KIND PATH` | |
+//! | `acquire NAME LIMIT_MS COUNT`; a negative limit is none | `yes` or `no`, and the stamp after it |
+//! | `release NAME`: what the last `acquire` gave | the stamp before it |
+//! | `held NAME`: what the holder believes | `yes` or `no`, and the stamp after it |
+//! | `lost NAME`, ours: waits until the hold is lost | how, and the stamp after it |
+//! | `participants NAME` | paths of nodes; kazoo: identities |
+//! | `holds NAME MS LONGEST_MICROS`: random holds | `FROM:TO` for each |
+//! | `holds-under-faults NAME MS LONGEST_MICROS`, ours: the same, of what the guard said yes to | `FROM:TO` for each, and how many were lost |
+//! | `downgrades WRITE READ MS LONGEST_MICROS`: random write holds, each followed by a read hold that begins within it | `FROM:TO` for each, a write and a read in turn |
+//! | `downgrade WRITE READ`, ours: the write hold becomes a read hold | |
+//! | `revocable NAME`, `requested NAME` | `requested` waits for a request, and answers with the stamp |
+//! | `revoke SESSION NODE` | |
+//! | `count NAME SESSION PATH SEED`, `value NAME`, `set NAME VALUE`, `try-add NAME MORE` | the value; `try-add`: `yes` or `no` |
+//! | `await NAME VALUE`: waits until the count was seen to be that | |
+//!
+//! Names are unique among all tests, for they share the processes. `OWNER.read` and `OWNER.write` belong to one owner: a
+//! thread, for Curator.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::peer::{Answer, Peer};
+use crate::rules::{Hold, Mode, Nanos};
+
+/// Without loss, whatever the machine is busy with.
+const LONG_SESSION: Duration = Duration::from_secs(30);
+
+/// A session of a peer.
+#[derive(Clone)]
+pub(crate) struct Party {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) session: String,
+}
+
+#[derive(Clone)]
+pub(crate) struct Lock {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) name: String,
+}
+
+pub(crate) fn unique(what: &str) -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("{what}{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Party {
+    pub(crate) async fn join(peer: &Arc<Peer>, servers: &str) -> Self {
+        Self::join_for(peer, servers, LONG_SESSION).await
+    }
+
+    pub(crate) async fn join_for(peer: &Arc<Peer>, servers: &str, timeout: Duration) -> Self {
+        let session = unique("session");
+        peer.ask(format!("connect {session} {servers} {}", timeout.as_millis())).await;
+        Self { peer: peer.clone(), session }
+    }
+
+    /// All paths are under `/NAMESPACE`.
+    pub(crate) async fn join_in(peer: &Arc<Peer>, servers: &str, namespace: &str) -> Self {
+        let session = unique("session");
+        let timeout = LONG_SESSION.as_millis();
+        peer.ask(format!("connect-in {session} {servers} {timeout} {namespace}")).await;
+        Self { peer: peer.clone(), session }
+    }
+
+    /// Curator: it gives a session up a third of its time after it was cut off.
+    pub(crate) async fn join_hasty(peer: &Arc<Peer>, servers: &str, timeout: Duration) -> Self {
+        let session = unique("session");
+        peer.ask(format!("connect-hasty {session} {servers} {}", timeout.as_millis())).await;
+        Self { peer: peer.clone(), session }
+    }
+
+    /// Curator: the server's number for it at this moment, 0 while there is none.
+    pub(crate) async fn session_number(&self) -> String {
+        self.peer.ask(format!("session {}", self.session)).await
+    }
+
+    pub(crate) async fn lock(&self, kind: &str, path: &str) -> Lock {
+        self.lock_as(&unique("lock"), kind, path).await
+    }
+
+    pub(crate) async fn revoke(&self, node: &str) {
+        self.peer.ask(format!("revoke {} {node}", self.session)).await;
+    }
+
+    /// The two halves of one owner's read-write lock: write, read.
+    pub(crate) async fn halves(&self, path: &str) -> (Lock, Lock) {
+        let owner = unique("owner");
+        let write = self.lock_as(&format!("{owner}.write"), "write", path).await;
+        (write, self.lock_as(&format!("{owner}.read"), "read", path).await)
+    }
+
+    async fn lock_as(&self, name: &str, kind: &str, path: &str) -> Lock {
+        self.peer.ask(format!("lock {name} {} {kind} {path}", self.session)).await;
+        Lock { peer: self.peer.clone(), name: name.to_owned() }
+    }
+}
+
+impl Lock {
+    /// For the table.
+    pub(crate) fn whose(&self) -> &'static str {
+        self.peer.name
+    }
+
+    /// The stamp after it.
+    pub(crate) async fn acquire(&self) -> Nanos {
+        acquired(self.begin_acquire()).await.expect("acquired")
+    }
+
+    pub(crate) fn begin_acquire(&self) -> Answer {
+        self.begin_acquire_many(1)
+    }
+
+    pub(crate) fn begin_acquire_many(&self, count: usize) -> Answer {
+        self.peer.begin(format!("acquire {} -1 {count}", self.name))
+    }
+
+    pub(crate) fn begin_acquire_for(&self, limit: Duration) -> Answer {
+        self.peer.begin(format!("acquire {} {} 1", self.name, limit.as_millis()))
+    }
+
+    /// The stamp before it.
+    pub(crate) async fn release(&self) -> Nanos {
+        self.peer.ask(format!("release {}", self.name)).await.parse().unwrap()
+    }
+
+    /// What the holder believes.
+    pub(crate) async fn is_held(&self) -> bool {
+        acquired(self.begin_is_held()).await.is_some()
+    }
+
+    pub(crate) fn begin_is_held(&self) -> Answer {
+        self.peer.begin(format!("held {}", self.name))
+    }
+
+    /// Before it is acquired.
+    pub(crate) async fn revocable(&self) {
+        self.peer.ask(format!("revocable {}", self.name)).await;
+    }
+
+    pub(crate) fn begin_requested(&self) -> Answer {
+        self.peer.begin(format!("requested {}", self.name))
+    }
+
+    /// Ours: how it was lost, and the stamp after it.
+    pub(crate) fn begin_lost(&self) -> Answer {
+        self.peer.begin(format!("lost {}", self.name))
+    }
+
+    pub(crate) async fn participants(&self) -> Vec<String> {
+        let answer = self.peer.ask(format!("participants {}", self.name)).await;
+        answer.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Holds of random length for a while, all of one mode.
+    pub(crate) async fn holds(&self, mode: Mode, time: Duration, longest: Duration) -> Vec<Hold> {
+        let (millis, micros) = (time.as_millis(), longest.as_micros());
+        let log = self.peer.ask(format!("holds {} {millis} {micros}", self.name)).await;
+        log.split_whitespace().map(|stamps| self.hold(mode, stamps)).collect()
+    }
+
+    /// Ours: whatever becomes of its session.
+    pub(crate) fn begin_holds_under_faults(&self, time: Duration, longest: Duration) -> Answer {
+        let (millis, micros) = (time.as_millis(), longest.as_micros());
+        self.peer.begin(format!("holds-under-faults {} {millis} {micros}", self.name))
+    }
+
+    /// What was logged under faults, and how many holds were lost.
+    pub(crate) fn logged(&self, mode: Mode, log: &str) -> (Vec<Hold>, usize) {
+        let (holds, lost) = log.rsplit_once(' ').expect("some holds");
+        let holds = holds.split_whitespace().map(|stamps| self.hold(mode, stamps)).collect();
+        (holds, lost.parse().unwrap())
+    }
+
+    /// This is the write half: write holds, each with the read hold that followed it.
+    pub(crate) async fn downgrades(
+        &self,
+        read: &Lock,
+        time: Duration,
+        longest: Duration,
+    ) -> Vec<Hold> {
+        let (millis, micros) = (time.as_millis(), longest.as_micros());
+        let question = format!("downgrades {} {} {millis} {micros}", self.name, read.name);
+        let log = self.peer.ask(question).await;
+        let modes = [Mode::Write, Mode::Read].into_iter().cycle();
+        log.split_whitespace().zip(modes).map(|(stamps, mode)| self.hold(mode, stamps)).collect()
+    }
+
+    fn hold(&self, mode: Mode, stamps: &str) -> Hold {
+        let who = format!("{} {}", self.whose(), self.name);
+        let (from, to) = stamps.split_once(':').expect("two stamps");
+        Hold { who, mode, from: from.parse().unwrap(), to: to.parse().unwrap() }
+    }
+}
+
+/// The stamp, if it was a yes.
+pub(crate) async fn acquired(answer: Answer) -> Option<Nanos> {
+    let answer = answer.await;
+    let (word, stamp) = answer.split_once(' ').expect("a word and a stamp");
+    (word == "yes").then(|| stamp.parse().unwrap())
+}

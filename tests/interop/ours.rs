@@ -1,0 +1,177 @@
+//! Our recipes and their guards, as the commands see them: one type, whichever it is.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use rustix::time::{ClockId, clock_gettime};
+use zookeeper_recipes::{
+    ContenderFilter, Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases, LossPolicy, MultiGuard,
+    MutexGuard, ReadGuard, ReadLock, SharedCount, WriteGuard, WriteLock,
+};
+
+use crate::rules::Nanos;
+
+pub(crate) type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
+
+pub(crate) enum Lock {
+    Mutex(InterProcessMutex),
+    SemaphoreMutex(InterProcessSemaphoreMutex),
+    Read(ReadLock),
+    Write(WriteLock),
+    Semaphore(InterProcessSemaphore),
+    Multi(InterProcessMultiLock),
+}
+
+pub(crate) enum Guard {
+    Mutex(MutexGuard),
+    Read(ReadGuard),
+    Write(WriteGuard),
+    Lease(Lease),
+    Leases(Leases),
+    Multi(MultiGuard),
+}
+
+pub(crate) fn now() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Without a limit it waits for ever.
+macro_rules! acquired {
+    ($lock:expr, $limit:expr, $guard:path) => {
+        match $limit {
+            Some(limit) => $lock.acquire_timeout(limit).await?.map($guard),
+            None => Some($guard($lock.acquire().await?)),
+        }
+    };
+}
+
+/// Of leases that were acquired together the first stands for all, except in their release.
+macro_rules! each {
+    ($guard:expr, $inner:ident => $do:expr) => {
+        match $guard {
+            Guard::Mutex($inner) => $do,
+            Guard::Read($inner) => $do,
+            Guard::Write($inner) => $do,
+            Guard::Lease($inner) => $do,
+            Guard::Multi($inner) => $do,
+            Guard::Leases(leases) => {
+                let $inner = &leases[0];
+                $do
+            }
+        }
+    };
+}
+
+impl Lock {
+    /// `count` gives the shared count of a name.
+    pub(crate) fn new(
+        curator: &Curator,
+        kind: &str,
+        path: &str,
+        count: impl FnOnce(&str) -> Result<SharedCount>,
+    ) -> Result<Self> {
+        let mutex = |filter| InterProcessMutex::new(curator, path)?.with_filter(filter);
+        let (kind, detail) = kind.split_once(':').unwrap_or((kind, ""));
+        Ok(match kind {
+            "mutex" => Self::Mutex(InterProcessMutex::new(curator, path)?),
+            "mutex-to-the-end" => {
+                let mutex = InterProcessMutex::new(curator, path)?;
+                Self::Mutex(mutex.with_loss_policy(LossPolicy::SessionExpired))
+            }
+            "kazoo" => Self::Mutex(mutex(ContenderFilter::Kazoo)?),
+            "inclusive" => Self::Mutex(mutex(ContenderFilter::Inclusive)?),
+            "semaphore-mutex" => {
+                Self::SemaphoreMutex(InterProcessSemaphoreMutex::new(curator, path)?)
+            }
+            "read" => Self::Read(InterProcessReadWriteLock::new(curator, path)?.read()),
+            "write" => Self::Write(InterProcessReadWriteLock::new(curator, path)?.write()),
+            "semaphore" => {
+                Self::Semaphore(InterProcessSemaphore::new(curator, path, detail.parse()?)?)
+            }
+            "counted" => {
+                let limit = count(detail)?;
+                Self::Semaphore(InterProcessSemaphore::with_shared_count(curator, path, &limit)?)
+            }
+            "multi" => Self::Multi(InterProcessMultiLock::from_paths(curator, path.split(','))?),
+            _ => return Err(format!("unknown kind: {kind}").into()),
+        })
+    }
+
+    pub(crate) async fn acquire(
+        &self,
+        limit: Option<Duration>,
+        count: usize,
+    ) -> Result<Option<Guard>> {
+        Ok(match self {
+            Self::Mutex(lock) => acquired!(lock, limit, Guard::Mutex),
+            Self::SemaphoreMutex(lock) => acquired!(lock, limit, Guard::Mutex),
+            Self::Read(lock) => acquired!(lock, limit, Guard::Read),
+            Self::Write(lock) => acquired!(lock, limit, Guard::Write),
+            Self::Multi(lock) => acquired!(lock, limit, Guard::Multi),
+            Self::Semaphore(lock) if count == 1 => acquired!(lock, limit, Guard::Lease),
+            Self::Semaphore(lock) => match limit {
+                Some(limit) => lock.acquire_many_timeout(count, limit).await?.map(Guard::Leases),
+                None => Some(Guard::Leases(lock.acquire_many(count).await?)),
+            },
+        })
+    }
+
+    /// Paths of nodes.
+    pub(crate) async fn participants(&self) -> Result<Vec<String>> {
+        let participants = match self {
+            Self::Mutex(lock) => lock.participants().await?,
+            Self::SemaphoreMutex(lock) => lock.participants().await?,
+            Self::Read(lock) => lock.participants().await?,
+            Self::Write(lock) => lock.participants().await?,
+            Self::Semaphore(lock) => lock.participants().await?,
+            Self::Multi(_) => return Err("each member has its own".into()),
+        };
+        Ok(participants.into_iter().map(|one| one.path).collect())
+    }
+}
+
+impl Guard {
+    pub(crate) fn is_held(&self) -> bool {
+        each!(self, guard => guard.is_held())
+    }
+
+    /// How it was lost.
+    pub(crate) fn lost(&self) -> BoxFuture<'static, String> {
+        each!(self, guard => {
+            let lost = guard.lost();
+            Box::pin(async move { format!("{:?}", lost.await) })
+        })
+    }
+
+    /// It is asked to let go.
+    pub(crate) fn requested(&self) -> BoxFuture<'static, Result<()>> {
+        // That of a mutex is what Curator's can ask for.
+        let Self::Mutex(guard) = self else {
+            return Box::pin(async { Err("not a mutex".into()) });
+        };
+        let requested = guard.revocation_requested();
+        Box::pin(async move { requested.await.map_err(|loss| loss.to_string().into()) })
+    }
+
+    /// Another of the same hold, to read beside it.
+    pub(crate) fn writes(&self) -> Option<WriteGuard> {
+        match self {
+            Self::Write(guard) => Some(guard.reenter()),
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn release(self) -> Result<()> {
+        match self {
+            Self::Mutex(guard) => drop(guard.release().await?),
+            Self::Read(guard) => drop(guard.release().await?),
+            Self::Write(guard) => drop(guard.release().await?),
+            Self::Lease(lease) => drop(lease.release().await?),
+            Self::Multi(guard) => drop(guard.release().await?),
+            Self::Leases(leases) => leases.release().await?,
+        }
+        Ok(())
+    }
+}

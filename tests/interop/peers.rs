@@ -1,0 +1,130 @@
+//! Who stands beside whom: Apache Curator, kazoo, and we.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::class_path::class_path;
+use crate::peer::Peer;
+
+pub(crate) const CURATOR: &str = "Curator";
+pub(crate) const KAZOO: &str = "kazoo";
+pub(crate) const OURS: &str = "ours";
+
+/// Cut down, as several start while others measure nothing: what they do takes no heap.
+const JAVA: [&str; 4] = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"];
+const SOURCES: [&str; 2] = ["CuratorPeer.java", "CuratorLock.java"];
+
+/// The one that all tests share, with a session for each of them. Nothing where it is missing, which it says.
+pub(crate) fn curator() -> Option<Arc<Peer>> {
+    static SHARED: OnceLock<Option<Arc<Peer>>> = OnceLock::new();
+    SHARED.get_or_init(own_curator).clone()
+}
+
+pub(crate) fn kazoo() -> Option<Arc<Peer>> {
+    static SHARED: OnceLock<Option<Arc<Peer>>> = OnceLock::new();
+    let start = || present(kazoo_program()).map(|program| start(KAZOO, &program));
+    SHARED.get_or_init(start).clone()
+}
+
+pub(crate) fn ours() -> Arc<Peer> {
+    static SHARED: OnceLock<Arc<Peer>> = OnceLock::new();
+    SHARED.get_or_init(own_ours).clone()
+}
+
+/// A process of its own, for a test that stops or kills it.
+pub(crate) fn own_curator() -> Option<Arc<Peer>> {
+    present(curator_program()).map(|program| start(CURATOR, &program))
+}
+
+pub(crate) fn own_ours() -> Arc<Peer> {
+    let executable = std::env::current_exe().unwrap().display().to_string();
+    let arguments = ["--exact", "worker::worker", "--ignored", "--nocapture"].map(str::to_owned);
+    start(OURS, &[vec![executable], arguments.to_vec()].concat())
+}
+
+fn start(name: &'static str, program: &[String]) -> Arc<Peer> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    Peer::start(name, program, &folder().join(format!("{name}-{number}.log")))
+}
+
+/// A missing one is said where a test's output is not kept back; in CI it is a failure.
+fn present(program: Result<Vec<String>, String>) -> Option<Vec<String>> {
+    let missing = match program {
+        Ok(program) => return Some(program),
+        Err(missing) => missing,
+    };
+    let in_ci = std::env::var("CI").is_ok_and(|value| !value.is_empty());
+    assert!(!in_ci, "{missing}, and in CI nothing may be missing");
+    let _ = writeln!(std::io::stderr(), "\nSKIPPED: {missing}; its tests are not run\n");
+    None
+}
+
+fn curator_program() -> Result<Vec<String>, String> {
+    let missing = |what: String| format!("no Curator, {what}: scripts/setup.sh curator");
+    let jars = class_path().map_err(|jar| missing(format!("there is no {jar}")))?;
+    let classes = compiled(&jars).map_err(missing)?;
+    let mut program = vec![tool("java")];
+    program.extend(JAVA.map(str::to_owned));
+    program.extend(["--class-path".into(), format!("{}:{jars}", classes.display())]);
+    program.push("CuratorPeer".into());
+    Ok(program)
+}
+
+fn kazoo_program() -> Result<Vec<String>, String> {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let python = scratch.parent().unwrap_or(scratch).join("kazoo/bin/python");
+    if !python.exists() {
+        return Err(format!("no kazoo, no {}: scripts/setup.sh kazoo", python.display()));
+    }
+    // Nothing is written beside the sources.
+    Ok(vec![
+        python.display().to_string(),
+        "-B".into(),
+        source("kazoo_peer.py").display().to_string(),
+    ])
+}
+
+/// Compiled once for what the sources are.
+fn compiled(jars: &str) -> Result<PathBuf, String> {
+    let mut hasher = DefaultHasher::new();
+    for name in SOURCES {
+        std::fs::read(source(name)).unwrap().hash(&mut hasher);
+    }
+    let classes = folder().join(format!("classes-{:016x}", hasher.finish()));
+    if classes.exists() {
+        return Ok(classes);
+    }
+    // In one step into its place: another process may do the same.
+    let making = classes.with_extension(std::process::id().to_string());
+    let mut javac = Command::new(tool("javac"));
+    javac.args(["-d", &making.display().to_string(), "-cp", jars]).args(SOURCES.map(source));
+    let output = javac.output().map_err(|error| format!("there is no javac ({error})"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "javac: {errors}");
+    if std::fs::rename(&making, &classes).is_err() {
+        let _ = std::fs::remove_dir_all(making);
+    }
+    Ok(classes)
+}
+
+fn tool(name: &str) -> String {
+    let home = std::env::var("JAVA_HOME").ok().filter(|home| !home.is_empty());
+    let tool = home.map(|home| Path::new(&home).join("bin").join(name));
+    let tool = tool.filter(|tool| tool.exists());
+    tool.map_or_else(|| name.to_owned(), |tool| tool.display().to_string())
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop").join(name)
+}
+
+fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}

@@ -1,0 +1,461 @@
+//! The shared count: Curator's tests of it, its znode, and what is told to whom.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use zookeeper_recipes::testkit::{Cut, FaultProxy, Operation, TestServer};
+use zookeeper_recipes::zookeeper_client::{
+    Acl, Acls, AuthId, CreateMode, Error as ClientError, Permission,
+};
+use zookeeper_recipes::{
+    ConfigError, ConnectionState, CountWatch, Curator, SessionError, SharedCount, SharedCountError,
+};
+
+use crate::harness::{Arena, eventually, within};
+
+async fn start(arena: &Arena, curator: &Curator, seed: i32) -> SharedCount {
+    within("the start", SharedCount::start(curator, &arena.path, seed)).await.unwrap()
+}
+
+/// Waits until it is told this value.
+async fn told(watch: &mut CountWatch, value: i32) {
+    within(&format!("told {value}"), async { while watch.changed().await.unwrap() != value {} })
+        .await;
+}
+
+async fn data(arena: &Arena) -> Vec<u8> {
+    arena.admin.get_data(&arena.path).await.unwrap().0
+}
+
+async fn write(arena: &Arena, data: &[u8]) {
+    arena.admin.set_data(&arena.path, data, None).await.unwrap();
+}
+
+/// Behind a proxy, with the watch on the node in place.
+async fn linked(arena: &Arena, seed: i32) -> (FaultProxy, Curator, SharedCount) {
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let builder = arena.builder().session_timeout(Duration::from_secs(30));
+    let curator = builder.connect(link.connect_string()).await.unwrap();
+    let count = start(arena, &curator, seed).await;
+    eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
+    (link, curator, count)
+}
+
+/// Curator: `TestSharedCount#testMultiClients`.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_of_five_clients_is_told_each_value_in_order() {
+    let arena = Arena::new().await;
+    let mut watches = Vec::new();
+    for _ in 0..5 {
+        watches.push(start(&arena, &arena.curator().await, 10).await.watch());
+    }
+    let writer = start(&arena, &arena.curator().await, 10).await;
+    for value in [5, -7, 5, 0, 99] {
+        writer.set(value).await.unwrap();
+        for watch in &mut watches {
+            assert_eq!(within("the value", watch.changed()).await.unwrap(), value);
+        }
+    }
+}
+
+/// Curator: `TestSharedCount#testSimple`.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_set_is_the_value() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let count = start(&arena, &curator, 0).await;
+    assert_eq!((count.value(), count.path()), (0, arena.path.as_str()));
+    for value in [1, 10, -1, i32::MIN, i32::MAX] {
+        count.set(value).await.unwrap();
+        assert_eq!(count.value(), value, "known at once");
+        assert_eq!(start(&arena, &curator, 7).await.value(), value);
+        assert_eq!(data(&arena).await, value.to_be_bytes());
+    }
+}
+
+/// Curator: `TestSharedCount#testSimpleVersioned`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_over_what_is_not_there_any_more_is_refused() {
+    let arena = Arena::new().await;
+    let count = start(&arena, &arena.curator().await, 0).await;
+    let first = count.versioned();
+    assert_eq!((first.value, first.version), (0, 0));
+    let stat = arena.stat(&arena.path).await.unwrap();
+    assert_eq!(first.zxid, stat.mzxid);
+    assert!(count.try_set(&first, 1).await.unwrap());
+    let second = count.versioned();
+    assert_eq!((second.value, second.version), (1, 1));
+    assert!(second.zxid > first.zxid);
+    assert!(!count.try_set(&first, 9).await.unwrap(), "by what is known here");
+    count.set(10).await.unwrap();
+    assert_eq!(count.versioned().version, 2);
+    // By somebody who is not of this process; also with the value that it was.
+    for value in [99_i32, 10] {
+        let before = count.versioned();
+        write(&arena, &value.to_be_bytes()).await;
+        assert!(!count.try_set(&before, 11).await.unwrap());
+        assert_eq!(count.value(), value, "read again");
+    }
+    assert!(count.try_set(&count.versioned(), 11).await.unwrap());
+    assert_eq!(data(&arena).await, 11_i32.to_be_bytes());
+    // What never was.
+    let (mut value, mut version) = (count.versioned(), count.versioned());
+    (value.value, version.version) = (20, 10);
+    for never in [value, version] {
+        assert!(!count.try_set(&never, 7).await.unwrap());
+    }
+    assert_eq!(count.value(), 11);
+    let mut exhausted = count.versioned();
+    exhausted.version = -1;
+    let error = count.try_set(&exhausted, 12).await.unwrap_err();
+    assert!(matches!(error, SharedCountError::VersionExhausted { .. }), "{error:?}");
+    assert_eq!(data(&arena).await, 11_i32.to_be_bytes());
+}
+
+/// Curator: `TestSharedCount#testMultiClientVersioned`.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_clients_who_write_over_one_version_one_succeeds() {
+    let arena = Arena::new().await;
+    let one = start(&arena, &arena.curator().await, 0).await;
+    let two = start(&arena, &arena.curator().await, 0).await;
+    assert_eq!(one.versioned(), two.versioned());
+    let mut watch = two.watch();
+    for value in 1..20 {
+        let (mine, theirs) = (one.versioned(), two.versioned());
+        assert_eq!(mine, theirs);
+        let (first, second) =
+            tokio::join!(one.try_set(&mine, 2 * value), two.try_set(&theirs, 2 * value + 1));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert!(first != second, "{first} {second}");
+        let winner = if first { &one } else { &two };
+        assert_eq!(data(&arena).await, winner.value().to_be_bytes());
+        // Whoever was refused knows the other's by now.
+        assert_eq!(one.versioned(), two.versioned());
+    }
+    one.set(1000).await.unwrap();
+    told(&mut watch, 1000).await;
+    assert_eq!(one.versioned(), two.versioned());
+}
+
+/// Curator: `TestSharedCount#testMultiClientDifferentSeed`.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_different_seeds_the_first_wins() {
+    let arena = Arena::new().await;
+    let path = format!("{}/deep/below", arena.path);
+    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
+    let starts = [(0, 10), (1, 20), (2, 30)];
+    let starting = starts.map(|(at, seed)| SharedCount::start(&curators[at], &path, seed));
+    let counts = futures_util::future::join_all(starting).await;
+    let counts: Vec<_> = counts.into_iter().map(Result::unwrap).collect();
+    assert!([10, 20, 30].contains(&counts[0].value()));
+    assert!(counts.iter().all(|count| count.versioned() == counts[0].versioned()));
+    let mut watch = counts[2].watch();
+    counts[0].set(40).await.unwrap();
+    told(&mut watch, 40).await;
+}
+
+/// Curator: `TestSharedCount#testDisconnectEventOnWatcherDoesNotRetry`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disconnection_blocks_nothing() {
+    let arena = Arena::own().await;
+    let curator = arena.patient_curator().await;
+    let count = start(&arena, &curator, 3).await;
+    let mut state = curator.watch_state();
+    let mut watch = count.watch();
+    arena.server.stop().await.unwrap();
+    let suspended = state.wait_for(|state| *state == ConnectionState::Suspended);
+    drop(within("suspended", suspended).await.unwrap());
+    assert_eq!((count.value(), watch.value()), (3, 3));
+    // A write waits for the connection.
+    let writing = {
+        let count = count.clone();
+        tokio::spawn(async move { count.set(4).await })
+    };
+    arena.server.start_again().await.unwrap();
+    within("the write", writing).await.unwrap().unwrap();
+    assert_eq!(count.value(), 4);
+    told(&mut watch, 4).await;
+}
+
+/// Curator: `TestSharedCount#testDisconnectReconnectEventDoesNotFireValueWatcher`, whose name is older than what it
+/// asserts (CURATOR-311): listeners are told of each write, and once more after a reconnect.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reconnect_is_told_with_the_value() {
+    let arena = Arena::own().await;
+    let curator = arena.patient_curator().await;
+    let count = start(&arena, &curator, 10).await;
+    let mut watch = count.watch();
+    count.set(11).await.unwrap();
+    assert_eq!(within("the value", watch.changed()).await.unwrap(), 11);
+    let mut state = curator.watch_state();
+    arena.server.stop().await.unwrap();
+    let suspended = state.wait_for(|state| *state == ConnectionState::Suspended);
+    drop(within("suspended", suspended).await.unwrap());
+    arena.server.start_again().await.unwrap();
+    assert_eq!(within("the reconnect", watch.changed()).await.unwrap(), 11);
+    assert!(count.try_set(&count.versioned(), 12).await.unwrap());
+    told(&mut watch, 12).await;
+}
+
+/// Curator: `TestSharedCount#testDisconnectReconnectWithMultipleClients`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_during_a_disconnection_is_told_after_it() {
+    let arena = Arena::own().await;
+    let (link, _curator, count) = linked(&arena, 10).await;
+    let other = start(&arena, &arena.curator().await, 10).await;
+    let mut watch = count.watch();
+    for value in [20, 30, 40] {
+        let refused = link.refuse();
+        link.cut(Cut::Reset);
+        within("a refusal", refused.struck()).await;
+        other.set(value).await.unwrap();
+        assert_ne!(count.value(), value);
+        refused.heal();
+        told(&mut watch, value).await;
+        assert_eq!(count.versioned(), other.versioned());
+        // The watch is still there, or another.
+        other.set(value + 1).await.unwrap();
+        told(&mut watch, value + 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_is_curators() {
+    let builder = TestServer::builder().container_check_interval(Duration::from_millis(10));
+    let arena = Arena::on(Arc::new(builder.start().await.unwrap())).await;
+    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
+    let count = SharedCount::start(&curator, "/limits/orders", -2).await.unwrap();
+    let path = format!("{}/limits/orders", arena.path);
+    let (bytes, stat) = arena.admin.get_data(&path).await.unwrap();
+    assert_eq!(bytes, [0xff, 0xff, 0xff, 0xfe]);
+    assert_eq!((stat.ephemeral_owner, stat.version), (0, 0), "persistent");
+    arena.admin.set_data(&path, &[0, 0, 1, 2], None).await.unwrap();
+    eventually("the value", async || count.value() == 258).await;
+    // It outlives who made it.
+    within("the end", curator.close()).await.unwrap();
+    assert!(arena.stat(&path).await.is_some());
+    arena.admin.delete(&path, None).await.unwrap();
+    // What is above it are containers.
+    eventually("they are reaped", async || arena.stat(&arena.path).await.is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_data_are_refused_at_the_start_and_left_as_they_are() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    for foreign in [b"".as_slice(), b"\0\0\x01", b"\0\0\0\0\x01", b"seventeen"] {
+        write(&arena, foreign).await;
+        let error = SharedCount::start(&curator, &arena.path, 3).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&arena.path) && text.contains(&foreign.len().to_string()), "{text}");
+        match error {
+            SharedCountError::ForeignData { path, found, .. } => {
+                assert_eq!((path.as_str(), found.as_slice()), (arena.path.as_str(), foreign));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(data(&arena).await, foreign);
+    }
+    write(&arena, b"text\nof more than thirty-two bytes in all").await;
+    let error = SharedCount::start(&curator, &arena.path, 3).await.unwrap_err().to_string();
+    assert!(error.contains("text\\nof") && error.contains('…'), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_data_while_it_runs_leave_the_last_value() {
+    let arena = Arena::new().await;
+    let (link, _curator, count) = linked(&arena, 3).await;
+    let mut watch = count.watch();
+    for foreign in [b"".as_slice(), b"\0\0\x01", b"\0\0\0\0\x01", b"seventeen"] {
+        let reads = link.replies(Operation::GetData);
+        write(&arena, foreign).await;
+        eventually("it is read", async || link.replies(Operation::GetData) > reads).await;
+        assert_eq!(count.value(), 3);
+        let error = count.try_set(&count.versioned(), 4).await.unwrap_err();
+        assert!(matches!(error, SharedCountError::ForeignData { .. }), "{error:?}");
+        assert_eq!(data(&arena).await, foreign);
+    }
+    assert_eq!(count.value(), 3);
+    write(&arena, &5_i32.to_be_bytes()).await;
+    assert_eq!(within("a count", watch.changed()).await.unwrap(), 5);
+    // A blind write is one.
+    write(&arena, b"seventeen").await;
+    count.set(6).await.unwrap();
+    assert_eq!(within("a count", watch.changed()).await.unwrap(), 6);
+    assert_eq!(data(&arena).await, 6_i32.to_be_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_node_leaves_the_last_value_until_it_is_there_again() {
+    let arena = Arena::new().await;
+    let curator = arena.short_lived_curator().await;
+    let count = start(&arena, &curator, 3).await;
+    let mut watch = count.watch();
+    arena.admin.delete(&arena.path, None).await.unwrap();
+    let error = count.set(4).await.unwrap_err();
+    assert!(matches!(&error, SharedCountError::NoNode { path, .. } if *path == arena.path));
+    let error = count.try_set(&count.versioned(), 4).await.unwrap_err();
+    assert!(matches!(error, SharedCountError::NoNode { .. }), "{error:?}");
+    assert_eq!(count.value(), 3);
+    let before = count.versioned();
+    let again = start(&arena, &arena.curator().await, 8).await;
+    assert_eq!(within("made again", watch.changed()).await.unwrap(), 8);
+    // Of the same version, and not the same.
+    assert_eq!((count.versioned().version, before.version), (0, 0));
+    assert!(!count.try_set(&before, 9).await.unwrap());
+    // There is a watch again.
+    again.set(10).await.unwrap();
+    told(&mut watch, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_session_goes_on() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let (count, other) =
+        (start(&arena, &curator, 1).await, start(&arena, &arena.curator().await, 1).await);
+    let mut watch = count.watch();
+    for round in [10, 20, 30] {
+        let old = curator.session_id().unwrap();
+        arena.kill_session(&curator).await;
+        other.set(round).await.unwrap();
+        told(&mut watch, round).await;
+        eventually("the next session", async || curator.session_id().is_ok_and(|new| new != old))
+            .await;
+        assert!(count.try_set(&count.versioned(), round + 1).await.unwrap());
+        other.set(round + 2).await.unwrap();
+        told(&mut watch, round + 2).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_is_told_to_whoever_watches() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let count = start(&arena, &curator, 1).await;
+    let (mut watch, stream) = (count.watch(), count.watch());
+    count.set(2).await.unwrap();
+    let streaming = tokio::spawn(stream.collect::<Vec<_>>());
+    eventually("the watch", async || watch.value() == 2).await;
+    within("the end", curator.close()).await.unwrap();
+    let error = within("told", watch.changed()).await.unwrap_err();
+    let is_closed = |error: &SharedCountError| {
+        matches!(error, SharedCountError::Session { source: SessionError::Closed, .. })
+    };
+    assert!(is_closed(&error), "{error:?}");
+    assert_eq!(within("the stream", streaming).await.unwrap().last(), Some(&2));
+    assert!(is_closed(&count.set(3).await.unwrap_err()));
+    assert!(is_closed(&count.try_set(&count.versioned(), 3).await.unwrap_err()));
+    assert!(is_closed(&SharedCount::start(&curator, &arena.path, 1).await.unwrap_err()));
+    assert_eq!(count.value(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_watcher_is_told_the_latest() {
+    let arena = Arena::new().await;
+    let count = start(&arena, &arena.curator().await, 0).await;
+    let mut watch = count.watch();
+    for value in 1..=9 {
+        count.set(value).await.unwrap();
+    }
+    assert_eq!(watch.next().await, Some(9));
+    // A stream that was polled in vain, and then asked otherwise, tells nothing twice.
+    assert!(futures_util::poll!(watch.next()).is_pending());
+    count.set(10).await.unwrap();
+    assert_eq!(watch.changed().await.unwrap(), 10);
+    assert!(futures_util::poll!(watch.next()).is_pending());
+    count.set(11).await.unwrap();
+    assert_eq!(watch.value(), 11);
+    assert!(futures_util::poll!(watch.next()).is_pending());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_last_handle_the_watch_goes_and_nobody_reads_any_more() {
+    let arena = Arena::new().await;
+    let (link, curator, count) = linked(&arena, 3).await;
+    let mut watch = count.clone().watch();
+    drop(count);
+    write(&arena, &4_i32.to_be_bytes()).await;
+    told(&mut watch, 4).await;
+    assert_eq!(link.requests(Operation::RemoveWatches), 0);
+    drop(watch);
+    eventually("it is taken back", async || link.replies(Operation::RemoveWatches) == 1).await;
+    let reads = link.requests(Operation::GetData);
+    write(&arena, &5_i32.to_be_bytes()).await;
+    // Whatever the write brought about came before the answer to this.
+    curator.client().unwrap().check_stat("/").await.unwrap();
+    assert_eq!(link.requests(Operation::GetData), reads);
+    within("the end", curator.close()).await.unwrap();
+}
+
+/// On a session that somebody else keeps, the watch goes as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_ends_it_also_on_a_session_that_stays() {
+    let arena = Arena::new().await;
+    let curator = Curator::from_client(arena.admin.clone()).unwrap();
+    let count = start(&arena, &curator, 3).await;
+    let mut watch = count.watch();
+    within("the end", curator.close()).await.unwrap();
+    within("told", watch.changed()).await.unwrap_err();
+    arena.admin.sync("/").await.expect("the session lives on");
+}
+
+/// Its path is longer than all that a session may watch.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_room_for_a_watch_it_is_read_now_and_then() {
+    let arena = Arena::new().await;
+    let curator = arena.short_lived_curator().await;
+    let path = format!("{}/{}", arena.path, "x".repeat(97 * 1024));
+    let count = SharedCount::start(&curator, &path, 3).await.unwrap();
+    let mut watch = count.watch();
+    for value in [4_i32, 5] {
+        arena.admin.set_data(&path, &value.to_be_bytes(), None).await.unwrap();
+        told(&mut watch, value).await;
+    }
+    arena.admin.delete(&path, None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_permitted_is_named() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let path = arena.path.as_str();
+    let create = async |permission| {
+        let acls = [
+            Acl::new(permission, AuthId::anyone()),
+            Acl::new(Permission::DELETE | Permission::ADMIN, AuthId::anyone()),
+        ];
+        let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
+        arena.admin.create(path, &7_i32.to_be_bytes(), &options).await.unwrap();
+    };
+    create(Permission::READ).await;
+    let count = SharedCount::start(&curator, path, 3).await.unwrap();
+    for error in
+        [count.set(8).await.unwrap_err(), count.try_set(&count.versioned(), 8).await.unwrap_err()]
+    {
+        assert!(matches!(error, SharedCountError::NoAuth { operation: "set", .. }), "{error:?}");
+    }
+    let below = format!("{path}/below");
+    let error = SharedCount::start(&curator, &below, 3).await.unwrap_err();
+    assert!(matches!(error, SharedCountError::NoAuth { operation: "create", .. }), "{error:?}");
+    assert!(error.to_string().contains(&below), "{error}");
+    arena.admin.delete(path, None).await.unwrap();
+    create(Permission::WRITE).await;
+    let error = SharedCount::start(&curator, path, 3).await.unwrap_err();
+    assert!(matches!(error, SharedCountError::NoAuth { operation: "read", .. }), "{error:?}");
+    arena.admin.delete(path, None).await.unwrap();
+    assert_eq!(arena.admin.get_data(path).await.unwrap_err(), ClientError::NoNode);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_path_is_refused() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    for bad in ["", "limits", "/limits/", "/a//b"] {
+        let error = SharedCount::start(&curator, bad, 1).await.unwrap_err();
+        let is_path = matches!(error, SharedCountError::Config(ConfigError::InvalidPath { .. }));
+        assert!(is_path, "{error:?}");
+    }
+}

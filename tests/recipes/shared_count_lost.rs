@@ -1,0 +1,178 @@
+//! Writes of a shared count whose request or reply gets lost: what became of them is found out, or said to be unknown.
+
+use tokio::task::JoinHandle;
+use zookeeper_recipes::testkit::{Fault, FaultProxy, Message, Operation};
+use zookeeper_recipes::{Curator, SharedCount, SharedCountError};
+
+use crate::harness::{Arena, eventually, within};
+
+struct Linked {
+    arena: Arena,
+    link: FaultProxy,
+    curator: Curator,
+    count: SharedCount,
+}
+
+impl Linked {
+    /// Behind a proxy, with 1 as the count, and the watch on its node in place.
+    async fn new() -> Self {
+        let arena = Arena::new().await;
+        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+        let curator = arena.builder().connect(link.connect_string()).await.unwrap();
+        let count = SharedCount::start(&curator, &arena.path, 1).await.unwrap();
+        eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
+        Self { arena, link, curator, count }
+    }
+
+    async fn stored(&self) -> (i32, i32) {
+        let (data, stat) = self.arena.admin.get_data(&self.arena.path).await.unwrap();
+        (i32::from_be_bytes(data.try_into().unwrap()), stat.version)
+    }
+
+    async fn write(&self, value: i32) {
+        self.arena.admin.set_data(&self.arena.path, &value.to_be_bytes(), None).await.unwrap();
+    }
+
+    /// A write over what is known, of 2, whose message gets lost; there is no connection until the fault heals.
+    async fn swap_and_lose(
+        &self,
+        lost: Message,
+    ) -> (Fault, JoinHandle<Result<bool, SharedCountError>>) {
+        let refused = self.link.refuse();
+        let lost = self.link.lose(lost);
+        let count = self.count.clone();
+        let writing = tokio::spawn(async move { count.try_set(&count.versioned(), 2).await });
+        within("the loss", lost.struck()).await;
+        within("a refusal", refused.struck()).await;
+        (refused, writing)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blind_write_that_is_lost_is_repeated() {
+    for (message, version) in [(Message::request as fn(_) -> _, 1), (Message::reply, 2)] {
+        let linked = Linked::new().await;
+        let lost = linked.link.lose(message(Operation::SetData));
+        within("the write", linked.count.set(2)).await.unwrap();
+        assert_eq!(lost.strikes(), 1);
+        // Twice, where the server had done it.
+        assert_eq!(linked.stored().await, (2, version));
+        assert_eq!(linked.count.versioned().version, version);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_over_a_version_whose_request_is_lost_is_repeated() {
+    let linked = Linked::new().await;
+    let (refused, writing) = linked.swap_and_lose(Message::request(Operation::SetData)).await;
+    refused.heal();
+    assert!(within("the write", writing).await.unwrap().unwrap());
+    assert_eq!(linked.stored().await, (2, 1));
+    assert_eq!((linked.count.value(), linked.count.versioned().version), (2, 1));
+}
+
+/// That it is there does not say that it was ours: somebody else may have counted to 2.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_over_a_version_whose_reply_is_lost_is_unknown() {
+    let linked = Linked::new().await;
+    let (refused, writing) = linked.swap_and_lose(Message::reply(Operation::SetData)).await;
+    refused.heal();
+    let error = within("the write", writing).await.unwrap().unwrap_err();
+    assert!(matches!(error, SharedCountError::Unknown { .. }), "{error:?}");
+    // Once.
+    assert_eq!(linked.stored().await, (2, 1));
+    eventually("it is known", async || linked.count.value() == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_write_that_another_value_overtook_did_not_happen() {
+    let linked = Linked::new().await;
+    let (refused, writing) = linked.swap_and_lose(Message::request(Operation::SetData)).await;
+    linked.write(9).await;
+    refused.heal();
+    assert!(!within("the write", writing).await.unwrap().unwrap());
+    assert_eq!(linked.stored().await, (9, 1));
+    assert_eq!(linked.count.value(), 9, "read again");
+}
+
+/// Whether it happened or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_write_is_unknown_after_the_same_value_and_after_several() {
+    for (message, others) in [
+        (Message::request as fn(_) -> _, [2].as_slice()),
+        (Message::request, &[8, 9]),
+        (Message::reply, &[9]),
+    ] {
+        let linked = Linked::new().await;
+        let (refused, writing) = linked.swap_and_lose(message(Operation::SetData)).await;
+        for value in others {
+            linked.write(*value).await;
+        }
+        refused.heal();
+        let error = within("the write", writing).await.unwrap().unwrap_err();
+        assert!(matches!(error, SharedCountError::Unknown { .. }), "{others:?}: {error:?}");
+        assert_eq!(linked.stored().await.0, others[others.len() - 1]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_write_of_a_lost_session_is_found_out_in_the_next() {
+    for message in [Message::request, Message::reply] {
+        let linked = Linked::new().await;
+        let (refused, writing) = linked.swap_and_lose(message(Operation::SetData)).await;
+        let was_done = linked.stored().await.0 == 2;
+        linked.arena.kill_session(&linked.curator).await;
+        refused.heal();
+        match within("the write", writing).await.unwrap() {
+            Ok(done) => assert!(done && !was_done),
+            Err(error) => {
+                assert!(was_done && matches!(error, SharedCountError::Unknown { .. }), "{error:?}");
+            }
+        }
+        assert_eq!(linked.stored().await, (2, 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_write_over_a_node_that_is_gone_is_unknown() {
+    let linked = Linked::new().await;
+    let (refused, writing) = linked.swap_and_lose(Message::request(Operation::SetData)).await;
+    linked.arena.admin.delete(&linked.arena.path, None).await.unwrap();
+    refused.heal();
+    let error = within("the write", writing).await.unwrap().unwrap_err();
+    assert!(matches!(error, SharedCountError::Unknown { .. }), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_is_lost_is_repeated() {
+    for (message, operation) in [
+        (Message::request as fn(_) -> _, Operation::GetData),
+        (Message::reply, Operation::GetData),
+        (Message::request, Operation::Create),
+        (Message::reply, Operation::Create),
+    ] {
+        let arena = Arena::new().await;
+        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+        let curator = arena.builder().connect(link.connect_string()).await.unwrap();
+        let lost = link.lose(message(operation));
+        let count = within("the start", SharedCount::start(&curator, &arena.path, 5)).await;
+        assert_eq!(lost.strikes(), 1);
+        assert_eq!(count.unwrap().versioned().version, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn futures_that_are_never_polled_write_nothing() {
+    let linked = Linked::new().await;
+    linked.link.clear_log();
+    let before = linked.count.versioned();
+    drop(linked.count.set(2));
+    drop(linked.count.try_set(&before, 2));
+    drop(SharedCount::start(&linked.curator, &format!("{}-other", linked.arena.path), 1));
+    drop(linked.count.watch().changed());
+    linked.curator.client().unwrap().check_stat("/").await.unwrap();
+    let mut log = linked.link.log();
+    log.retain(|one| *one != Operation::Sync);
+    assert_eq!(log, [Operation::Exists]);
+    assert_eq!(linked.stored().await, (1, 0));
+}
