@@ -36,6 +36,9 @@ pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, pa
         Duration::from_nanos(longest).as_secs_f64() * 1e3,
     );
     println!("strikes of unknown outcome   {}", verdict.unknown_strikes);
+    for text in verdict.went_back.iter().take(SHOWN) {
+        println!("the servers lost what they had confirmed: {text}");
+    }
     print_findings(verdict);
     println!("\npage: {}\n{}", page.display(), line(settings, verdict));
 }

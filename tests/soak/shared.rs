@@ -271,6 +271,22 @@ fn the_next_hold_after_a_kill_is_one_that_had_to_wait() {
 }
 
 #[test]
+fn servers_that_lose_what_they_confirmed_are_told_by_the_numbers() {
+    let writes = |row, at, token, number: u32| {
+        let path = format!("/_c_x-__WRIT__{number:010}");
+        let lock = [("", token, Some(&*path))];
+        writer(row).holds_by(at, &lock).claims(at, at + 5, token)
+    };
+    let went_back = |second, third| {
+        let scripts = [writes(0, 10, 5, 70), writes(1, 20, 6, second), writes(2, 30, 7, third)];
+        let verdict =
+            verdict(&[scripts.as_slice(), &[worker(0), worker(1), worker(2)]].concat(), &[]);
+        verdict.went_back.len()
+    };
+    assert_eq!((went_back(71, 74), went_back(71, 71), went_back(69, 70)), (0, 1, 1));
+}
+
+#[test]
 fn the_names_of_holds_are_read_back() {
     let hold = Name(Mode::Beside, 7);
     let text = serde_json::to_string(&hold).unwrap();

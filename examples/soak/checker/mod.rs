@@ -46,6 +46,7 @@
 mod chain;
 mod claims;
 mod holds;
+mod servers;
 mod strikes;
 
 use crate::log::{Event, Nanos, SECOND, Signal, What};
@@ -104,6 +105,8 @@ pub(crate) struct Verdict {
     pub(crate) excused: Vec<Excused>,
     /// Strikes whose outcome is not known, so that they excuse without end.
     pub(crate) unknown_strikes: usize,
+    /// What tells that the servers lost what they had confirmed.
+    pub(crate) went_back: Vec<String>,
     /// From the kill of a holder to the next hold, as a multiple of the session timeout.
     pub(crate) after_kills: Vec<f64>,
     /// From the healing to each row's next hold.
@@ -145,6 +148,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
     Verdict {
         faults: evidence.faults.iter().filter(begun).count(),
         unknown_strikes: strikes.iter().filter(|strike| strike.done == Nanos::MAX).count(),
+        went_back: servers::went_back(&holds),
         after_kills: after_kills(evidence, &holds),
         after_healing,
         holds,
