@@ -1,6 +1,7 @@
 //! One writer, or any number of readers; and a writer that goes on reading what it wrote.
 //!
 //! Runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
+#![allow(clippy::disallowed_methods)] // an example owns the tasks that it starts
 
 use std::error::Error;
 

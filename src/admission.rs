@@ -231,6 +231,8 @@ mod tests {
         let (r1, r2, w3, r4, w5, r6) =
             (&*read(1), &*read(2), &*write(3), &*read(4), &*write(5), &*read(6));
         let down = &*read(3);
+        // After its writer by name.
+        let beside = &*format!("_c_z-__READ__{:010}", 3);
         // Whom it waits for, and who is the first that keeps it out.
         type Row<'a> = (&'a [&'a str], &'a str, Option<(&'a str, &'a str)>);
         let rows: &[Row<'_>] = &[
@@ -246,6 +248,10 @@ mod tests {
             (&[down, r4], r4, None),
             (&[down, w3], down, None),
             (&[w3], w3, None),
+            (&[w3, down], down, None),
+            (&[w3, beside], beside, None),
+            (&[w3, beside, r4], r4, Some((w3, w3))),
+            (&[w3, beside, w5], w5, Some((beside, w3))),
         ];
         for (children, mine, waits_for) in rows {
             let decision = decide(&owned(children), mine, &Family::ReadWrite);

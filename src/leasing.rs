@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::acquire::out_of_patience;
@@ -51,6 +52,7 @@ impl Leasing {
             return Ok(None);
         }
         let (full, behind) = (Queued::default(), Queued::default());
+        let (locked, is_locked) = watch::channel(false);
         let exclusive = Family::Exclusive(ContenderFilter::Curator);
         let request = LeaseRequest {
             lease: self.recipe.request(&self.leases, Family::Leases, Kind::Lease, patience),
@@ -63,6 +65,7 @@ impl Leasing {
             limit: self.limit.clone(),
             full: full.clone(),
             behind: behind.clone(),
+            locked,
         };
         let contending = contend_for_leases(self.recipe.curator.contenders(), request);
         let leases = match patience {
@@ -71,7 +74,7 @@ impl Leasing {
             Patience::OnlyIfFree => tokio::select! {
                 biased;
                 leases = contending.answer() => leases?,
-                full = self.until_full(count) => full.map(|()| None)?,
+                full = self.until_full_behind_others(count, is_locked) => full.map(|()| None)?,
             },
             Patience::For(limit) => match timeout(limit, contending.answer()).await {
                 Ok(leases) => leases?,
@@ -123,6 +126,23 @@ impl Leasing {
         };
         let there = reading(curator.session(), leases, retry, list).await?;
         Ok(there + count > self.limit.now())
+    }
+
+    /// Waits until there are too few, while others have the mutex: our own nodes do not count.
+    async fn until_full_behind_others(
+        &self,
+        count: usize,
+        mut is_locked: watch::Receiver<bool>,
+    ) -> Result<(), AcquireError> {
+        while is_locked.wait_for(|is_locked| !is_locked).await.is_ok() {
+            tokio::select! {
+                biased;
+                _ = is_locked.wait_for(|is_locked| *is_locked) => {}
+                full = self.until_full(count) => return full,
+            }
+        }
+        // The answer is there.
+        std::future::pending().await
     }
 
     /// Waits until there are too few.

@@ -118,15 +118,15 @@ impl HoldState {
 
     /// Ends it, unless it has ended before; gives how it ended.
     pub(super) fn finish(&self, how: Loss) -> Loss {
-        let how = self.is_over(how);
+        let how = self.end().unwrap_or(how);
+        let how = *self.own_end.get_or_init(|| how);
         self.ended.cancel();
         how
     }
 
-    /// The same, but wakes nobody: [`finish`](Self::finish) has to follow.
-    pub(super) fn is_over(&self, how: Loss) -> Loss {
-        let how = self.end().unwrap_or(how);
-        *self.own_end.get_or_init(|| how)
+    /// The same, but wakes nobody, and does not look at the clock: [`finish`](Self::finish) has to follow.
+    pub(super) fn is_over(&self, how: Loss) {
+        self.own_end.get_or_init(|| self.term.loss().unwrap_or(how));
     }
 }
 

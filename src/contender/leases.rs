@@ -34,10 +34,24 @@ use crate::session::epoch::{Asker, Epoch};
 use crate::session::lease::Term;
 
 /// How many leases there are.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Limit {
     Fixed(i32),
     Live(watch::Receiver<i32>),
+}
+
+/// What was before it counts as seen.
+impl Clone for Limit {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Fixed(limit) => Self::Fixed(*limit),
+            Self::Live(limit) => {
+                let mut limit = limit.clone();
+                limit.mark_unchanged();
+                Self::Live(limit)
+            }
+        }
+    }
 }
 
 impl Limit {
@@ -105,6 +119,8 @@ pub(crate) struct LeaseRequest {
     pub(crate) full: Queued,
     /// Whether they said that somebody else has the mutex.
     pub(crate) behind: Queued,
+    /// Whether the mutex is ours.
+    pub(crate) locked: watch::Sender<bool>,
 }
 
 /// Asks for leases.
@@ -112,7 +128,7 @@ pub(crate) fn contend_for_leases(
     contenders: &Arc<Contenders>,
     request: LeaseRequest,
 ) -> LeaseContending {
-    let LeaseRequest { lease, lock, count, limit, full, behind } = request;
+    let LeaseRequest { lease, lock, count, limit, full, behind, locked } = request;
     let path = lease.path.clone();
     let (began, retry) = (Moment::now(), lease.retry.start());
     let contenders = contenders.clone();
@@ -121,7 +137,7 @@ pub(crate) fn contend_for_leases(
     let (caller, reply) = oneshot::channel();
     let session = contender.session().clone();
     let span = tracing::info_span!("acquire", %path, leases = count);
-    let leasing = Leasing { contender, lock, behind, count, limit };
+    let leasing = Leasing { contender, lock, behind, locked, count, limit };
     session.spawn(leasing.run(caller).instrument(span));
     LeaseContending { path, reply }
 }
@@ -130,6 +146,7 @@ struct Leasing {
     contender: Contender,
     lock: Request,
     behind: Queued,
+    locked: watch::Sender<bool>,
     count: usize,
     limit: Limit,
 }
@@ -166,7 +183,16 @@ impl Leasing {
             stop = contender.stopped(caller) => return Err(stop),
             lock = contending.answer() => lock.map_err(Stop::Failed)?.ok_or(Stop::Busy)?,
         };
-        lease_all(contender, lock.state(), *count, limit, caller).await
+        // Before the first of our nodes is asked for.
+        self.locked.send_replace(true);
+        // The wait for it says nothing of leases.
+        self.behind.send_replace(false);
+        let leased = lease_all(contender, lock.state(), *count, limit, caller).await;
+        if leased.is_err() {
+            // They are gone, or about to be.
+            self.locked.send_replace(false);
+        }
+        leased
     }
 }
 
@@ -307,8 +333,10 @@ impl Entering<'_> {
             {
                 tracing::debug!(count, limit = limit.now(), "waits");
                 self.contender.queued.send_replace(true);
+                // Listed again in either case: of our own nodes that count is old.
+                children = Count::Unknown;
                 tokio::select! {
-                    () = changed(watch) => children = Count::Unknown,
+                    () = changed(watch) => {}
                     () = limit.changed() => {}
                 }
             }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
@@ -199,7 +199,7 @@ async fn run<S: 'static>(
         }));
     }
     // The set itself does not tell of a panic.
-    for failed in set.run_until(join_all(running)).await.into_iter().filter_map(Result::err) {
+    if let Err(failed) = set.run_until(try_join_all(running)).await {
         resume_unwind(failed.into_panic());
     }
     // One follower lags for all, so one case after the other.

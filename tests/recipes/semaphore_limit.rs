@@ -114,3 +114,32 @@ async fn a_limit_of_foreign_data_stays_as_it_was() {
     within("a second", semaphore.acquire()).await.unwrap().release().await.unwrap();
     held.release().await.unwrap();
 }
+
+/// On a path that is known, where ours and others' nodes come and go.
+#[tokio::test(flavor = "multi_thread")]
+async fn trying_takes_what_is_free_however_much_that_is() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let of = |curator: &Curator, limit| {
+        InterProcessSemaphore::new(curator, &arena.path, limit).expect("a semaphore")
+    };
+    for limit in 1..4 {
+        let (ours, theirs) = (of(&curator, limit), of(&other, limit));
+        for _ in 0..5 {
+            for semaphore in [&ours, &theirs, &ours] {
+                let all = within("all", semaphore.try_acquire_many(limit)).await.unwrap();
+                let all = all.expect("they are free");
+                assert!(within("one more", ours.try_acquire()).await.unwrap().is_none());
+                all.release().await.unwrap();
+            }
+            let some = within("but one", theirs.acquire_many(limit)).await.unwrap();
+            let mut some = some.into_iter();
+            some.next().unwrap().release().await.unwrap();
+            let last = within("the last", ours.try_acquire()).await.unwrap();
+            last.expect("it is free").release().await.unwrap();
+            for lease in some {
+                lease.release().await.unwrap();
+            }
+        }
+    }
+}
