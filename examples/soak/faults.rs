@@ -135,7 +135,8 @@ impl Running<'_> {
             let nodes: Vec<_> = row.held.iter().flat_map(|(_, nodes)| nodes).cloned().collect();
             let worker = &row.settings;
             let identity = format!("{}.{}", worker.row, worker.generation);
-            let chosen = self.number % nodes.len().max(1);
+            // Of a multi-lock, another member than the first one to begin with.
+            let chosen = (self.number + 1) % nodes.len().max(1);
             (nodes.into_iter().nth(chosen), identity)
         };
         let admin = &self.scene.admin;

@@ -113,7 +113,7 @@ async fn set_up(
             sabotage: settings.sabotage,
             timeout: match settings.sabotage {
                 Sabotage::None => Duration::from_millis(rng.u64(2000..=3000)),
-                Sabotage::NoOwnerCheck => Duration::from_secs(2),
+                Sabotage::NoOwnerCheck | Sabotage::IgnoresMembers => Duration::from_secs(2),
                 // 1.2 times that leaves some ticks for the servers to expire the session.
                 _ => Duration::from_secs(3),
             },
