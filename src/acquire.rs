@@ -33,30 +33,35 @@ impl Queue {
         }
     }
 
-    /// A read beside a write hold, which needs no turn.
-    pub(crate) async fn read_beside(&self, write: &Arc<Held>) -> Result<Arc<Held>, AcquireError> {
+    /// A read beside a write hold, which needs no turn; for the owner that acquired that, if one did.
+    pub(crate) async fn read_beside(
+        &self,
+        write: &Arc<Held>,
+        slot: Option<&Slot>,
+    ) -> Result<Arc<Held>, AcquireError> {
+        let Some(slot) = slot else { return self.beside(write).await };
+        // While the write hold is there, whoever else of the owner's has it locked is served at once.
+        let mut kept = slot.kept.lock().await;
+        if let Some(read) = kept.shared.upgrade().filter(|read| read.loss().is_none()) {
+            return Ok(read);
+        }
+        let read = self.beside(write).await?;
+        kept.shared = Arc::downgrade(&read);
+        Ok(read)
+    }
+
+    async fn beside(&self, write: &Arc<Held>) -> Result<Arc<Held>, AcquireError> {
         loop {
             let queued = Queued::default();
             let read = self.contend(Kind::Read, Some(write), Patience::Forever, queued).await?;
             if let Some(read) = read {
-                self.note_read(&read);
                 return Ok(read);
             }
         }
     }
 
-    /// The owner whose scope this is reads from now on. Not while another of its tasks acquires, which may be waiting for
-    /// this one.
-    fn note_read(&self, read: &Arc<Held>) {
-        if let Some(owner) = Owner::current()
-            && let Ok(mut kept) = self.slot(&owner).kept.try_lock()
-            && kept.shared.strong_count() == 0
-        {
-            kept.shared = Arc::downgrade(read);
-        }
-    }
-
-    fn slot(&self, owner: &Owner) -> Arc<Slot> {
+    /// What `owner` has of this lock.
+    pub(crate) fn slot(&self, owner: &Owner) -> Arc<Slot> {
         let curator = Arc::as_ptr(self.recipe.curator.session()) as usize;
         owner.slot(curator, &self.recipe.path, &self.family)
     }
@@ -87,10 +92,8 @@ impl Queue {
             Patience::For(limit) => Patience::For(left(limit, began)),
             patience => patience,
         };
-        let acquired = self.acquire_in(&slot, &mut kept, kind, patience).await;
-        // Who comes now does not find one that waits.
-        slot.queued.send_replace(false);
-        acquired
+        let _unqueued = Unqueued(&slot.queued);
+        self.acquire_in(&slot, &mut kept, kind, patience).await
     }
 
     async fn acquire_in(
@@ -100,15 +103,20 @@ impl Queue {
         kind: Kind,
         patience: Patience,
     ) -> Result<Option<Arc<Held>>, AcquireError> {
-        let (reads, writes) = (self.still(&kept.shared)?, self.still(&kept.exclusive)?);
-        let beside = match (kind, reads, writes) {
-            (Kind::Read, Some(held), _) => return Ok(Some(held)),
-            (Kind::Read, None, write) => write,
-            (_, _, Some(held)) => return Ok(Some(held)),
-            (_, Some(_), None) => {
+        // The node of a lost hold stays until its guard goes: to contend with it would be to wait for oneself.
+        let beside = if kind == Kind::Read {
+            if let Some(held) = self.still(&kept.shared)? {
+                return Ok(Some(held));
+            }
+            self.still(&kept.exclusive)?
+        } else {
+            if let Some(held) = self.still(&kept.exclusive)? {
+                return Ok(Some(held));
+            }
+            if self.still(&kept.shared)?.is_some() {
                 return Err(AcquireError::Upgrade { path: self.recipe.path.to_string() });
             }
-            (_, None, None) => None,
+            None
         };
         let held = self.contend(kind, beside.as_ref(), patience, slot.queued.clone()).await?;
         let place = if kind == Kind::Read { &mut kept.shared } else { &mut kept.exclusive };
@@ -173,6 +181,15 @@ pub(crate) fn out_of_patience(
 /// What is left of a limit.
 pub(crate) fn left(limit: Duration, began: Moment) -> Duration {
     limit.saturating_sub(began.elapsed())
+}
+
+/// When it is dropped, who comes then does not find one that waits.
+struct Unqueued<'a>(&'a Queued);
+
+impl Drop for Unqueued<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
 }
 
 async fn is_queued(queued: &Queued) {

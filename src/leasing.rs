@@ -74,7 +74,7 @@ impl Leasing {
             Patience::OnlyIfFree => tokio::select! {
                 biased;
                 leases = contending.answer() => leases?,
-                full = self.until_full_behind_others(count, is_locked) => full.map(|()| None)?,
+                () = self.until_full_behind_others(count, is_locked) => None,
             },
             Patience::For(limit) => match timeout(limit, contending.answer()).await {
                 Ok(leases) => leases?,
@@ -118,7 +118,9 @@ impl Leasing {
     async fn is_full(&self, count: usize) -> Result<bool, AcquireError> {
         let (leases, Recipe { curator, retry, .. }) = (&self.leases, &self.recipe);
         let list = |epoch: Arc<Epoch>| async move {
-            match epoch.client()?.list(leases.as_str()).await {
+            // Without the client, which a caller could keep for as long as its future.
+            let sent = epoch.client()?.list(leases.as_str());
+            match sent.await {
                 Ok(listing) => Ok(listing.children.len()),
                 Err(Failure::NoNode) => Ok(0),
                 Err(failure) => Err(failure),
@@ -129,19 +131,18 @@ impl Leasing {
     }
 
     /// Waits until there are too few, while others have the mutex: our own nodes do not count.
-    async fn until_full_behind_others(
-        &self,
-        count: usize,
-        mut is_locked: watch::Receiver<bool>,
-    ) -> Result<(), AcquireError> {
+    async fn until_full_behind_others(&self, count: usize, mut is_locked: watch::Receiver<bool>) {
         while is_locked.wait_for(|is_locked| !is_locked).await.is_ok() {
             tokio::select! {
                 biased;
                 _ = is_locked.wait_for(|is_locked| *is_locked) => {}
-                full = self.until_full(count) => return full,
+                full = self.until_full(count) => match full {
+                    Ok(()) => return,
+                    // Who contends says what is the matter.
+                    Err(_) => break,
+                },
             }
         }
-        // The answer is there.
         std::future::pending().await
     }
 
@@ -151,13 +152,14 @@ impl Leasing {
         let mut limit = self.limit.clone();
         loop {
             let list = |epoch: Arc<Epoch>| async move {
+                let borrowed = epoch.borrow_client()?;
                 let listed = match epoch.room_at_once(leases.as_str()) {
                     Some(room) => {
-                        let listed = epoch.client()?.list_and_watch(leases.as_str()).await;
+                        let listed = borrowed.client.list_and_watch(leases.as_str()).await;
                         listed.map(|(listing, watch)| (listing, Some(watch.with(room))))
                     }
                     None => {
-                        epoch.client()?.list(leases.as_str()).await.map(|listing| (listing, None))
+                        borrowed.client.list(leases.as_str()).await.map(|listing| (listing, None))
                     }
                 };
                 match listed {
@@ -185,13 +187,18 @@ impl Leasing {
         let mut all = participants(session, &self.leases, &Family::Leases, retry).await?;
         let mut waiting =
             waiting.into_iter().map(|waiting| Participant { holds: false, ..waiting });
-        // Whoever is first may have made leases that it does not hold yet.
         if let Some(first) = waiting.next() {
-            let counted = all.len();
+            // It alone makes leases; so those that it does not hold yet are the newest. How many it asks for nobody tells: so
+            // many as are too many.
+            let mut too_many = all.len().saturating_sub(self.limit.now());
+            all.sort_by_key(|lease| std::cmp::Reverse(lease.czxid));
             for lease in &mut all {
-                lease.holds = lease.session != first.session || lease.czxid < first.czxid;
+                lease.holds =
+                    too_many == 0 || lease.session != first.session || lease.czxid < first.czxid;
+                too_many = if lease.holds { 0 } else { too_many - 1 };
             }
-            if all[..counted].iter().all(|lease| lease.holds) {
+            all.sort_by_key(|lease| lease.czxid);
+            if all.iter().all(|lease| lease.holds) {
                 all.push(first);
             }
         }

@@ -25,10 +25,11 @@ use crate::inter_process_lock::{BoxFuture, LockGuard};
 #[must_use = "dropping a guard releases its locks"]
 pub struct MultiGuard {
     path: Arc<str>,
+    /// Before the members: first of all nobody may take it for held any more.
+    watch: OnceLock<Watch>,
     members: Acquired,
     /// The first loss that was seen: what is said once stays said.
     first: Arc<OnceLock<MemberLoss>>,
-    watch: OnceLock<Watch>,
     /// Where it was acquired, if that was in a runtime.
     runtime: Option<Handle>,
 }

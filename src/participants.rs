@@ -54,11 +54,13 @@ async fn read(
     path: &LockPath,
     family: &Family,
 ) -> Result<Vec<Participant>, Failure> {
-    let client = epoch.client()?;
-    let children = match client.list(path.as_str()).await {
+    // Without the client, which a caller could keep for as long as its future.
+    let sent = epoch.client()?.list(path.as_str());
+    let children = match sent.await {
         Err(Failure::NoNode) => Vec::new(),
         listed => listed?.children,
     };
+    let client = epoch.client()?;
     // All are sent before the first is awaited.
     let reads: Vec<_> = standings(&children, family)
         .into_iter()
@@ -68,6 +70,7 @@ async fn read(
             (path, contender.sequence(), holds, read)
         })
         .collect();
+    drop(client);
     let mut participants = Vec::with_capacity(reads.len());
     for (path, sequence, holds, read) in reads {
         match read.await {

@@ -8,6 +8,7 @@ use crate::contender_name::Kind;
 use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError};
 use crate::guard::Held;
+use crate::owner::{Owner, Slot};
 use crate::participants::Participant;
 use crate::recipe::{Patience, Recipe};
 use crate::surface::{guard_surface, lock_surface, option_surface};
@@ -67,6 +68,8 @@ pub struct ReadGuard {
 pub struct WriteGuard {
     pub(crate) held: Arc<Held>,
     queue: Queue,
+    /// Of the owner that acquired it.
+    slot: Option<Arc<Slot>>,
 }
 
 option_surface!(InterProcessReadWriteLock);
@@ -181,8 +184,9 @@ impl WriteLock {
     }
 
     async fn acquire_with(&self, patience: Patience) -> Result<Option<WriteGuard>, AcquireError> {
+        let slot = Owner::current().map(|owner| self.queue.slot(&owner));
         let held = self.queue.acquire(Kind::Write, patience).await?;
-        Ok(held.map(|held| WriteGuard { held, queue: self.queue.clone() }))
+        Ok(held.map(|held| WriteGuard { held, queue: self.queue.clone(), slot }))
     }
 }
 
@@ -198,7 +202,7 @@ impl WriteGuard {
     /// A nested guard of the same hold; no traffic. The lock goes with the last guard, in whatever
     /// order they go.
     pub fn reenter(&self) -> Self {
-        Self { held: self.held.clone(), queue: self.queue.clone() }
+        Self { held: self.held.clone(), queue: self.queue.clone(), slot: self.slot.clone() }
     }
 
     /// Reads as well, under a node of its own with the number of this one: when this guard is released, no writer
@@ -214,7 +218,7 @@ impl WriteGuard {
     ///
     /// [`AcquireError::HoldLost`] if the write hold is over; and all of [`WriteLock::acquire`] but contention.
     pub async fn read(&self) -> Result<ReadGuard, AcquireError> {
-        Ok(ReadGuard { held: self.queue.read_beside(&self.held).await? })
+        Ok(ReadGuard { held: self.queue.read_beside(&self.held, self.slot.as_deref()).await? })
     }
 
     /// Reads on and stops writing: [`read`](Self::read), then a release, which is not waited for beyond the servers'

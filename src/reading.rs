@@ -8,6 +8,7 @@ use crate::contender::refusal;
 use crate::error::AcquireError;
 use crate::lock_path::LockPath;
 use crate::retry::RetryPolicy;
+use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
 use crate::session::{NoEpoch, Session};
 
@@ -24,11 +25,21 @@ where
 {
     let patience = session.settings.connection_timeout;
     let text = || path.to_string();
+    let (began, mut tries) = (Moment::now(), retry.start());
     loop {
-        let epoch = session.epoch(patience).await.map_err(|none| match none {
-            NoEpoch::NotNow => AcquireError::TimedOut { path: text(), waited: patience },
-            NoEpoch::Over(source) => AcquireError::Session { path: text(), source },
-        })?;
+        let epoch = match session.epoch(patience).await {
+            Ok(epoch) => epoch,
+            Err(NoEpoch::Over(source)) => {
+                return Err(AcquireError::Session { path: text(), source });
+            }
+            Err(NoEpoch::NotNow) => match tries.next_pause(began.elapsed()) {
+                Some(pause) => {
+                    session.pause(pause).await;
+                    continue;
+                }
+                None => return Err(AcquireError::RetriesExhausted { path: text(), source: None }),
+            },
+        };
         let reading = session.retried(retry, || read(epoch.clone()));
         let read = tokio::select! {
             biased;

@@ -75,7 +75,11 @@ impl Revoker {
         let patience = session.settings.connection_timeout;
         let ask = || async {
             match session.epoch(patience).await {
-                Ok(epoch) => epoch.client()?.write(path, REVOKE).await,
+                Ok(epoch) => {
+                    // Without the client, which a caller could keep for as long as its future.
+                    let sent = epoch.client()?.write(path, REVOKE);
+                    sent.await
+                }
                 Err(NoEpoch::NotNow | NoEpoch::Over(_)) => Err(Failure::session_over()),
             }
         };

@@ -209,7 +209,7 @@ macro_rules! lock_surface {
             }
 
             /// Takes the lock if it is free; `None` if it is busy. It waits for the servers' answers, never for
-            /// another holder.
+            /// another holder; where leases are counted, for those who are on their way to one.
             ///
             /// # Cancel safety
             ///
@@ -218,6 +218,10 @@ macro_rules! lock_surface {
             /// # Errors
             ///
             /// As for [`acquire`](Self::acquire).
+            ///
+            /// # Panics
+            ///
+            /// Outside a tokio runtime with timers.
             pub async fn try_acquire(&self) -> Result<Option<$Guard>, $crate::error::AcquireError> {
                 self.acquire_with($crate::recipe::Patience::OnlyIfFree).await
             }

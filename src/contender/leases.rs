@@ -306,7 +306,9 @@ impl Entering<'_> {
         limit: &mut Limit,
     ) -> Result<Arc<Term>, Stop> {
         let request = &self.contender.request;
-        let mut listed = false;
+        let mut entering = matches!(children, Count::Unknown);
+        // What came with the last listing.
+        let mut watch = None;
         loop {
             if let Count::Of(count) | Count::AtMost(count) = children
                 && count <= limit.now()
@@ -316,30 +318,25 @@ impl Entering<'_> {
                     Some(term) => return Ok(term),
                     None => prove_session(self.contender, self.epoch()).await?,
                 }
-            } else if let Count::Of(_) = children {
+            } else if let Count::Of(count) = children {
                 self.contender.queued.send_replace(true);
                 if request.only_if_free {
                     return Err(Stop::Busy);
                 }
                 limit.check(&request.path, spots.len()).map_err(Stop::Failed)?;
-            }
-            let entering = matches!(children, Count::Unknown) && !listed;
-            listed = true;
-            let (listing, watch) = self.list_and_watch().await?;
-            children = Count::Of(self.all_there(spots, listing, entering)?);
-            if let Count::Of(count) = children
-                && count > limit.now()
-                && !request.only_if_free
-            {
-                tracing::debug!(count, limit = limit.now(), "waits");
-                self.contender.queued.send_replace(true);
-                // Listed again in either case: of our own nodes that count is old.
-                children = Count::Unknown;
-                tokio::select! {
-                    () = changed(watch) => {}
-                    () = limit.changed() => {}
+                if let Some(watch) = watch.take() {
+                    tracing::debug!(count, limit = limit.now(), "waits");
+                    tokio::select! {
+                        () = changed(watch) => {}
+                        () = limit.changed() => {}
+                    }
                 }
             }
+            // Also after a change of the limit: of our own nodes the count is old.
+            let (listing, watching) = self.list_and_watch().await?;
+            watch = Some(watching);
+            children = Count::Of(self.all_there(spots, listing, entering)?);
+            entering = false;
         }
     }
 

@@ -2,6 +2,7 @@
 //! [parent](super::parent), under one lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -55,6 +56,8 @@ pub(super) struct Line {
     pub(super) path: LockPath,
     pub(super) family: Family,
     pub(super) rules: Shortcuts,
+    /// Of a semaphore at the same path.
+    warned: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -125,7 +128,7 @@ impl Line {
         let (tickets, answered) = (BTreeSet::new(), BTreeMap::new());
         let (next_ticket, lister, strangers) = (0, None, 0);
         let state = State { chain, parent, tickets, next_ticket, answered, lister, strangers };
-        Self { path, family, rules, state: Mutex::new(state) }
+        Self { path, family, rules, warned: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
     /// Whether one holds at a time, by numbers that tell all of the order.
@@ -203,7 +206,9 @@ impl Line {
     /// What the first listing means, and any other in which somebody may be who does not keep to our rules.
     pub(super) fn judge_entering(&self, spot: &Spot, listing: Listing) -> Verdict {
         // Not later: one that comes to the wrong path must not end the waits of all who are there.
-        if listing.children.iter().any(|child| child == SEMAPHORE) {
+        if listing.children.iter().any(|child| child == SEMAPHORE)
+            && !self.warned.swap(true, Ordering::Relaxed)
+        {
             tracing::warn!(path = %self.path, "a semaphore is or was at this path, which this lock does not keep out");
         }
         match self.family.other_recipe(&listing.children) {

@@ -17,9 +17,7 @@ use crate::session::epoch::Epoch;
 use crate::session::{NoEpoch, Session};
 
 /// Follows the node until nobody is left who wants to know, or the `Curator` is closed.
-pub(super) async fn follow(session: Arc<Session>, shared: Arc<Shared>) {
-    // Also when the runtime goes.
-    let following = Following(shared);
+pub(super) async fn follow(session: Arc<Session>, following: Following) {
     let shared = &following.0;
     let mut old: Option<Arc<Epoch>> = None;
     loop {
@@ -44,7 +42,15 @@ pub(super) async fn follow(session: Arc<Session>, shared: Arc<Shared>) {
     }
 }
 
-struct Following(Arc<Shared>);
+/// Says that nobody follows any more, also when the runtime goes before the task was run.
+#[derive(Debug)]
+pub(super) struct Following(Arc<Shared>);
+
+impl Following {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+}
 
 impl Drop for Following {
     fn drop(&mut self) {

@@ -15,7 +15,7 @@ use tokio::sync::watch::Receiver;
 
 pub use self::count::VersionedCount;
 pub use self::error::SharedCountError;
-use self::follow::follow;
+use self::follow::{Following, follow};
 use self::requests::{Swapped, read_if_there, read_or_make, set, swap};
 use self::shared::Shared;
 use self::tries::{Effect, tried};
@@ -96,7 +96,7 @@ impl SharedCount {
         };
         let shared = Arc::new(Shared::new(path, first));
         let in_use = shared.subscribe();
-        session.spawn(follow(session.clone(), shared.clone()));
+        session.spawn(follow(session.clone(), Following::new(shared.clone())));
         Ok(Self { curator: curator.clone(), shared, _in_use: in_use })
     }
 
@@ -144,7 +144,7 @@ impl SharedCount {
         Ok(())
     }
 
-    /// Writes the count if it is still `expected`, which came from [`versioned`](Self::versioned); `false` if somebody
+    /// Writes the count if its version is still that of `expected`, which came from [`versioned`](Self::versioned); `false` if somebody
     /// wrote since, and then what he wrote is known here, unless nobody could be asked.
     ///
     /// A write that nobody answers is tried again, which writes once at most. Whoever finds it overtaken by another

@@ -27,7 +27,9 @@ pub(super) async fn read_or_make(
             Err(Failed { failure: Failure::NoNode, .. }) => {}
             read => return read,
         }
-        let client = epoch.client().map_err(|failure| Failed::at(path, "create", failure))?;
+        let borrowed = epoch.borrow_client();
+        let borrowed = borrowed.map_err(|failure| Failed::at(path, "create", failure))?;
+        let client = &borrowed.client;
         match client.create_persistent(path.as_str(), &seed, acls).await {
             Ok(change) => return Ok((seed.to_vec(), change)),
             // Somebody else's seed came first.
@@ -67,9 +69,9 @@ pub(super) async fn read_if_there(
 
 async fn read_latest(epoch: Arc<Epoch>, path: &LockPath) -> Result<Found, Failed> {
     let latest = async {
-        let client = epoch.client()?;
+        let borrowed = epoch.borrow_client()?;
         // Both are sent before the first is awaited.
-        let (sync, read) = (client.sync(), client.read_data(path.as_str()));
+        let (sync, read) = (borrowed.client.sync(), borrowed.client.read_data(path.as_str()));
         sync.await?;
         read.await
     };

@@ -160,6 +160,7 @@ const QUEUED: &[&str] = &[
     "curator",
     "error",
     "guard",
+    "owner",
     "participants",
     "recipe",
     "surface",
