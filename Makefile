@@ -29,7 +29,7 @@ sabotage: setup ## drops each condition of the rules that save round trips: a te
 test: setup ## all tests, against Docker and a local process where both exist
 	@scripts/test.sh
 
-soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock; about 25 minutes
+soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock, RECIPE=mutex, rw, semaphore, …; about 25 minutes
 	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example soak
 
 margins: setup ## how long before its node goes a holder knows, in ROUNDS=20 of each kind of trouble; Curator beside

@@ -72,6 +72,9 @@ if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
   say "workers under random faults, on an ensemble"
   timed "the soak's rules, and locks broken on purpose" $cargo test --all-features --test soak
   timed "soak" env FAULTS="${FAULTS:-60}" $cargo run --quiet --all-features --example soak
+  for recipe in rw semaphore; do
+    timed "soak: $recipe" env RECIPE="$recipe" FAULTS="${FAULTS:-12}" $cargo run --quiet --all-features --example soak
+  done
 else
   say "no benches and no soak: their servers cannot be external ones"
 fi

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
-use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
 use crate::Result;
 use crate::checker::Value;
 use crate::held::decode;
-use crate::settings::{COUNTER, LOCK};
+use crate::settings::{COUNTER, LOCK, Recipe};
 
 const SESSION: Duration = Duration::from_secs(10);
 /// Members come back sooner.
@@ -18,13 +18,16 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Admin {
     servers: String,
+    /// Where contenders' nodes are.
+    parents: Vec<String>,
     /// Kept while it works, for a holder does not wait until somebody has connected.
     client: Mutex<Option<Client>>,
 }
 
 impl Admin {
-    pub(crate) fn new(servers: &str) -> Self {
-        Self { servers: servers.to_owned(), client: Mutex::default() }
+    pub(crate) fn new(servers: &str, recipe: Recipe) -> Self {
+        let parents = recipe.parents();
+        Self { servers: servers.to_owned(), parents, client: Mutex::default() }
     }
 
     async fn client(&self) -> Result<Client, Error> {
@@ -79,13 +82,30 @@ impl Admin {
         .await
     }
 
-    /// The contender's node of a worker, by what it says of its owner.
-    pub(crate) async fn node_of(&self, identity: &str) -> Result<Option<String>> {
+    /// A contender's node of a worker, by what it says of its owner, and the transaction that made it.
+    pub(crate) async fn node_of(&self, identity: &str) -> Result<Option<(String, i64)>> {
+        let is_of = |data: &[u8], _: &Stat| data == identity.as_bytes();
+        self.find(&self.parents, is_of).await
+    }
+
+    /// The node that a hold of this lock rests on, as above.
+    pub(crate) async fn node_of_token(
+        &self,
+        lock: &str,
+        token: i64,
+    ) -> Result<Option<(String, i64)>> {
+        self.find(&[lock.to_owned()], |_, stat| stat.czxid == token).await
+    }
+
+    async fn find(
+        &self,
+        parents: &[String],
+        is_it: impl Fn(&[u8], &Stat) -> bool,
+    ) -> Result<Option<(String, i64)>> {
         self.ask(async |client| {
-            for name in client.list_children(LOCK).await? {
-                let node = format!("{LOCK}/{name}");
+            for node in children(client, parents).await? {
                 match client.get_data(&node).await {
-                    Ok((data, _)) if data == identity.as_bytes() => return Ok(Some(node)),
+                    Ok((data, stat)) if is_it(&data, &stat) => return Ok(Some((node, stat.czxid))),
                     Ok(_) | Err(Error::NoNode) => {}
                     Err(error) => return Err(error),
                 }
@@ -95,17 +115,14 @@ impl Admin {
         .await
     }
 
-    /// The children of the lock path, when there are none or after some time.
+    /// All contenders' nodes, when there are none or after some time.
     pub(crate) async fn children_after(&self, time: Duration) -> Result<Vec<String>> {
         let until = Instant::now() + time;
         loop {
             let children = self
                 .ask(async |client| {
                     client.sync(LOCK).await?;
-                    match client.list_children(LOCK).await {
-                        Err(Error::NoNode) => Ok(Vec::new()),
-                        children => children,
-                    }
+                    children(client, &self.parents).await
                 })
                 .await?;
             if children.is_empty() || Instant::now() > until {
@@ -124,4 +141,17 @@ impl Admin {
             .await?;
         decode(&data)
     }
+}
+
+/// Their paths.
+async fn children(client: &Client, parents: &[String]) -> Result<Vec<String>, Error> {
+    let mut children = Vec::new();
+    for parent in parents {
+        match client.list_children(parent).await {
+            Ok(names) => children.extend(names.iter().map(|name| format!("{parent}/{name}"))),
+            Err(Error::NoNode) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(children)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::Result;
-use crate::log::{MILLISECOND, Nanos, Place, Signal, What, now};
+use crate::log::{MILLISECOND, Nanos, Node, Place, Signal, What, now};
 use crate::run::Scene;
 use crate::schedule::{Kind, MEMBERS, Planned, Which, Whom};
 use crate::worker::KILL_SESSION;
@@ -75,7 +75,7 @@ impl Running<'_> {
             for row in &self.scene.rows {
                 let mut row = row.lock().await;
                 row.look()?;
-                if row.node.is_some() && row.last_hold >= since && now() >= row.last_hold + held {
+                if !row.held.is_empty() && row.last_hold >= since && now() >= row.last_hold + held {
                     return Ok(row.settings.row);
                 }
             }
@@ -127,21 +127,28 @@ impl Running<'_> {
         self.scene.rows[row].lock().await.tell(KILL_SESSION).await
     }
 
+    /// One of those that it holds by, else one that it waits with.
     async fn delete_node(&self, whom: Whom) -> Result<()> {
         let place = self.find(whom).await?;
         let (held, identity) = {
             let row = self.scene.rows[place].lock().await;
+            let nodes: Vec<_> = row.held.iter().flat_map(|(_, nodes)| nodes).cloned().collect();
             let worker = &row.settings;
-            (row.node.clone(), format!("{}.{}", worker.row, worker.generation))
+            let identity = format!("{}.{}", worker.row, worker.generation);
+            // Of a multi-lock, another member than the first one to begin with.
+            let chosen = (self.number + 1) % nodes.len().max(1);
+            (nodes.into_iter().nth(chosen), identity)
         };
-        let node = match held {
-            Some(node) => Some(node),
-            None => self.scene.admin.node_of(&identity).await?,
+        let admin = &self.scene.admin;
+        let found = match held {
+            Some(Node { path: Some(path), token, .. }) => Some((path, token)),
+            Some(Node { lock, token, .. }) => admin.node_of_token(&lock, token).await?,
+            None => admin.node_of(&identity).await?,
         };
         self.begins(vec![Place::Row(place)])?;
-        let Some(node) = node else { return Ok(()) };
-        self.scene.log.now(What::Deletes { node: node.clone() })?;
-        let known = self.scene.admin.delete(&node).await.is_ok();
+        let Some((node, token)) = found else { return Ok(()) };
+        self.scene.log.now(What::Deletes { node: node.clone(), token })?;
+        let known = admin.delete(&node).await.is_ok();
         Ok(self.scene.log.now(What::Deleted { node, known })?)
     }
 

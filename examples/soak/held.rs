@@ -2,41 +2,46 @@
 
 use std::future::Future;
 
-use zookeeper_recipes::{Curator, FencedError, MutexGuard};
+use zookeeper_recipes::{Curator, FencedError};
 
 use crate::Result;
 use crate::checker::Value;
-use crate::log::Outcome;
+use crate::guards::Guard;
+use crate::log::{Counter, Mode, Name, Node, Outcome};
 use crate::settings::COUNTER;
 
 pub(crate) trait Held {
-    fn token(&self) -> i64;
-    fn node(&self) -> String;
-    /// Of the hold's node.
+    fn name(&self) -> Name;
+    fn nodes(&self) -> Vec<Node>;
+    /// Of the hold's nodes.
     fn session(&self) -> i64;
     fn is_held(&self) -> bool;
     /// Why it is not.
     fn why(&self) -> String;
     /// Resolves at the loss.
     fn lost(&self) -> impl Future<Output = ()>;
+    /// Whether the hold entitles to write there.
+    fn counts_in(&self, counter: Counter) -> bool;
     fn read_counter(&self) -> impl Future<Output = Result<Value>>;
     fn write_counter(&self, number: u64) -> impl Future<Output = Outcome>;
 }
 
 /// The crate's.
-pub(crate) struct Real<'a> {
-    pub(crate) guard: &'a MutexGuard,
+pub(crate) struct Real<'a, G> {
+    pub(crate) guard: &'a G,
+    /// What the worker takes it for.
+    pub(crate) mode: Mode,
     pub(crate) curator: &'a Curator,
     pub(crate) ignores_lease: bool,
 }
 
-impl Held for Real<'_> {
-    fn token(&self) -> i64 {
-        self.guard.fencing_token().value()
+impl<G: Guard> Held for Real<'_, G> {
+    fn name(&self) -> Name {
+        Name(self.mode, self.guard.nodes().first().map_or(0, |node| node.token))
     }
 
-    fn node(&self) -> String {
-        self.guard.node().to_owned()
+    fn nodes(&self) -> Vec<Node> {
+        self.guard.nodes()
     }
 
     fn session(&self) -> i64 {
@@ -49,7 +54,7 @@ impl Held for Real<'_> {
     }
 
     fn why(&self) -> String {
-        self.guard.loss().map_or_else(String::new, |loss| format!("{loss:?}"))
+        self.guard.why()
     }
 
     async fn lost(&self) {
@@ -57,6 +62,10 @@ impl Held for Real<'_> {
             std::future::pending::<()>().await;
         }
         self.guard.lost().await;
+    }
+
+    fn counts_in(&self, counter: Counter) -> bool {
+        self.mode.is_exclusive() && self.guard.counts_in(counter)
     }
 
     async fn read_counter(&self) -> Result<Value> {
@@ -67,8 +76,9 @@ impl Held for Real<'_> {
     }
 
     async fn write_counter(&self, number: u64) -> Outcome {
-        let data = encode(number, self.token());
-        match self.guard.fenced().set(COUNTER, &data).await {
+        let Some(fenced) = self.guard.fenced() else { return Outcome::Refused };
+        let Name(_, token) = self.name();
+        match fenced.set(COUNTER, &encode(number, token)).await {
             Ok(()) => Outcome::Accepted,
             Err(FencedError::Unknown { .. }) => Outcome::Unknown,
             Err(_) => Outcome::Refused,

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::Result;
 use crate::held::Held;
-use crate::log::{Counter, Log, Outcome, What, now};
+use crate::log::{Counter, Log, Mode, Name, Outcome, What, now};
 use crate::store::StoreClient;
 
 /// Between two questions.
@@ -20,8 +20,10 @@ const STORE_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) steps: u32,
-    /// How often it counts, each time in both counters.
+    /// How often it counts, each time in all counters that it may write.
     pub(crate) counts: u32,
+    /// How it lets go, below ten.
+    pub(crate) leave: u8,
 }
 
 /// How long, in steps: mostly short, sometimes longer than the session timeout.
@@ -33,7 +35,7 @@ pub(crate) fn plan(rng: &mut Rng, timeout: Duration) -> Plan {
         91..96 => rng.u32(130..350),
         _ => long + long / 5,
     };
-    Plan { steps, counts: rng.u32(..3) }
+    Plan { steps, counts: rng.u32(..3), leave: rng.u8(..10) }
 }
 
 /// Logs the end of a hold when it is dropped, for its future can be dropped at any point.
@@ -47,15 +49,15 @@ struct Watched<'a, H: Held> {
 impl<H: Held> Watched<'_, H> {
     /// Asks, and logs the question with its answer.
     fn is_held(&mut self) -> Result<bool> {
-        let token = self.held.token();
+        let hold = self.held.name();
         let before = now();
         if self.held.is_held() {
             let after = now();
-            self.log.write(before, What::Yes { token, after })?;
+            self.log.write(before, What::Yes { hold, after })?;
             return Ok(true);
         }
-        self.log.write(before, What::No { token })?;
-        self.log.now(What::Lost { token, how: self.held.why() })?;
+        self.log.write(before, What::No { hold })?;
+        self.log.now(What::Lost { hold, how: self.held.why() })?;
         self.ended = true;
         Ok(false)
     }
@@ -64,10 +66,10 @@ impl<H: Held> Watched<'_, H> {
 impl<H: Held> Drop for Watched<'_, H> {
     fn drop(&mut self) {
         if !self.ended {
-            let token = self.held.token();
+            let hold = self.held.name();
             let _ = self.log.now(match self.held.is_held() {
-                true => What::Releases { token, how: "dropped".to_owned() },
-                false => What::Lost { token, how: self.held.why() },
+                true => What::Releases { hold, how: "dropped".to_owned() },
+                false => What::Lost { hold, how: self.held.why() },
             });
         }
     }
@@ -80,9 +82,9 @@ pub(crate) async fn run<H: Held>(
     log: &Log,
     store: SocketAddr,
 ) -> Result<bool> {
-    let token = held.token();
-    let (session, node) = (held.session(), held.node());
-    log.now(What::Holds { token, session, node })?;
+    let hold = held.name();
+    let (session, nodes) = (held.session(), held.nodes());
+    log.now(What::Holds { hold, session, nodes })?;
     let mut watched = Watched { held, log, ended: false };
     let mut work = std::pin::pin!(count(held, plan.counts, log, store));
     let mut counted = false;
@@ -101,7 +103,7 @@ pub(crate) async fn run<H: Held>(
             () = &mut lost, if !told => {
                 told = true;
                 // From here on a yes is a finding.
-                log.now(What::Lost { token, how: held.why() })?;
+                log.now(What::Lost { hold, how: held.why() })?;
             }
             result = &mut work, if !counted => {
                 result?;
@@ -112,16 +114,21 @@ pub(crate) async fn run<H: Held>(
     let held = watched.is_held()?;
     if held {
         watched.ended = true;
-        log.now(What::Releases { token, how: "worked".to_owned() })?;
+        log.now(What::Releases { hold, how: "worked".to_owned() })?;
     }
     Ok(held)
 }
 
-/// Increments both counters. After an outcome that is refused or unknown it does not go on.
+/// Increments the counters that it may write. After an outcome that is refused or unknown it does not go on.
 async fn count<H: Held>(held: &H, times: u32, log: &Log, address: SocketAddr) -> Result<()> {
-    let token = held.token();
+    let Name(mode, token) = held.name();
+    if matches!(mode, Mode::Read | Mode::Beside) {
+        return look(held, times, log).await;
+    }
     for _ in 0..times {
-        if let Ok((read, by)) = held.read_counter().await {
+        if held.counts_in(Counter::ZooKeeper)
+            && let Ok((read, by)) = held.read_counter().await
+        {
             let counter = Counter::ZooKeeper;
             log.now(What::Tries { counter, token, read, by })?;
             let outcome = held.write_counter(read + 1).await;
@@ -130,10 +137,23 @@ async fn count<H: Held>(held: &H, times: u32, log: &Log, address: SocketAddr) ->
                 return Ok(());
             }
         }
-        let stored = tokio::time::timeout(STORE_PATIENCE, store(token, log, address)).await;
-        if !stored.unwrap_or(Ok(false))? {
-            return Ok(());
+        if held.counts_in(Counter::Store) {
+            let stored = tokio::time::timeout(STORE_PATIENCE, store(token, log, address)).await;
+            if !stored.unwrap_or(Ok(false))? {
+                return Ok(());
+            }
         }
+    }
+    Ok(())
+}
+
+/// Nobody writes while it reads, but the writer that it reads beside.
+async fn look<H: Held>(held: &H, times: u32, log: &Log) -> Result<()> {
+    for _ in 0..=times {
+        if let Ok((read, by)) = held.read_counter().await {
+            log.now(What::Sees { hold: held.name(), read, by })?;
+        }
+        sleep(STEP).await;
     }
     Ok(())
 }

@@ -41,29 +41,31 @@ pub(crate) enum What {
     /// Came back without the lock.
     GaveUp { why: String },
     /// Has a guard.
-    Holds { token: i64, session: i64, node: String },
+    Holds { hold: Name, session: i64, nodes: Vec<Node> },
     /// The guard said that it is held. The moment is before the question, `after` is after the answer.
-    Yes { token: i64, after: Nanos },
+    Yes { hold: Name, after: Nanos },
     /// The guard said that it is not held. The moment is before the question.
-    No { token: i64 },
+    No { hold: Name },
     /// The worker knows that the hold is over, and why.
-    Lost { token: i64, how: String },
+    Lost { hold: Name, how: String },
     /// Begins to let go: from here on it claims nothing.
-    Releases { token: i64, how: String },
+    Releases { hold: Name, how: String },
     /// Has let go.
-    Released { token: i64, outcome: String },
+    Released { hold: Name, outcome: String },
     /// Is about to write `read + 1`. `by` is the token of whoever wrote what was read.
     Tries { counter: Counter, token: i64, read: u64, by: i64 },
     /// What became of the try before.
     Wrote { counter: Counter, token: i64, outcome: Outcome },
+    /// What a reader found in the counter in ZooKeeper.
+    Sees { hold: Name, read: u64, by: i64 },
     /// Does not contend any more, and holds nothing.
     Quiet,
     /// Begins to close a session from a second connection.
     Kills { session: i64 },
     /// The end of that. Without it, or if it is not known, the session may end at any later time.
     Killed { session: i64, known: bool },
-    /// An administrator begins to delete a node.
-    Deletes { node: String },
+    /// An administrator begins to delete a node. `token` is that of the hold, or the transaction that made the node.
+    Deletes { node: String, token: i64 },
     /// The end of that, as with `Killed`.
     Deleted { node: String, known: bool },
     /// A fault begins; `on` is what it hits.
@@ -74,6 +76,53 @@ pub(crate) enum What {
     Signalled { row: usize, generation: usize, signal: Signal },
     /// All faults are healed, from here on.
     Healed,
+}
+
+/// What a hold entitles to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// A mutex.
+    Lock,
+    /// Several mutexes, or none.
+    Multi,
+    Write,
+    Read,
+    /// A read that was taken beside a write hold, or is what that was down-graded to. It has the token of that.
+    Beside,
+    /// One of a semaphore's.
+    Lease,
+}
+
+impl Mode {
+    pub(crate) fn is_exclusive(self) -> bool {
+        matches!(self, Self::Lock | Self::Multi | Self::Write)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Multi => "multi",
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Beside => "read beside a write",
+            Self::Lease => "lease",
+        }
+    }
+}
+
+/// A hold, among those of one process. A multi-lock's token is that of its first member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Name(pub(crate) Mode, pub(crate) i64);
+
+/// What a hold rests on at the servers; a multi-lock's on several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Node {
+    /// The path of the lock.
+    pub(crate) lock: String,
+    pub(crate) token: i64,
+    /// The node's path, if the guard tells it.
+    pub(crate) path: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
-//! Worker processes contend for one lock on an ensemble of three, through proxies, while a thousand faults hit links,
+//! Worker processes contend for a lock on an ensemble of three, through proxies, while a thousand faults hit links,
 //! members and workers; a checker judges what they logged.
 //!
-//! `make soak FAULTS=1000 SEED=7` runs it (docs/testing.md, "The soak"). `SABOTAGE=no-owner-check` or `ignores-lease`
+//! `make soak RECIPE=mutex FAULTS=1000 SEED=7` runs it (docs/testing.md, "The soak"). `SABOTAGE=no-owner-check`, and others,
 //! has the workers use a lock that is broken on purpose: then the checker must find it.
 #![allow(clippy::disallowed_methods)] // its processes and tasks are its own
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
@@ -9,6 +9,8 @@
 mod admin;
 mod checker;
 mod faults;
+mod guards;
+mod hand;
 mod held;
 mod hold;
 mod links;
@@ -21,6 +23,7 @@ mod run;
 mod schedule;
 mod settings;
 mod store;
+mod turns;
 mod worker;
 
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use zookeeper_recipes::zookeeper_client::{
 use crate::Result;
 use crate::checker::Value;
 use crate::held::{Held, decode, encode};
-use crate::log::Outcome;
+use crate::log::{Counter, Mode, Name, Node, Outcome};
 use crate::settings::{COUNTER, LOCK};
 
 pub(crate) struct NaiveLock {
@@ -126,12 +126,13 @@ impl NaiveGuard<'_> {
 }
 
 impl Held for NaiveGuard<'_> {
-    fn token(&self) -> i64 {
-        self.token
+    fn name(&self) -> Name {
+        Name(Mode::Lock, self.token)
     }
 
-    fn node(&self) -> String {
-        self.node.clone()
+    fn nodes(&self) -> Vec<Node> {
+        let (lock, token, path) = (LOCK.to_owned(), self.token, Some(self.node.clone()));
+        vec![Node { lock, token, path }]
     }
 
     fn session(&self) -> i64 {
@@ -150,6 +151,10 @@ impl Held for NaiveGuard<'_> {
         self.keep().await;
         // Nobody tells it that its node is gone.
         std::future::pending().await
+    }
+
+    fn counts_in(&self, _: Counter) -> bool {
+        true
     }
 
     async fn read_counter(&self) -> Result<Value> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::checker::{End, Evidence, Hold, Verdict};
-use crate::log::{Event, Nanos, Place, What};
+use crate::log::{Event, Nanos, Node, Place, What};
 use crate::report;
 use crate::schedule::MEMBERS;
 use crate::settings::Settings;
@@ -33,7 +33,9 @@ struct HoldBar {
     to: f64,
     token: i64,
     generation: usize,
-    node: String,
+    mode: &'static str,
+    shared: bool,
+    nodes: String,
     end: &'static str,
     text: String,
 }
@@ -128,9 +130,23 @@ impl Scale {
             End::Lost(_, how) => ("lost", format!("lost: {how}")),
             End::Open => ("open", "ended with its process".to_owned()),
         };
-        let Hold { token, generation, .. } = *hold;
-        let node = hold.node.clone();
-        HoldBar { from: self.of(from), to: self.of(to), token, generation, node, end, text }
+        let Hold { token, generation, mode, .. } = *hold;
+        let name = |node: &Node| match &node.path {
+            Some(path) => path.clone(),
+            None => format!("{} token {}", node.lock, node.token),
+        };
+        let nodes: Vec<_> = hold.nodes.iter().map(name).collect();
+        HoldBar {
+            from: self.of(from),
+            to: self.of(to),
+            token,
+            generation,
+            mode: mode.name(),
+            shared: !mode.is_exclusive(),
+            nodes: nodes.join("\n"),
+            end,
+            text,
+        }
     }
 
     fn faults(&self, events: &[Event], last: Nanos) -> Vec<FaultBar> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::checker::{Finding, Kind, Verdict};
-use crate::log::{Event, MILLISECOND, What};
+use crate::checker::{Finding, Hold, Kind, Verdict};
+use crate::log::{Event, MILLISECOND, Mode, What};
 use crate::settings::Settings;
 
 /// Of each kind of finding.
@@ -17,6 +17,9 @@ pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, pa
         println!("{kind:<22} {count:>5}");
     }
     println!();
+    for (mode, count) in by_mode(&verdict.holds) {
+        println!("{:<28} {count:>5}", format!("holds: {}", mode.name()));
+    }
     let kills = &verdict.after_kills;
     println!(
         "holder killed to next hold   {} times: median {:.2} T, longest {:.2} T",
@@ -33,6 +36,9 @@ pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, pa
         Duration::from_nanos(longest).as_secs_f64() * 1e3,
     );
     println!("strikes of unknown outcome   {}", verdict.unknown_strikes);
+    for text in verdict.went_back.iter().take(SHOWN) {
+        println!("the servers lost what they had confirmed: {text}");
+    }
     print_findings(verdict);
     println!("\npage: {}\n{}", page.display(), line(settings, verdict));
 }
@@ -40,7 +46,8 @@ pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, pa
 /// The last line, for people and for scripts.
 pub(crate) fn line(settings: &Settings, verdict: &Verdict) -> String {
     format!(
-        "soak: seed={} faults={} holds={} lost={} double={} stale_writes={} orphans={} hung={}",
+        "soak: recipe={} seed={} faults={} holds={} lost={} double={} stale_writes={} orphans={} hung={}",
+        settings.recipe.name(),
         settings.seed,
         verdict.faults,
         verdict.holds.len(),
@@ -60,6 +67,14 @@ fn by_kind(faults: &[Event]) -> BTreeMap<&str, usize> {
         }
     }
     kinds
+}
+
+fn by_mode(holds: &[Hold]) -> BTreeMap<Mode, usize> {
+    let mut modes = BTreeMap::new();
+    for hold in holds {
+        *modes.entry(hold.mode).or_default() += 1;
+    }
+    modes
 }
 
 fn print_findings(verdict: &Verdict) {

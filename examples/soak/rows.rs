@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
 use crate::Result;
-use crate::log::{Event, Log, Nanos, Signal, Tail, What, worker_log};
+use crate::log::{Event, Log, Name, Nanos, Node, Signal, Tail, What, worker_log};
 use crate::settings::WorkerSettings;
 
 /// How long a worker may take to end when it is told.
@@ -25,8 +25,8 @@ pub(crate) struct Row {
     child: Child,
     input: Option<ChildStdin>,
     tail: Tail,
-    /// Of the hold of this moment.
-    pub(crate) node: Option<String>,
+    /// What it holds at this moment.
+    pub(crate) held: Vec<(Name, Vec<Node>)>,
     pub(crate) holds: usize,
     pub(crate) last_hold: Nanos,
     pub(crate) quiet: bool,
@@ -57,7 +57,7 @@ impl Row {
             child,
             input,
             tail: Tail::default(),
-            node: None,
+            held: Vec::new(),
             holds: 0,
             last_hold: 0,
             quiet: false,
@@ -68,12 +68,14 @@ impl Row {
     pub(crate) fn look(&mut self) -> Result<()> {
         for Event(at, what) in self.tail.news(&self.settings.log)? {
             match what {
-                What::Holds { node, .. } => {
-                    self.node = Some(node);
+                What::Holds { hold, nodes, .. } => {
+                    self.held.push((hold, nodes));
                     self.holds += 1;
                     self.last_hold = at;
                 }
-                What::Lost { .. } | What::Releases { .. } => self.node = None,
+                What::Lost { hold, .. } | What::Releases { hold, .. } => {
+                    self.held.retain(|(held, _)| *held != hold);
+                }
                 What::Quiet => self.quiet = true,
                 _ => {}
             }

@@ -16,8 +16,8 @@ use crate::faults;
 use crate::links::Links;
 use crate::log::{Event, Log, Nanos, Signal, Tail, What, faults_log, now, worker_log};
 use crate::rows::Row;
-use crate::schedule::{Kind, MEMBERS, Planned, ROWS, Whom, sabotage, schedule};
-use crate::settings::{Sabotage, Settings, WorkerSettings};
+use crate::schedule::{Kind, MEMBERS, Planned, ROWS, To, Whom, sabotage, schedule};
+use crate::settings::{LIMIT, Sabotage, Settings, WorkerSettings};
 use crate::store::Store;
 use crate::worker::BE_QUIET;
 use crate::{page, report};
@@ -51,8 +51,10 @@ pub(crate) async fn run(settings: &Settings) -> Result<Verdict> {
         _ => PROMPT,
     };
     println!(
-        "seed {}: {} faults; ticks of {tick} ms, syncLimit {limit}",
-        settings.seed, settings.faults
+        "{}, seed {}: {} faults; ticks of {tick} ms, syncLimit {limit}",
+        settings.recipe.name(),
+        settings.seed,
+        settings.faults
     );
     let ensemble = start_ensemble(Duration::from_millis(tick), limit).await?;
     println!("three members: {}, {:?}", ensemble.connect_string(), ensemble.backend());
@@ -67,7 +69,8 @@ pub(crate) async fn run(settings: &Settings) -> Result<Verdict> {
 }
 
 fn folder(settings: &Settings) -> Result<PathBuf> {
-    let folder = settings.folder.join(format!("soak-{}", settings.seed));
+    let name = format!("soak-{}-{}", settings.recipe.name(), settings.seed);
+    let folder = settings.folder.join(name);
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
@@ -95,7 +98,7 @@ async fn set_up(
     ensemble: TestEnsemble,
     store: &Store,
 ) -> Result<Scene> {
-    let admin = Admin::new(ensemble.connect_string());
+    let admin = Admin::new(ensemble.connect_string(), settings.recipe);
     admin.prepare().await?;
     let mut rng = fastrand::Rng::with_seed(settings.seed);
     let (mut rows, mut links) = (Vec::new(), Vec::new());
@@ -105,13 +108,14 @@ async fn set_up(
         let worker = WorkerSettings {
             row,
             generation: 0,
+            recipe: settings.recipe,
             seed: settings.seed,
             sabotage: settings.sabotage,
             timeout: match settings.sabotage {
                 Sabotage::None => Duration::from_millis(rng.u64(2000..=3000)),
-                Sabotage::NoOwnerCheck => Duration::from_secs(2),
+                Sabotage::NoOwnerCheck | Sabotage::IgnoresMembers => Duration::from_secs(2),
                 // 1.2 times that leaves some ticks for the servers to expire the session.
-                Sabotage::IgnoresLease => Duration::from_secs(3),
+                _ => Duration::from_secs(3),
             },
             connect_string: own.connect_string(),
             direct: ensemble.connect_string().to_owned(),
@@ -132,6 +136,12 @@ fn plan(settings: &Settings) -> Vec<Planned> {
         Sabotage::None => schedule(seed, faults),
         Sabotage::NoOwnerCheck => sabotage(seed, faults, Kind::Break { whom }),
         Sabotage::IgnoresLease => sabotage(seed, faults, Kind::StopWorker { whom }),
+        Sabotage::IgnoresMembers => sabotage(seed, faults, Kind::DeleteNode { whom }),
+        // What they do wrong shows without any fault.
+        Sabotage::WritesAsReader | Sabotage::GreaterLimit => {
+            let cut = Kind::Cut { whom, links: To::All, reset: true };
+            sabotage(seed, faults, cut)
+        }
     }
 }
 
@@ -143,7 +153,7 @@ async fn disturb_and_judge(
 ) -> Result<Verdict> {
     LocalSet::new().run_until(disturb(scene, plan(settings))).await?;
     scene.heal().await?;
-    let mut evidence = Evidence::default();
+    let mut evidence = Evidence { limit: LIMIT, ..Evidence::default() };
     scene.wait_for_all("the lock", |row, healed| row.last_hold >= healed).await?;
     for row in &scene.rows {
         row.lock().await.tell(BE_QUIET).await?;

@@ -11,11 +11,63 @@ use crate::Result;
 
 /// All workers contend for this.
 pub(crate) const LOCK: &str = "/soak/lock";
+/// Or for these, all or some, taken in this order.
+pub(crate) const LOCKS: [&str; 3] = ["/soak/lock-0", "/soak/lock-1", "/soak/lock-2"];
+/// Leases of the semaphore.
+pub(crate) const LIMIT: usize = 3;
 /// And count here, while they hold it.
 pub(crate) const COUNTER: &str = "/soak/counter";
 
 /// Carries a worker's settings, and tells that the process is one.
 const WORKER: &str = "SOAK_WORKER";
+
+/// What the workers contend for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Recipe {
+    Mutex,
+    ReadWrite,
+    Semaphore,
+    SemaphoreMutex,
+    Multi,
+}
+
+impl Recipe {
+    const ALL: [Self; 5] =
+        [Self::Mutex, Self::ReadWrite, Self::Semaphore, Self::SemaphoreMutex, Self::Multi];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::ReadWrite => "rw",
+            Self::Semaphore => "semaphore",
+            Self::SemaphoreMutex => "semaphore-mutex",
+            Self::Multi => "multi",
+        }
+    }
+
+    /// Where its contenders' nodes are.
+    pub(crate) fn parents(self) -> Vec<String> {
+        match self {
+            Self::Mutex | Self::ReadWrite => vec![LOCK.to_owned()],
+            Self::Semaphore | Self::SemaphoreMutex => {
+                ["locks", "leases"].map(|name| format!("{LOCK}/{name}")).to_vec()
+            }
+            Self::Multi => LOCKS.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+impl FromStr for Recipe {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|recipe| recipe.name() == text);
+        known.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("RECIPE={text}: one of {names}")
+        })
+    }
+}
 
 /// Which lock the workers use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,10 +78,47 @@ pub(crate) enum Sabotage {
     NoOwnerCheck,
     /// The crate's, by a worker that believes to hold until it released.
     IgnoresLease,
+    /// The crate's, by a worker that takes the read lock when it is to write.
+    WritesAsReader,
+    /// The crate's, by workers that know of one lease more than there are.
+    GreaterLimit,
+    /// The crate's, by a worker that asks only the first member of a multi-lock.
+    IgnoresMembers,
+}
+
+impl Sabotage {
+    const ALL: [(&str, Self); 5] = [
+        ("no-owner-check", Self::NoOwnerCheck),
+        ("ignores-lease", Self::IgnoresLease),
+        ("writes-as-reader", Self::WritesAsReader),
+        ("greater-limit", Self::GreaterLimit),
+        ("ignores-members", Self::IgnoresMembers),
+    ];
+
+    fn of(recipe: Recipe, name: &str) -> Result<Self, String> {
+        let there = || Self::ALL.into_iter().filter(|(_, sabotage)| sabotage.is_of(recipe));
+        let found = there().find(|(known, _)| *known == name);
+        found.map(|(_, sabotage)| sabotage).ok_or_else(|| {
+            let names: Vec<_> = there().map(|(known, _)| known).collect();
+            format!("SABOTAGE={name}: of a {} {}", recipe.name(), names.join(" or "))
+        })
+    }
+
+    /// Whether a lock of this recipe can be broken so.
+    fn is_of(self, recipe: Recipe) -> bool {
+        match self {
+            Self::None | Self::IgnoresLease => true,
+            Self::NoOwnerCheck => recipe == Recipe::Mutex,
+            Self::WritesAsReader => recipe == Recipe::ReadWrite,
+            Self::GreaterLimit => recipe == Recipe::Semaphore,
+            Self::IgnoresMembers => recipe == Recipe::Multi,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    pub(crate) recipe: Recipe,
     pub(crate) faults: usize,
     pub(crate) seed: u64,
     pub(crate) sabotage: Sabotage,
@@ -43,6 +132,7 @@ pub(crate) struct Settings {
 pub(crate) struct WorkerSettings {
     pub(crate) row: usize,
     pub(crate) generation: usize,
+    pub(crate) recipe: Recipe,
     pub(crate) seed: u64,
     pub(crate) sabotage: Sabotage,
     pub(crate) timeout: Duration,
@@ -56,18 +146,14 @@ pub(crate) struct WorkerSettings {
 }
 
 impl Settings {
-    /// `FAULTS`, `SEED` and `SABOTAGE`, each with its default.
+    /// `RECIPE`, `FAULTS`, `SEED` and `SABOTAGE`, each with its default.
     pub(crate) fn from_environment() -> Result<Self> {
-        let sabotage = match std::env::var("SABOTAGE").as_deref() {
-            Err(_) | Ok("") => Sabotage::None,
-            Ok("no-owner-check") => Sabotage::NoOwnerCheck,
-            Ok("ignores-lease") => Sabotage::IgnoresLease,
-            Ok(other) => {
-                return Err(format!("SABOTAGE={other}: no-owner-check or ignores-lease").into());
-            }
-        };
+        let recipe = text("RECIPE").map_or(Ok(Recipe::Mutex), |name| name.parse())?;
+        let sabotage =
+            text("SABOTAGE").map_or(Ok(Sabotage::None), |name| Sabotage::of(recipe, &name))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
         Ok(Self {
+            recipe,
             faults: number("FAULTS")?.unwrap_or(1000),
             seed: number("SEED")?.unwrap_or_else(|| fastrand::u64(..1_000_000)),
             sabotage,
@@ -77,14 +163,14 @@ impl Settings {
     }
 }
 
+/// None if it is empty.
+fn text(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|text| !text.is_empty())
+}
+
 fn number<T: FromStr>(variable: &str) -> Result<Option<T>> {
-    match std::env::var(variable) {
-        Ok(text) if !text.is_empty() => {
-            let number = text.parse().map_err(|_| format!("{variable}={text}: not a number"))?;
-            Ok(Some(number))
-        }
-        _ => Ok(None),
-    }
+    let parse = |text: String| text.parse().map_err(|_| format!("{variable}={text}: not a number"));
+    Ok(text(variable).map(parse).transpose()?)
 }
 
 impl WorkerSettings {

@@ -1,4 +1,4 @@
-//! A worker: takes the lock in all the ways there are, works under it, lets go in all the ways there are.
+//! A worker: one process with one `Curator`, that contends until it is told to rest.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -8,19 +8,23 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use zookeeper_recipes::testkit::{TestkitError, kill_session};
-use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard, RetryPolicy};
+use zookeeper_recipes::{Curator, RetryPolicy};
 
 use crate::Result;
-use crate::held::Real;
+use crate::hand::Hand;
 use crate::hold::{self, Plan};
 use crate::log::{Log, What, now};
 use crate::naive::NaiveLock;
-use crate::settings::{LOCK, Sabotage, WorkerSettings};
+use crate::settings::{Sabotage, WorkerSettings};
+use crate::turns::Locks;
 
 /// Before it asks again.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Sometimes so long that the queue is short when it does: who comes right behind a holder is let in by rules that the
+/// others seldom meet.
+const IDLE: Duration = Duration::from_millis(800);
 
 /// What the orchestrator says, a line each. The end of the input ends the worker.
 pub(crate) const BE_QUIET: &str = "quiet";
@@ -115,110 +119,15 @@ impl Worker {
 
     /// Until it shall be quiet; then it waits for its end.
     async fn contend(&self, curator: &Curator) -> Result<()> {
-        let mutex = InterProcessMutex::new(curator, LOCK)?;
-        let mut rng = self.rng();
+        let locks = Locks::new(&self.settings, curator)?;
+        let mut hand = Hand { settings: &self.settings, log: &self.log, curator, rng: self.rng() };
         while !self.quiet.load(Ordering::Relaxed) {
-            let plan = match self.settings.sabotage {
-                Sabotage::None => hold::plan(&mut rng, self.settings.timeout),
-                _ => Plan { steps: rng.u32(100..200), counts: 1 },
-            };
-            let how = rng.u8(..100);
-            if self.settings.sabotage == Sabotage::None && how < 20 {
-                self.with(&mutex, curator, &plan, &mut rng).await?;
-            } else if let Some(guard) = self.acquire(&mutex, how, &mut rng).await? {
-                let ignores_lease = self.settings.sabotage == Sabotage::IgnoresLease;
-                let held = Real { guard: &guard, curator, ignores_lease };
-                hold::run(&held, &plan, &self.log, self.settings.store).await?;
-                self.let_go(guard, &mut rng).await?;
-            }
-            sleep(PAUSE.mul_f64(rng.f64())).await;
+            locks.turn(&mut hand).await?;
+            let pause = if hand.rng.u8(..3) == 0 { IDLE } else { PAUSE };
+            sleep(pause.mul_f64(hand.rng.f64())).await;
         }
         self.log.now(What::Quiet)?;
         std::future::pending().await
-    }
-
-    async fn acquire(
-        &self,
-        mutex: &InterProcessMutex,
-        how: u8,
-        rng: &mut Rng,
-    ) -> Result<Option<MutexGuard>> {
-        let limit = Duration::from_millis(rng.u64(..2500));
-        let asks = |how: &str| self.log.now(What::Asks { how: how.to_owned() });
-        let answer = match how {
-            ..60 => {
-                asks("acquire")?;
-                mutex.acquire().await.map(Some)
-            }
-            60..78 => {
-                asks("acquire_timeout")?;
-                mutex.acquire_timeout(limit).await
-            }
-            78..88 => {
-                asks("try_acquire")?;
-                mutex.try_acquire().await
-            }
-            _ => {
-                asks("acquire, dropped")?;
-                timeout(limit, mutex.acquire()).await.map_or(Ok(None), |answer| answer.map(Some))
-            }
-        };
-        match &answer {
-            Ok(Some(_)) => {}
-            Ok(None) => self.log.now(What::GaveUp { why: "busy".to_owned() })?,
-            Err(error) => self.log.now(What::GaveUp { why: error.to_string() })?,
-        }
-        Ok(answer.unwrap_or(None))
-    }
-
-    /// Sometimes dropped on its way.
-    async fn with(
-        &self,
-        mutex: &InterProcessMutex,
-        curator: &Curator,
-        plan: &Plan,
-        rng: &mut Rng,
-    ) -> Result<()> {
-        let limit =
-            Duration::from_millis(if rng.u8(..4) == 0 { rng.u64(..1500) } else { 3_600_000 });
-        self.log.now(What::Asks { how: "with".to_owned() })?;
-        let with = mutex.with(async |guard| {
-            let held = Real { guard, curator, ignores_lease: false };
-            hold::run(&held, plan, &self.log, self.settings.store).await
-        });
-        let why = match timeout(limit, with).await {
-            Err(_) => "dropped".to_owned(),
-            Ok(Err(error)) => error.to_string(),
-            Ok(Ok(result)) => return result.map(|_| ()),
-        };
-        Ok(self.log.now(What::GaveUp { why })?)
-    }
-
-    async fn let_go(&self, guard: MutexGuard, rng: &mut Rng) -> Result<()> {
-        let token = guard.fencing_token().value();
-        let outcome = match rng.u8(..10) {
-            0..6 => match guard.release().await {
-                Ok(released) => format!("{released:?}"),
-                Err(error) => error.to_string(),
-            },
-            6 => {
-                drop(guard.release());
-                "release dropped".to_owned()
-            }
-            7 => {
-                let _ = timeout(Duration::ZERO, guard.release()).await;
-                "release dropped after a poll".to_owned()
-            }
-            8 => {
-                std::thread::spawn(move || drop(guard));
-                "guard dropped outside the runtime".to_owned()
-            }
-            _ => {
-                drop(guard);
-                "guard dropped".to_owned()
-            }
-        };
-        Ok(self.log.now(What::Released { token, outcome })?)
     }
 
     async fn contend_naively(&self) -> Result<()> {
@@ -229,7 +138,8 @@ impl Worker {
             let guard = lock.acquire(uuid::Uuid::new_v4().to_string()).await;
             // Twice as long as it takes the servers to expire the session.
             let steps = u32::try_from((*timeout * 2).as_millis() / 4)?;
-            hold::run(&guard, &Plan { steps, counts: 1 }, &self.log, *store).await?;
+            let plan = Plan { steps, counts: 1, leave: 0 };
+            hold::run(&guard, &plan, &self.log, *store).await?;
             guard.release().await;
         }
         self.log.now(What::Quiet)?;

@@ -12,6 +12,10 @@ mod admin;
 mod checker;
 #[path = "../../examples/soak/faults.rs"]
 mod faults;
+#[path = "../../examples/soak/guards.rs"]
+mod guards;
+#[path = "../../examples/soak/hand.rs"]
+mod hand;
 #[path = "../../examples/soak/held.rs"]
 mod held;
 #[path = "../../examples/soak/hold.rs"]
@@ -34,11 +38,15 @@ mod run;
 mod sabotaged;
 #[path = "../../examples/soak/schedule.rs"]
 mod schedule;
+mod script;
 #[allow(dead_code)] // the environment's settings
 #[path = "../../examples/soak/settings.rs"]
 mod settings;
+mod shared;
 #[path = "../../examples/soak/store.rs"]
 mod store;
+#[path = "../../examples/soak/turns.rs"]
+mod turns;
 #[path = "../../examples/soak/worker.rs"]
 mod worker;
 

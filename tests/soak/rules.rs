@@ -1,107 +1,11 @@
 //! The checker's rules, each with a log that keeps it and one that breaks it. Times are in milliseconds.
 
-use crate::checker::{Evidence, Kind, PATIENCE, Verdict, WorkerLog, judge};
+use crate::checker::{Kind, PATIENCE, Verdict, judge};
 use crate::log::Counter::{self, Store, ZooKeeper};
-use crate::log::Outcome::{self, Accepted, Refused, Unknown};
-use crate::log::{Event, MILLISECOND, Nanos, Signal, What, parse};
+use crate::log::Outcome::{Accepted, Refused, Unknown};
+use crate::log::{Event, Mode, Name, Signal, What, parse};
 use crate::schedule::schedule;
-
-/// Of the sessions.
-const T: u64 = 2400;
-
-fn ms(time: u64) -> Nanos {
-    time * MILLISECOND
-}
-
-/// The log of one worker, written down.
-#[derive(Clone, Debug)]
-struct Script {
-    row: usize,
-    generation: usize,
-    events: Vec<Event>,
-}
-
-fn worker(row: usize) -> Script {
-    Script { row, generation: 0, events: vec![Event(0, What::Starts { timeout: T })] }
-}
-
-impl Script {
-    fn then(mut self, at: u64, what: What) -> Self {
-        self.events.push(Event(ms(at), what));
-        self
-    }
-
-    fn asks(self, at: u64) -> Self {
-        self.then(at, What::Asks { how: String::new() })
-    }
-
-    /// In a session of its own, by a node of the token's name.
-    fn holds(self, at: u64, token: i64) -> Self {
-        let session = 100 + token;
-        self.then(at, What::Holds { token, session, node: format!("/{token}") })
-    }
-
-    /// Asked before and answered after these.
-    fn yes(self, before: u64, after: u64, token: i64) -> Self {
-        self.then(before, What::Yes { token, after: ms(after) })
-    }
-
-    fn no(self, at: u64, token: i64) -> Self {
-        self.then(at, What::No { token }).then(at, What::Lost { token, how: "why".to_owned() })
-    }
-
-    fn releases(self, at: u64, token: i64) -> Self {
-        self.then(at, What::Releases { token, how: String::new() })
-    }
-
-    /// A whole hold, with a yes at its begin and its end.
-    fn held(self, from: u64, to: u64, token: i64) -> Self {
-        self.holds(from, token).yes(from, from, token).yes(to, to, token).releases(to, token)
-    }
-
-    /// Writes `read + 1`.
-    fn counts(
-        self,
-        counter: Counter,
-        token: i64,
-        (read, by): (u64, i64),
-        outcome: Outcome,
-    ) -> Self {
-        self.then(1, What::Tries { counter, token, read, by })
-            .then(2, What::Wrote { counter, token, outcome })
-    }
-}
-
-/// The scripts, with everybody holding after the healing, at rest, and no counter written.
-fn evidence(scripts: &[Script], faults: &[(u64, What)]) -> Evidence {
-    let healed = 1_000_000;
-    let mut faults: Vec<_> = faults.iter().map(|(at, what)| Event(ms(*at), what.clone())).collect();
-    faults.push(Event(ms(healed), What::Healed));
-    let mut workers = Vec::new();
-    for (place, script) in scripts.iter().cloned().enumerate() {
-        let (row, generation) = (script.row, script.generation);
-        let place = u64::try_from(place).unwrap();
-        let at = healed + 100 * place;
-        let last = !scripts.iter().any(|other| other.row == row && other.generation > generation);
-        let token = 1_000_000 + i64::try_from(place).unwrap();
-        let events = match last {
-            true => script.held(at, at + 10, token).then(at + 1000, What::Quiet).events,
-            false => script.events,
-        };
-        workers.push(WorkerLog { row, generation, events });
-    }
-    Evidence { workers, faults, ..Evidence::default() }
-}
-
-fn verdict(scripts: &[Script], faults: &[(u64, What)]) -> Verdict {
-    judge(&evidence(scripts, faults))
-}
-
-fn doubles(scripts: &[Script]) -> usize {
-    let verdict = verdict(scripts, &[]);
-    assert_eq!(verdict.excused, []);
-    verdict.count(Kind::Double)
-}
+use crate::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
 
 #[test]
 fn holds_one_after_the_other_are_fine() {
@@ -160,7 +64,7 @@ fn after_a_no_a_loss_or_a_release_there_is_no_yes() {
     let asked = |script: Script| doubles(&[script.yes(30, 30, 5)]);
     assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).no(20, 5)), 1);
     assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).releases(20, 5)), 1);
-    let lost = What::Lost { token: 5, how: "why".to_owned() };
+    let lost = What::Lost { hold: Name(Mode::Lock, 5), how: "why".to_owned() };
     assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).then(20, lost)), 1);
     assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).yes(20, 20, 5)), 1); // no end: see below
     assert_eq!(doubles(&[worker(0).holds(10, 5).yes(10, 10, 5).no(20, 5).no(30, 5)]), 0);
@@ -177,15 +81,6 @@ fn a_hold_ends_by_a_release_or_a_report() {
 fn struck(believes: u64, [sent, done]: [What; 2]) -> Verdict {
     let scripts = [worker(0).held(10, believes, 5), worker(1).held(120, 9000, 6)];
     verdict(&scripts, &[(100, sent), (110, done)])
-}
-
-fn deletes(node: &str) -> [What; 2] {
-    let node = node.to_owned();
-    [What::Deletes { node: node.clone() }, What::Deleted { node, known: true }]
-}
-
-fn kills(session: i64) -> [What; 2] {
-    [What::Kills { session }, What::Killed { session, known: true }]
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Rule 5: the counters. Each value names the token it was written with, and each try says what it read, so what was
+//! Rules 5 and 8: the counters. Each value names the token it was written with, and each try says what it read, so what was
 //! written when can be followed back from the last value to the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Evidence, Finding, Kind, Value, WorkerLog};
+use super::strikes::Strike;
+use super::{Evidence, Finding, Hold, Kind, Value, WorkerLog};
 use crate::log::{Counter, Event, Nanos, Outcome, What};
 
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +86,30 @@ fn follow(
                 write.at,
                 format!("worker {row} wrote {number} with token {token}, and it is lost"),
             );
+        }
+    }
+}
+
+/// Rule 8. What was read before a yes was read under the lock, but for those that were struck.
+pub(super) fn readers_see_no_change(
+    holds: &[Hold],
+    strikes: &[Strike],
+    findings: &mut Vec<Finding>,
+) {
+    for hold in holds {
+        let Some((_, last)) = hold.claim else { continue };
+        let hit = strikes.iter().filter(|strike| strike.hits(hold)).map(|strike| strike.sent).min();
+        let seen: Vec<_> =
+            hold.seen.iter().filter(|(at, _)| *at <= hit.unwrap_or(last).min(last)).collect();
+        for pair in seen.windows(2) {
+            let ((_, one), (at, other)) = (pair[0], pair[1]);
+            // The write hold that it was taken beside has the same token.
+            let (_, by) = other;
+            if one == other || *by == hold.token {
+                continue;
+            }
+            let text = format!("{} saw {one:?} become {other:?}", hold.name());
+            findings.push(Finding { kind: Kind::StaleWrite, at: *at, text });
         }
     }
 }

@@ -1,22 +1,10 @@
-//! Rules 1 and 2, and what is excused.
+//! Rules 1 and 2.
 
-use super::{Evidence, Finding, Hold, Kind};
-use crate::log::{Event, MILLISECOND, Nanos, What};
+use std::collections::BTreeSet;
 
-/// An administrator deleted a node, or a second connection closed a session.
-#[derive(Clone, Debug)]
-pub(super) struct Strike {
-    victim: Victim,
-    sent: Nanos,
-    /// When it had taken effect for certain.
-    pub(super) done: Nanos,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Victim {
-    Node(String),
-    Session(i64),
-}
+use super::strikes::Strike;
+use super::{Finding, Hold, Kind};
+use crate::log::{MILLISECOND, Mode, Nanos};
 
 /// An overlap that no lock could have avoided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,72 +13,30 @@ pub(crate) struct Excused {
     pub(crate) long: Nanos,
 }
 
-pub(super) fn strikes(evidence: &Evidence) -> Vec<Strike> {
-    let logs = evidence.workers.iter().map(|log| &log.events).chain([&evidence.faults]);
-    let mut strikes = Vec::new();
-    for events in logs {
-        let begin = strikes.len();
-        for Event(at, what) in events {
-            match what {
-                What::Kills { session } => strikes.push(strike(Victim::Session(*session), *at)),
-                What::Deletes { node } => strikes.push(strike(Victim::Node(node.clone()), *at)),
-                What::Killed { session, known: true } => {
-                    confirm(&mut strikes[begin..], &Victim::Session(*session), *at);
-                }
-                What::Deleted { node, known: true } => {
-                    confirm(&mut strikes[begin..], &Victim::Node(node.clone()), *at);
-                }
-                _ => {}
-            }
-        }
-    }
-    strikes
-}
-
-fn strike(victim: Victim, sent: Nanos) -> Strike {
-    Strike { victim, sent, done: Nanos::MAX }
-}
-
-fn confirm(strikes: &mut [Strike], victim: &Victim, done: Nanos) {
-    if let Some(strike) = strikes.iter_mut().rev().find(|strike| strike.victim == *victim) {
-        strike.done = done;
-    }
-}
-
-impl Strike {
-    fn hits(&self, hold: &Hold) -> bool {
-        match &self.victim {
-            Victim::Node(node) => *node == hold.node,
-            Victim::Session(session) => *session == hold.session,
-        }
-    }
-
-    /// Until when the holder may believe.
-    fn until(&self, hold: &Hold) -> Nanos {
-        let lease = hold.timeout * 2 / 3;
-        let grace = match self.victim {
-            Victim::Node(_) => hold.timeout / 6 + lease,
-            Victim::Session(_) => lease,
-        };
-        self.done.saturating_add(grace)
-    }
-
-    fn excuses(&self, hold: &Hold, from: Nanos, to: Nanos) -> bool {
-        self.hits(hold) && self.sent <= from && to <= self.until(hold)
-    }
-}
-
-/// `holds` are in the order of their tokens.
+/// `holds` are in the order of their tokens; `limit` is how many leases there are.
 pub(super) fn judge(
     holds: &[Hold],
+    limit: usize,
     strikes: &[Strike],
     findings: &mut Vec<Finding>,
 ) -> Vec<Excused> {
     let mut judge = Judge { strikes, findings, excused: Vec::new() };
-    judge.tokens_are_given_once(holds);
     judge.nobody_believes_beyond_the_grace(holds);
-    judge.claims_do_not_overlap(holds);
-    judge.tokens_rise(holds);
+    let locks: BTreeSet<&str> =
+        holds.iter().flat_map(|hold| &hold.nodes).map(|node| &*node.lock).collect();
+    for lock in locks {
+        let mut turns: Vec<_> =
+            holds.iter().filter_map(|hold| Some((hold.token_of(lock)?, hold))).collect();
+        turns.sort_by_key(|(token, hold)| (*token, hold.from));
+        judge.tokens_are_given_once(&turns);
+        judge.tokens_rise(&turns);
+    }
+    let mut claims: Vec<_> =
+        holds.iter().filter_map(|hold| Some(Claim { of: hold.certain()?, hold })).collect();
+    claims.sort_by_key(|claim| claim.of.0);
+    judge.claims_do_not_overlap(&claims);
+    claims.retain(|claim| claim.hold.mode == Mode::Lease);
+    judge.leases_are_within_the_limit(&claims, limit);
     judge.excused
 }
 
@@ -99,6 +45,18 @@ struct Judge<'a> {
     findings: &'a mut Vec<Finding>,
     excused: Vec<Excused>,
 }
+
+#[derive(Clone, Copy)]
+struct Claim<'a> {
+    of: (Nanos, Nanos),
+    hold: &'a Hold,
+}
+
+/// When it claims, and who does.
+type First<'a> = Option<(Nanos, &'a Hold)>;
+
+/// A hold, by its token for the lock in question.
+type Turn<'a> = (i64, &'a Hold);
 
 impl Judge<'_> {
     fn double(&mut self, at: Nanos, text: String) {
@@ -109,10 +67,13 @@ impl Judge<'_> {
         self.strikes.iter().any(|strike| strike.excuses(hold, from, to))
     }
 
-    fn tokens_are_given_once(&mut self, holds: &[Hold]) {
-        for pair in holds.windows(2).filter(|pair| pair[0].token == pair[1].token) {
-            let text = format!("{} and {} have the same token", pair[0].name(), pair[1].name());
-            self.double(pair[1].from, text);
+    fn tokens_are_given_once(&mut self, turns: &[Turn<'_>]) {
+        for pair in turns.windows(2) {
+            let ((token, one), (next, other)) = (pair[0], pair[1]);
+            if token == next && !one.is_one_with(other) {
+                let text = format!("{} and {} have the same token", one.name(), other.name());
+                self.double(other.from, text);
+            }
         }
     }
 
@@ -129,45 +90,81 @@ impl Judge<'_> {
         }
     }
 
-    fn claims_do_not_overlap(&mut self, holds: &[Hold]) {
-        let mut by_time: Vec<_> =
-            holds.iter().filter_map(|hold| Some((hold.certain()?, hold))).collect();
-        by_time.sort_by_key(|((from, _), _)| *from);
-        let mut open: Vec<((Nanos, Nanos), &Hold)> = Vec::new();
-        for ((from, to), hold) in by_time {
-            open.retain(|((_, end), _)| *end >= from);
-            for ((_, end), other) in &open {
-                let until = to.min(*end);
-                let older = if other.token < hold.token { *other } else { hold };
-                let long = until - from;
+    fn claims_do_not_overlap(&mut self, by_time: &[Claim<'_>]) {
+        let mut open: Vec<Claim<'_>> = Vec::new();
+        for claim in by_time {
+            let ((from, to), hold) = (claim.of, claim.hold);
+            open.retain(|other| other.of.1 >= from);
+            for other in open.iter().filter(|other| other.hold.excludes(hold)) {
+                let Some(other_first) = other.hold.is_older(hold) else { continue };
+                let until = to.min(other.of.1);
+                let older = if other_first { other.hold } else { hold };
                 if self.is_excused(older, from, until) {
-                    self.excused.push(Excused { at: from, long });
+                    self.excused.push(Excused { at: from, long: until - from });
                 } else {
                     #[allow(clippy::cast_precision_loss)]
-                    let ms = long as f64 / 1e6;
-                    let text = format!("{} and {} both, for {ms:.3} ms", other.name(), hold.name());
+                    let ms = (until - from) as f64 / 1e6;
+                    let text =
+                        format!("{} and {} both, for {ms:.3} ms", other.hold.name(), hold.name());
                     self.double(from, text);
                 }
             }
-            open.push(((from, to), hold));
+            open.push(*claim);
         }
     }
 
-    /// A greater token was claimed earlier.
-    fn tokens_rise(&mut self, holds: &[Hold]) {
-        let mut next: Option<(Nanos, &Hold)> = None;
-        for hold in holds.iter().rev() {
-            let Some((from, to)) = hold.certain() else { continue };
-            if let Some((earlier, other)) = next
-                && earlier < from
-                && !self.is_excused(hold, earlier, to)
-            {
-                let text = format!("{} claims after {} did", hold.name(), other.name());
-                self.double(from, text);
+    /// Of so many as there must not be the youngest was let in, though those before it had not ended; if enough of
+    /// them were struck, they had.
+    fn leases_are_within_the_limit(&mut self, by_time: &[Claim<'_>], limit: usize) {
+        let mut open: Vec<Claim<'_>> = Vec::new();
+        for claim in by_time {
+            let from = claim.of.0;
+            open.retain(|other| other.of.1 >= from);
+            open.push(*claim);
+            if open.len() <= limit {
+                continue;
             }
-            if next.is_none_or(|(earliest, _)| from < earliest) {
-                next = Some((from, hold));
+            open.sort_by_key(|claim| claim.hold.token);
+            let until = open.iter().map(|claim| claim.of.1).min().unwrap_or(from);
+            let older = &open[..open.len() - 1];
+            let there = older.iter().filter(|claim| !self.is_excused(claim.hold, from, until));
+            if there.count() < limit {
+                self.excused.push(Excused { at: from, long: until - from });
+            } else {
+                let names: Vec<_> = open.iter().map(|claim| claim.hold.name()).collect();
+                self.double(from, format!("{} leases at once: {}", names.len(), names.join(", ")));
             }
         }
+    }
+
+    /// A greater token was claimed earlier. Of two who may hold at a time neither must be the first.
+    fn tokens_rise(&mut self, turns: &[Turn<'_>]) {
+        // Of those with greater tokens.
+        let (mut earliest, mut earliest_exclusive): (First<'_>, First<'_>) = (None, None);
+        for same in turns.chunk_by(|one, other| one.0 == other.0).rev() {
+            let claims = || same.iter().filter_map(|(_, hold)| Some((hold.certain()?, *hold)));
+            for ((from, to), hold) in claims() {
+                let next = if hold.mode.is_exclusive() { earliest } else { earliest_exclusive };
+                if let Some((earlier, other)) = next
+                    && earlier < from
+                    && !self.is_excused(hold, earlier, to)
+                {
+                    let text = format!("{} claims after {} did", hold.name(), other.name());
+                    self.double(from, text);
+                }
+            }
+            for ((from, _), hold) in claims() {
+                replace_later(&mut earliest, (from, hold));
+                if hold.mode.is_exclusive() {
+                    replace_later(&mut earliest_exclusive, (from, hold));
+                }
+            }
+        }
+    }
+}
+
+fn replace_later<'a>(earliest: &mut First<'a>, with: (Nanos, &'a Hold)) {
+    if earliest.is_none_or(|(from, _)| with.0 < from) {
+        *earliest = Some(with);
     }
 }

@@ -1,7 +1,7 @@
 //! Holds, from the log of the worker that had them. Rules 3 and 4.
 
-use super::{Finding, Kind, WorkerLog};
-use crate::log::{Event, MILLISECOND, Nanos, What};
+use super::{Finding, Kind, Value, WorkerLog};
+use crate::log::{Event, MILLISECOND, Mode, Name, Nanos, Node, What};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -15,15 +15,18 @@ pub(crate) enum End {
 pub(crate) struct Hold {
     pub(crate) row: usize,
     pub(crate) generation: usize,
+    pub(crate) mode: Mode,
     pub(crate) token: i64,
     pub(crate) session: i64,
-    pub(crate) node: String,
+    pub(crate) nodes: Vec<Node>,
     /// Of the session.
     pub(crate) timeout: Nanos,
     /// When the worker had its guard.
     pub(crate) from: Nanos,
     /// After the first yes, before the last yes. The first can be the later one, if there was only one yes.
     pub(crate) claim: Option<(Nanos, Nanos)>,
+    /// What a reader found in the counter, and when it had its answer.
+    pub(crate) seen: Vec<(Nanos, Value)>,
     pub(crate) end: End,
 }
 
@@ -34,7 +37,33 @@ impl Hold {
     }
 
     pub(crate) fn name(&self) -> String {
-        format!("worker {}.{} token {}", self.row, self.generation, self.token)
+        let Self { row, generation, mode, token, .. } = self;
+        format!("worker {row}.{generation} {} token {token}", mode.name())
+    }
+
+    fn is(&self, name: Name) -> bool {
+        (self.mode, self.token) == (name.0, name.1)
+    }
+
+    /// Its token for one lock.
+    pub(crate) fn token_of(&self, lock: &str) -> Option<i64> {
+        self.nodes.iter().find(|node| node.lock == lock).map(|node| node.token)
+    }
+
+    /// By the tokens of the first lock that both are of, if there is one.
+    pub(super) fn is_older(&self, other: &Self) -> Option<bool> {
+        self.nodes.iter().find_map(|node| Some(node.token < other.token_of(&node.lock)?))
+    }
+
+    /// A write hold, and the read that was taken beside it.
+    pub(super) fn is_one_with(&self, other: &Self) -> bool {
+        let by = |hold: &Self| (hold.row, hold.generation, hold.token);
+        by(self) == by(other) && (self.mode == Mode::Beside) != (other.mode == Mode::Beside)
+    }
+
+    /// Whether they must not both hold what both are of.
+    pub(super) fn excludes(&self, other: &Self) -> bool {
+        (self.mode.is_exclusive() || other.mode.is_exclusive()) && !self.is_one_with(other)
     }
 }
 
@@ -58,30 +87,34 @@ impl Reader<'_> {
         match what {
             What::Starts { timeout } => self.timeout = timeout * MILLISECOND,
             What::Asks { .. } | What::Quiet => self.must_have_ended(*at),
-            What::Holds { token, session, node } => {
-                self.must_have_ended(*at);
-                self.holds.push(Hold {
-                    row: self.log.row,
-                    generation: self.log.generation,
-                    token: *token,
-                    session: *session,
-                    node: node.clone(),
-                    timeout: self.timeout,
-                    from: *at,
-                    claim: None,
-                    end: End::Open,
-                });
+            What::Holds { hold: Name(mode, token), session, nodes } => self.holds.push(Hold {
+                row: self.log.row,
+                generation: self.log.generation,
+                mode: *mode,
+                token: *token,
+                session: *session,
+                nodes: nodes.clone(),
+                timeout: self.timeout,
+                from: *at,
+                claim: None,
+                seen: Vec::new(),
+                end: End::Open,
+            }),
+            What::Yes { hold, after } => self.yes(*at, *hold, *after),
+            What::Sees { hold, read, by } => {
+                if let Some(hold) = self.holds.iter_mut().rev().find(|one| one.is(*hold)) {
+                    hold.seen.push((*at, (*read, *by)));
+                }
             }
-            What::Yes { token, after } => self.yes(*at, *token, *after),
-            What::No { token } => self.ends(*token, End::Lost(*at, String::new())),
-            What::Lost { token, how } => self.ends(*token, End::Lost(*at, how.clone())),
-            What::Releases { token, .. } => self.ends(*token, End::Released(*at)),
+            What::No { hold } => self.ends(*hold, End::Lost(*at, String::new())),
+            What::Lost { hold, how } => self.ends(*hold, End::Lost(*at, how.clone())),
+            What::Releases { hold, .. } => self.ends(*hold, End::Released(*at)),
             _ => {}
         }
     }
 
-    fn yes(&mut self, at: Nanos, token: i64, after: Nanos) {
-        let Some(hold) = self.holds.iter_mut().rev().find(|hold| hold.token == token) else {
+    fn yes(&mut self, at: Nanos, name: Name, after: Nanos) {
+        let Some(hold) = self.holds.iter_mut().rev().find(|hold| hold.is(name)) else {
             return self.finding(at, format!("worker {}: a yes of no hold", self.log.row));
         };
         hold.claim = Some((hold.claim.map_or(after, |(first, _)| first), at));
@@ -91,9 +124,9 @@ impl Reader<'_> {
         }
     }
 
-    fn ends(&mut self, token: i64, end: End) {
+    fn ends(&mut self, name: Name, end: End) {
         // A loss is logged twice: when it was first seen, and with its reason.
-        let hold = self.holds.iter_mut().rev().find(|hold| hold.token == token);
+        let hold = self.holds.iter_mut().rev().find(|hold| hold.is(name));
         if let Some(hold) = hold {
             match (&hold.end, end) {
                 (End::Open, end) => hold.end = end,
@@ -105,11 +138,12 @@ impl Reader<'_> {
         }
     }
 
+    /// Several may be open: leases, or a read beside a write.
     fn must_have_ended(&mut self, at: Nanos) {
-        if let Some(hold) = self.holds.last_mut().filter(|hold| hold.end == End::Open) {
+        for hold in self.holds.iter_mut().filter(|hold| hold.end == End::Open) {
             hold.end = End::Lost(at, "not reported".to_owned());
             let text = format!("{} ended without release and without a report", hold.name());
-            self.finding(at, text);
+            self.findings.push(Finding { kind: Kind::Double, at, text });
         }
     }
 

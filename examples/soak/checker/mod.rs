@@ -16,32 +16,38 @@
 //!
 //! # The rules
 //!
-//! 1. No two claims overlap.
-//! 2. Tokens rise in the order of claims, and none is given twice.
+//! 1. No two claims overlap that exclude each other. A mutex excludes all, and so does a writer; readers do not exclude
+//!    readers; a write hold and the read that was taken beside it are one holder. A multi-lock is a claim on each of its
+//!    members. Of a semaphore no more leases are claimed at one moment than there are.
+//! 2. Tokens rise in the order of claims that exclude each other, and none is given twice.
 //! 3. After a no, a reported loss or a release there is no yes.
 //! 4. A hold ends by a release or is reported lost, except with its process.
 //! 5. Each counter is one chain of increments: every accepted write is in it, every refused one is not, one of unknown
 //!    outcome may be, each read what the one before wrote, and tokens never fall (`chain.rs`).
-//! 6. At the end, with all faults healed and nobody contending, the lock path has no children.
+//! 6. At the end, with all faults healed and nobody contending, no contender is left under the paths of the lock.
 //! 7. After the healing everybody gets the lock again within the bound.
+//! 8. While a reader holds, the counter that writers count in does not change, but by the writer that it reads beside.
 //!
-//! 1 to 4 count as `double`, 5 as `stale_writes`, 6 as `orphans`, 7 as `hung`.
+//! 1 to 4 count as `double`, 5 and 8 as `stale_writes`, 6 as `orphans`, 7 as `hung`.
 //!
 //! # What is excused
 //!
-//! Who deletes the node of a holder, or closes its session from a second connection, lets the next one in at once: no
-//! lock can tell the holder in advance (docs/guarantees.md, "To know before somebody acts"). So an overlap is excused
-//! if the hold with the *smaller* token is the one that was struck, and the whole overlap lies between the moment the strike was
-//! sent and the moment it was confirmed plus a grace. The grace is how long the holder may believe when nothing else
-//! tells it, for its link can be disturbed at the same time. With the first probe of its lease after the deletion it
-//! asks for its node; that is handed over `T/7` later at most, and `T/6` leaves room for a late timer. If just that one
-//! is answered and nothing after it, the lease ends `2T/3` after its stamp: `T/6 + 2T/3`. Of a closed session no
-//! probe is answered: `2T/3`. A claim beyond
-//! the grace breaks rule 1 also where nobody overlaps. Excused overlaps are counted and measured.
+//! Who deletes the node of a holder (of a multi-lock, that of any member), or closes its session from a second
+//! connection, lets the next one in at once: no lock can tell the holder in advance (docs/guarantees.md, "To know before
+//! somebody acts"). So an overlap is excused if the hold with the *smaller* token is the one that was struck (of leases
+//! beyond the limit: so many of those before the youngest that the others are within it), and the whole overlap lies
+//! between the moment the strike was sent and the moment it was confirmed plus a grace. The grace is how long the holder
+//! may believe when nothing else tells it, for its link can be disturbed at the same time. With the first probe of its
+//! lease after the deletion it asks for its node; that is handed over `T/7` later at most, and `T/6` leaves room for a
+//! late timer. If just that one is answered and nothing after it, the lease ends `2T/3` after its stamp: `T/6 + 2T/3`.
+//! Of a closed session no probe is answered: `2T/3`. A claim beyond the grace breaks rule 1 also where nobody overlaps.
+//! Excused overlaps are counted and measured.
 
 mod chain;
 mod claims;
 mod holds;
+mod servers;
+mod strikes;
 
 use crate::log::{Event, Nanos, SECOND, Signal, What};
 
@@ -67,7 +73,9 @@ pub(crate) type Value = (u64, i64);
 pub(crate) struct Evidence {
     pub(crate) workers: Vec<WorkerLog>,
     pub(crate) faults: Vec<Event>,
-    /// The children of the lock path at the end.
+    /// Of a semaphore.
+    pub(crate) limit: usize,
+    /// What is under the paths of the locks at the end.
     pub(crate) children: Vec<String>,
     pub(crate) zookeeper: Value,
     pub(crate) store: Value,
@@ -97,6 +105,8 @@ pub(crate) struct Verdict {
     pub(crate) excused: Vec<Excused>,
     /// Strikes whose outcome is not known, so that they excuse without end.
     pub(crate) unknown_strikes: usize,
+    /// What tells that the servers lost what they had confirmed.
+    pub(crate) went_back: Vec<String>,
     /// From the kill of a holder to the next hold, as a multiple of the session timeout.
     pub(crate) after_kills: Vec<f64>,
     /// From the healing to each row's next hold.
@@ -124,9 +134,10 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
         holds.extend(holds::read(log, &mut findings));
     }
     holds.sort_by_key(|hold| (hold.token, hold.from));
-    let strikes = claims::strikes(evidence);
-    let excused = claims::judge(&holds, &strikes, &mut findings);
+    let strikes = strikes::strikes(evidence);
+    let excused = claims::judge(&holds, evidence.limit, &strikes, &mut findings);
     chain::judge(evidence, &mut findings);
+    chain::readers_see_no_change(&holds, &strikes, &mut findings);
     for child in &evidence.children {
         let at = last_moment(evidence);
         findings.push(Finding { kind: Kind::Orphan, at, text: format!("left over: {child}") });
@@ -137,6 +148,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
     Verdict {
         faults: evidence.faults.iter().filter(begun).count(),
         unknown_strikes: strikes.iter().filter(|strike| strike.done == Nanos::MAX).count(),
+        went_back: servers::went_back(&holds),
         after_kills: after_kills(evidence, &holds),
         after_healing,
         holds,
@@ -183,7 +195,7 @@ fn is_at_rest(evidence: &Evidence, row: usize) -> bool {
     last.is_some_and(|log| log.events.iter().any(|event| event.1 == What::Quiet))
 }
 
-/// Where the process that was killed held, to its last word.
+/// Where the process that was killed held alone, to its last word.
 fn after_kills(evidence: &Evidence, holds: &[Hold]) -> Vec<f64> {
     let mut times = Vec::new();
     for Event(at, what) in &evidence.faults {
@@ -191,12 +203,15 @@ fn after_kills(evidence: &Evidence, holds: &[Hold]) -> Vec<f64> {
             continue;
         };
         let held = |hold: &&Hold| {
-            (hold.row, hold.generation) == (row, generation) && hold.end == End::Open
+            (hold.row, hold.generation) == (row, generation)
+                && hold.end == End::Open
+                && hold.mode.is_exclusive()
         };
         let Some(killed) = holds.iter().find(held) else {
             continue;
         };
-        if let Some(next) = holds.iter().find(|hold| hold.token > killed.token && hold.from > *at) {
+        let waited = |hold: &&Hold| hold.from > *at && killed.is_older(hold) == Some(true);
+        if let Some(next) = holds.iter().filter(waited).min_by_key(|hold| hold.from) {
             #[allow(clippy::cast_precision_loss)]
             times.push((next.from - at) as f64 / killed.timeout as f64);
         }

@@ -1,0 +1,84 @@
+//! What somebody did to a node or a session from elsewhere, and how long the hold that was hit may believe.
+
+use super::{Evidence, Hold};
+use crate::log::{Event, Nanos, Node, What};
+
+/// An administrator deleted a node, or a second connection closed a session.
+#[derive(Clone, Debug)]
+pub(super) struct Strike {
+    victim: Victim,
+    pub(super) sent: Nanos,
+    /// When it had taken effect for certain.
+    pub(super) done: Nanos,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Victim {
+    Node { path: String, token: i64 },
+    Session(i64),
+}
+
+pub(super) fn strikes(evidence: &Evidence) -> Vec<Strike> {
+    let logs = evidence.workers.iter().map(|log| &log.events).chain([&evidence.faults]);
+    let mut strikes = Vec::new();
+    for events in logs {
+        let begin = strikes.len();
+        for Event(at, what) in events {
+            match what {
+                What::Kills { session } => strikes.push(strike(Victim::Session(*session), *at)),
+                What::Deletes { node, token } => {
+                    let victim = Victim::Node { path: node.clone(), token: *token };
+                    strikes.push(strike(victim, *at));
+                }
+                What::Killed { session, known: true } => {
+                    let is_it = |victim: &Victim| *victim == Victim::Session(*session);
+                    confirm(&mut strikes[begin..], is_it, *at);
+                }
+                What::Deleted { node, known: true } => {
+                    let is_it = |victim: &Victim| matches!(victim, Victim::Node { path, .. } if path == node);
+                    confirm(&mut strikes[begin..], is_it, *at);
+                }
+                _ => {}
+            }
+        }
+    }
+    strikes
+}
+
+fn strike(victim: Victim, sent: Nanos) -> Strike {
+    Strike { victim, sent, done: Nanos::MAX }
+}
+
+fn confirm(strikes: &mut [Strike], is_it: impl Fn(&Victim) -> bool, done: Nanos) {
+    if let Some(strike) = strikes.iter_mut().rev().find(|strike| is_it(&strike.victim)) {
+        strike.done = done;
+    }
+}
+
+impl Strike {
+    pub(super) fn hits(&self, hold: &Hold) -> bool {
+        match &self.victim {
+            Victim::Node { path, token } => hold.nodes.iter().any(|node| is_at(node, path, *token)),
+            Victim::Session(session) => *session == hold.session,
+        }
+    }
+
+    /// Until when the holder may believe.
+    pub(super) fn until(&self, hold: &Hold) -> Nanos {
+        let lease = hold.timeout * 2 / 3;
+        let grace = match self.victim {
+            Victim::Node { .. } => hold.timeout / 6 + lease,
+            Victim::Session(_) => lease,
+        };
+        self.done.saturating_add(grace)
+    }
+
+    pub(super) fn excuses(&self, hold: &Hold, from: Nanos, to: Nanos) -> bool {
+        self.hits(hold) && self.sent <= from && to <= self.until(hold)
+    }
+}
+
+/// By its path; or by the transaction that made it, where the guard does not tell the path.
+fn is_at(node: &Node, path: &str, token: i64) -> bool {
+    node.path.as_ref().map_or(node.token == token, |own| own == path)
+}

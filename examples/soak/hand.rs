@@ -1,0 +1,144 @@
+//! Taking a lock in all the ways there are, working under it, letting go in all the ways there are.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::timeout;
+use zookeeper_recipes::{AcquireError, Curator};
+
+use crate::Result;
+use crate::guards::{Guard, Lock};
+use crate::held::{Held, Real};
+use crate::hold::{self, Plan};
+use crate::log::{Log, Mode, Name, What};
+use crate::settings::{Sabotage, WorkerSettings};
+
+/// More than any run takes.
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
+
+pub(crate) struct Hand<'a> {
+    pub(crate) settings: &'a WorkerSettings,
+    pub(crate) log: &'a Log,
+    pub(crate) curator: &'a Curator,
+    pub(crate) rng: Rng,
+}
+
+impl Hand<'_> {
+    pub(crate) fn plan(&mut self) -> Plan {
+        let plan = hold::plan(&mut self.rng, self.settings.timeout);
+        match self.settings.sabotage {
+            Sabotage::IgnoresLease => Plan { steps: self.rng.u32(100..200), counts: 1, ..plan },
+            // Beyond the grace of whoever was struck.
+            Sabotage::IgnoresMembers => Plan { steps: 1000, counts: 1, ..plan },
+            _ => plan,
+        }
+    }
+
+    /// The lock once, if it can be had.
+    pub(crate) async fn turn<L: Lock>(&mut self, lock: &L, mode: Mode) -> Result<()> {
+        let plan = self.plan();
+        if self.settings.sabotage != Sabotage::IgnoresLease && self.rng.u8(..100) < 20 {
+            return self.with(lock, mode, &plan).await;
+        }
+        if let Some(guard) = self.acquire(lock).await? {
+            self.work(&guard, mode, &plan).await?;
+            self.let_go(guard, mode, &plan).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn acquire<L: Lock>(&mut self, lock: &L) -> Result<Option<L::Guard>> {
+        let limit = self.limit();
+        let how = self.rng.u8(..100);
+        self.log.now(What::Asks { how: way(how).to_owned() })?;
+        self.answered(match how {
+            ..75 => lock.acquire().await.map(Some),
+            75..85 => lock.acquire_timeout(limit).await,
+            85..93 => lock.try_acquire().await,
+            _ => dropped(limit, lock.acquire()).await,
+        })
+    }
+
+    pub(crate) fn limit(&mut self) -> Duration {
+        Duration::from_millis(self.rng.u64(..2500))
+    }
+
+    pub(crate) fn answered<G>(&self, answer: Result<Option<G>, AcquireError>) -> Result<Option<G>> {
+        match &answer {
+            Ok(Some(_)) => {}
+            Ok(None) => self.log.now(What::GaveUp { why: "busy".to_owned() })?,
+            Err(error) => self.log.now(What::GaveUp { why: error.to_string() })?,
+        }
+        Ok(answer.unwrap_or(None))
+    }
+
+    /// Sometimes dropped on its way.
+    async fn with<L: Lock>(&mut self, lock: &L, mode: Mode, plan: &Plan) -> Result<()> {
+        let short = self.rng.u8(..4) == 0;
+        let limit = if short { Duration::from_millis(self.rng.u64(..1500)) } else { LONG };
+        self.log.now(What::Asks { how: "with".to_owned() })?;
+        let with = lock.with(async |guard| self.work(guard, mode, plan).await);
+        let why = match timeout(limit, with).await {
+            Err(_) => "dropped".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(result)) => return result.map(|_| ()),
+        };
+        Ok(self.log.now(What::GaveUp { why })?)
+    }
+
+    /// Says whether it still held at the end.
+    pub(crate) async fn work<G: Guard>(&self, guard: &G, mode: Mode, plan: &Plan) -> Result<bool> {
+        hold::run(&self.held(guard, mode), plan, self.log, self.settings.store).await
+    }
+
+    fn held<'a, G: Guard>(&'a self, guard: &'a G, mode: Mode) -> Real<'a, G> {
+        let ignores_lease = self.settings.sabotage == Sabotage::IgnoresLease;
+        Real { guard, mode, curator: self.curator, ignores_lease }
+    }
+
+    pub(crate) async fn let_go<G: Guard>(&self, guard: G, mode: Mode, plan: &Plan) -> Result<()> {
+        let hold = self.held(&guard, mode).name();
+        let outcome = match plan.leave {
+            0..6 => guard.release().await,
+            6 => {
+                drop(guard.release());
+                "release dropped".to_owned()
+            }
+            7 => {
+                let _ = timeout(Duration::ZERO, guard.release()).await;
+                "release dropped after a poll".to_owned()
+            }
+            8 => {
+                std::thread::spawn(move || drop(guard));
+                "guard dropped outside the runtime".to_owned()
+            }
+            _ => {
+                drop(guard);
+                "guard dropped".to_owned()
+            }
+        };
+        self.released(hold, outcome)
+    }
+
+    pub(crate) fn released(&self, hold: Name, outcome: String) -> Result<()> {
+        Ok(self.log.now(What::Released { hold, outcome })?)
+    }
+}
+
+/// What becomes of a number below a hundred.
+pub(crate) fn way(how: u8) -> &'static str {
+    match how {
+        ..75 => "acquire",
+        75..85 => "acquire_timeout",
+        85..93 => "try_acquire",
+        _ => "acquire, dropped",
+    }
+}
+
+/// Waits no longer than the limit, by dropping the future.
+pub(crate) async fn dropped<G>(
+    limit: Duration,
+    acquiring: impl Future<Output = Result<G, AcquireError>>,
+) -> Result<Option<G>, AcquireError> {
+    timeout(limit, acquiring).await.map_or(Ok(None), |answer| answer.map(Some))
+}

@@ -1,0 +1,187 @@
+//! What a worker of each recipe does in its turn.
+
+use futures_util::future::join_all;
+use tokio::time::timeout;
+use zookeeper_recipes::{
+    Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, Leases, WriteGuard,
+};
+
+use crate::Result;
+use crate::guards::{FirstOnly, Guard};
+use crate::hand::{Hand, LONG, dropped, way};
+use crate::log::{Mode, Name, What};
+use crate::settings::{LIMIT, LOCK, LOCKS, Recipe, Sabotage, WorkerSettings};
+
+pub(crate) enum Locks {
+    Mutex(InterProcessMutex),
+    ReadWrite(InterProcessReadWriteLock),
+    Semaphore(InterProcessSemaphore),
+    SemaphoreMutex(InterProcessSemaphoreMutex),
+    /// All of the locks, two of them, and each by itself.
+    Multi {
+        several: Vec<InterProcessMultiLock>,
+        single: Vec<InterProcessMutex>,
+    },
+}
+
+impl Locks {
+    pub(crate) fn new(settings: &WorkerSettings, curator: &Curator) -> Result<Self> {
+        Ok(match settings.recipe {
+            Recipe::Mutex => Self::Mutex(InterProcessMutex::new(curator, LOCK)?),
+            Recipe::ReadWrite => Self::ReadWrite(InterProcessReadWriteLock::new(curator, LOCK)?),
+            Recipe::Semaphore => {
+                let one_more = usize::from(settings.sabotage == Sabotage::GreaterLimit);
+                let semaphore = InterProcessSemaphore::new(curator, LOCK, LIMIT + one_more)?;
+                Self::Semaphore(semaphore)
+            }
+            Recipe::SemaphoreMutex => {
+                Self::SemaphoreMutex(InterProcessSemaphoreMutex::new(curator, LOCK)?)
+            }
+            Recipe::Multi => {
+                let [a, b, c] = LOCKS;
+                let several = [vec![c, a, b], vec![b, a], vec![c, b], vec![c, a]];
+                let sorted = |locks| {
+                    let several = InterProcessMultiLock::from_paths(curator, locks)?;
+                    Ok(several.sorted_by_path())
+                };
+                let single = |lock| Ok(InterProcessMutex::new(curator, lock)?);
+                Self::Multi {
+                    several: several.into_iter().map(sorted).collect::<Result<_>>()?,
+                    single: LOCKS.into_iter().map(single).collect::<Result<_>>()?,
+                }
+            }
+        })
+    }
+
+    pub(crate) async fn turn(&self, hand: &mut Hand<'_>) -> Result<()> {
+        match self {
+            Self::Mutex(mutex) => hand.turn(mutex, Mode::Lock).await,
+            Self::SemaphoreMutex(mutex) => hand.turn(mutex, Mode::Lock).await,
+            Self::ReadWrite(lock) => match hand.rng.u8(..10) {
+                0..5 => hand.turn(&lock.read(), Mode::Read).await,
+                5..7 if hand.settings.sabotage == Sabotage::None => hand.write_and_read(lock).await,
+                _ if hand.settings.sabotage == Sabotage::WritesAsReader => {
+                    hand.turn(&lock.read(), Mode::Write).await
+                }
+                _ => hand.turn(&lock.write(), Mode::Write).await,
+            },
+            Self::Multi { several, .. } if hand.settings.sabotage == Sabotage::IgnoresMembers => {
+                hand.first_only(&several[0]).await
+            }
+            // Mostly all.
+            Self::Multi { several, single } => match hand.rng.usize(..10) {
+                one @ 0..3 => hand.turn(&single[one], Mode::Lock).await,
+                two @ 3..6 => hand.turn(&several[two - 2], Mode::Multi).await,
+                _ => hand.turn(&several[0], Mode::Multi).await,
+            },
+            Self::Semaphore(semaphore) => match hand.rng.usize(..10) {
+                0..5 => hand.turn(semaphore, Mode::Lease).await,
+                several => hand.several(semaphore, 1 + several % LIMIT).await,
+            },
+        }
+    }
+}
+
+impl Hand<'_> {
+    async fn write_and_read(&mut self, lock: &InterProcessReadWriteLock) -> Result<()> {
+        let Some(guard) = self.acquire(&lock.write()).await? else { return Ok(()) };
+        if self.rng.bool() { self.downgrade(guard).await } else { self.read_beside(guard).await }
+    }
+
+    /// Sometimes dropped on its way.
+    async fn downgrade(&mut self, guard: WriteGuard) -> Result<()> {
+        let hold = Name(Mode::Write, guard.fencing_token().value());
+        let (writes, reads) = (self.plan(), self.plan());
+        self.work(&guard, Mode::Write, &writes).await?;
+        let limit = if self.rng.u8(..5) == 0 { self.limit() / 50 } else { LONG };
+        match timeout(limit, guard.downgrade()).await {
+            Err(_) => self.released(hold, "down-grade dropped".to_owned()),
+            Ok(Err(error)) => self.released(hold, error.to_string()),
+            Ok(Ok(read)) => {
+                self.released(hold, "down-graded".to_owned())?;
+                self.work(&read, Mode::Beside, &reads).await?;
+                self.let_go(read, Mode::Beside, &reads).await
+            }
+        }
+    }
+
+    /// Either may end first.
+    async fn read_beside(&mut self, guard: WriteGuard) -> Result<()> {
+        let (writes, reads) = (self.plan(), self.plan());
+        let read = match guard.read().await {
+            Ok(read) => Some(read),
+            Err(error) => {
+                self.log.now(What::GaveUp { why: error.to_string() })?;
+                None
+            }
+        };
+        let write = async {
+            self.work(&guard, Mode::Write, &writes).await?;
+            self.let_go(guard, Mode::Write, &writes).await
+        };
+        let read = async {
+            let Some(read) = read else { return Ok(()) };
+            self.work(&read, Mode::Beside, &reads).await?;
+            self.let_go(read, Mode::Beside, &reads).await
+        };
+        tokio::try_join!(write, read).map(|_| ())
+    }
+
+    async fn first_only(&mut self, lock: &InterProcessMultiLock) -> Result<()> {
+        let plan = self.plan();
+        let Some(guard) = self.acquire(lock).await? else { return Ok(()) };
+        let guard = FirstOnly(guard);
+        self.work(&guard, Mode::Multi, &plan).await?;
+        self.let_go(guard, Mode::Multi, &plan).await
+    }
+
+    async fn several(&mut self, semaphore: &InterProcessSemaphore, count: usize) -> Result<()> {
+        let limit = self.limit();
+        let how = self.rng.u8(..100);
+        self.log.now(What::Asks { how: format!("{count}: {}", way(how)) })?;
+        let leases = self.answered(match how {
+            ..75 => semaphore.acquire_many(count).await.map(Some),
+            75..85 => semaphore.acquire_many_timeout(count, limit).await,
+            85..93 => semaphore.try_acquire_many(count).await,
+            _ => dropped(limit, semaphore.acquire_many(count)).await,
+        })?;
+        match leases {
+            None => Ok(()),
+            Some(leases) if self.rng.bool() => self.together(leases).await,
+            Some(leases) => self.one_by_one(leases).await,
+        }
+    }
+
+    async fn together(&mut self, leases: Leases) -> Result<()> {
+        let plan = self.plan();
+        let work = leases.iter().map(|lease| self.work(lease, Mode::Lease, &plan));
+        join_all(work).await.into_iter().collect::<Result<Vec<_>>>()?;
+        let of = |lease: &_| Name(Mode::Lease, Guard::nodes(lease)[0].token);
+        let holds: Vec<_> = leases.iter().map(of).collect();
+        let outcome = match self.rng.u8(..4) {
+            0 => {
+                drop(leases);
+                "leases dropped".to_owned()
+            }
+            1 => {
+                drop(leases.release());
+                "release of all dropped".to_owned()
+            }
+            _ => match leases.release().await {
+                Ok(()) => "all released".to_owned(),
+                Err(error) => error.to_string(),
+            },
+        };
+        holds.into_iter().try_for_each(|hold| self.released(hold, outcome.clone()))
+    }
+
+    async fn one_by_one(&mut self, leases: Leases) -> Result<()> {
+        let plans: Vec<_> = leases.iter().map(|_| self.plan()).collect();
+        let work = leases.into_iter().zip(plans).map(async |(lease, plan)| {
+            self.work(&lease, Mode::Lease, &plan).await?;
+            self.let_go(lease, Mode::Lease, &plan).await
+        });
+        join_all(work).await.into_iter().collect()
+    }
+}
