@@ -22,7 +22,7 @@ use crate::surface::{guard_surface, lock_surface, option_surface};
 ///   for each other for ever. Inside an [`Owner::scope`](crate::Owner::scope) it is
 ///   [`AcquireError::Upgrade`]; elsewhere, where a task is no owner, it is a wait with a warning in the log.
 /// * **Not reentrant** by task or thread: see [`ReadGuard::reenter`], [`WriteGuard::reenter`] and
-///   [`Owner`](crate::Owner).
+///   [`Owner`].
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, InterProcessReadWriteLock};
