@@ -160,6 +160,9 @@ conditions() {
     recipes read_write_down::a_read_beside_a_write_node_that_an_administrator_deleted_is_refused \
     enter.rs 's/write_while_there\(write\.node\(\),/write_while_there(request.path.as_str(),/'
 
+  drop 'leases: strangers of the last listing count' \
+    round_trips leases::a_strangers_lease_counts_where_nothing_is_listed \
+    line.rs 's/Verdict::Among\(self\.strangers \+ self\.chain\.len\(\)\)/Verdict::Among(self.chain.len())/'
   drop 'release: the caretaker sees to it when the caller does not' \
     recipes mutex_dropped::a_release_that_is_not_polled_any_more_goes_on \
     care.rs 's/line\.overdue\(since\)/line.overdue(since.before(patience * 1000))/'

@@ -76,7 +76,8 @@ impl InterProcessSemaphore {
     }
 
     /// The semaphore at `path` with as many leases as `limit` says, now and whenever it changes: a smaller limit takes
-    /// nothing from who has leases, a greater one wakes who waits. While it is zero or less nobody gets one.
+    /// nothing from who has leases, a greater one wakes who waits. While it is zero or less nobody gets one: who asks for one
+    /// waits. Who asks for several gets [`AcquireError::LeaseCount`] when there are fewer, also while it waits.
     ///
     /// What is known of the count here counts: see [`SharedCount`] for how late that may be. When it cannot be read any
     /// more, the last value stays.

@@ -69,7 +69,7 @@ pub enum SharedCountError {
         #[source]
         source: ClientError,
     },
-    /// The retry policy is used up. Nothing was written.
+    /// The retry policy is used up. Nothing was written, but by `start`, which may have made the node.
     #[error("gave up on {path}: the retry policy is used up")]
     #[non_exhaustive]
     RetriesExhausted {
@@ -79,7 +79,7 @@ pub enum SharedCountError {
         #[source]
         source: Option<ClientError>,
     },
-    /// No session came up in time. Nothing was written.
+    /// No session came up in time. Nothing was written, but by `start`, which may have made the node.
     #[error("no session for {path} within {waited:?}")]
     #[non_exhaustive]
     TimedOut {

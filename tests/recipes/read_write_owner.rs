@@ -223,3 +223,33 @@ async fn an_owner_that_goes_on_reading_nests_in_that() {
         .await;
     arena.children_are(0).await;
 }
+
+/// Whatever else it reads, and wherever the write guard is: else it would wait for a writer that waits for itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_owner_down_grades_is_the_owners() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let lock = arena.read_write(&curator);
+    let owner = Owner::new();
+    let (write, first) = owner
+        .scope(async {
+            let write = lock.write().acquire().await.unwrap();
+            let first = lock.read().acquire().await.unwrap();
+            (write, first)
+        })
+        .await;
+    // Outside the scope.
+    let down = within("the down-grade", write.downgrade()).await.unwrap();
+    assert_eq!(down.node(), first.node(), "it reads already");
+    drop(first);
+    let writer = arena.writes(&other).await;
+    owner
+        .scope(async {
+            let again = within("nested", lock.read().acquire()).await.unwrap();
+            assert_eq!(again.node(), down.node());
+            is_upgrade(&arena, within("at once", lock.write().acquire()).await);
+        })
+        .await;
+    assert_eq!(down.release().await.unwrap(), Released::Unlocked);
+    got_write(writer).await.release().await.unwrap();
+}

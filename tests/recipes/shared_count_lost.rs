@@ -176,3 +176,19 @@ async fn futures_that_are_never_polled_write_nothing() {
     assert_eq!(log, [Operation::Exists]);
     assert_eq!(linked.stored().await, (1, 0));
 }
+
+/// The task that follows it may not have begun.
+#[test]
+fn a_count_whose_runtime_is_gone_says_so() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outer = runtime();
+    let arena = outer.block_on(Arena::new());
+    let inner = runtime();
+    let count = inner.block_on(async {
+        let curator = arena.curator().await;
+        SharedCount::start(&curator, &arena.path, 3).await.unwrap()
+    });
+    drop(inner);
+    let changed = outer.block_on(async { within("the end", count.watch().changed()).await });
+    assert!(matches!(changed, Err(SharedCountError::Session { .. })), "{changed:?}");
+}

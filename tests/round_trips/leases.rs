@@ -187,3 +187,29 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
     two.release().await.unwrap();
     drop(within("the second waiter", last).await.unwrap().unwrap());
 }
+
+/// Where no listing is made, those of others that were in the last one count all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strangers_lease_counts_where_nothing_is_listed() {
+    let arena = arena().await;
+    let (linked, semaphore) = client(&arena, ALL).await;
+    let (theirs, their_semaphore) = client(&arena, ALL).await;
+    let (held, _) = acquired(&theirs, &their_semaphore, 1).await;
+    // Both folders are known from now on, with one lease of somebody else's.
+    let (leases, _) = acquired(&linked, &semaphore, 1).await;
+    released(&linked, leases).await;
+    let (mine, took) = acquired(&linked, &semaphore, LIMIT - 1).await;
+    assert!(!took.contains(&List), "{took:?}");
+    let limit = std::time::Duration::from_millis(500);
+    assert!(semaphore.acquire_timeout(limit).await.unwrap().is_none(), "one too many");
+    let folder = format!("{}/leases", arena.path);
+    eventually("what was asked for in vain is gone", async || {
+        children(&arena.admin, &folder).await.len() == mine.len() + held.len()
+    })
+    .await;
+    held.release().await.unwrap();
+    let (last, _) = acquired(&linked, &semaphore, 1).await;
+    for leases in [mine, last] {
+        leases.release().await.unwrap();
+    }
+}
