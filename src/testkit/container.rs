@@ -25,6 +25,9 @@ use super::seat::Seat;
 use super::signals::Leftover;
 use super::{Backend, TestkitError, four_letter, security, signals};
 
+/// How often a container is told to pause before that is an error.
+const PAUSES: usize = 5;
+
 /// ZooKeeper's own, inside the container.
 const CLIENT_PORT: u16 = 2181;
 const SECURE_PORT: u16 = 2281;
@@ -113,7 +116,17 @@ impl Container {
     }
 
     pub(super) async fn pause(&self) -> Result<(), TestkitError> {
-        let paused = docker::connect().await?.pause_container(&self.name).await;
+        let docker = docker::connect().await?;
+        let mut tries = PAUSES;
+        let paused = loop {
+            let paused = docker.pause_container(&self.name).await;
+            tries -= 1;
+            // On a busy machine the kernel may take longer than runc waits for it.
+            match &paused {
+                Err(error) if tries > 0 && error.to_string().contains("unable to freeze") => {}
+                _ => break paused,
+            }
+        };
         docker::unless_so_already(paused).map_err(TestkitError::docker("pause the container"))
     }
 
