@@ -53,7 +53,7 @@ for backend in "${backends[@]}"; do
   say "against a real server: $backend"
   # Most of a test's time is waiting for a server.
   timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test round_trips --test traced -- --test-threads=6
-  timed "$backend: the fault product" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test faults -- --show-output --test-threads=4
+  timed "$backend: the fault product" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test faults -- --show-output --test-threads=3
   for example in mutex read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation fencing fault_proxy; do
     timed "$backend: the example $example" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example "$example"
   done

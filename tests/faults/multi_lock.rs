@@ -49,7 +49,7 @@ async fn acquire_of_both() {
 #[tokio::test]
 async fn acquire_timeout_with_the_second_busy() {
     product("multi-lock: acquire_timeout, the second busy", half_busy, async |(both, _holder)| {
-        drop(both.acquire_timeout(Duration::from_millis(300)).await);
+        drop(both.acquire_timeout(Duration::from_millis(500)).await);
         Told::Nothing
     })
     .await;
