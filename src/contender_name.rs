@@ -132,6 +132,8 @@ pub(crate) fn sequence_of(name: &str, kind: Kind) -> Option<i64> {
 
 /// What kind of contender a child is, of those that are known.
 pub(crate) fn kind_of(name: &str) -> Option<Kind> {
+    // Of many names that are nobody's this is all that is read.
+    last_number(name)?;
     // Others have words for names, which may end in one of these.
     let is_word = |kind: Kind| {
         let before = name.rfind(kind.tag()).and_then(|start| name[..start].chars().next_back());

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError, Loss, WithError};
-use crate::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
+use crate::inter_process_lock::{Acquiring, InterProcessLock, LockGuard, Trying, boxed};
 use crate::multi_guard::{Acquired, MemberLoss, MultiGuard};
 use crate::mutex::InterProcessMutex;
 use crate::recipe::Patience;
@@ -307,27 +307,20 @@ fn flat(members: &[Arc<dyn InterProcessLock>]) -> Vec<Arc<dyn InterProcessLock>>
     members.iter().flat_map(of_one).collect()
 }
 
-fn boxed(guard: MultiGuard) -> Box<dyn LockGuard> {
-    Box::new(guard)
-}
-
 impl InterProcessLock for InterProcessMultiLock {
     fn path(&self) -> &str {
         Self::path(self)
     }
 
-    fn acquire(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, AcquireError>> {
+    fn acquire(&self) -> Acquiring<'_> {
         Box::pin(async { Self::acquire(self).await.map(boxed) })
     }
 
-    fn acquire_timeout(
-        &self,
-        limit: Duration,
-    ) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, AcquireError>> {
+    fn acquire_timeout(&self, limit: Duration) -> Trying<'_> {
         Box::pin(async move { Ok(Self::acquire_timeout(self, limit).await?.map(boxed)) })
     }
 
-    fn try_acquire(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, AcquireError>> {
+    fn try_acquire(&self) -> Trying<'_> {
         Box::pin(async { Ok(Self::try_acquire(self).await?.map(boxed)) })
     }
 

@@ -65,8 +65,9 @@ impl InterProcessMutex {
     /// [`ConfigError::InvalidOption`] if the identity is not text, which kazoo decodes.
     pub fn with_filter(mut self, filter: ContenderFilter) -> Result<Self, ConfigError> {
         self.queue.family = Family::Exclusive(filter.clone());
+        let text = filter.needs_text();
         self.filter = filter;
-        self.checked()
+        self.map_recipe(|recipe| recipe.with_text(text))
     }
 
     /// The path, under the namespace.
@@ -94,18 +95,6 @@ impl InterProcessMutex {
 
     fn recipe_mut(&mut self) -> &mut Recipe {
         &mut self.queue.recipe
-    }
-
-    fn checked(self) -> Result<Self, ConfigError> {
-        let identity = &self.queue.recipe.data;
-        if self.filter.needs_text() && std::str::from_utf8(identity).is_err() {
-            return Err(ConfigError::InvalidOption {
-                option: "identity",
-                value: format!("of {} bytes for {}", identity.len(), self.path()),
-                reason: "kazoo decodes it, so with this filter it must be UTF-8",
-            });
-        }
-        Ok(self)
     }
 
     async fn acquire_with(&self, patience: Patience) -> Result<Option<MutexGuard>, AcquireError> {

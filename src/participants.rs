@@ -75,7 +75,7 @@ async fn read(
     for (path, sequence, holds, read) in reads {
         match read.await {
             Ok(node) => {
-                let (session, czxid, data) = (node.owner, node.czxid, node.data);
+                let (session, czxid, data) = (node.owner, node.change.czxid, node.data);
                 let since = SystemTime::UNIX_EPOCH + Duration::from_millis(node.created);
                 let of = Participant { path, sequence, session, data, holds, since, czxid };
                 participants.push(of);

@@ -124,11 +124,6 @@ impl InterProcessReadWriteLock {
     fn recipe_mut(&mut self) -> &mut Recipe {
         &mut self.queue.recipe
     }
-
-    #[allow(clippy::unnecessary_wraps)] // other locks have something to check
-    fn checked(self) -> Result<Self, ConfigError> {
-        Ok(self)
-    }
 }
 
 impl ReadLock {

@@ -22,6 +22,8 @@ pub(crate) struct Recipe {
     pub(crate) acls: Arc<[Acl]>,
     pub(crate) retry: RetryPolicy,
     pub(crate) loss_policy: LossPolicy,
+    /// Whether others decode the identity.
+    text: bool,
 }
 
 /// How long a caller waits.
@@ -39,7 +41,8 @@ impl Recipe {
         let settings = &curator.session().settings;
         let (data, acls) = (settings.identity.clone(), settings.acls.clone());
         let (retry, loss_policy) = (settings.retry.clone(), settings.loss_policy);
-        Self { curator: curator.clone(), path, data, acls, retry, loss_policy }.checked()
+        let (curator, text) = (curator.clone(), false);
+        Self { curator, path, data, acls, retry, loss_policy, text }.checked()
     }
 
     pub(crate) fn with_identity(self, identity: &[u8]) -> Result<Self, ConfigError> {
@@ -50,9 +53,20 @@ impl Recipe {
         Self { acls: some_acls(acls)?, ..self }.checked()
     }
 
+    pub(crate) fn with_text(self, text: bool) -> Result<Self, ConfigError> {
+        Self { text, ..self }.checked()
+    }
+
     fn checked(self) -> Result<Self, ConfigError> {
         let path = self.curator.session().absolute(&self.path);
         check_frame("identity", &path, self.data.len(), &self.acls)?;
+        if self.text && std::str::from_utf8(&self.data).is_err() {
+            return Err(ConfigError::InvalidOption {
+                option: "identity",
+                value: format!("of {} bytes for {}", self.data.len(), self.path),
+                reason: "kazoo decodes it, so with this filter it must be UTF-8",
+            });
+        }
         Ok(self)
     }
 

@@ -77,8 +77,8 @@ impl Revoker {
             match session.epoch(patience).await {
                 Ok(epoch) => {
                     // Without the client, which a caller could keep for as long as its future.
-                    let sent = epoch.client()?.write(path, REVOKE);
-                    sent.await
+                    let sent = epoch.client()?.set_data(path, REVOKE, None);
+                    sent.await.map(drop)
                 }
                 Err(NoEpoch::NotNow | NoEpoch::Over(_)) => Err(Failure::session_over()),
             }

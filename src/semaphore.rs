@@ -180,11 +180,6 @@ impl InterProcessSemaphore {
         &mut self.leasing.recipe
     }
 
-    #[allow(clippy::unnecessary_wraps)] // other locks have something to check
-    fn checked(self) -> Result<Self, ConfigError> {
-        Ok(self)
-    }
-
     async fn acquire_with(&self, patience: Patience) -> Result<Option<Lease>, AcquireError> {
         let leases = self.acquire_many_with(1, patience).await?;
         Ok(leases.and_then(|leases| leases.into_iter().next()))

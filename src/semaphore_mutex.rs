@@ -70,11 +70,6 @@ impl InterProcessSemaphoreMutex {
         &mut self.leasing.recipe
     }
 
-    #[allow(clippy::unnecessary_wraps)] // other locks have something to check
-    fn checked(self) -> Result<Self, ConfigError> {
-        Ok(self)
-    }
-
     async fn acquire_with(&self, patience: Patience) -> Result<Option<MutexGuard>, AcquireError> {
         let leases = self.leasing.acquire(1, patience).await?;
         Ok(leases.and_then(|leases| leases.into_iter().next()).map(MutexGuard::new))

@@ -155,7 +155,7 @@ macro_rules! option_surface {
                     -> Result<$crate::recipe::Recipe, $crate::error::ConfigError>,
             ) -> Result<Self, $crate::error::ConfigError> {
                 *self.recipe_mut() = change(self.recipe_mut().clone())?;
-                self.checked()
+                Ok(self)
             }
         }
     };

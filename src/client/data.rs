@@ -1,10 +1,10 @@
-//! Requests about data that several processes write.
+//! Requests that write data which several processes share.
 
 use std::future::Future;
 
 use zookeeper_client as zk;
 
-use super::{Acl, Acls, Client, Failure, NodeWatch};
+use super::{Acl, Acls, Client, Failure};
 
 /// Which change of a node's data it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,37 +18,12 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    fn of(stat: &zk::Stat) -> Self {
+    pub(super) fn of(stat: &zk::Stat) -> Self {
         Self { czxid: stat.czxid, mzxid: stat.mzxid, version: stat.version }
     }
 }
 
 impl Client {
-    /// A node's data.
-    pub(crate) fn read_data(
-        &self,
-        path: &str,
-    ) -> impl Future<Output = Result<(Vec<u8>, Change), Failure>> + Send + use<> {
-        let sent = self.rooted.get_data(path);
-        async move {
-            let (data, stat) = sent.await.map_err(Failure::of)?;
-            Ok((data, Change::of(&stat)))
-        }
-    }
-
-    /// The same, and watches it; leaves no watch on a node that is not there.
-    pub(crate) fn watch_data<'a>(
-        &'a self,
-        path: &str,
-    ) -> impl Future<Output = Result<(Vec<u8>, Change, NodeWatch), Failure>> + Send + use<'a> {
-        let sent = self.rooted.get_and_watch_data(path);
-        async move {
-            let (data, stat, watcher) = sent.await.map_err(Failure::of)?;
-            let watch = NodeWatch::new(watcher, stat.czxid);
-            Ok((data, Change::of(&stat), watch))
-        }
-    }
-
     /// Replaces a node's data, if they are of this version; `None`: whatever they are of.
     pub(crate) fn set_data(
         &self,

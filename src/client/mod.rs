@@ -87,8 +87,8 @@ impl LinkWatch {
 /// A node that was just created or looked up.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// The transaction that created it.
-    pub(crate) czxid: i64,
+    /// The last one of its data.
+    pub(crate) change: Change,
     /// The session that owns it, for an ephemeral node.
     pub(crate) owner: i64,
     /// In milliseconds since 1970, by the server's clock.
@@ -98,8 +98,9 @@ pub(crate) struct Node {
 
 impl Node {
     fn new(data: Vec<u8>, stat: &zk::Stat) -> Self {
-        let zk::Stat { czxid, ephemeral_owner: owner, ctime, .. } = *stat;
-        Self { czxid, owner, created: ctime.try_into().unwrap_or(0), data }
+        let zk::Stat { ephemeral_owner: owner, ctime, .. } = *stat;
+        let (change, created) = (Change::of(stat), ctime.try_into().unwrap_or(0));
+        Self { change, owner, created, data }
     }
 }
 
@@ -355,16 +356,6 @@ impl Client {
             let (data, stat, watcher) = sent.await.map_err(Failure::of)?;
             Ok((Node::new(data, &stat), NodeWatch::new(watcher, stat.czxid)))
         }
-    }
-
-    /// Replaces a node's data, whatever its version.
-    pub(crate) fn write(
-        &self,
-        path: &str,
-        data: &[u8],
-    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
-        let sent = self.rooted.set_data(path, data, None);
-        async move { sent.await.map(drop).map_err(Failure::of) }
     }
 
     /// Deletes a node, whatever its version.

@@ -213,7 +213,7 @@ impl Entering<'_> {
                 Failure::NotNow(error) | Failure::Refused(error) => Failure::Unknown(error),
                 failure => failure,
             });
-            czxid = read?.czxid;
+            czxid = read?.change.czxid;
         }
         Ok(self.take_place(node, sequence, czxid))
     }
@@ -235,7 +235,7 @@ impl Entering<'_> {
             for name in find(epoch, &request.path, &self.prefix).await? {
                 match epoch.client()?.read(&request.path.child(&name)).await {
                     Ok(node) if node.owner == epoch.session_id() => {
-                        return Ok(Some((name, node.czxid)));
+                        return Ok(Some((name, node.change.czxid)));
                     }
                     Ok(_) | Err(Failure::NoNode) => {}
                     Err(failure) => return Err(failure),

@@ -213,14 +213,19 @@ impl Line {
         }
         match self.family.other_recipe(&listing.children) {
             Some(child) => Verdict::Mixed(child.to_owned()),
-            None => self.judge(spot, listing),
+            None => self.judge_listing(spot, listing, true),
         }
     }
 
     /// What a listing that was sent after the own create means.
-    pub(super) fn judge(&self, spot: &Spot, mut listing: Listing) -> Verdict {
+    pub(super) fn judge(&self, spot: &Spot, listing: Listing) -> Verdict {
+        self.judge_listing(spot, listing, false)
+    }
+
+    /// `unmixed`: it is known that no other recipe's are in it.
+    fn judge_listing(&self, spot: &Spot, mut listing: Listing, unmixed: bool) -> Verdict {
         let mut state = self.lock();
-        state.learn(&listing, self);
+        state.learn(&listing, self, unmixed);
         if state.chain.get(spot).is_none() {
             return Verdict::Gone;
         }
@@ -254,10 +259,11 @@ impl Line {
         self.lock().put_first(spot)
     }
 
-    /// Whether anybody but our own released nodes is in a listing who keeps out one that comes now.
+    /// Whether anybody but our own released nodes is in a listing, which has none of another recipe's, who keeps out one
+    /// that comes now.
     pub(super) fn is_busy(&self, listing: &Listing, shared: bool) -> bool {
         let mut state = self.lock();
-        state.learn(listing, self);
+        state.learn(listing, self, true);
         let is_leaving = |name: &str| self.rules.local && state.chain.is_leaving(name);
         is_busy(&listing.children, &self.family, shared, is_leaving)
     }
@@ -420,7 +426,7 @@ impl Line {
 impl State {
     /// Ours is what stands in the chain or left it. A create whose answer was not seen is not: it counts as
     /// somebody else's.
-    fn learn(&mut self, listing: &Listing, line: &Line) {
+    fn learn(&mut self, listing: &Listing, line: &Line, unmixed: bool) {
         let (knows, leases) = (self.parent.knows(), line.family == Family::Leases);
         if !line.rules.gap || knows && !leases || !self.parent.can_learn(listing) {
             return;
@@ -435,8 +441,8 @@ impl State {
         let is_ours = self.chain.is_ours();
         let strangers = names.filter(|name| !is_ours(name)).count();
         drop(is_ours);
-        let can_learn =
-            leases || strangers == 0 && line.family.other_recipe(&listing.children).is_none();
+        let can_learn = leases
+            || strangers == 0 && (unmixed || line.family.other_recipe(&listing.children).is_none());
         // An older one may be from before somebody came.
         if !can_learn || self.parent.learn(listing) {
             self.strangers = strangers;

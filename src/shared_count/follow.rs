@@ -97,16 +97,16 @@ async fn read(
     let path = shared.path.as_str();
     let client = epoch.client()?;
     let room = if armed.is_none() { epoch.room_at_once(path) } else { None };
-    let found = match room {
+    let node = match room {
         Some(room) => {
-            let (data, change, watch) = client.watch_data(path).await?;
+            let (node, watch) = client.read_and_watch(path).await?;
             *armed = Some(Armed { watch, _room: room });
-            (data, change)
+            node
         }
-        None => client.read_data(path).await?,
+        None => client.read(path).await?,
     };
     // It has said in the log what is wrong.
-    let _ = shared.take(found, again);
+    let _ = shared.take((node.data, node.change), again);
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::count::{Verdict, VersionedCount, judge};
 use super::tries::Failed;
-use crate::client::{Acl, Change, Failure};
+use crate::client::{Acl, Change, Failure, Node};
 use crate::lock_path::LockPath;
 use crate::session::epoch::Epoch;
 
@@ -13,6 +13,10 @@ const MADE_AT_ONCE: usize = 3;
 
 /// What a node has, and which change it was.
 pub(super) type Found = (Vec<u8>, Change);
+
+fn found(node: Node) -> Found {
+    (node.data, node.change)
+}
 
 /// The data of the node, which is made with `seed` if it is not there.
 pub(super) async fn read_or_make(
@@ -51,8 +55,8 @@ pub(super) async fn read_or_make(
 }
 
 async fn read(epoch: &Epoch, path: &LockPath) -> Result<Found, Failed> {
-    let sent = epoch.client().map(|client| client.read_data(path.as_str()));
-    let found = async { sent?.await };
+    let sent = epoch.client().map(|client| client.read(path.as_str()));
+    let found = async { sent?.await.map(found) };
     found.await.map_err(|failure| Failed::at(path, "read", failure))
 }
 
@@ -71,9 +75,9 @@ async fn read_latest(epoch: Arc<Epoch>, path: &LockPath) -> Result<Found, Failed
     let latest = async {
         let borrowed = epoch.borrow_client()?;
         // Both are sent before the first is awaited.
-        let (sync, read) = (borrowed.client.sync(), borrowed.client.read_data(path.as_str()));
+        let (sync, read) = (borrowed.client.sync(), borrowed.client.read(path.as_str()));
         sync.await?;
-        read.await
+        read.await.map(found)
     };
     latest.await.map_err(|failure| Failed::at(path, "read", failure))
 }
