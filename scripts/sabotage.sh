@@ -133,7 +133,7 @@ conditions() {
   drop 'gap: the listing showed nobody else' \
     round_trips gap::a_listing_that_shows_a_stranger_is_not_built_on \
     line.rs 's/if more > 0 && !leases/if false \&\& more > 0 \&\& !leases/' \
-    line.rs 's/leases \|\| strangers == 0 && line/leases || line/'
+    line.rs 's/leases\s*\|\| strangers == 0 && \(/leases || (/'
   drop 'gap: exactly the number that was expected' \
     round_trips gap::somebody_who_came_in_between_is_waited_for \
     gap.rs 's/sequence\.wrapping_mul\(2\) == self\.0/sequence.wrapping_mul(2) >= self.0/'
