@@ -14,7 +14,7 @@ use crate::lock_path::LockPath;
 use crate::retry::RetryPolicy;
 use crate::session::lease::LossPolicy;
 use crate::session::state::ConnectionState;
-use crate::session::supervisor::{adopt, connect};
+use crate::session::supervisor::{adopt, connect, open};
 use crate::session::{NoEpoch, Session, Settings};
 
 /// A supervised connection to ZooKeeper; the crate's counterpart of `CuratorFramework`.
@@ -118,7 +118,8 @@ impl Curator {
 
     /// Closes: everything that is held is lost, waiters get an error, and the ZooKeeper session ends
     /// (unless a user of [`client`](Self::client) keeps it), so that its locks pass on at once. Waits for the servers to confirm it, at most for
-    /// [`CuratorBuilder::connection_timeout`]. Closing again, or from several handles, is fine.
+    /// [`CuratorBuilder::connection_timeout`]; before, for as long at most, until the bodies of
+    /// [selectors](crate::LeaderSelector) have ended. Closing again, or from several handles, is fine.
     ///
     /// # Cancel safety
     ///
@@ -127,7 +128,8 @@ impl Curator {
     /// # Errors
     ///
     /// [`SessionError::CloseUnconfirmed`] when no server confirmed it: then they remove the session's
-    /// nodes when its timeout is over, or we do when a server answers again.
+    /// nodes when its timeout is over, or we do when a server answers again. Or a selector's body has not ended: until it
+    /// does the session is kept, so that nobody else leads.
     /// Once [`client`](Self::client) was called, what is confirmed is that our nodes are gone, not the end
     /// of the session.
     pub async fn close(&self) -> Result<(), SessionError> {
@@ -320,6 +322,32 @@ impl CuratorBuilder {
     ///
     /// Outside a tokio runtime with I/O and timers.
     pub async fn connect(self, connect_string: &str) -> Result<Curator, SessionError> {
+        let shortcuts = self.shortcuts;
+        let (dialer, settings) = self.prepare(connect_string)?;
+        let span = tracing::info_span!("connect", connect_string);
+        let session = connect(dialer, settings).instrument(span).await?;
+        Ok(Curator::new(session, shortcuts))
+    }
+
+    /// The same, without waiting: the first session is opened in the background, for as long as that takes, as Apache
+    /// Curator's `start` does. Until then the state is [`ConnectionState::Connecting`]; who asks for a lock waits, as
+    /// between two sessions. That the servers refuse the credentials is told to whoever asks.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] for an option that cannot work, and for a connect string with a bad chroot or without a server; of
+    /// a bad address is told whoever asks.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with I/O and timers.
+    pub fn start(self, connect_string: &str) -> Result<Curator, ConfigError> {
+        let shortcuts = self.shortcuts;
+        let (dialer, settings) = self.prepare(connect_string)?;
+        Ok(Curator::new(open(dialer, settings)?, shortcuts))
+    }
+
+    fn prepare(self, connect_string: &str) -> Result<(Dialer, Settings), ConfigError> {
         let namespace = LockPath::parse("namespace", &self.namespace)?;
         let settings = self.settings(&namespace)?;
         let mut connector = self.connector.unwrap_or_else(ZooKeeperClient::connector);
@@ -327,10 +355,7 @@ impl CuratorBuilder {
         for (scheme, credentials) in &self.auths {
             connector = connector.with_auth(scheme, credentials);
         }
-        let dialer = Dialer::new(connector, connect_string, namespace)?;
-        let span = tracing::info_span!("connect", connect_string);
-        let session = connect(dialer, settings).instrument(span).await?;
-        Ok(Curator::new(session, self.shortcuts))
+        Ok((Dialer::new(connector, connect_string, namespace)?, settings))
     }
 
     /// See [`Curator::from_client`]. Credentials, connector and session timeout are the client's.

@@ -80,6 +80,12 @@ impl RetryPolicy {
         Self::n_times(0, SHORTEST_PAUSE)
     }
 
+    /// What goes on for as long as it is wanted: from 100 ms to 10 s.
+    pub(crate) fn endless() -> Self {
+        let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(10));
+        Self::bounded_exponential_backoff(shortest, longest, usize::MAX)
+    }
+
     /// Makes the random pauses repeatable.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {

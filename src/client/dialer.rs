@@ -16,6 +16,8 @@ pub(crate) struct Dialer {
 
 /// How the connect string asks for TLS.
 const TLS_SCHEME: &str = "tcp+tls://";
+/// How it asks for none.
+const TCP_SCHEME: &str = "tcp://";
 
 impl Dialer {
     /// `connector` carries everything but the session.
@@ -66,6 +68,17 @@ impl Dialer {
 
     pub(crate) fn connect_string(&self) -> &str {
         &self.connect_string
+    }
+
+    /// Chroot and namespace in one, as the client will tell it.
+    pub(crate) fn root(&self) -> Result<LockPath, ConfigError> {
+        let last = self.connect_string.rsplit(',').next().unwrap_or_default();
+        let server = [TLS_SCHEME, TCP_SCHEME].iter().find_map(|scheme| last.strip_prefix(scheme));
+        let server = server.unwrap_or(last);
+        let chroot = server.find('/').map_or("/", |start| &server[start..]);
+        let chroot = LockPath::parse("chroot", chroot)
+            .map_err(|error| invalid_connect_string(&self.connect_string, error.to_string()))?;
+        Ok(chroot.join(&self.namespace))
     }
 
     /// Opens a session.
@@ -199,6 +212,25 @@ mod tests {
         for server in ["fe80::1%eth0:2281", "[fe80::1%eth0]:2281", "a b:2281", ":2281"] {
             assert!(refused(server).unwrap().contains("certificate"), "{server}");
         }
+    }
+
+    #[test]
+    fn the_root_is_what_the_client_takes_for_it() {
+        let root = |connect_string: &str| {
+            let namespace = LockPath::parse("namespace", "/ns").unwrap();
+            let connector = zk::Client::connector();
+            Dialer::new(connector, connect_string, namespace).unwrap().root().map(|r| r.to_string())
+        };
+        for (connect_string, expected) in [
+            ("a", "/ns"),
+            ("a:2181,b:2181", "/ns"),
+            ("a:2181,b:2181/", "/ns"),
+            ("a:2181,tcp://b:2181/app/x", "/app/x/ns"),
+            ("tcp://a:2181,[::1]:2181/app", "/app/ns"),
+        ] {
+            assert_eq!(root(connect_string).unwrap(), expected, "{connect_string}");
+        }
+        assert!(root("a:2181/app/").unwrap_err().to_string().contains("a:2181/app/"));
     }
 
     fn refusal(connector: Connector, connect_string: &str) -> Option<String> {

@@ -13,14 +13,12 @@
 mod data;
 mod dialer;
 mod failure;
+mod watch;
 
-use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use zookeeper_client as zk;
 pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector, CreateOptions};
 
@@ -28,6 +26,7 @@ pub(crate) use self::data::Change;
 pub(crate) use self::dialer::{DialError, Dialer};
 pub use self::failure::ClientError;
 pub(crate) use self::failure::{Failure, WriteFailure};
+pub(crate) use self::watch::{ChildrenWatch, NodeEvent, NodeWatch};
 use crate::error::ConfigError;
 use crate::lock_path::LockPath;
 
@@ -101,92 +100,6 @@ impl Node {
         let zk::Stat { ephemeral_owner: owner, ctime, .. } = *stat;
         let (change, created) = (Change::of(stat), ctime.try_into().unwrap_or(0));
         Self { change, owner, created, data }
-    }
-}
-
-/// What happened to a watched node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NodeEvent {
-    Deleted,
-    Changed,
-    SessionOver,
-}
-
-/// A one-shot watch on a node's data and existence; resolves when it fires, and stays resolved. To drop one that
-/// has not fired sends a request.
-pub(crate) struct NodeWatch {
-    changed: Pin<Box<dyn Future<Output = zk::WatchedEvent> + Send>>,
-    fired: Option<NodeEvent>,
-    czxid: i64,
-}
-
-impl NodeWatch {
-    fn new(watcher: zk::OneshotWatcher, czxid: i64) -> Self {
-        Self { changed: Box::pin(watcher.changed()), fired: None, czxid }
-    }
-
-    /// The transaction that created the node.
-    pub(crate) fn czxid(&self) -> i64 {
-        self.czxid
-    }
-
-    /// What has happened to it, if something has. An event is delivered before the answers that the server
-    /// sent after it.
-    pub(crate) fn fired(&mut self) -> Option<NodeEvent> {
-        match Pin::new(self).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(event) => Some(event),
-            Poll::Pending => None,
-        }
-    }
-}
-
-impl Future for NodeWatch {
-    type Output = NodeEvent;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NodeEvent> {
-        if let Some(event) = self.fired {
-            return Poll::Ready(event);
-        }
-        let event = std::task::ready!(self.changed.as_mut().poll(context));
-        let event = match event.event_type {
-            zk::EventType::Session => NodeEvent::SessionOver,
-            zk::EventType::NodeDeleted => NodeEvent::Deleted,
-            _ => NodeEvent::Changed,
-        };
-        self.fired = Some(event);
-        Poll::Ready(event)
-    }
-}
-
-impl fmt::Debug for NodeWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeWatch").field("fired", &self.fired).finish_non_exhaustive()
-    }
-}
-
-/// A one-shot watch on the set of a node's children.
-pub(crate) struct ChildrenWatch {
-    watcher: zk::OneshotWatcher,
-    /// What it takes of the session, until it is dropped.
-    room: Option<OwnedSemaphorePermit>,
-}
-
-impl ChildrenWatch {
-    pub(crate) fn with(mut self, room: OwnedSemaphorePermit) -> Self {
-        self.room = Some(room);
-        self
-    }
-
-    /// Waits until the set has changed, the node is gone, or the session is over.
-    pub(crate) async fn changed(self) {
-        let _room = self.room;
-        self.watcher.changed().await;
-    }
-}
-
-impl fmt::Debug for ChildrenWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildrenWatch").finish_non_exhaustive()
     }
 }
 
@@ -293,7 +206,7 @@ impl Client {
         let sent = self.rooted.get_and_watch_children(path);
         async move {
             let (children, stat, watcher) = sent.await.map_err(Failure::of)?;
-            Ok((Listing::new(children, &stat), ChildrenWatch { watcher, room: None }))
+            Ok((Listing::new(children, &stat), ChildrenWatch::new(watcher)))
         }
     }
 
@@ -316,6 +229,21 @@ impl Client {
     ) -> impl Future<Output = Result<bool, Failure>> + Send + use<> {
         let sent = self.rooted.check_stat(path);
         async move { Ok(sent.await.map_err(Failure::of)?.is_some()) }
+    }
+
+    /// A node's origin, without its data, if it is there; with a watch for when that changes, which stays on one that is
+    /// not. Needs no permission on it.
+    pub(crate) fn look_and_watch<'a>(
+        &'a self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Option<Node>, NodeWatch), Failure>> + Send + use<'a> {
+        let sent = self.rooted.check_and_watch_stat(path);
+        async move {
+            let (stat, watcher) = sent.await.map_err(Failure::of)?;
+            let node = stat.map(|stat| Node::new(Vec::new(), &stat));
+            let czxid = node.as_ref().map_or(0, |node| node.change.czxid);
+            Ok((node, NodeWatch::new(watcher, czxid)))
+        }
     }
 
     /// Whether each of several nodes is known to be gone, in one request; servers before 3.6 refuse it, and

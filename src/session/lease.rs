@@ -10,7 +10,12 @@
 //! at most `T/4`, as the servers grant no session below two ticks. So when a probe was answered, and
 //! another one handed over `T/4` later was answered as well, a report in between told the leader of the
 //! first, after its stamp. The newest such first probe is the *anchor*, and the leader expires the session
-//! at `anchor + T` at the earliest. (It took part in opening the session: that is an anchor by itself.)
+//! at `anchor + T` at the earliest.
+//!
+//! The leader takes part in opening a session, and in resuming it on another connection (`touchSession`, in Apache
+//! ZooKeeper's `Leader.revalidateSession`): that is an anchor by itself. What is known of it is that a connection was
+//! asked for after the one before it was last *seen up*. So servers that are restarted one after the other, with
+//! connections in between that are too short for a second probe, leave no old anchor behind.
 //!
 //! The lease ends at `2T/3` after the stamp of the newest answered probe, and at `23T/24` after the anchor,
 //! whichever comes first. With a probe every `T/7`, answered within `T/28`, the anchor is `2T/7` older than the
@@ -97,6 +102,8 @@ struct State {
 #[derive(Debug)]
 struct Anchors {
     certain: Moment,
+    /// When the present connection was last seen up.
+    up: Moment,
     /// Stamp and answer of later probes, in order.
     candidates: VecDeque<(Moment, Moment)>,
 }
@@ -116,6 +123,11 @@ impl Anchors {
         self.certain
     }
 
+    /// The session was resumed on another connection.
+    fn resumed(&mut self) {
+        self.certain = self.certain.max(self.up);
+    }
+
     fn answered(&mut self, stamp: Moment, now: Moment, timeout: Duration) {
         let apart = timeout / 4 / Self::CANDIDATES;
         if self.candidates.back().is_none_or(|(last, _)| last.after(apart) <= stamp) {
@@ -128,7 +140,7 @@ impl Lease {
     /// `timeout` is `T`, the negotiated session timeout; at `opened` the session was asked for at the
     /// earliest.
     pub(crate) fn new(timeout: Duration, opened: Moment) -> Self {
-        let anchors = Anchors { certain: opened, candidates: VecDeque::new() };
+        let anchors = Anchors { certain: opened, up: opened, candidates: VecDeque::new() };
         let (end, terms) = (None, Vec::new());
         let state = State { end, terms, anchors, suspended: false, closed: false };
         Self { timeout, state: Mutex::new(state) }
@@ -171,6 +183,12 @@ impl Lease {
         self.lock().end
     }
 
+    /// The connection that the session has was up after `moment`: there was no other one by then.
+    pub(crate) fn seen_up(&self, moment: Moment) {
+        let mut state = self.lock();
+        state.anchors.up = state.anchors.up.max(moment);
+    }
+
     /// The connection broke.
     pub(crate) fn suspend(&self) {
         let over = {
@@ -181,9 +199,11 @@ impl Lease {
         wake(over);
     }
 
-    /// The connection is back.
+    /// The session has another connection.
     pub(crate) fn resume(&self) {
-        self.lock().suspended = false;
+        let mut state = self.lock();
+        state.suspended = false;
+        state.anchors.resumed();
     }
 
     /// Ends the lease for good: the epoch is over.
@@ -319,6 +339,35 @@ mod tests {
         assert_eq!(lease.end(), Some(at(600 + 2300)));
         lease.renew(at(2705), at(2710));
         assert_eq!(lease.end(), Some(at(2705 + 1600)));
+    }
+
+    /// Connections too short for two probes, as in a rolling restart: the leader hears of each.
+    #[test]
+    fn a_session_that_was_resumed_was_heard_of_after_its_last_connection_was_up() {
+        let lease = lease();
+        for from in [0, 500, 1000, 1500, 2000] {
+            lease.resume();
+            lease.renew(at(from), at(from + 1));
+            assert_eq!(lease.end(), Some(at(from + 1600)));
+            lease.seen_up(at(from + 200));
+            lease.suspend();
+        }
+        // Nobody looked at the last one while it was up.
+        lease.resume();
+        lease.renew(at(3000), at(3001));
+        lease.resume();
+        lease.renew(at(3550), at(3551));
+        assert_eq!(lease.end(), Some(at(2200 + 2300)));
+    }
+
+    /// Seen up alone proves nothing of the leader.
+    #[test]
+    fn a_connection_that_is_up_is_no_anchor() {
+        let lease = lease();
+        lease.renew(at(0), at(1));
+        lease.seen_up(at(1500));
+        lease.renew(at(1500), at(1501));
+        assert_eq!(lease.end(), Some(at(2300)));
     }
 
     #[test]

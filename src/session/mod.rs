@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use self::epoch::Epoch;
 use self::lease::LossPolicy;
@@ -53,6 +55,8 @@ pub(crate) struct Session {
     runtime: Handle,
     /// Contenders and clean-up duties.
     tasks: TaskTracker,
+    /// What is done while something is held, and has time to end before that goes.
+    work: TaskTracker,
     /// The supervisor; it ends last.
     supervision: TaskTracker,
     state: watch::Sender<ConnectionState>,
@@ -74,6 +78,7 @@ impl Session {
     fn new(
         settings: Settings,
         root: LockPath,
+        state: ConnectionState,
         closed: watch::Receiver<Option<Result<(), SessionError>>>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -81,8 +86,9 @@ impl Session {
             root,
             runtime: Handle::current(),
             tasks: TaskTracker::new(),
+            work: TaskTracker::new(),
             supervision: TaskTracker::new(),
-            state: watch::Sender::new(ConnectionState::Connected),
+            state: watch::Sender::new(state),
             link: watch::Sender::new(Link::Down),
             close: CancellationToken::new(),
             closed,
@@ -95,8 +101,16 @@ impl Session {
     }
 
     /// Runs a task that ends with the session, from wherever this is called.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.tasks.spawn_on(task, &self.runtime)
+    }
+
+    /// For as long as this is kept, the session is not closed: for work that is done while something is held.
+    pub(crate) fn working(&self) -> TaskTrackerToken {
+        self.work.token()
     }
 
     /// The present epoch, or the next one if it comes up within `patience`.
@@ -121,6 +135,13 @@ impl Session {
             // The sender lives in `self`.
             Ok(Link::Down) | Err(_) => Err(NoEpoch::Over(SessionError::Closed)),
         }
+    }
+
+    /// Resolves when there will be no epoch any more.
+    pub(crate) async fn ended(&self) {
+        let mut link = self.link.subscribe();
+        // The sender lives in `self`.
+        let _ = link.wait_for(|link| matches!(link, Link::Over(_))).await;
     }
 
     /// The epoch there is, if there is one.
@@ -160,7 +181,8 @@ impl Session {
                 if state.changed().await.is_err() {
                     std::future::pending::<()>().await;
                 }
-                if *state.borrow_and_update() == ConnectionState::Reconnected {
+                let state = *state.borrow_and_update();
+                if matches!(state, ConnectionState::Connected | ConnectionState::Reconnected) {
                     return;
                 }
             }

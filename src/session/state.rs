@@ -7,7 +7,7 @@
 //!       | Over                    | Over
 //!       +----------> Dialing <----+          Over without a way to a new session: Closed
 //!                       |
-//!                       | Established
+//!                       | Established        Opening (the first session) goes on as Dialing does
 //!                       v
 //!                   Connected
 //! ```
@@ -20,6 +20,9 @@ use crate::error::Loss;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
+    /// No server has given a session yet; the first one is being opened, after
+    /// [`CuratorBuilder::start`](crate::CuratorBuilder::start).
+    Connecting,
     /// Connected, and has been without interruption.
     Connected,
     /// No server answers. The session may live on: holds last until their lease ends, and waiters
@@ -35,7 +38,9 @@ pub enum ConnectionState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// No session; one is being opened.
+    /// No session yet; the first one is being opened.
+    Opening,
+    /// No session; the next one is being opened.
     Dialing,
     /// In a session, with a server that answers.
     Connected,
@@ -90,14 +95,17 @@ pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<A
     match (state, event) {
         (State::Closed, _) => (State::Closed, vec![]),
 
+        (State::Opening, Event::Established) => (State::Connected, vec![Publish(C::Connected)]),
         (State::Dialing, Event::Established) => (State::Connected, vec![Publish(C::Reconnected)]),
-        (State::Dialing, Event::Refused | Event::AuthFailed) => {
+        (State::Opening | State::Dialing, Event::Refused | Event::AuthFailed) => {
             (State::Closed, vec![End(Finish::AuthFailed), Publish(C::Closed)])
         }
-        (State::Dialing, Event::Close) => {
+        (State::Opening | State::Dialing, Event::Close) => {
             (State::Closed, vec![End(Finish::Closed), Publish(C::Closed)])
         }
-        (State::Dialing, Event::LinkUp | Event::LinkDown | Event::Over) => (State::Dialing, vec![]),
+        (State::Opening | State::Dialing, Event::LinkUp | Event::LinkDown | Event::Over) => {
+            (state, vec![])
+        }
 
         (State::Connected, Event::LinkDown) => (State::Suspended, vec![Publish(C::Suspended)]),
         (State::Suspended, Event::LinkUp) => {
@@ -145,7 +153,8 @@ mod tests {
     use super::ConnectionState as C;
     use super::*;
 
-    const STATES: [State; 4] = [State::Dialing, State::Connected, State::Suspended, State::Closed];
+    const STATES: [State; 5] =
+        [State::Opening, State::Dialing, State::Connected, State::Suspended, State::Closed];
     const EVENTS: [Event; 7] = [
         Event::Established,
         Event::Refused,
@@ -176,6 +185,14 @@ mod tests {
             (State::Suspended, Event::LinkDown, State::Suspended, vec![]),
             (State::Connected, Event::Over, State::Dialing, expired.clone()),
             (State::Suspended, Event::Over, State::Dialing, expired),
+            (State::Opening, Event::Established, State::Connected, vec![Publish(C::Connected)]),
+            (State::Opening, Event::Over, State::Opening, vec![]),
+            (
+                State::Opening,
+                Event::Close,
+                State::Closed,
+                vec![End(Finish::Closed), Publish(C::Closed)],
+            ),
             (State::Dialing, Event::Established, State::Connected, vec![Publish(C::Reconnected)]),
             (
                 State::Dialing,
@@ -239,8 +256,8 @@ mod tests {
         /// published after `Closed`.
         #[test]
         fn every_epoch_ends_once(events in proptest::collection::vec(0..EVENTS.len(), 0..40), renewable: bool) {
-            let mut state = State::Connected;
-            let mut open = true;
+            let mut state = State::Opening;
+            let mut open = false;
             for event in events {
                 let was = state;
                 let (next, actions) = step(state, EVENTS[event], renewable);
@@ -250,7 +267,7 @@ mod tests {
                         open = false;
                     }
                 }
-                if was == State::Dialing && next == State::Connected {
+                if matches!(was, State::Opening | State::Dialing) && next == State::Connected {
                     prop_assert!(!open);
                     open = true;
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tracing::Instrument;
 
 use super::clock::Moment;
@@ -15,7 +15,8 @@ use super::lease::LossPolicy;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
 use super::{Link, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
-use crate::error::{Loss, SessionError};
+use crate::error::{ConfigError, Loss, SessionError};
+use crate::lock_path::LockPath;
 use crate::retry::RetryPolicy;
 
 /// How many probes are sent in a session timeout while somebody holds or waits: as many as the lease needs
@@ -24,6 +25,9 @@ const PROBES_PER_TIMEOUT: u32 = 7;
 
 /// Of how many of them one is sent while nobody does, so that the next hold starts with a lease.
 const IDLE_PROBES: u32 = 2;
+
+/// How often in a session timeout it is looked whether the connection is up. No request is made for it.
+const LOOKS_PER_TIMEOUT: u32 = 28;
 
 /// Opens the first session, and starts to supervise.
 pub(crate) async fn connect(
@@ -61,19 +65,15 @@ fn supervise(
     dialer: Option<Dialer>,
     settings: Settings,
 ) -> Arc<Session> {
-    let (closed, closed_receiver) = watch::channel(None);
-    let session = Session::new(settings, client.root().clone(), closed_receiver);
-    let mut supervisor = Supervisor {
-        session: session.clone(),
-        dialer,
-        state: State::Connected,
-        epoch: None,
-        outcome: Ok(()),
-        closed,
-    };
+    let mut supervisor = Supervisor::new(dialer, State::Connected, client.root().clone(), settings);
     let link = supervisor.begin_epoch(client, opened);
-    session.supervision.spawn_on(supervisor.run(link), &session.runtime);
-    session
+    supervisor.start(Some(link))
+}
+
+/// Supervises from before the first session, which is opened in the background.
+pub(crate) fn open(dialer: Dialer, settings: Settings) -> Result<Arc<Session>, ConfigError> {
+    let root = dialer.root()?;
+    Ok(Supervisor::new(Some(dialer), State::Opening, root, settings).start(None))
 }
 
 async fn dial_first(
@@ -81,7 +81,7 @@ async fn dial_first(
     settings: &Settings,
     last: &mut Option<ClientError>,
 ) -> Result<(Client, Moment), SessionError> {
-    let mut retry = redialing().start();
+    let mut retry = RetryPolicy::endless().start();
     loop {
         let opened = Moment::now();
         let dialed = match dialer.dial().await {
@@ -116,17 +116,13 @@ async fn make_root(client: &Client, settings: &Settings) -> Result<(), DialError
     })
 }
 
-/// Endless: a `Curator` opens sessions for as long as it is open.
-fn redialing() -> RetryPolicy {
-    let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(10));
-    RetryPolicy::bounded_exponential_backoff(shortest, longest, usize::MAX)
-}
-
 struct Supervisor {
     session: Arc<Session>,
     dialer: Option<Dialer>,
     state: State,
     epoch: Option<Arc<Epoch>>,
+    /// Why no session will be opened any more, if that was said.
+    refused: Option<SessionError>,
     /// What `close` reports.
     outcome: Result<(), SessionError>,
     closed: watch::Sender<Option<Result<(), SessionError>>>,
@@ -152,25 +148,43 @@ impl Drop for Supervisor {
 }
 
 impl Supervisor {
-    async fn run(mut self, mut link: LinkWatch) {
+    fn new(dialer: Option<Dialer>, state: State, root: LockPath, settings: Settings) -> Self {
+        let (closed, closed_receiver) = watch::channel(None);
+        let published = match state {
+            State::Opening => ConnectionState::Connecting,
+            _ => ConnectionState::Connected,
+        };
+        let session = Session::new(settings, root, published, closed_receiver);
+        let (epoch, refused, outcome) = (None, None, Ok(()));
+        Self { session, dialer, state, epoch, refused, outcome, closed }
+    }
+
+    fn start(self, link: Option<LinkWatch>) -> Arc<Session> {
+        let session = self.session.clone();
+        session.supervision.spawn_on(self.run(link), &session.runtime);
+        session
+    }
+
+    async fn run(mut self, mut link: Option<LinkWatch>) {
         loop {
-            match (self.state, self.epoch.clone()) {
-                (State::Closed, _) => break,
-                (State::Connected | State::Suspended, Some(epoch)) => {
-                    let event = self.serve(&epoch, &mut link).await;
-                    self.handle(event, &mut link).await;
+            match (self.state, self.epoch.clone(), &mut link) {
+                (State::Closed, ..) => break,
+                (State::Connected | State::Suspended, Some(epoch), Some(link)) => {
+                    let event = self.serve(&epoch, link).await;
+                    self.handle(event, Some(link)).await;
                 }
-                (State::Dialing, _) | (_, None) => {
+                _ => {
+                    let had_one = self.state != State::Opening;
                     let event = match self.dial().await {
                         Ok((client, opened)) => {
-                            link = self.begin_epoch(client, opened);
+                            link = Some(self.begin_epoch(client, opened));
                             Event::Established
                         }
                         Err(event) => event,
                     };
-                    self.handle(event, &mut link).await;
+                    self.handle(event, None).await;
                     if event == Event::Close {
-                        self.end_between_sessions().await;
+                        self.end_between_sessions(had_one).await;
                     }
                 }
             }
@@ -187,7 +201,8 @@ impl Supervisor {
         link
     }
 
-    async fn handle(&mut self, event: Event, link: &mut LinkWatch) {
+    /// `link` is there while there is an epoch that may end.
+    async fn handle(&mut self, event: Event, mut link: Option<&mut LinkWatch>) {
         let (next, actions) = step(self.state, event, self.dialer.is_some());
         self.state = next;
         for action in actions {
@@ -202,7 +217,11 @@ impl Supervisor {
                     tracing::info!(?state, "connection state");
                     self.session.state.send_replace(state);
                 }
-                Action::EndEpoch(loss) => self.end_epoch(loss, link).await,
+                Action::EndEpoch(loss) => {
+                    if let Some(link) = link.take() {
+                        self.end_epoch(loss, link).await;
+                    }
+                }
                 // `run` dials, and `serve` probes first of all.
                 Action::Dial | Action::Probe => {}
                 Action::Finish(finish) => {
@@ -217,12 +236,11 @@ impl Supervisor {
         match finish {
             Finish::Closed => SessionError::Closed,
             Finish::Expired => SessionError::Expired,
-            Finish::AuthFailed => SessionError::AuthFailed {
-                connect_string: self
-                    .dialer
-                    .as_ref()
-                    .map_or_else(String::new, |dialer| dialer.connect_string().to_owned()),
-            },
+            Finish::AuthFailed => self.refused.clone().unwrap_or_else(|| {
+                let dialer = self.dialer.as_ref();
+                let connect_string = dialer.map_or("", Dialer::connect_string).to_owned();
+                SessionError::AuthFailed { connect_string }
+            }),
         }
     }
 
@@ -236,9 +254,8 @@ impl Supervisor {
             _ => return event_of(link.now()),
         }
         let mut probes = JoinSet::new();
-        let mut ticks =
-            interval((epoch.timeout() / PROBES_PER_TIMEOUT).max(Duration::from_millis(1)));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = times_per(epoch.timeout(), PROBES_PER_TIMEOUT);
+        let mut looks = times_per(epoch.timeout(), LOOKS_PER_TIMEOUT);
         let answering = self.state == State::Connected;
         // The first tick is at once, and sends one.
         let mut idle = IDLE_PROBES - 1;
@@ -254,6 +271,14 @@ impl Supervisor {
                     if ended && epoch.is_demanded() {
                         tracing::warn!("the lease ended: what was held is lost");
                     }
+                }
+                // Before the probe: a connection that broke is no other one's proof.
+                _ = looks.tick(), if answering && epoch.is_demanded() => {
+                    let now = Moment::now();
+                    if link.has_changed() {
+                        break event_of(link.now());
+                    }
+                    epoch.lease.seen_up(now);
                 }
                 // A request made now would wait for the link, and its stamp grow stale.
                 _ = ticks.tick(), if answering => {
@@ -292,6 +317,7 @@ impl Supervisor {
         // Nobody may wait for a next epoch while we wait for the tasks.
         self.session.link.send_replace(Link::Over(SessionError::Closed));
         self.session.tasks.close();
+        self.work_ended(patience).await;
         let ours = self.dialer.is_some() && !epoch.is_lent();
         // A session that somebody else keeps open does not end with us, so the nodes are deleted one by
         // one; else they go with the session, all at once.
@@ -322,24 +348,36 @@ impl Supervisor {
         drop(epoch.end(loss));
     }
 
-    /// Closed while there was no session: whether the servers know that the last one is over, nobody
-    /// said.
-    async fn end_between_sessions(&mut self) {
+    /// Who was told that what it held is lost ends its work; then others may have it. `close` is told in time.
+    async fn work_ended(&mut self, patience: Duration) {
+        self.session.work.close();
+        if timeout(patience, self.session.work.wait()).await.is_err() {
+            self.outcome = Err(SessionError::CloseUnconfirmed { waited: patience });
+            self.closed.send_replace(Some(self.outcome.clone()));
+            self.session.work.wait().await;
+        }
+    }
+
+    /// Closed while there was no session: whether the servers know that the last one is over, if there was one,
+    /// nobody said.
+    async fn end_between_sessions(&mut self, had_one: bool) {
         let began = Moment::now();
         self.session.tasks.close();
         let patience = self.session.settings.connection_timeout;
         if timeout(patience, self.session.tasks.wait()).await.is_err() {
             tracing::warn!("tasks are left behind by a session that is closed");
         }
-        self.outcome = Err(SessionError::CloseUnconfirmed { waited: began.elapsed() });
+        if had_one {
+            self.outcome = Err(SessionError::CloseUnconfirmed { waited: began.elapsed() });
+        }
     }
 
     /// Opens a new session, for as long as it takes.
-    async fn dial(&self) -> Result<(Client, Moment), Event> {
+    async fn dial(&mut self) -> Result<(Client, Moment), Event> {
         let Some(dialer) = &self.dialer else {
             return Err(Event::Over);
         };
-        let mut retry = redialing().start();
+        let mut retry = RetryPolicy::endless().start();
         let dialing = async {
             loop {
                 let opened = Moment::now();
@@ -352,11 +390,11 @@ impl Supervisor {
                         return Ok((client, opened));
                     }
                     Err(DialError::Final(error)) => {
-                        tracing::warn!(%error, "no new session can be opened");
-                        return Err(Event::Refused);
+                        tracing::warn!(%error, "no session can be opened");
+                        return Err(error);
                     }
                     Err(DialError::Transient(error)) => {
-                        tracing::debug!(%error, "no new session yet");
+                        tracing::debug!(%error, "no session yet");
                     }
                 }
                 sleep(retry.next_pause(Duration::ZERO).unwrap_or_default()).await;
@@ -365,9 +403,18 @@ impl Supervisor {
         tokio::select! {
             biased;
             () = self.session.close.cancelled() => Err(Event::Close),
-            dialed = dialing.instrument(tracing::info_span!("connect")) => dialed,
+            dialed = dialing.instrument(tracing::info_span!("connect")) => dialed.map_err(|error| {
+                self.refused = Some(error);
+                Event::Refused
+            }),
         }
     }
+}
+
+fn times_per(timeout: Duration, count: u32) -> Interval {
+    let mut ticks = interval((timeout / count).max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 async fn over(link: &mut LinkWatch) {

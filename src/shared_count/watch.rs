@@ -2,18 +2,15 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
 use tokio::sync::watch;
-use tokio_util::sync::ReusableBoxFuture;
 
 use super::SharedCount;
 use super::error::SharedCountError;
 use super::shared::Shared;
-
-type Told = (watch::Receiver<i32>, Result<i32, SharedCountError>);
+use crate::waiting::Waiting;
 
 /// The values of a [`SharedCount`] as they come; from [`SharedCount::watch`].
 ///
@@ -39,19 +36,18 @@ pub struct CountWatch {
     /// The node is followed as long as there is one.
     count: SharedCount,
     values: watch::Receiver<i32>,
-    /// Of the stream: what it waits with.
-    waiting: Option<ReusableBoxFuture<'static, Told>>,
+    waiting: Waiting<watch::Receiver<i32>, Result<i32, SharedCountError>>,
 }
 
 impl CountWatch {
     pub(super) fn new(count: SharedCount) -> Self {
         let values = count.shared.subscribe();
-        Self { count, values, waiting: None }
+        Self { count, values, waiting: Waiting::new() }
     }
 
     /// The count, as far as it is known. It counts as told: [`changed`](Self::changed) waits for the next.
     pub fn value(&mut self) -> i32 {
-        self.waiting = None;
+        self.waiting.forget();
         *self.values.borrow_and_update()
     }
 
@@ -66,7 +62,7 @@ impl CountWatch {
     /// [`SharedCountError::Session`] when there will be no session any more; values that were not told before
     /// come first.
     pub async fn changed(&mut self) -> Result<i32, SharedCountError> {
-        self.waiting = None;
+        self.waiting.forget();
         next(&mut self.values, &self.count.shared).await
     }
 }
@@ -80,22 +76,19 @@ async fn next(values: &mut watch::Receiver<i32>, shared: &Shared) -> Result<i32,
     }
 }
 
-async fn owned_next(mut values: watch::Receiver<i32>, shared: Arc<Shared>) -> Told {
-    let told = next(&mut values, &shared).await;
-    (values, told)
-}
-
 impl Stream for CountWatch {
     type Item = i32;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<i32>> {
-        let this = &mut *self;
-        let waiting = this.waiting.get_or_insert_with(|| {
-            // A clone has seen what its origin has.
-            ReusableBoxFuture::new(owned_next(this.values.clone(), this.count.shared.clone()))
-        });
-        let (values, told) = ready!(waiting.poll(context));
-        (this.values, this.waiting) = (values, None);
+        let Self { count, values, waiting } = &mut *self;
+        let shared = &count.shared;
+        let told = ready!(waiting.poll(values, context, |mut values| {
+            let shared = shared.clone();
+            async move {
+                let told = next(&mut values, &shared).await;
+                (values, told)
+            }
+        }));
         Poll::Ready(told.ok())
     }
 }

@@ -1,0 +1,105 @@
+//! One-shot watches.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio::sync::OwnedSemaphorePermit;
+use zookeeper_client as zk;
+
+/// What happened to a watched node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeEvent {
+    Deleted,
+    Changed,
+    SessionOver,
+}
+
+/// A one-shot watch on a node's data and existence; resolves when it fires, and stays resolved. To drop one that
+/// has not fired sends a request.
+pub(crate) struct NodeWatch {
+    changed: Pin<Box<dyn Future<Output = zk::WatchedEvent> + Send>>,
+    fired: Option<NodeEvent>,
+    czxid: i64,
+}
+
+impl NodeWatch {
+    pub(super) fn new(watcher: zk::OneshotWatcher, czxid: i64) -> Self {
+        Self { changed: Box::pin(watcher.changed()), fired: None, czxid }
+    }
+
+    /// The transaction that created the node.
+    pub(crate) fn czxid(&self) -> i64 {
+        self.czxid
+    }
+
+    /// What has happened to it, if something has. An event is delivered before the answers that the server
+    /// sent after it.
+    pub(crate) fn fired(&mut self) -> Option<NodeEvent> {
+        match Pin::new(self).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
+        }
+    }
+}
+
+impl Future for NodeWatch {
+    type Output = NodeEvent;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NodeEvent> {
+        if let Some(event) = self.fired {
+            return Poll::Ready(event);
+        }
+        let changed = AssertUnwindSafe(|| self.changed.as_mut().poll(context));
+        let event = match catch_unwind(changed) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(event)) => match event.event_type {
+                zk::EventType::Session => NodeEvent::SessionOver,
+                zk::EventType::NodeDeleted => NodeEvent::Deleted,
+                _ => NodeEvent::Changed,
+            },
+            // The client's task has gone with its runtime, and who is dropped with it may look still.
+            Err(_) => NodeEvent::SessionOver,
+        };
+        self.fired = Some(event);
+        Poll::Ready(event)
+    }
+}
+
+impl fmt::Debug for NodeWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeWatch").field("fired", &self.fired).finish_non_exhaustive()
+    }
+}
+
+/// A one-shot watch on the set of a node's children.
+pub(crate) struct ChildrenWatch {
+    watcher: zk::OneshotWatcher,
+    /// What it takes of the session, until it is dropped.
+    room: Option<OwnedSemaphorePermit>,
+}
+
+impl ChildrenWatch {
+    pub(super) fn new(watcher: zk::OneshotWatcher) -> Self {
+        Self { watcher, room: None }
+    }
+
+    pub(crate) fn with(mut self, room: OwnedSemaphorePermit) -> Self {
+        self.room = Some(room);
+        self
+    }
+
+    /// Waits until the set has changed, the node is gone, or the session is over.
+    pub(crate) async fn changed(self) {
+        let _room = self.room;
+        self.watcher.changed().await;
+    }
+}
+
+impl fmt::Debug for ChildrenWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildrenWatch").finish_non_exhaustive()
+    }
+}
