@@ -4,7 +4,7 @@
 //! because the set of contenders smaller than ours that keep us out can only shrink after our own create: new ones
 //! get larger sequence numbers (invariant 2). The listing must therefore be one that contains our own node.
 //!
-//! * *Exclusive*, and *write*: nobody is before us, of whatever kind.
+//! * *Exclusive*, *latches*, and *write*: nobody is before us, of whatever kind.
 //! * *Read*: no writer is before us. So readers hold together, and a writer that waits keeps later readers out: no
 //!   stream of readers starves it. What can turn up before a reader later is the down-graded read of a writer that is
 //!   there already, under that one's number; to a reader it is nothing, and a writer must look again.
@@ -18,6 +18,7 @@ use crate::contender_name::{ContenderName, Kind, kind_of, sequence_of};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     Exclusive(ContenderFilter),
+    Latches,
     ReadWrite,
     Leases,
 }
@@ -37,16 +38,22 @@ impl Rank<'_> {
         if self.shared { !other.shared && other.sequence < self.sequence } else { other < self }
     }
 
-    fn to_name(self) -> ContenderName {
+    pub(crate) fn to_name(self) -> ContenderName {
         ContenderName::new(self.sequence, self.name)
     }
 }
 
 impl Family {
+    /// Whether one holds at a time, by numbers that tell all of the order.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        matches!(self, Self::Exclusive(_) | Self::Latches)
+    }
+
     /// The place of a child; `None` for one that does not contend.
     pub(crate) fn rank<'a>(&self, name: &'a str) -> Option<Rank<'a>> {
         let (sequence, shared) = match self {
             Self::Exclusive(filter) => (filter.sequence_of(name)?, false),
+            Self::Latches => (sequence_of(name, Kind::Latch)?, false),
             Self::ReadWrite => match sequence_of(name, Kind::Write) {
                 Some(sequence) => (sequence, false),
                 None => (sequence_of(name, Kind::Read)?, true),
@@ -106,7 +113,7 @@ pub(crate) fn standings(children: &[String], family: &Family) -> Vec<(ContenderN
     };
     let (first_of_all, first_writer) = (first(false), first(true));
     let holds = |place: usize, rank: &Rank<'_>| match family {
-        Family::Exclusive(_) => place == 0,
+        Family::Exclusive(_) | Family::Latches => place == 0,
         // A writer and its down-graded read have one number.
         Family::ReadWrite if rank.shared => rank.sequence <= first_writer,
         Family::ReadWrite => rank.sequence == first_of_all && rank.sequence == first_writer,
@@ -304,6 +311,8 @@ mod tests {
             (&Family::Exclusive(ContenderFilter::custom("all", |_| true)), &[&write(1)], None),
             (&Family::ReadWrite, &[&read(1), &write(2)], None),
             (&Family::ReadWrite, &[mutex], Some(mutex)),
+            (&Family::Latches, &["_c_x-latch-0000000000", "0", "latch-"], None),
+            (&Family::Latches, &[mutex], Some(mutex)),
             (&Family::Leases, &["_c_x-lease-0000000001", "foreign"], None),
             (&Family::Leases, &[mutex], Some(mutex)),
         ];

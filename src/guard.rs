@@ -9,6 +9,7 @@ use crate::error::{Loss, ReleaseError, WithError};
 use crate::fenced::Fenced;
 use crate::lock_path::LockPath;
 use crate::revoke::requested;
+use crate::session::Session;
 use crate::surface::guard_surface;
 
 /// A lock that is held. Dropping it releases the lock; so does [`release`](Self::release), which also
@@ -26,12 +27,56 @@ pub struct MutexGuard {
     pub(crate) held: Arc<Held>,
 }
 
+/// What can be asked of a hold, by who may not give it back. Outlives it.
+#[derive(Clone, Debug)]
+pub(crate) struct HoldView {
+    state: Arc<HoldState>,
+    /// Of the lock.
+    path: LockPath,
+    session: Arc<Session>,
+}
+
+impl HoldView {
+    pub(crate) fn new(state: &Arc<HoldState>, path: LockPath, session: &Arc<Session>) -> Self {
+        Self { state: state.clone(), path, session: session.clone() }
+    }
+
+    pub(crate) fn state(&self) -> &Arc<HoldState> {
+        &self.state
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.path.as_str()
+    }
+
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.state.end()
+    }
+
+    pub(crate) fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+        let state = self.state.clone();
+        async move {
+            state.ended().cancelled().await;
+            state.end().unwrap_or(Loss::Released)
+        }
+    }
+
+    pub(crate) fn fenced(&self) -> Fenced {
+        Fenced::new(self.state.clone(), self.session.settings.acls.clone())
+    }
+
+    pub(crate) fn revocation_requested(
+        &self,
+    ) -> impl Future<Output = Result<(), Loss>> + Send + use<> {
+        requested(&self.session, &self.state)
+    }
+}
+
 /// What nested guards share.
 #[derive(Debug)]
 pub(crate) struct Held {
     hold: Hold,
-    /// Of the lock.
-    path: LockPath,
+    view: HoldView,
     /// Without a handle the session would be closed under the hold.
     curator: Curator,
 }
@@ -62,44 +107,26 @@ impl MutexGuard {
 
 impl Held {
     pub(crate) fn new(hold: Hold, path: LockPath, curator: Curator) -> Self {
-        Self { hold, path, curator }
+        let view = HoldView::new(hold.state(), path, curator.session());
+        Self { hold, view, curator }
+    }
+
+    pub(crate) fn view(&self) -> &HoldView {
+        &self.view
     }
 
     pub(crate) fn state(&self) -> &Arc<HoldState> {
         self.hold.state()
     }
 
-    pub(crate) fn path(&self) -> &str {
-        self.path.as_str()
-    }
-
     pub(crate) fn loss(&self) -> Option<Loss> {
-        self.state().end()
-    }
-
-    pub(crate) fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
-        let state = self.state().clone();
-        async move {
-            state.ended().cancelled().await;
-            state.end().unwrap_or(Loss::Released)
-        }
-    }
-
-    pub(crate) fn fenced(&self) -> Fenced {
-        let acls = self.curator.session().settings.acls.clone();
-        Fenced::new(self.state().clone(), acls)
-    }
-
-    pub(crate) fn revocation_requested(
-        &self,
-    ) -> impl Future<Output = Result<(), Loss>> + Send + use<> {
-        requested(self.curator.session(), self.state())
+        self.view.loss()
     }
 
     /// Lets go of one guard's share.
     pub(crate) async fn release(held: Arc<Self>) -> Result<Released, ReleaseError> {
         let lost = held.loss();
-        let path = held.path.to_string();
+        let path = held.view.path.to_string();
         match (Arc::into_inner(held), lost) {
             (Some(Held { hold, curator, .. }), _) => {
                 let outcome = hold.release().await;
@@ -113,7 +140,7 @@ impl Held {
 
     /// After the body of a `with` has ended, or was dropped when the lock was lost.
     pub(crate) async fn with_done<T>(held: Arc<Self>, value: Option<T>) -> Result<T, WithError> {
-        let path = held.path.to_string();
+        let path = held.view.path.to_string();
         if let Some(loss) = held.loss() {
             drop(held);
             return Err(WithError::Lost { path, loss });

@@ -1,12 +1,15 @@
 //! Who holds and who waits.
 
+use std::borrow::Cow;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::admission::{Family, standings};
-use crate::client::Failure;
-use crate::contender_name::{Kind, sequence_of};
+use crate::admission::{Family, Rank, queue, standings};
+use crate::client::{Failure, Node};
+use crate::contender_name::{ContenderName, Kind, sequence_of};
 use crate::error::AcquireError;
+use crate::fencing::FencingToken;
 use crate::lock_path::LockPath;
 use crate::reading::reading;
 use crate::retry::RetryPolicy;
@@ -34,6 +37,23 @@ pub struct Participant {
 }
 
 impl Participant {
+    pub(crate) fn new(path: String, contender: &ContenderName, holds: bool, node: Node) -> Self {
+        let Node { change, owner, created, data } = node;
+        let since = SystemTime::UNIX_EPOCH + Duration::from_millis(created);
+        let (sequence, session, czxid) = (contender.sequence(), owner, change.czxid);
+        Self { path, sequence, session, data, holds, since, czxid }
+    }
+
+    /// What its node says of who it is, as text.
+    pub fn id(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.data)
+    }
+
+    /// The token that its hold has, or will have; but for a read beside a write hold, which has that one's.
+    pub fn fencing_token(&self) -> FencingToken {
+        FencingToken::new(self.czxid)
+    }
+
     pub(crate) fn is(&self, kind: Kind) -> bool {
         self.path.rsplit('/').next().is_some_and(|name| sequence_of(name, kind).is_some())
     }
@@ -46,7 +66,14 @@ pub(crate) async fn participants(
     retry: &RetryPolicy,
 ) -> Result<Vec<Participant>, AcquireError> {
     let read = |epoch: Arc<Epoch>| async move { read(&epoch, path, family).await };
-    reading(session, path, retry, read).await
+    let mut participants = reading(session, path, retry, read).await?;
+    if let Some(first) = participants.first_mut()
+        && family.is_exclusive()
+    {
+        // Who was listed before it may have vanished since.
+        first.holds = true;
+    }
+    Ok(participants)
 }
 
 async fn read(
@@ -54,12 +81,7 @@ async fn read(
     path: &LockPath,
     family: &Family,
 ) -> Result<Vec<Participant>, Failure> {
-    // Without the client, which a caller could keep for as long as its future.
-    let sent = epoch.client()?.list(path.as_str());
-    let children = match sent.await {
-        Err(Failure::NoNode) => Vec::new(),
-        listed => listed?.children,
-    };
+    let children = list(epoch, path).await?;
     let client = epoch.client()?;
     // All are sent before the first is awaited.
     let reads: Vec<_> = standings(&children, family)
@@ -67,22 +89,67 @@ async fn read(
         .map(|(contender, holds)| {
             let path = path.child(contender.as_str());
             let read = client.read(&path);
-            (path, contender.sequence(), holds, read)
+            (path, contender, holds, read)
         })
         .collect();
     drop(client);
     let mut participants = Vec::with_capacity(reads.len());
-    for (path, sequence, holds, read) in reads {
+    for (path, contender, holds, read) in reads {
         match read.await {
-            Ok(node) => {
-                let (session, czxid, data) = (node.owner, node.change.czxid, node.data);
-                let since = SystemTime::UNIX_EPOCH + Duration::from_millis(node.created);
-                let of = Participant { path, sequence, session, data, holds, since, czxid };
-                participants.push(of);
-            }
+            Ok(node) => participants.push(Participant::new(path, &contender, holds, node)),
             Err(Failure::NoNode) => {}
             Err(failure) => return Err(failure),
         }
     }
     Ok(participants)
+}
+
+/// Who holds alone.
+pub(crate) async fn holder(
+    session: &Arc<Session>,
+    path: &LockPath,
+    family: &Family,
+    retry: &RetryPolicy,
+) -> Result<Option<Participant>, AcquireError> {
+    let read = |epoch: Arc<Epoch>| async move {
+        let children = list(&epoch, path).await?;
+        let read = |node: String| {
+            let sent = epoch.client().map(|client| client.read(&node));
+            async move { Ok((node, sent?.await?, ())) }
+        };
+        Ok(first(&children, path, family, read).await?.map(|(holder, ())| holder))
+    };
+    reading(session, path, retry, read).await
+}
+
+/// The first of those who hold alone that `read` finds, with what that gives besides.
+pub(crate) async fn first<T, F>(
+    children: &[String],
+    path: &LockPath,
+    family: &Family,
+    read: impl Fn(String) -> F,
+) -> Result<Option<(Participant, T)>, Failure>
+where
+    F: Future<Output = Result<(String, Node, T), Failure>>,
+{
+    for contender in queue(children, family).into_iter().map(Rank::to_name) {
+        match read(path.child(contender.as_str())).await {
+            Ok((node, found, besides)) => {
+                return Ok(Some((Participant::new(node, &contender, true, found), besides)));
+            }
+            // The next one holds.
+            Err(Failure::NoNode) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(None)
+}
+
+async fn list(epoch: &Epoch, path: &LockPath) -> Result<Vec<String>, Failure> {
+    // Without the client, which a caller could keep for as long as its future.
+    let sent = epoch.client()?.list(path.as_str());
+    match sent.await {
+        Err(Failure::NoNode) => Ok(Vec::new()),
+        listed => Ok(listed?.children),
+    }
 }

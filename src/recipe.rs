@@ -10,7 +10,7 @@ use crate::contender_name::Kind;
 use crate::curator::{Curator, some_acls};
 use crate::error::{AcquireError, ConfigError};
 use crate::lock_path::LockPath;
-use crate::participants::{Participant, participants};
+use crate::participants::{Participant, holder, participants};
 use crate::retry::RetryPolicy;
 use crate::session::lease::LossPolicy;
 
@@ -99,5 +99,13 @@ impl Recipe {
         let all = participants(self.curator.session(), &self.path, family, &self.retry).await?;
         let wanted = |participant: &Participant| kind.is_none_or(|kind| participant.is(kind));
         Ok(all.into_iter().filter(wanted).collect())
+    }
+
+    /// Who of a family holds alone.
+    pub(crate) async fn holder(
+        &self,
+        family: &Family,
+    ) -> Result<Option<Participant>, AcquireError> {
+        holder(self.curator.session(), &self.path, family, &self.retry).await
     }
 }

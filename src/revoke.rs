@@ -15,7 +15,7 @@ use crate::lock_path::LockPath;
 use crate::session::{NoEpoch, Session};
 
 /// What a node's data is when its contender is asked to give way; Curator's.
-const REVOKE: &[u8] = b"__REVOKE__";
+pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// How often to look where there is no room for a watch, or reading fails.
 const LOOK: Duration = Duration::from_secs(1);

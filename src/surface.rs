@@ -1,59 +1,56 @@
 //! What all guards, and all locks of one contender, can do: written once, for each type.
 
-/// The methods of a guard with a field `held: Arc<Held>`.
-macro_rules! guard_surface {
-    ($Guard:ident) => {
+/// What is asked of a hold, for a type with a method `view` that gives its `HoldView`; `$what` is what is held.
+macro_rules! hold_surface {
+    ($Guard:ident, $what:literal) => {
         impl $Guard {
-            /// Whether the lock is held at this instant. It looks at the clock, so that a process that was
-            /// stopped gets the truth at its first look. Once it says `false` it always will.
+            #[doc = concat!("Whether the ", $what, " is held at this instant.")]
+            ///
+            /// It looks at the clock, so that a process that was stopped gets the truth at its first look. Once it says
+            /// `false` it always will.
             pub fn is_held(&self) -> bool {
                 self.loss().is_none()
             }
 
-            /// How the lock was lost, if it was.
+            #[doc = concat!("How the ", $what, " was lost, if it was.")]
             pub fn loss(&self) -> Option<$crate::error::Loss> {
-                self.held.loss()
+                self.view().loss()
             }
 
-            /// Resolves when the lock is lost, with how; once and for good. After a release it resolves with
-            /// [`Loss::Released`](crate::Loss::Released).
+            #[doc = concat!("Resolves when the ", $what, " is lost, with how; once and for good.")]
+            ///
+            /// After a release it resolves with [`Loss::Released`](crate::Loss::Released).
             ///
             /// # Cancel safety
             ///
             /// It can be dropped and made again at any time.
             pub fn lost(&self) -> impl Future<Output = $crate::error::Loss> + Send + use<> {
-                self.held.lost()
+                self.view().lost()
             }
 
-            /// A token that is cancelled when the lock is lost, and when it is released. Cancelling it has no
-            /// effect on the lock.
-            pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
-                self.held.state().ended().child_token()
-            }
-
-            /// A number that grows from hold to hold of this lock.
+            #[doc = concat!("A number that grows from one holder of this ", $what, " to the next.")]
             pub fn fencing_token(&self) -> $crate::fencing::FencingToken {
-                self.held.state().fencing_token()
+                self.view().state().fencing_token()
             }
 
             /// Writes that ZooKeeper refuses once the hold is over.
             pub fn fenced(&self) -> $crate::fenced::Fenced {
-                self.held.fenced()
+                self.view().fenced()
             }
 
-            /// The path of the lock, under the namespace.
+            #[doc = concat!("The path of the ", $what, ", under the namespace.")]
             pub fn path(&self) -> &str {
-                self.held.path()
+                self.view().path()
             }
 
             /// The path of the contender's node, under the namespace.
             pub fn node(&self) -> &str {
-                self.held.state().node()
+                self.view().state().node()
             }
 
-            /// Resolves when somebody asks that the lock be given back, by [`Revoker`](crate::Revoker) or Curator's class
-            /// of that name; also if that was before this is called. With how the hold ended, if it does before. It is
-            /// a request: to comply, release.
+            #[doc = concat!("Resolves when somebody asks that the ", $what, " be given back, by")]
+            /// [`Revoker`](crate::Revoker) or Curator's class of that name; also if that was before this is called. With
+            /// how the hold ended, if it does before. It is a request: to comply, give it back.
             ///
             /// The first call begins to watch the node; a request is seen at once, or within a second where the
             /// session has no room for another watch.
@@ -68,7 +65,36 @@ macro_rules! guard_surface {
             pub fn revocation_requested(
                 &self,
             ) -> impl Future<Output = Result<(), $crate::error::Loss>> + Send + use<> {
-                self.held.revocation_requested()
+                self.view().revocation_requested()
+            }
+        }
+
+        impl std::fmt::Debug for $Guard {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($Guard))
+                    .field("node", &self.node())
+                    .field("fencing_token", &self.fencing_token())
+                    .field("loss", &self.loss())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+/// The methods of a guard with a field `held: Arc<Held>`.
+macro_rules! guard_surface {
+    ($Guard:ident) => {
+        $crate::surface::hold_surface!($Guard, "lock");
+
+        impl $Guard {
+            fn view(&self) -> &$crate::guard::HoldView {
+                self.held.view()
+            }
+
+            /// A token that is cancelled when the lock is lost, and when it is released. Cancelling it has no
+            /// effect on the lock.
+            pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
+                self.view().state().ended().child_token()
             }
 
             /// Releases the lock and waits until the servers confirm it, at most for
@@ -91,29 +117,23 @@ macro_rules! guard_surface {
                 $crate::guard::Held::release(self.held).await
             }
         }
-
-        impl std::fmt::Debug for $Guard {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct(stringify!($Guard))
-                    .field("node", &self.node())
-                    .field("fencing_token", &self.fencing_token())
-                    .field("loss", &self.loss())
-                    .finish_non_exhaustive()
-            }
-        }
     };
 }
 
-/// The options of a lock that can be made with `Self::from(recipe)` from what `self.recipe()` gives.
+/// The options of a recipe with the method `recipe_mut`; `$with_identity` is what it calls that one, and `$retry` says
+/// what its default policy is.
 macro_rules! option_surface {
     ($Lock:ident) => {
+        $crate::surface::option_surface!($Lock, with_identity, "the curator's policy");
+    };
+    ($Lock:ident, $with_identity:ident, $retry:literal) => {
         impl $Lock {
             /// What a contender's node says of who contends. Defaults to the curator's identity.
             ///
             /// # Errors
             ///
             /// [`ConfigError::InvalidOption`](crate::ConfigError::InvalidOption) if it is larger than a server takes.
-            pub fn with_identity(
+            pub fn $with_identity(
                 self,
                 identity: impl AsRef<[u8]>,
             ) -> Result<Self, $crate::error::ConfigError> {
@@ -133,7 +153,7 @@ macro_rules! option_surface {
                 self.map_recipe(|recipe| recipe.with_acls(acls))
             }
 
-            /// When to try again. Defaults to the curator's policy.
+            #[doc = concat!("When to try again. Defaults to ", $retry, ".")]
             #[must_use]
             pub fn with_retry(mut self, retry: $crate::retry::RetryPolicy) -> Self {
                 self.recipe_mut().retry = retry;
@@ -255,4 +275,4 @@ macro_rules! lock_surface {
     };
 }
 
-pub(crate) use {guard_surface, lock_surface, option_surface};
+pub(crate) use {guard_surface, hold_surface, lock_surface, option_surface};

@@ -1,13 +1,17 @@
 //! The caller's end of a contender.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::hold::Hold;
 use super::parked::{Next, Parked};
 use super::{Contender, Contenders, Request, Start};
-use crate::error::{AcquireError, SessionError};
+use crate::error::{AcquireError, ReleaseError, SessionError};
 use crate::lock_path::LockPath;
 use crate::session::clock::Moment;
 use crate::session::epoch::Asker;
@@ -23,6 +27,14 @@ pub(super) enum Reply {
     Parked(Box<Parked>),
 }
 
+/// The task of a contender, for its caller. Dropping it withdraws.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) reply: oneshot::Receiver<Reply>,
+    /// Gives whether a node may be left, if there is no reply.
+    pub(super) task: JoinHandle<bool>,
+}
+
 /// Whether the servers said that a contender has to wait for somebody.
 pub(crate) type Queued = Arc<watch::Sender<bool>>;
 
@@ -36,7 +48,7 @@ pub(crate) struct Contending {
 #[derive(Debug)]
 enum Stage {
     /// Its task will say.
-    Task(oneshot::Receiver<Reply>),
+    Task(Asked),
     Parked(Box<Parked>),
     Over,
 }
@@ -45,7 +57,7 @@ impl Contending {
     pub(crate) async fn answer(&mut self) -> Answer {
         loop {
             match &mut self.stage {
-                Stage::Task(reply) => match reply.await {
+                Stage::Task(asked) => match (&mut asked.reply).await {
                     Ok(Reply::Answer(answer)) => return *answer,
                     Ok(Reply::Parked(parked)) => self.stage = Stage::Parked(parked),
                     Err(_) => break,
@@ -66,6 +78,41 @@ impl Contending {
         let (path, source) = (self.path.to_string(), SessionError::Closed);
         Err(AcquireError::Session { path, source })
     }
+
+    /// Leaves the queue, and waits until the servers know, at most for `patience`. Gives the hold if there is one by
+    /// now.
+    pub(crate) async fn withdraw(
+        mut self,
+        patience: Duration,
+    ) -> Result<Option<Hold>, ReleaseError> {
+        let (stage, began) = (std::mem::replace(&mut self.stage, Stage::Over), Moment::now());
+        let left = async {
+            let parked = match stage {
+                Stage::Over => return Some(None),
+                Stage::Parked(parked) => parked,
+                Stage::Task(Asked { mut reply, task }) => {
+                    reply.close();
+                    // One that does not come to its end goes with its runtime.
+                    let lingers = task.await.unwrap_or(false);
+                    match reply.try_recv() {
+                        Ok(Reply::Answer(answer)) => return Some(answer.ok().flatten()),
+                        Ok(Reply::Parked(parked)) => parked,
+                        Err(_) if lingers => return None,
+                        Err(_) => return Some(None),
+                    }
+                }
+            };
+            parked.leave().await;
+            Some(None)
+        };
+        match timeout(patience, left).await {
+            Ok(Some(hold)) => Ok(hold),
+            Ok(None) | Err(_) => {
+                let path = self.path.to_string();
+                Err(ReleaseError::Unconfirmed { path, waited: began.elapsed() })
+            }
+        }
+    }
 }
 
 /// Queues up.
@@ -73,6 +120,31 @@ pub(crate) fn contend(
     contenders: &Arc<Contenders>,
     request: Request,
     queued: Queued,
+) -> Contending {
+    start(contenders, request, queued, Start::Enter)
+}
+
+/// Queues up with the place of a hold that was lost, if that is still there: nobody can have held meanwhile, unless the
+/// node was gone.
+pub(crate) fn contend_again(
+    contenders: &Arc<Contenders>,
+    request: Request,
+    queued: Queued,
+    lost: Hold,
+) -> Contending {
+    let now = Moment::now();
+    let at = match lost.into_place() {
+        Some(place) => Start::Wait(place, now),
+        None => Start::Again(now),
+    };
+    start(contenders, request, queued, at)
+}
+
+fn start(
+    contenders: &Arc<Contenders>,
+    request: Request,
+    queued: Queued,
+    start: Start,
 ) -> Contending {
     queued.send_replace(false);
     let path = request.path.clone();
@@ -84,6 +156,7 @@ pub(crate) fn contend(
         asker: Asker::current(),
         began,
         retry,
+        lingers: AtomicBool::new(false),
     };
-    Contending { path, stage: Stage::Task(contender.start(Start::Enter)) }
+    Contending { path, stage: Stage::Task(contender.start(start)) }
 }

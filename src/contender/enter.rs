@@ -36,6 +36,8 @@ pub(super) enum Known {
     /// From a request that was sent behind the create; others may wait for what it says.
     Listing(Listing, Option<Lister>),
     Nothing,
+    /// That it has stood in the queue before.
+    Place,
 }
 
 /// How often a missing parent is made again at once: somebody may delete it as fast as we make it.
@@ -221,7 +223,7 @@ impl Entering<'_> {
     fn take_place(&self, node: String, sequence: i64, czxid: i64) -> Arc<Spot> {
         let asker = self.contender.asker;
         let shared = self.contender.request.is_shared();
-        let spot = Arc::new(Spot { node, czxid, sequence, shared, asker });
+        let spot = Arc::new(Spot::new(node, czxid, sequence, shared, asker));
         let take = |room| Place::new(spot.clone(), self.line.clone(), self.lines.clone(), room);
         self.trace.place(take);
         spot

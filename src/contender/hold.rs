@@ -13,10 +13,9 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::line::HandOver;
 use super::local::Spot;
 use super::place::{Departure, Place};
-use crate::client::{ClientError, LinkWatch};
+use crate::client::ClientError;
 use crate::error::{Loss, ReleaseError};
 use crate::fencing::FencingToken;
 use crate::lock_path::LockPath;
@@ -36,9 +35,6 @@ pub(crate) struct HoldState {
     /// The end of this hold alone; that of all holds is the term's.
     own_end: OnceLock<Loss>,
     ended: CancellationToken,
-    /// The link as it was before the first fenced write: a later one says nothing of those that were under way
-    /// when it broke.
-    fenced: Mutex<Option<LinkWatch>>,
     /// Cancelled when the node asks to be revoked; once somebody wants to know.
     revocation: OnceLock<CancellationToken>,
 }
@@ -92,7 +88,7 @@ impl HoldState {
     /// Sends a fenced write, unless the hold has ended. Whoever ends it waits for that: so all fenced writes
     /// are ahead of the delete.
     pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, Loss> {
-        let mut fenced = self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fenced = self.spot.fenced.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loss) = self.end() {
             return Err(loss);
         }
@@ -100,12 +96,6 @@ impl HoldState {
             *fenced = self.epoch.client().ok().map(|client| client.watch_link());
         }
         Ok(send())
-    }
-
-    /// Whether all fenced writes went out on this connection, or none was sent.
-    fn is_fence_ahead(&self) -> bool {
-        let mut fenced = self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
-        fenced.as_mut().is_none_or(|link| !link.has_changed())
     }
 
     /// `look_out` begins to look, the first time.
@@ -152,7 +142,6 @@ impl Hold {
             term,
             own_end: OnceLock::new(),
             ended,
-            fenced: Mutex::default(),
             revocation: OnceLock::new(),
         });
         tracing::debug!(node = spot.node, token = %state.fencing_token(), "holds");
@@ -193,6 +182,15 @@ impl Hold {
         released.instrument(span)
     }
 
+    /// The place of a hold that was lost, for who contends with it again. Nothing is left of the hold.
+    pub(super) fn into_place(mut self) -> Option<Place> {
+        self.state.finish(Loss::Released);
+        let place = self.place.take()?;
+        // Its node may be gone: until a listing says that it is first, whoever is behind it must not go by that.
+        place.line.contends_again(&place.spot);
+        Some(place)
+    }
+
     fn span(&self) -> tracing::Span {
         let HoldState { path, spot, .. } = &*self.state;
         tracing::info_span!("release", %path, contender = spot.name())
@@ -210,9 +208,7 @@ impl Hold {
             place.line.doubt(&place.spot);
         }
         let lines = place.lines.clone();
-        let ahead = self.state.is_fence_ahead();
-        let hand_over = if ahead { HandOver::AtOnce } else { HandOver::WhenGone };
-        let departure = place.leave(hand_over, caller).ok_or_else(|| {
+        let departure = place.leave(caller).ok_or_else(|| {
             let over = lines.epoch.over().is_cancelled() || lines.session.closing().is_cancelled();
             if over { Cleaned::SessionOver } else { Cleaned::Gone }
         });

@@ -12,6 +12,7 @@
 //! gone since, and ours are the most there can be.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
@@ -131,9 +132,11 @@ pub(crate) fn contend_for_leases(
     let LeaseRequest { lease, lock, count, limit, full, behind, locked } = request;
     let path = lease.path.clone();
     let (began, retry) = (Moment::now(), lease.retry.start());
+    let lingers = AtomicBool::new(false);
     let contenders = contenders.clone();
     let asker = Asker::current();
-    let contender = Contender { contenders, request: lease, queued: full, asker, began, retry };
+    let contender =
+        Contender { contenders, request: lease, queued: full, asker, began, retry, lingers };
     let (caller, reply) = oneshot::channel();
     let session = contender.session().clone();
     let span = tracing::info_span!("acquire", %path, leases = count);
@@ -295,7 +298,7 @@ impl Entering<'_> {
                 Verdict::Mixed(child) => Err(self.contender.mixed(child)),
                 _ => Err(Stop::Again(None)),
             },
-            Known::Verdict(_) | Known::Nothing => Ok(Count::Unknown),
+            Known::Verdict(_) | Known::Nothing | Known::Place => Ok(Count::Unknown),
         }
     }
 

@@ -131,11 +131,6 @@ impl Line {
         Self { path, family, rules, warned: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    /// Whether one holds at a time, by numbers that tell all of the order.
-    pub(super) fn is_exclusive(&self) -> bool {
-        matches!(self.family, Family::Exclusive(_))
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics under this lock, and the state is whole between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -271,7 +266,7 @@ impl Line {
     /// Whether `asker` has a hold. Where one holds at a time, that is the first.
     pub(super) fn is_held_by(&self, asker: Asker) -> bool {
         let state = self.lock();
-        let most = if self.is_exclusive() { 1 } else { usize::MAX };
+        let most = if self.family.is_exclusive() { 1 } else { usize::MAX };
         let is_its = |one: &Standing| one.hold.is_some() && one.spot.asker == asker;
         state.chain.all().take(most).any(is_its)
     }
@@ -311,6 +306,15 @@ impl Line {
     /// Whoever is behind it must not take its place without looking.
     pub(super) fn doubt(&self, spot: &Spot) {
         self.lock().put(spot, Before::Unknown, None);
+    }
+
+    /// It holds no more, and contends with the same node: whom it stands behind is to be found out again.
+    pub(super) fn contends_again(&self, spot: &Spot) {
+        let mut state = self.lock();
+        state.put(spot, Before::Unknown, None);
+        if let Some(standing) = state.chain.get(spot) {
+            standing.hold = None;
+        }
     }
 
     /// Has its delete sent, which is `send`, unless it is out of the line already: then the node is gone, or
@@ -468,7 +472,7 @@ impl State {
             return Some(Verdict::Gone);
         }
         match line.family {
-            Family::Exclusive(_) => {}
+            Family::Exclusive(_) | Family::Latches => {}
             Family::ReadWrite => {
                 let others =
                     if spot.shared { self.chain.exclusive() } else { self.chain.len() - 1 };

@@ -24,11 +24,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
 use super::hold::HoldState;
+use crate::client::LinkWatch;
 use crate::session::clock::Moment;
 use crate::session::epoch::Asker;
 
@@ -43,9 +44,22 @@ pub(super) struct Spot {
     /// Whether it holds together with others like it.
     pub(super) shared: bool,
     pub(super) asker: Asker,
+    /// The link as it was before the first fenced write of any of its holds: a later one says nothing of those that
+    /// were under way when it broke.
+    pub(super) fenced: Mutex<Option<LinkWatch>>,
 }
 
 impl Spot {
+    pub(super) fn new(node: String, czxid: i64, sequence: i64, shared: bool, asker: Asker) -> Self {
+        Self { node, czxid, sequence, shared, asker, fenced: Mutex::default() }
+    }
+
+    /// Whether all fenced writes went out on this connection, or none was sent.
+    pub(super) fn is_fence_ahead(&self) -> bool {
+        let mut fenced = self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
+        fenced.as_mut().is_none_or(|link| !link.has_changed())
+    }
+
     pub(super) fn name(&self) -> &str {
         self.node.rsplit('/').next().unwrap_or_default()
     }
@@ -309,7 +323,7 @@ mod tests {
 
     fn spot(czxid: i64) -> Arc<Spot> {
         let node = format!("/locks/_c_x-lock-{czxid:010}");
-        Arc::new(Spot { node, czxid, sequence: czxid, shared: false, asker: Asker::current() })
+        Arc::new(Spot::new(node, czxid, czxid, false, Asker::current()))
     }
 
     /// First, and behind it each behind the one before.

@@ -33,6 +33,7 @@ mod wait;
 mod watches;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,8 +41,8 @@ use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use self::care::Own;
-use self::contending::Reply;
-pub(crate) use self::contending::{Answer, Queued, contend};
+pub(crate) use self::contending::{Answer, Contending, Queued, contend, contend_again};
+use self::contending::{Asked, Reply};
 use self::enter::{Known, enter};
 pub(crate) use self::hold::{Hold, HoldState};
 pub(crate) use self::leases::{LeaseRequest, Limit, changed, contend_for_leases};
@@ -58,7 +59,7 @@ use self::watches::Watches;
 use crate::admission::Family;
 use crate::client::{Acl, ClientError, Failure};
 use crate::contender_name::Kind;
-use crate::error::{AcquireError, SessionError};
+use crate::error::{AcquireError, ReleaseError, SessionError};
 use crate::lock_path::LockPath;
 use crate::retry::{Retry, RetryPolicy};
 use crate::session::clock::Moment;
@@ -134,6 +135,8 @@ struct Contender {
     /// Of the present trouble.
     began: Moment,
     retry: Retry,
+    /// What was to be removed last was not known to be gone in time.
+    lingers: AtomicBool,
 }
 
 /// Where a contender's task begins.
@@ -171,16 +174,16 @@ impl Contender {
     }
 
     /// Starts the task.
-    fn start(self, start: Start) -> oneshot::Receiver<Reply> {
+    fn start(self, start: Start) -> Asked {
         let (caller, reply) = oneshot::channel();
         let path = &self.request.path;
         let span = tracing::info_span!("acquire", %path, contender = tracing::field::Empty);
         let session = self.session().clone();
-        session.spawn(self.run(start, caller).instrument(span));
-        reply
+        Asked { reply, task: session.spawn(self.run(start, caller).instrument(span)) }
     }
 
-    async fn run(mut self, mut start: Start, mut caller: oneshot::Sender<Reply>) {
+    /// Whether a node may be left when it ends without a reply.
+    async fn run(mut self, mut start: Start, mut caller: oneshot::Sender<Reply>) -> bool {
         let answer = |answer| Reply::Answer(Box::new(answer));
         loop {
             let mut entered_at = None;
@@ -197,24 +200,21 @@ impl Contender {
                 }
             };
             let cause = match once {
-                Ok(Outcome::Holds(hold)) => {
-                    // If the caller is gone, the hold comes back, and is dropped.
-                    return drop(caller.send(answer(Ok(Some(hold)))));
-                }
+                Ok(Outcome::Holds(hold)) => return tell(caller, answer(Ok(Some(hold)))).await,
                 Ok(Outcome::Behind(place, turn)) => {
                     let at = entered_at.unwrap_or_else(Moment::now);
                     let parked = Parked::new(self, place, turn, at);
-                    return drop(caller.send(Reply::Parked(Box::new(parked))));
+                    return tell(caller, Reply::Parked(Box::new(parked))).await;
                 }
-                Err(Stop::Withdrawn) => return,
-                Err(Stop::Busy) => return drop(caller.send(answer(Ok(None)))),
-                Err(Stop::Failed(error)) => return drop(caller.send(answer(Err(error)))),
+                Err(Stop::Withdrawn) => return self.lingers.into_inner(),
+                Err(Stop::Busy) => return tell(caller, answer(Ok(None))).await,
+                Err(Stop::Failed(error)) => return tell(caller, answer(Err(error))).await,
                 Err(Stop::Again(cause)) => cause,
             };
             match self.before_again(cause, entered_at, &mut caller).await {
                 Ok(()) => {}
-                Err(Stop::Failed(error)) => return drop(caller.send(answer(Err(error)))),
-                Err(_) => return,
+                Err(Stop::Failed(error)) => return tell(caller, answer(Err(error))).await,
+                Err(_) => return self.lingers.into_inner(),
             }
         }
     }
@@ -312,7 +312,8 @@ impl Contender {
             left.into_iter().filter_map(|left| left.remove(self.session(), epoch)).collect();
         if !epoch.over().is_cancelled() {
             let patience = self.session().settings.connection_timeout.min(epoch.timeout() / 3);
-            let _ = tokio::time::timeout(patience, futures_util::future::join_all(gone)).await;
+            let gone = tokio::time::timeout(patience, futures_util::future::join_all(gone)).await;
+            self.lingers.store(gone.is_err(), Ordering::Relaxed);
         }
     }
 
@@ -348,7 +349,7 @@ impl Contender {
         entered_at: &mut Option<Moment>,
     ) -> Result<Waited, Stop> {
         let (spot, known) = match trace.spot() {
-            Some(spot) => (spot, Known::Nothing),
+            Some(spot) => (spot, Known::Place),
             None => {
                 self.beside_lasts()?;
                 let looks = self.request.only_if_free && self.request.beside.is_none();
@@ -447,6 +448,24 @@ impl Contender {
 
     fn session_error(&self, source: SessionError) -> AcquireError {
         AcquireError::Session { path: self.request.path.to_string(), source }
+    }
+}
+
+/// If the caller is gone, what was for it is given up. Whether a node may be left of that.
+async fn tell(caller: oneshot::Sender<Reply>, reply: Reply) -> bool {
+    match caller.send(reply) {
+        Ok(()) => false,
+        Err(Reply::Parked(parked)) => {
+            parked.leave().await;
+            false
+        }
+        Err(Reply::Answer(answer)) => match *answer {
+            // One that was lost is gone, or was found so.
+            Ok(Some(hold)) => {
+                !matches!(hold.release().await, Ok(()) | Err(ReleaseError::Lost { .. }))
+            }
+            Ok(None) | Err(_) => false,
+        },
     }
 }
 

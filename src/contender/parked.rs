@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 
 use super::local::Turn;
 use super::place::Place;
-use super::{Answer, Contender, Reply, Start};
+use super::{Answer, Asked, Contender, Start};
 use crate::error::SessionError;
 use crate::session::clock::Moment;
 
@@ -30,7 +30,7 @@ pub(super) enum Came {
 pub(super) enum Next {
     Answer(Answer),
     /// A task will say.
-    Task(oneshot::Receiver<Reply>),
+    Task(Asked),
 }
 
 impl Parked {
@@ -51,6 +51,14 @@ impl Parked {
             () = self.place.epoch().over().cancelled() => Came::EpochOver,
             turn = &mut self.turn => Came::Turn(turn.unwrap_or(Turn::Look)),
         }
+    }
+
+    /// Leaves, and waits until the servers know.
+    pub(super) async fn leave(self) {
+        let Self { turn, place, .. } = self;
+        drop(turn);
+        // It is told by an error.
+        let _ = place.left().await;
     }
 
     /// What follows from [`turn`](Self::turn).

@@ -51,12 +51,10 @@ impl Place {
 
     /// Has the node deleted, and is out of the line: the request is sent when this returns. `None` if somebody else
     /// has, or does. `caller`: see [`Line::leave`].
-    pub(super) fn leave(
-        mut self,
-        hand_over: HandOver,
-        caller: Option<oneshot::Sender<()>>,
-    ) -> Option<Departure> {
+    pub(super) fn leave(mut self, caller: Option<oneshot::Sender<()>>) -> Option<Departure> {
         let room = self.room.take()?;
+        let ahead = self.spot.is_fence_ahead();
+        let hand_over = if ahead { HandOver::AtOnce } else { HandOver::WhenGone };
         let (spot, line, lines) = (self.spot.clone(), self.line.clone(), self.lines.clone());
         drop(self);
         let send = || delete(&lines.epoch, &spot.node);
@@ -67,7 +65,7 @@ impl Place {
     /// Leaves in a task of the session's; the receiver is told when it is done, by an error.
     pub(super) fn left(self) -> oneshot::Receiver<()> {
         let session = self.lines.session.clone();
-        let mut departure = self.leave(HandOver::AtOnce, None);
+        let mut departure = self.leave(None);
         let rest = departure.as_mut().and_then(|departure| departure.go_on(|_| {}));
         in_background(&session, rest.map(|(rest, _)| rest))
     }

@@ -34,7 +34,7 @@ impl Shortcuts {
 
     /// Those that are safe in a family; the proofs are in the modules of the rules.
     pub(super) fn of(self, family: &Family) -> Self {
-        let exclusive = matches!(family, Family::Exclusive(_));
+        let exclusive = family.is_exclusive();
         let head = self.head && !matches!(family, Family::Leases);
         let (stand_by, local) = (self.stand_by && exclusive, self.local && exclusive);
         Self { head, stand_by, local, ..self }

@@ -79,7 +79,9 @@ pub(super) async fn wait(
                 let ahead = Ahead {
                     predecessor: request.path.child(predecessor.as_str()),
                     stand_by: stand_by.map(|name| request.path.child(name.as_str())),
-                    head: rules.head && predecessor_is_head && (line.is_exclusive() || spot.shared),
+                    head: rules.head
+                        && predecessor_is_head
+                        && (line.family.is_exclusive() || spot.shared),
                 };
                 match watches.event(contender, epoch, spot, &ahead).await? {
                     Event::Gone => Verdict::Gone,
@@ -103,6 +105,8 @@ async fn first(
         Known::Verdict(verdict) => verdict,
         // The lister goes when its listing is judged.
         Known::Listing(listing, _lister) => line.judge_entering(spot, listing),
+        // Only who enters looks for another recipe's.
+        Known::Place => relist(contender, epoch, line, spot).await?,
         Known::Nothing => {
             let listing = list(contender, epoch).await?;
             listing.map_or(Verdict::Gone, |listing| line.judge_entering(spot, listing))
