@@ -36,6 +36,15 @@ struct Revocation;
 #[doc = include_str!("../docs/recipes/shared_count.md")]
 struct SharedCount;
 
+#[doc = include_str!("../docs/recipes/leader_latch.md")]
+struct LeaderLatch;
+
+#[doc = include_str!("../docs/recipes/leader_selector.md")]
+struct LeaderSelector;
+
+#[doc = include_str!("../docs/recipes/leader_observer.md")]
+struct LeaderObserver;
+
 #[doc = include_str!("../docs/mixed-fleets.md")]
 struct MixedFleets;
 

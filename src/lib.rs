@@ -1,5 +1,5 @@
-//! ZooKeeper lock recipes for async Rust, on the same znodes as Apache Curator: old JVM processes and new
-//! Rust processes contend on one path.
+//! ZooKeeper lock and leader-election recipes for async Rust, on the same znodes as Apache Curator: old JVM
+//! processes and new Rust processes contend on one path.
 //!
 //! | type | what it is |
 //! | --- | --- |
@@ -14,6 +14,11 @@
 //! | [`InterProcessLock`], [`LockGuard`] | any lock and any guard, behind a pointer; for locks of your own, too |
 //! | [`InterProcessSemaphore`], [`Lease`], [`Leases`] | so many holders among all processes; several leases at once, all or none |
 //! | [`InterProcessSemaphoreMutex`] | one holder, on the nodes of a semaphore |
+//! | [`LeaderLatch`], [`CloseMode`] | takes part in an election, and leads until it is closed |
+//! | [`LeaderWatch`], [`LeaderState`] | whether a latch leads, as it changes |
+//! | [`LeaderSelector`], [`LeaderRun`], [`TermError`] | runs a function while it leads, and lets the next one lead |
+//! | [`Leadership`] | one term of a leader: does it last, when was it lost, its fencing token |
+//! | [`LeaderObserver`] | who leads, in whatever process |
 //! | [`Revoker`], [`RevokeError`] | asks a holder to give its lock back |
 //! | [`FencingToken`] | by what a resource tells a newer hold from an older one |
 //! | [`Fenced`] | writes that ZooKeeper refuses once the hold is over |
@@ -23,7 +28,7 @@
 //! | [`SharedCount`], [`VersionedCount`] | a number that processes share |
 //! | [`CountWatch`] | its values, as they come |
 //! | [`RetryPolicy`] | how often what may succeed later is tried again |
-//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SharedCountError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
+//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SharedCountError`], [`LeaderError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
 //! | [`MultiReleaseError`], [`MemberFailure`] | what must be known of the release of several locks |
 //! | [`SharedError`] | an error of a lock of your own |
 //! | `testkit` | a real ZooKeeper for tests (feature `testkit`) |
@@ -41,8 +46,10 @@
 //!   what else dropping it does.
 //! * Fencing tokens grow from hold to hold.
 //!
+//! A leader is a holder: all of this goes for leaders, too.
+//!
 //! On what that rests, and what is not guaranteed: [guarantees]. How it works: [session], [mutex],
-//! [semaphore], [shared count], [revocation], [architecture]. Servers for your own tests: [testing].
+//! [semaphore], [shared count], [revocation], [leader latch], [leader selector], [leader observer], [architecture]. Servers for your own tests: [testing].
 //!
 //! [guarantees]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/guarantees.md
 //! [session]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/session.md
@@ -50,6 +57,9 @@
 //! [semaphore]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/semaphore.md
 //! [revocation]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/revocation.md
 //! [shared count]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/shared_count.md
+//! [leader latch]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/leader_latch.md
+//! [leader selector]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/leader_selector.md
+//! [leader observer]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/leader_observer.md
 //! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
 //! [testing]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing.md
 //!
@@ -89,6 +99,7 @@ mod fenced;
 mod fencing;
 mod guard;
 mod inter_process_lock;
+mod leader;
 mod leasing;
 mod lock_path;
 mod locks;
@@ -110,6 +121,7 @@ mod shared_error;
 mod surface;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod waiting;
 
 pub use zookeeper_client;
 
@@ -126,6 +138,10 @@ pub use crate::fenced::Fenced;
 pub use crate::fencing::FencingToken;
 pub use crate::guard::{MutexGuard, Released};
 pub use crate::inter_process_lock::{BoxFuture, InterProcessLock, LockGuard};
+pub use crate::leader::{
+    CloseMode, LeaderError, LeaderLatch, LeaderObserver, LeaderRun, LeaderSelector, LeaderState,
+    LeaderWatch, Leadership, TermError,
+};
 pub use crate::multi_guard::{MemberLoss, MultiGuard};
 pub use crate::multi_lock::InterProcessMultiLock;
 pub use crate::mutex::InterProcessMutex;

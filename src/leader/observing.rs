@@ -1,0 +1,279 @@
+//! The task of an observer: looks who leads, and waits until that has changed.
+//!
+//! It watches the node of the first candidate. While that is there, nobody else leads, for later ones get larger numbers;
+//! so it need not watch others, who are watched by whoever waits behind them. While there is nobody, it watches the
+//! children of the path; while that is missing, whether it is made.
+//!
+//! *Never an older leader after a newer one.* Leaders follow each other in the order of the transactions that created
+//! their nodes. A session is never shown an older state by the servers than it has seen; a new one begins with a `sync`, so
+//! that this does not rest on how servers begin sessions. Should a leader be older than the last one all the same, it is not
+//! told, and looked for again, each time behind a `sync`. If it is still the leader after a session timeout, the servers
+//! have lost what they told, or it had been put before others by hand: then it is told.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::sleep;
+
+use super::candidate::Candidate;
+use super::error::LeaderError;
+use crate::admission::Family;
+use crate::client::{Client, Failure, LinkState, LinkWatch, Node, NodeWatch};
+use crate::contender::refusal;
+use crate::error::AcquireError;
+use crate::lock_path::LockPath;
+use crate::participants::{Participant, first};
+use crate::revoke::REVOKE;
+use crate::session::epoch::Epoch;
+use crate::session::{NoEpoch, Session};
+
+/// What is known of who leads.
+#[derive(Clone, Debug)]
+pub(super) enum Observed {
+    Nothing,
+    Leader(Option<Participant>),
+    /// Nobody looks any more.
+    Ended(LeaderError),
+}
+
+/// What the task works with.
+#[derive(Debug)]
+pub(super) struct Following {
+    session: Arc<Session>,
+    path: LockPath,
+    family: Family,
+    observed: watch::Sender<Observed>,
+    /// The transaction that created the node of the newest leader that was told.
+    newest: i64,
+    /// How many looks in a row saw an older one.
+    older: u32,
+}
+
+/// How many of those it takes to be believed, each a sixth of a session timeout after the last.
+const OLDER_LOOKS: u32 = 6;
+
+impl Following {
+    pub(super) fn new(candidate: &Candidate) -> (Self, watch::Receiver<Observed>) {
+        let (observed, receiver) = watch::channel(Observed::Nothing);
+        let (session, path) =
+            (candidate.recipe.curator.session().clone(), candidate.recipe.path.clone());
+        let family = candidate.family.clone();
+        (Self { session, path, family, observed, newest: 0, older: 0 }, receiver)
+    }
+}
+
+/// Follows until no handle is left, or nobody can look any more.
+pub(super) async fn follow(mut following: Following) {
+    let session = following.session.clone();
+    let mut old: Option<Arc<Epoch>> = None;
+    let error = loop {
+        let next = tokio::select! {
+            biased;
+            () = following.observed.closed() => return,
+            next = session.next_epoch(old.as_ref()) => next,
+        };
+        let epoch = match next {
+            Ok(epoch) => epoch,
+            Err(NoEpoch::Over(source)) => {
+                break AcquireError::Session { path: following.path.to_string(), source };
+            }
+            Err(NoEpoch::NotNow) => continue,
+        };
+        let observed = following.observed.clone();
+        tokio::select! {
+            biased;
+            () = observed.closed() => return,
+            // The next epoch, if there is one, is asked in its place.
+            () = epoch.over().cancelled() => {}
+            () = session.closing().cancelled() => {}
+            error = following.follow_in(&epoch) => break error,
+        }
+        old = Some(epoch);
+    };
+    following.observed.send_replace(Observed::Ended(LeaderError::Ended(error)));
+}
+
+/// What says that it is time to look again.
+enum Watched {
+    Node(String, NodeWatch),
+    Children(Pin<Box<dyn Future<Output = ()> + Send>>),
+    /// The path is not there.
+    Path(NodeWatch),
+}
+
+struct Armed {
+    watched: Watched,
+    _room: OwnedSemaphorePermit,
+}
+
+/// What a look came to.
+enum Seen {
+    Leader(Option<Participant>, Option<Armed>),
+    /// It changed meanwhile.
+    Again,
+}
+
+impl Following {
+    /// In one session, to its end; or until the servers refuse.
+    async fn follow_in(&mut self, epoch: &Epoch) -> AcquireError {
+        // As often as a lease is renewed.
+        let pause = epoch.timeout() / 6;
+        let mut fresh = false;
+        self.older = 0;
+        loop {
+            let look = async {
+                let client = epoch.client()?;
+                if !fresh {
+                    client.sync().await?;
+                }
+                Ok((client.watch_link(), self.look(epoch, &client).await?))
+            };
+            let (link, seen) = match look.await {
+                Ok(seen) => seen,
+                Err(Failure::Refused(error)) => return refusal(self.path.as_str(), "read", error),
+                Err(failure) => {
+                    tracing::debug!(path = %self.path, ?failure, "looks again");
+                    sleep(pause).await;
+                    continue;
+                }
+            };
+            fresh = true;
+            match seen {
+                Seen::Again => {}
+                Seen::Leader(leader, armed) => {
+                    if self.tell(leader) {
+                        until_changed(epoch, armed, link, pause).await;
+                    } else {
+                        // The server lags.
+                        fresh = false;
+                        sleep(pause).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn look(&self, epoch: &Epoch, client: &Client) -> Result<Seen, Failure> {
+        let path = self.path.as_str();
+        let listing = match client.list(path).await {
+            Err(Failure::NoNode) => return self.look_for_path(epoch, client).await,
+            listing => listing?,
+        };
+        let read = |node: String| async move {
+            let (read, armed) = read(epoch, client, &node).await?;
+            Ok((node, read, armed))
+        };
+        let leader = first(&listing.children, &self.path, &self.family, read).await?;
+        if let Some((leader, armed)) = leader {
+            return Ok(Seen::Leader(Some(leader), armed));
+        }
+        let Some(room) = epoch.spare_room(path) else { return Ok(Seen::Leader(None, None)) };
+        let (listing, watch) = match client.list_and_watch(path).await {
+            Err(Failure::NoNode) => return Ok(Seen::Again),
+            listed => listed?,
+        };
+        if listing.children.iter().any(|name| self.family.counts(name)) {
+            return Ok(Seen::Again);
+        }
+        let watched = Watched::Children(Box::pin(watch.changed()));
+        Ok(Seen::Leader(None, Some(Armed { watched, _room: room })))
+    }
+
+    async fn look_for_path(&self, epoch: &Epoch, client: &Client) -> Result<Seen, Failure> {
+        let path = self.path.as_str();
+        let Some(room) = epoch.spare_room(path) else { return Ok(Seen::Leader(None, None)) };
+        match client.look_and_watch(path).await? {
+            (Some(_), _) => Ok(Seen::Again),
+            (None, watch) => {
+                Ok(Seen::Leader(None, Some(Armed { watched: Watched::Path(watch), _room: room })))
+            }
+        }
+    }
+
+    /// Tells who leads, if that has changed; `false` if it is older than what was told.
+    fn tell(&mut self, mut leader: Option<Participant>) -> bool {
+        let newest = leader.as_ref().map_or(self.newest, |leader| leader.czxid);
+        if newest < self.newest && self.older < OLDER_LOOKS {
+            self.older += 1;
+            return false;
+        }
+        (self.newest, self.older) = (newest, 0);
+        self.observed.send_if_modified(|observed| {
+            if let (Some(leader), Observed::Leader(Some(told))) = (&mut leader, &observed)
+                && leader.data == REVOKE
+                && leader.path == told.path
+            {
+                // A request to step down has taken the place of its name.
+                leader.data.clone_from(&told.data);
+            }
+            let news = !matches!(observed, Observed::Leader(told) if *told == leader);
+            if news {
+                *observed = Observed::Leader(leader);
+            }
+            news
+        });
+        true
+    }
+}
+
+/// Reads a leader's node, and watches it if there is room.
+async fn read(
+    epoch: &Epoch,
+    client: &Client,
+    node: &str,
+) -> Result<(Node, Option<Armed>), Failure> {
+    let Some(room) = epoch.spare_room(node) else {
+        // That it may not be read says nothing of the path.
+        let read = client.read(node).await.map_err(|failure| match failure {
+            Failure::Refused(error) => Failure::NotNow(error),
+            failure => failure,
+        });
+        return Ok((read?, None));
+    };
+    let (read, watch) = match client.read_and_watch(node).await {
+        // Without its name; that it is there, anybody may know.
+        Err(Failure::Refused(_)) => match client.look_and_watch(node).await? {
+            (Some(seen), watch) => (seen, watch),
+            (None, _) => return Err(Failure::NoNode),
+        },
+        read => read?,
+    };
+    let watched = Watched::Node(node.to_owned(), watch);
+    Ok((read, Some(Armed { watched, _room: room })))
+}
+
+/// Waits until the watch has fired, if there is one, or for a while.
+async fn until_changed(epoch: &Epoch, armed: Option<Armed>, mut link: LinkWatch, pause: Duration) {
+    let Some(Armed { mut watched, _room }) = armed else { return sleep(pause).await };
+    loop {
+        tokio::select! {
+            biased;
+            () = watched.fired() => return,
+            state = link.changed() => {
+                // The client may have missed what the servers said meanwhile.
+                if state == LinkState::Connected && !watched.lasts(epoch).await {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Watched {
+    async fn fired(&mut self) {
+        match self {
+            Self::Node(_, watch) | Self::Path(watch) => drop(watch.await),
+            Self::Children(changed) => changed.await,
+        }
+    }
+
+    /// Whether it is known that a look would see the same; by a read that costs no watch.
+    async fn lasts(&mut self, epoch: &Epoch) -> bool {
+        let Self::Node(node, _) = self else { return false };
+        let Ok(client) = epoch.client() else { return false };
+        matches!(client.exists(node).await, Ok(true))
+    }
+}
