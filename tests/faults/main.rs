@@ -10,6 +10,7 @@
 #[path = "../recipes/harness.rs"]
 mod harness;
 mod lagging;
+mod leader;
 mod multi_lock;
 mod mutex;
 mod product;

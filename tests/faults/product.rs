@@ -15,7 +15,7 @@ use futures_util::future::try_join_all;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
-use zookeeper_recipes::{ConnectionState, Lease, MutexGuard, ReadGuard, WriteGuard};
+use zookeeper_recipes::{ConnectionState, Leadership, Lease, MutexGuard, ReadGuard, WriteGuard};
 
 use crate::harness::{eventually, within};
 use crate::lagging::Lagging;
@@ -40,6 +40,8 @@ pub(crate) enum Told {
     Reads(ReadGuard),
     /// All of these are held.
     Leases(Vec<Lease>),
+    /// It leads, as long as the second is there.
+    Leads(Leadership, Box<dyn Any>),
     /// This node is deleted.
     Deleted(String),
     /// The data node has this data; `None`: it is not there.
@@ -392,6 +394,10 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
                     assert!(there || !lease.is_held(), "{what}: {} is not there", lease.node());
                 }
                 held = Some(Box::new(leases));
+            }
+            Some(Told::Leads(leadership, leads)) => {
+                holds(leadership.node(), &|| leadership.is_held()).await;
+                held = Some(leads);
             }
             Some(Told::Deleted(node)) => {
                 assert!(!stage.has(&node).await, "{what}: {node} is not deleted");

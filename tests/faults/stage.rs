@@ -9,7 +9,8 @@ use zookeeper_recipes::testkit::{Fault, FaultProxy, TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Client, Error};
 use zookeeper_recipes::{
     AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, Leases, MutexGuard, ReadGuard, RetryPolicy, Revoker, WriteGuard,
+    InterProcessSemaphore, LeaderLatch, Leases, MutexGuard, ReadGuard, RetryPolicy, Revoker,
+    WriteGuard,
 };
 
 use crate::harness::{self, Arena, eventually};
@@ -31,6 +32,8 @@ pub(crate) struct Stage {
     is_read_write: Cell<bool>,
     /// How many leases there are, if it is a semaphore.
     limit: Cell<Option<usize>>,
+    /// Whether latches contend there.
+    is_latch: Cell<bool>,
     /// What must come to its end.
     rivals: RefCell<Vec<JoinHandle<()>>>,
 }
@@ -69,15 +72,13 @@ impl Stage {
         let curator = Self::builder().connect(proxy.connect_string()).await.unwrap();
         let patient = Self::builder().session_timeout(Duration::from_secs(10));
         let rival = patient.connect(theirs).await.unwrap();
-        let (is_read_write, limit) = (Cell::new(false), Cell::new(None));
+        let (is_read_write, limit, is_latch) = Default::default();
         let rivals = RefCell::default();
-        Self { path, proxy, curator, rival, admin, server, is_read_write, limit, rivals }
+        Self { path, proxy, curator, rival, admin, server, is_read_write, limit, is_latch, rivals }
     }
 
     pub(crate) fn builder() -> CuratorBuilder {
-        Curator::builder()
-            .session_timeout(SESSION)
-            .retry(RetryPolicy::n_times(200, Duration::from_millis(50)))
+        Curator::builder().session_timeout(SESSION).retry(retry())
     }
 
     pub(crate) fn mutex(&self) -> InterProcessMutex {
@@ -152,6 +153,21 @@ impl Stage {
         self.rival_semaphore().unwrap().acquire_many(count).await.unwrap()
     }
 
+    /// From now on latches contend there, of all who use it.
+    pub(crate) fn latch(&self) -> LeaderLatch {
+        self.is_latch.set(true);
+        latch(&self.curator, &self.path)
+    }
+
+    /// A leader whom no fault concerns.
+    pub(crate) async fn rival_leads(&self) -> LeaderLatch {
+        self.is_latch.set(true);
+        let latch = latch(&self.rival, &self.path);
+        latch.start().unwrap();
+        latch.await_leadership().await.unwrap();
+        latch
+    }
+
     pub(crate) fn rival_revoker(&self) -> Revoker {
         Revoker::new(&self.rival)
     }
@@ -172,12 +188,17 @@ impl Stage {
     }
 
     /// The rival acquires when it is its turn, and releases. In a queue of readers and writers it writes; of leases it
-    /// takes all.
+    /// takes all; with a latch it leads.
     pub(crate) fn rival_in_turn(&self) -> impl Future<Output = ()> + Send + use<> {
         let (mutex, lock) = (self.rival_mutex(), self.rival_read_write().write());
         let (writes, semaphore) = (self.is_read_write.get(), self.rival_semaphore());
+        let latch = self.is_latch.get().then(|| latch(&self.rival, &self.path));
         async move {
-            if let Some(semaphore) = semaphore {
+            if let Some(latch) = latch {
+                latch.start().unwrap();
+                latch.await_leadership().await.unwrap();
+                latch.close().await.unwrap();
+            } else if let Some(semaphore) = semaphore {
                 let leases = semaphore.acquire_many(semaphore.limit()).await.unwrap();
                 leases.release().await.unwrap();
             } else if writes {
@@ -190,7 +211,12 @@ impl Stage {
 
     /// Ours does, and drops the guard.
     pub(crate) async fn ours_again(&self) -> Result<(), AcquireError> {
-        if let Some(limit) = self.limit.get() {
+        if self.is_latch.get() {
+            let latch = self.latch();
+            latch.start().unwrap();
+            latch.await_leadership().await.map(drop).unwrap();
+            Ok(())
+        } else if let Some(limit) = self.limit.get() {
             self.semaphore(limit).acquire_many(limit).await.map(drop)
         } else if self.is_read_write.get() {
             self.read_write().write().acquire().await.map(drop)
@@ -269,6 +295,15 @@ impl Stage {
         let first = children.into_iter().min_by_key(|name| number(name));
         first.map(|name| format!("{}/{name}", self.path))
     }
+}
+
+/// With pauses so short that a case does not take long.
+pub(crate) fn retry() -> RetryPolicy {
+    RetryPolicy::n_times(200, Duration::from_millis(50))
+}
+
+fn latch(curator: &Curator, path: &str) -> LeaderLatch {
+    LeaderLatch::new(curator, path).unwrap().with_retry(retry())
 }
 
 fn number(name: &str) -> i64 {

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lock_path", &["error"]),
     ("session/state", &["error", "curator"]), // `Curator` in the documentation
     // Base.
+    ("waiting", &[]),
     // All but the client in the documentation.
     (
         "error",
@@ -59,13 +60,14 @@ const ARROWS: &[(&str, &[&str])] = &[
             "client",
             "contender_name",
             "error",
+            "fencing",
             "lock_path",
             "reading",
             "retry",
             "session",
         ],
     ),
-    ("shared_count", &["client", "curator", "error", "lock_path", "session"]),
+    ("shared_count", &["client", "curator", "error", "lock_path", "session", "waiting"]),
     (
         "recipe",
         &[
@@ -87,7 +89,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "revoke",
         &["client", "contender", "contender_name", "curator", "error", "lock_path", "session"],
     ),
-    ("guard", &["contender", "curator", "error", "fenced", "lock_path", "revoke", "surface"]),
+    (
+        "guard",
+        &["contender", "curator", "error", "fenced", "lock_path", "revoke", "session", "surface"],
+    ),
     // What its macros name.
     ("surface", &["client", "error", "fenced", "fencing", "guard", "recipe", "retry", "session"]),
     ("owner", &["admission", "contender", "guard", "curator", "lock_path", "mutex"]),
@@ -132,6 +137,28 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("read_write_lock", QUEUED),
     ("semaphore", LEASED),
     ("semaphore_mutex", LEASED),
+    (
+        "leader",
+        &[
+            "admission",
+            "client",
+            "contender",
+            "contender_filter",
+            "contender_name",
+            "curator",
+            "error",
+            "guard",
+            "inter_process_lock", // a boxed future
+            "lock_path",
+            "participants",
+            "recipe",
+            "retry",
+            "revoke", // what a request to step down writes
+            "session",
+            "surface",
+            "waiting",
+        ],
+    ),
     // But this one takes any lock, and makes mutexes where only paths are given.
     (
         "multi_lock",
@@ -361,14 +388,16 @@ fn every_test_folder_says_what_it_needs() {
     }
 }
 
-/// The tests that `docs/testing.md` names in its tables: of the words in code ticks that look like one, the file
-/// (`tests/recipes` where it has one), and the function.
+/// The tests that a page names in its tables: of the words in code ticks that look like one, the file, with its
+/// folder unless that is `tests/recipes`, and the function.
 fn named_tests(text: &str) -> Vec<(Option<&str>, &str)> {
     let is_name = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let rows = text.lines().filter(|line| line.starts_with('|'));
     let words = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
-    let named = words.filter_map(|word| match word.split_once("::") {
-        Some((file, test)) if is_name(file) && is_name(test) => Some((Some(file), test)),
+    let named = words.filter_map(|word| match word.rsplit_once("::") {
+        Some((file, test)) if file.split("::").all(is_name) && is_name(test) => {
+            Some((Some(file), test))
+        }
         None if is_name(word) && word.matches('_').count() > 3 => Some((None, word)),
         _ => None,
     });
@@ -380,11 +409,13 @@ fn named_tests(text: &str) -> Vec<(Option<&str>, &str)> {
 #[test]
 fn each_test_that_the_documentation_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let tables = fs::read_to_string(root.join("docs/testing.md")).unwrap();
+    let pages = ["docs/testing.md", "docs/guarantees.md"];
+    let tables = pages.map(|page| fs::read_to_string(root.join(page)).unwrap()).concat();
     let has = |text: &str, test: &str| text.contains(&format!("fn {test}()"));
     let exists = |(file, test): (Option<&str>, &str)| match file {
         Some(file) => {
-            let file = root.join("tests/recipes").join(file).with_extension("rs");
+            let (folder, file) = file.split_once("::").unwrap_or(("recipes", file));
+            let file = root.join("tests").join(folder).join(file).with_extension("rs");
             fs::read_to_string(file).is_ok_and(|text| has(&text, test))
         }
         None => sources().iter().any(|source| has(&source.text, test)),

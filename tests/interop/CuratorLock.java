@@ -11,8 +11,6 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.recipes.leader.LeaderSelector;
-import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -35,8 +33,12 @@ abstract class CuratorLock {
         throw new UnsupportedOperationException();
     }
 
-    /** Paths of nodes. */
+    /** Paths of nodes; of leaders: their ids. */
     Collection<String> participants() throws Exception {
+        throw new UnsupportedOperationException();
+    }
+
+    String leader() throws Exception {
         throw new UnsupportedOperationException();
     }
 
@@ -70,8 +72,10 @@ abstract class CuratorLock {
                 return new OfMutex(pair(name, session, path).writeLock());
             case "semaphore-mutex":
                 return new OfLock(new InterProcessSemaphoreMutex(session, path));
+            case "latch":
             case "selector":
-                return new OfSelector(session, path);
+            case "selector-deaf":
+                return CuratorLeader.make(session, words, path);
             case "multi":
                 return new OfLock(new InterProcessMultiLock(session, Arrays.asList(path.split(","))));
             case "semaphore":
@@ -178,62 +182,6 @@ abstract class CuratorLock {
             List<String> paths = new ArrayList<>(semaphore.getParticipantNodes());
             Collections.sort(paths);
             return paths;
-        }
-    }
-
-    /** To lead is to hold. */
-    private static class OfSelector extends CuratorLock {
-        private final CuratorFramework session;
-        private final String path;
-        private LeaderSelector selector;
-        private Semaphore leads;
-        private Semaphore mayLetGo;
-
-        OfSelector(CuratorFramework session, String path) {
-            this.session = session;
-            this.path = path;
-        }
-
-        @Override
-        boolean acquire(long millis, int count) throws Exception {
-            if (selector == null) {
-                start();
-            } else {
-                while (!selector.requeue()) { // it has not left the queue yet
-                    Thread.sleep(1);
-                }
-            }
-            boolean acquired = leads.tryAcquire(millis < 0 ? Long.MAX_VALUE : millis, TimeUnit.MILLISECONDS);
-            if (!acquired) {
-                selector.close(); // nothing less takes it out of the queue
-                selector = null;
-            }
-            return acquired;
-        }
-
-        private void start() {
-            Semaphore began = new Semaphore(0);
-            Semaphore may = new Semaphore(0);
-            selector = new LeaderSelector(session, path, new LeaderSelectorListenerAdapter() {
-                @Override
-                public void takeLeadership(CuratorFramework client) throws Exception {
-                    began.release();
-                    may.acquire();
-                }
-            });
-            leads = began;
-            mayLetGo = may;
-            selector.start();
-        }
-
-        @Override
-        void release() {
-            mayLetGo.release();
-        }
-
-        @Override
-        boolean believes() {
-            return selector.hasLeadership();
         }
     }
 }

@@ -18,6 +18,9 @@ import org.apache.curator.framework.recipes.shared.SharedCountListener;
 import org.apache.curator.framework.recipes.shared.SharedCountReader;
 import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.framework.state.ConnectionState;
+import org.apache.curator.framework.state.ConnectionStateErrorPolicy;
+import org.apache.curator.framework.state.SessionConnectionStateErrorPolicy;
+import org.apache.curator.framework.state.StandardConnectionStateErrorPolicy;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
@@ -30,6 +33,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  */
 public class CuratorPeer {
     private static final long LIMIT_IN_A_LOOP = 30_000;
+    private static final long LONGEST_REST = 5_000;
+    private static final ConnectionStateErrorPolicy STANDARD = new StandardConnectionStateErrorPolicy();
     private static final ExecutorService others = threads("other");
     /** Curator's mutexes belong to the thread that acquired them: each owner has its own. */
     private static final Map<String, ExecutorService> owners = new ConcurrentHashMap<>();
@@ -54,6 +59,7 @@ public class CuratorPeer {
             case "acquire":
             case "release":
             case "holds":
+            case "holds-under-faults":
             case "downgrades":
                 String owner = words[2].split("\\.")[0];
                 return owners.computeIfAbsent(owner, CuratorPeer::single);
@@ -92,11 +98,14 @@ public class CuratorPeer {
     private static String obey(String[] words) throws Exception {
         switch (words[1]) {
             case "connect":
-                return connect(words[2], words[3], Integer.parseInt(words[4]), 100, null);
+                return connect(words[2], words[3], Integer.parseInt(words[4]), 100, null, STANDARD);
             case "connect-in":
-                return connect(words[2], words[3], Integer.parseInt(words[4]), 100, words[5]);
+                return connect(words[2], words[3], Integer.parseInt(words[4]), 100, words[5], STANDARD);
             case "connect-hasty":
-                return connect(words[2], words[3], Integer.parseInt(words[4]), 33, null);
+                return connect(words[2], words[3], Integer.parseInt(words[4]), 33, null, STANDARD);
+            case "connect-to-the-end":
+                ConnectionStateErrorPolicy lenient = new SessionConnectionStateErrorPolicy();
+                return connect(words[2], words[3], Integer.parseInt(words[4]), 100, null, lenient);
             case "session":
                 return Long.toString(session(words[2]).getZookeeperClient().getZooKeeper().getSessionId());
             case "lock":
@@ -112,10 +121,16 @@ public class CuratorPeer {
             case "held":
                 boolean believes = lock(words[2]).believes();
                 return (believes ? "yes " : "no ") + System.nanoTime();
+            case "lost":
+                return lost(lock(words[2]));
+            case "leader":
+                return lock(words[2]).leader();
             case "participants":
                 return String.join(" ", lock(words[2]).participants());
             case "holds":
                 return holds(lock(words[2]), Long.parseLong(words[3]), Long.parseLong(words[4]));
+            case "holds-under-faults":
+                return holdsUnderFaults(lock(words[2]), Long.parseLong(words[3]), Long.parseLong(words[4]));
             case "downgrades":
                 return downgrades(lock(words[2]), lock(words[3]), Long.parseLong(words[4]), Long.parseLong(words[5]));
             case "revoke":
@@ -148,14 +163,21 @@ public class CuratorPeer {
         }
     }
 
-    private static String connect(String name, String servers, int timeout, int percent, String namespace)
-        throws Exception {
+    private static String connect(
+        String name,
+        String servers,
+        int timeout,
+        int percent,
+        String namespace,
+        ConnectionStateErrorPolicy policy
+    ) throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.builder()
             .connectString(servers)
             .sessionTimeoutMs(timeout)
             .connectionTimeoutMs(timeout)
             .simulatedSessionExpirationPercent(percent)
             .namespace(namespace)
+            .connectionStateErrorPolicy(policy)
             .retryPolicy(new ExponentialBackoffRetry(100, 10))
             .ensembleTracker(false) // it would find the way round a proxy
             .build();
@@ -180,6 +202,58 @@ public class CuratorPeer {
             lock.release();
         }
         return log.toString();
+    }
+
+    /**
+     * Whatever becomes of the session. Of a hold it logs what was believed: from a stamp after the first yes to one before the
+     * last. How many were lost is the last word.
+     */
+    private static String holdsUnderFaults(CuratorLock lock, long millis, long longest) throws Exception {
+        StringJoiner log = new StringJoiner(" ");
+        int lost = 0;
+        for (long end = after(millis); System.nanoTime() - end < 0; pause(LONGEST_REST)) {
+            if (!acquiredNow(lock)) {
+                continue;
+            }
+            boolean believes = lock.believes();
+            long from = System.nanoTime();
+            if (!believes) {
+                lost++;
+            } else {
+                long last = from;
+                long until = from + TimeUnit.MICROSECONDS.toNanos(ThreadLocalRandom.current().nextLong(longest + 1));
+                while (believes && System.nanoTime() - until < 0) {
+                    Thread.sleep(2);
+                    long before = System.nanoTime();
+                    believes = lock.believes();
+                    last = believes ? before : last;
+                }
+                log.add(from + ":" + last);
+                lost += believes ? 0 : 1;
+            }
+            try {
+                lock.release();
+            } catch (Exception unconfirmed) {
+                // That it was lost is known; and a release that nobody confirms goes on.
+            }
+        }
+        return log.add(String.valueOf(lost)).toString();
+    }
+
+    private static boolean acquiredNow(CuratorLock lock) {
+        try {
+            return lock.acquire(1000, 1);
+        } catch (Exception cutOff) {
+            return false;
+        }
+    }
+
+    /** When it does not believe any more. */
+    private static String lost(CuratorLock lock) throws InterruptedException {
+        while (lock.believes()) {
+            Thread.sleep(1);
+        }
+        return "NotLeader " + System.nanoTime();
     }
 
     /** Each write hold is followed by a read hold that begins within it. */

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Cut, FaultProxy};
+use zookeeper_recipes::testkit::FaultProxy;
 
-use crate::harness::eventually;
 use crate::lock::Party;
 use crate::matrix::{BREAKS, shown};
 use crate::pair::Stage;
@@ -30,12 +29,7 @@ async fn both_hold(curator: &Arc<Peer>) -> bool {
     stage.queues_behind(1).await;
     let third_waits = third.begin_acquire();
     stage.queues_behind(2).await;
-    let old = hasty.session_number().await;
-    let refused = proxy.refuse();
-    proxy.cut(Cut::Reset);
-    eventually("another session", async || hasty.session_number().await != old).await;
-    refused.heal();
-    eventually("it is connected", async || hasty.session_number().await != "0").await;
+    hasty.begins_anew(&proxy).await;
     // By its dead session's node it is before the third, which gets in when that node goes.
     first.release().await;
     third_waits.await;

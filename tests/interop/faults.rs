@@ -1,4 +1,5 @@
-//! Ours is cut off again and again while it holds, Curator's is not: no two hold, for ours stops before Curator is let in.
+//! One is cut off again and again while it holds, the other is not: no two hold where it is ours that is cut off, for it
+//! stops before Curator is let in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +14,38 @@ use crate::peer::Peer;
 use crate::peers;
 use crate::rules::{Finding, Mode, Rule, judge};
 
-const SESSION: Duration = Duration::from_secs(1);
+const OUR_SESSION: Duration = Duration::from_secs(1);
+/// Curator's leaders have a third of it to step down, and nothing that tells them the time if the machine is busy.
+const ITS_SESSION: Duration = Duration::from_secs(3);
 /// Room for some faults, each of which lasts as long as the session.
 const TIME: Duration = Duration::from_secs(8);
 /// Much longer than it takes to lose it: most are lost.
 const OUR_LONGEST_HOLD: Duration = Duration::from_secs(6);
+/// All are lost: there is time for few.
+const ITS_LONGEST_HOLD: Duration = Duration::from_secs(3600);
 
-/// What the checker says, how often each held, and how many of our holds were lost.
+/// Who is cut off: whose, what it takes part with, how long servers keep its session, and how long it holds.
+struct CutOff<'a> {
+    peer: &'a Arc<Peer>,
+    kind: &'a str,
+    session: Duration,
+    longest_hold: Duration,
+}
+
+/// What the checker says, how often each held, and how many holds were lost.
 async fn cut_off_again_and_again(
-    ours: &str,
-    theirs: &str,
-    curator: &Arc<Peer>,
+    cut_off: CutOff<'_>,
+    (other, kind): (&Arc<Peer>, &str),
 ) -> (Vec<Finding>, String) {
     let stage = Stage::new().await;
     let proxy = FaultProxy::start(stage.servers()).await.unwrap();
-    let party = Party::join_for(&peers::ours(), proxy.connect_string(), SESSION).await;
-    let ours = party.lock(ours, stage.path()).await;
-    let theirs = stage.lock(curator, theirs).await;
-    let our_log = ours.begin_holds_under_faults(TIME, OUR_LONGEST_HOLD);
+    let party = Party::join_for(cut_off.peer, proxy.connect_string(), cut_off.session).await;
+    let unlucky = party.lock(cut_off.kind, stage.path()).await;
+    let lucky = stage.lock(other, kind).await;
+    let log = unlucky.begin_holds_under_faults(TIME, cut_off.longest_hold);
     let faults = async {
-        while !our_log.is_there() {
-            eventually("ours holds", async || our_log.is_there() || ours.is_held().await).await;
+        while !log.is_there() {
+            eventually("it holds", async || log.is_there() || unlucky.is_held().await).await;
             let nodes = stage.nodes().await;
             let Some(first) = nodes.iter().min_by_key(|node| &node[node.len() - 10..]) else {
                 continue;
@@ -44,18 +56,41 @@ async fn cut_off_again_and_again(
             fault.heal();
         }
     };
-    let (their_log, ()) = tokio::join!(theirs.holds(Mode::Write, TIME, LONGEST_HOLD), faults);
-    let (our_log, lost) = ours.logged(Mode::Write, &our_log.await);
-    let counts = format!("ours {}, {lost} lost + Curator {}", our_log.len(), their_log.len());
+    let (lucky_log, ()) = tokio::join!(lucky.holds(Mode::Write, TIME, LONGEST_HOLD), faults);
+    let (log, lost) = unlucky.logged(Mode::Write, &log.await);
+    let (unlucky, lucky) = (unlucky.whose(), lucky.whose());
+    let counts = format!("{unlucky} {}, {lost} lost + {lucky} {}", log.len(), lucky_log.len());
     assert!(lost > 0, "nothing was lost: {counts}");
     stage.nodes_are(0).await;
-    (judge(Rule::ReadersTogether, &[our_log, their_log]), counts)
+    (judge(Rule::ReadersTogether, &[log, lucky_log]), counts)
+}
+
+/// Curator's is, by its leaders' word.
+pub(crate) async fn curators_cut_off(kind: &str, curator: &Arc<Peer>) -> (Vec<Finding>, String) {
+    let cut_off =
+        CutOff { peer: curator, kind, session: ITS_SESSION, longest_hold: ITS_LONGEST_HOLD };
+    cut_off_again_and_again(cut_off, (&peers::ours(), kind)).await
+}
+
+/// Ours is cut off.
+pub(crate) async fn ours_cut_off(
+    ours: &str,
+    theirs: &str,
+    curator: &Arc<Peer>,
+) -> (Vec<Finding>, String) {
+    let cut_off = CutOff {
+        peer: &peers::ours(),
+        kind: ours,
+        session: OUR_SESSION,
+        longest_hold: OUR_LONGEST_HOLD,
+    };
+    cut_off_again_and_again(cut_off, (curator, theirs)).await
 }
 
 #[tokio::test]
 async fn our_mutex() {
     let Some(curator) = peers::curator() else { return };
-    let (findings, holds) = cut_off_again_and_again("mutex", "mutex", &curator).await;
+    let (findings, holds) = ours_cut_off("mutex", "mutex", &curator).await;
     assert_eq!(findings, [], "of {holds}");
     shown(("mutex", "ours is cut off again and again, Curator's is not", STOPS_BEFORE), holds);
 }
@@ -63,7 +98,7 @@ async fn our_mutex() {
 #[tokio::test]
 async fn our_writer() {
     let Some(curator) = peers::curator() else { return };
-    let (findings, holds) = cut_off_again_and_again("write", "write", &curator).await;
+    let (findings, holds) = ours_cut_off("write", "write", &curator).await;
     assert_eq!(findings, [], "of {holds}");
     let who = "our writer is cut off again and again, Curator's is not";
     shown(("read-write lock", who, STOPS_BEFORE), holds);
@@ -73,7 +108,7 @@ async fn our_writer() {
 #[tokio::test]
 async fn our_mutex_that_waits_for_the_sessions_end_is_caught() {
     let Some(curator) = peers::curator() else { return };
-    let (findings, holds) = cut_off_again_and_again("mutex-to-the-end", "mutex", &curator).await;
+    let (findings, holds) = ours_cut_off("mutex-to-the-end", "mutex", &curator).await;
     assert!(!findings.is_empty(), "of {holds}");
     let row = ("mutex", "the same with `LossPolicy::SessionExpired`", BREAKS);
     shown(row, format!("{holds}, {} overlaps", findings.len()));

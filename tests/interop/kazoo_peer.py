@@ -22,6 +22,54 @@ sessions = {}
 locks = {}
 output = threading.Lock()
 
+
+class Leading:
+    """An election of kazoo's: to lead is to hold. Another each time, for one that was cancelled may stay so."""
+
+    def __init__(self, client, path, identifier, lock=None):
+        self.client, self.path, self.identifier, self.lock = client, path, identifier, lock
+        self.leads, self.may_let_go = threading.Semaphore(0), threading.Semaphore(0)
+        self.election = self.made()
+
+    def made(self):
+        election = self.client.Election(self.path, self.identifier)
+        if self.lock:
+            election.lock = self.lock(self.client, self.path, self.identifier)
+        return election
+
+    def lead(self):
+        self.leads.release()
+        self.may_let_go.acquire()
+
+    def acquire(self, timeout):
+        self.election = self.made()
+        self.running = threading.Thread(target=self.election.run, args=[self.lead], daemon=True)
+        self.running.start()
+        if self.leads.acquire(timeout=timeout):
+            return True
+        self.election.cancel()
+        while self.running.is_alive():
+            if self.leads.acquire(timeout=0.01):
+                return True  # it was elected a moment before
+        return False
+
+    def release(self):
+        self.may_let_go.release()
+        self.running.join()
+
+    @property
+    def is_acquired(self):
+        return self.election.lock.is_acquired
+
+    def contenders(self):
+        """In hexadecimal digits, as they may have spaces."""
+        return ["contends=" + one.encode().hex() for one in self.election.contenders()]
+
+
+def plus(client, path, name):
+    return client.Lock(path, name, extra_lock_patterns=["-lock-"])
+
+
 KINDS = {
     # Beside Curator's nodes, in names and in whom it waits for.
     "mutex": CuratorLock,
@@ -32,7 +80,11 @@ KINDS = {
     "stock-read": lambda client, path, name: client.ReadLock(path, name),
     "stock-write": lambda client, path, name: client.WriteLock(path, name),
     # kazoo's own names, and it waits for Curator's as well.
-    "plus": lambda client, path, name: client.Lock(path, name, extra_lock_patterns=["-lock-"]),
+    "plus": plus,
+    # An election by each of these mutexes.
+    "election": lambda client, path, name: Leading(client, path, name, CuratorLock),
+    "stock-election": Leading,
+    "plus-election": lambda client, path, name: Leading(client, path, name, plus),
 }
 
 
@@ -48,7 +100,10 @@ def connect(name, servers, timeout):
 
 
 def lock(name, session, kind, path):
-    locks[name] = KINDS[kind](sessions[session], path, name)
+    """An identifier may follow the kind, in hexadecimal digits."""
+    kind, _, identifier = kind.partition(":")
+    identifier = bytes.fromhex(identifier).decode() or name
+    locks[name] = KINDS[kind](sessions[session], path, identifier)
     return ""
 
 

@@ -5,15 +5,17 @@
 //! | `connect SESSION SERVERS TIMEOUT_MS` | |
 //! | `connect-in SESSION SERVERS TIMEOUT_MS NAMESPACE`, Curator and ours: all paths are under `/NAMESPACE` | |
 //! | `connect-hasty SESSION SERVERS TIMEOUT_MS`, Curator: it gives a session up after a third of its time | |
+//! | `connect-to-the-end SESSION SERVERS TIMEOUT_MS`, Curator: its leaders step down when the session is over, not before | |
 //! | `session SESSION`, Curator | the server's number for it, 0 while there is none |
-//! | `lock NAME SESSION KIND PATH` | |
+//! | `lock NAME SESSION KIND PATH`; of a leader `KIND:ID` gives its id, in hexadecimal digits | |
 //! | `acquire NAME LIMIT_MS COUNT`; a negative limit is none | `yes` or `no`, and the stamp after it |
 //! | `release NAME`: what the last `acquire` gave | the stamp before it |
 //! | `held NAME`: what the holder believes | `yes` or `no`, and the stamp after it |
-//! | `lost NAME`, ours: waits until the hold is lost | how, and the stamp after it |
-//! | `participants NAME` | paths of nodes; kazoo: identities |
+//! | `lost NAME`, Curator's leaders and ours: waits until the hold is lost | how, and the stamp after it |
+//! | `participants NAME` | paths of nodes; kazoo: identities; of leaders: `ROLE=ID` for each |
+//! | `leader NAME`, Curator and ours | the same of who leads, if anybody does |
 //! | `holds NAME MS LONGEST_MICROS`: random holds | `FROM:TO` for each |
-//! | `holds-under-faults NAME MS LONGEST_MICROS`, ours: the same, of what the guard said yes to | `FROM:TO` for each, and how many were lost |
+//! | `holds-under-faults NAME MS LONGEST_MICROS`, Curator and ours: the same, of what the guard said yes to | `FROM:TO` for each, and how many were lost |
 //! | `downgrades WRITE READ MS LONGEST_MICROS`: random write holds, each followed by a read hold that begins within it | `FROM:TO` for each, a write and a read in turn |
 //! | `downgrade WRITE READ`, ours: the write hold becomes a read hold | |
 //! | `revocable NAME`, `requested NAME` | `requested` waits for a request, and answers with the stamp |
@@ -21,15 +23,19 @@
 //! | `count NAME SESSION PATH SEED`, `value NAME`, `set NAME VALUE`, `try-add NAME MORE` | the value; `try-add`: `yes` or `no` |
 //! | `await NAME VALUE`: waits until the count was seen to be that | |
 //!
-//! Names are unique among all tests, for they share the processes. `OWNER.read` and `OWNER.write` belong to one owner: a
+//! Of leaders to lead is to hold. Names are unique among all tests, for they share the processes. `OWNER.read` and `OWNER.write` belong to one owner: a
 //! thread, for Curator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use zookeeper_recipes::testkit::{Cut, FaultProxy};
+
+use crate::harness::eventually;
 use crate::peer::{Answer, Peer};
 use crate::rules::{Hold, Mode, Nanos};
+use crate::who::{Role, digits, parsed};
 
 /// Without loss, whatever the machine is busy with.
 const LONG_SESSION: Duration = Duration::from_secs(30);
@@ -78,13 +84,39 @@ impl Party {
         Self { peer: peer.clone(), session }
     }
 
+    /// Curator: its leaders step down when their session is over, not when it is cut off.
+    pub(crate) async fn join_to_the_end(
+        peer: &Arc<Peer>,
+        servers: &str,
+        timeout: Duration,
+    ) -> Self {
+        let session = unique("session");
+        peer.ask(format!("connect-to-the-end {session} {servers} {}", timeout.as_millis())).await;
+        Self { peer: peer.clone(), session }
+    }
+
     /// Curator: the server's number for it at this moment, 0 while there is none.
-    pub(crate) async fn session_number(&self) -> String {
+    async fn session_number(&self) -> String {
         self.peer.ask(format!("session {}", self.session)).await
+    }
+
+    /// Curator, hasty: it is cut off at `proxy` until it has given its session up, and has another.
+    pub(crate) async fn begins_anew(&self, proxy: &FaultProxy) {
+        let old = self.session_number().await;
+        let refused = proxy.refuse();
+        proxy.cut(Cut::Reset);
+        eventually("another session", async || self.session_number().await != old).await;
+        refused.heal();
+        eventually("it is connected", async || self.session_number().await != "0").await;
     }
 
     pub(crate) async fn lock(&self, kind: &str, path: &str) -> Lock {
         self.lock_as(&unique("lock"), kind, path).await
+    }
+
+    /// Of leaders.
+    pub(crate) async fn lock_with_id(&self, kind: &str, id: &str, path: &str) -> Lock {
+        self.lock(&format!("{kind}:{}", digits(id.as_bytes())), path).await
     }
 
     pub(crate) async fn revoke(&self, node: &str) {
@@ -150,7 +182,7 @@ impl Lock {
         self.peer.begin(format!("requested {}", self.name))
     }
 
-    /// Ours: how it was lost, and the stamp after it.
+    /// Ours, and Curator's leaders: how it was lost, and the stamp after it.
     pub(crate) fn begin_lost(&self) -> Answer {
         self.peer.begin(format!("lost {}", self.name))
     }
@@ -160,6 +192,16 @@ impl Lock {
         answer.split_whitespace().map(str::to_owned).collect()
     }
 
+    /// Of leaders: who they are, the leader first.
+    pub(crate) async fn ids(&self) -> Vec<(Role, String)> {
+        self.participants().await.iter().map(|word| parsed(word)).collect()
+    }
+
+    pub(crate) async fn leader(&self) -> Option<(Role, String)> {
+        let answer = self.peer.ask(format!("leader {}", self.name)).await;
+        (!answer.is_empty()).then(|| parsed(&answer))
+    }
+
     /// Holds of random length for a while, all of one mode.
     pub(crate) async fn holds(&self, mode: Mode, time: Duration, longest: Duration) -> Vec<Hold> {
         let (millis, micros) = (time.as_millis(), longest.as_micros());
@@ -167,7 +209,7 @@ impl Lock {
         log.split_whitespace().map(|stamps| self.hold(mode, stamps)).collect()
     }
 
-    /// Ours: whatever becomes of its session.
+    /// Ours and Curator's: whatever becomes of its session.
     pub(crate) fn begin_holds_under_faults(&self, time: Duration, longest: Duration) -> Answer {
         let (millis, micros) = (time.as_millis(), longest.as_micros());
         self.peer.begin(format!("holds-under-faults {} {millis} {micros}", self.name))

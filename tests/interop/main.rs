@@ -22,6 +22,11 @@ mod foreign;
 #[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
 #[path = "../recipes/harness.rs"]
 mod harness;
+mod leader;
+mod leader_bugs;
+mod leader_observer;
+mod leader_takeover;
+mod leading;
 mod lock;
 mod matrix;
 mod mutex;
@@ -35,4 +40,5 @@ mod rules;
 mod rules_tests;
 mod semaphore;
 mod takeover;
+mod who;
 mod worker;

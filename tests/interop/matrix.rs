@@ -36,6 +36,13 @@ pub(crate) const STOPS_BEFORE: &str = "no two hold";
 /// Of the holder.
 pub(crate) const NOT_TOLD: &str = "still believes that it holds";
 pub(crate) const AT_FIRST_LOOK: &str = "knows at its first look";
+/// Of a leader.
+pub(crate) const THEN_TOLD: &str = "says that it leads, **beside ours**; a moment later not";
+pub(crate) const LEADS_AGAIN: &str = "leads again by its node; Curator's never did";
+/// Of participants.
+pub(crate) const LISTS_IDS: &str = "both list the same ids, the leader first";
+pub(crate) const OBSERVES: &str = "is told each that leads, and when nobody does";
+pub(crate) const SHOWS_ITS_ADDRESS: &str = "both show the address of its machine";
 
 const ROWS: &[Row] = &[
     ("mutex", "ours, Curator", EXCLUDES),
@@ -91,6 +98,55 @@ const ROWS: &[Row] = &[
     ("revocation", "Curator's holder or waiter, asked by ours", REVOKES),
     ("revocation", "our holder or waiter, asked by Curator", REVOKES),
     ("participants", "ours, Curator, of a mutex and of writers", LISTS),
+    ("leader latch", "ours, Curator", EXCLUDES),
+    ("leader latch", "two of ours, one of Curator's", EXCLUDES),
+    ("leader latch, any other", "ours of the one, Curator's of the other", REFUSED),
+    ("leader latch", "Curator's leader is stopped, ours waits", AFTER_ITS_NODE),
+    ("leader latch", "Curator's leader, resumed after that", THEN_TOLD),
+    ("leader latch", "Curator's leader is killed, ours waits", AFTER_ITS_NODE),
+    ("leader latch", "Curator's leader is cut off, ours waits", AFTER_IT_KNOWS),
+    ("leader latch", "Curator's is cut off again and again, ours is not", STOPS_BEFORE),
+    ("leader latch", "Curator's with its session policy is cut off, ours waits", BREAKS),
+    ("leader latch", "Curator's leader that came back in a new session, ours", BREAKS),
+    ("leader latch", "Curator's leader whose node somebody deletes, ours", BREAKS),
+    ("leader latch", "our leader is stopped, Curator's waits", AFTER_ITS_NODE),
+    ("leader latch", "our leader, resumed after that", AT_FIRST_LOOK),
+    ("leader latch", "our leader is killed, Curator's waits", AFTER_ITS_NODE),
+    ("leader latch", "our leader is cut off, Curator's waits", AFTER_IT_KNOWS),
+    (
+        "leader latch",
+        "our leader is cut off for less than its session, Curator's waits",
+        LEADS_AGAIN,
+    ),
+    ("leader latch", "ours is cut off again and again, Curator's is not", STOPS_BEFORE),
+    ("leader latch", "the same with `LossPolicy::SessionExpired`", BREAKS),
+    ("leader selector", "ours, Curator", EXCLUDES),
+    ("leader selector, mutex", "our selector, Curator's mutex", EXCLUDES),
+    ("leader selector", "ours, Curator, kazoo's `Election` with the subclass", EXCLUDES),
+    ("leader selector", "ours, kazoo's `Election`", REFUSED_AND_NOT),
+    ("leader selector", "ours `Kazoo`, kazoo's `Election`", EXCLUDES),
+    ("leader selector", "ours `Inclusive`, kazoo's `Election` with a pattern", EXCLUDES),
+    ("leader selector", "kazoo's `Election.contenders()`, of ours", NAMES_US),
+    ("leader selector", "Curator's leader is stopped, ours waits", AFTER_ITS_NODE),
+    ("leader selector", "Curator's leader, resumed after that", THEN_TOLD),
+    ("leader selector", "Curator's leader is killed, ours waits", AFTER_ITS_NODE),
+    ("leader selector", "Curator's leader is cut off, ours waits", AFTER_IT_KNOWS),
+    ("leader selector", "Curator's is cut off again and again, ours is not", STOPS_BEFORE),
+    ("leader selector", "Curator's with its session policy is cut off, ours waits", BREAKS),
+    (
+        "leader selector",
+        "Curator's whose body goes on when it is interrupted is cut off, ours waits",
+        BREAKS,
+    ),
+    ("leader selector", "our leader is stopped, Curator's waits", AFTER_ITS_NODE),
+    ("leader selector", "our leader, resumed after that", AT_FIRST_LOOK),
+    ("leader selector", "our leader is killed, Curator's waits", AFTER_ITS_NODE),
+    ("leader selector", "our leader is cut off, Curator's waits", AFTER_IT_KNOWS),
+    ("leader selector", "ours is cut off again and again, Curator's is not", STOPS_BEFORE),
+    ("participants", "ours, Curator, of leaders, with spaces and beyond ASCII", LISTS_IDS),
+    ("participants", "a selector of Curator's without an id", SHOWS_ITS_ADDRESS),
+    ("observer", "ours, of Curator's latches and selectors", OBSERVES),
+    ("observer", "ours by a selector's filter, of kazoo's `Election`", OBSERVES),
 ];
 
 static SHOWN: Mutex<BTreeMap<Row, String>> = Mutex::new(BTreeMap::new());

@@ -11,7 +11,7 @@ use crate::peers;
 use crate::rules::{Finding, Rule};
 
 /// Each kind of lock is at one path.
-async fn excludes(one: (Arc<Peer>, &str), other: (Arc<Peer>, &str)) -> String {
+pub(crate) async fn excludes(one: (Arc<Peer>, &str), other: (Arc<Peer>, &str)) -> String {
     let stage = Stage::new().await;
     let one = stage.lock(&one.0, one.1).await;
     let other = stage.lock(&other.0, other.1).await;
@@ -58,7 +58,7 @@ async fn all_three_together() {
     shown(("mutex", "ours, Curator and kazoo's subclass", EXCLUDES), holds);
 }
 
-async fn all_exclude(kinds: [(Arc<Peer>, &str); 3]) -> String {
+pub(crate) async fn all_exclude(kinds: [(Arc<Peer>, &str); 3]) -> String {
     let stage = Stage::new().await;
     let mut sides = Vec::new();
     for (peer, kind) in kinds {

@@ -10,6 +10,7 @@ use zookeeper_recipes::{
     MutexGuard, ReadGuard, ReadLock, SharedCount, WriteGuard, WriteLock,
 };
 
+use crate::leading::{Leading, Term};
 use crate::rules::Nanos;
 
 pub(crate) type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
@@ -21,6 +22,7 @@ pub(crate) enum Lock {
     Write(WriteLock),
     Semaphore(InterProcessSemaphore),
     Multi(InterProcessMultiLock),
+    Leader(Leading),
 }
 
 pub(crate) enum Guard {
@@ -30,6 +32,7 @@ pub(crate) enum Guard {
     Lease(Lease),
     Leases(Leases),
     Multi(MultiGuard),
+    Term(Term),
 }
 
 pub(crate) fn now() -> Nanos {
@@ -56,6 +59,7 @@ macro_rules! each {
             Guard::Write($inner) => $do,
             Guard::Lease($inner) => $do,
             Guard::Multi($inner) => $do,
+            Guard::Term($inner) => $do,
             Guard::Leases(leases) => {
                 let $inner = &leases[0];
                 $do
@@ -95,6 +99,9 @@ impl Lock {
                 Self::Semaphore(InterProcessSemaphore::with_shared_count(curator, path, &limit)?)
             }
             "multi" => Self::Multi(InterProcessMultiLock::from_paths(curator, path.split(','))?),
+            _ if kind.starts_with("latch") || kind.starts_with("selector") => {
+                Self::Leader(Leading::new(curator, kind, detail, path)?)
+            }
             _ => return Err(format!("unknown kind: {kind}").into()),
         })
     }
@@ -110,6 +117,7 @@ impl Lock {
             Self::Read(lock) => acquired!(lock, limit, Guard::Read),
             Self::Write(lock) => acquired!(lock, limit, Guard::Write),
             Self::Multi(lock) => acquired!(lock, limit, Guard::Multi),
+            Self::Leader(leading) => leading.acquire(limit).await?.map(Guard::Term),
             Self::Semaphore(lock) if count == 1 => acquired!(lock, limit, Guard::Lease),
             Self::Semaphore(lock) => match limit {
                 Some(limit) => lock.acquire_many_timeout(count, limit).await?.map(Guard::Leases),
@@ -118,7 +126,15 @@ impl Lock {
         })
     }
 
-    /// Paths of nodes.
+    /// Nothing where nobody leads.
+    pub(crate) async fn leader(&self) -> Result<String> {
+        match self {
+            Self::Leader(leading) => leading.leader().await,
+            _ => Err("not of leaders".into()),
+        }
+    }
+
+    /// Paths of nodes; of leaders: their ids.
     pub(crate) async fn participants(&self) -> Result<Vec<String>> {
         let participants = match self {
             Self::Mutex(lock) => lock.participants().await?,
@@ -126,6 +142,7 @@ impl Lock {
             Self::Read(lock) => lock.participants().await?,
             Self::Write(lock) => lock.participants().await?,
             Self::Semaphore(lock) => lock.participants().await?,
+            Self::Leader(leading) => return leading.participants().await,
             Self::Multi(_) => return Err("each member has its own".into()),
         };
         Ok(participants.into_iter().map(|one| one.path).collect())
@@ -171,6 +188,7 @@ impl Guard {
             Self::Lease(lease) => drop(lease.release().await?),
             Self::Multi(guard) => drop(guard.release().await?),
             Self::Leases(leases) => leases.release().await?,
+            Self::Term(term) => term.release().await?,
         }
         Ok(())
     }

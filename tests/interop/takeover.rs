@@ -9,27 +9,36 @@ use zookeeper_recipes::testkit::{Direction, FaultProxy};
 
 use crate::harness::eventually;
 use crate::lock::{Lock, Party, acquired};
-use crate::matrix::{AFTER_IT_KNOWS, AFTER_ITS_NODE, AT_FIRST_LOOK, NOT_TOLD, shown};
+use crate::matrix::{AFTER_IT_KNOWS, AFTER_ITS_NODE, AT_FIRST_LOOK, NOT_TOLD, Row, shown};
 use crate::pair::Stage;
 use crate::peer::{Answer, Peer};
 use crate::peers;
 use crate::rules::Nanos;
 
 /// Short, as it is what the other waits for.
-const SESSION: Duration = Duration::from_secs(3);
+pub(crate) const SESSION: Duration = Duration::from_secs(3);
 
 /// A holder, and somebody who waits.
-struct Succession {
-    stage: Stage,
-    holder: Lock,
-    heir: Lock,
-    heir_waits: Answer,
+pub(crate) struct Succession {
+    pub(crate) stage: Stage,
+    pub(crate) holder: Lock,
+    pub(crate) heir: Lock,
+    pub(crate) heir_waits: Answer,
     /// The holder's.
-    node: String,
+    pub(crate) node: String,
+}
+
+/// The heir has taken over, and holds. The server may stop with the stage: it is to be there as long as they are used.
+pub(crate) struct TakenOver {
+    pub(crate) at: Nanos,
+    pub(crate) stage: Stage,
+    /// That was.
+    pub(crate) holder: Lock,
+    pub(crate) heir: Lock,
 }
 
 impl Succession {
-    async fn new(stage: Stage, holder: Lock, heir: Lock) -> Self {
+    pub(crate) async fn new(stage: Stage, holder: Lock, heir: Lock) -> Self {
         holder.acquire().await;
         stage.settles().await;
         let node = stage.nodes().await.remove(0);
@@ -38,19 +47,26 @@ impl Succession {
         Self { stage, holder, heir, heir_waits, node }
     }
 
-    /// When the heir held, which it never does while the holder's node is there.
-    async fn takes_over(self) -> (Nanos, Lock) {
+    /// Which the heir never does while the holder's node is there.
+    pub(crate) async fn until_taken_over(self) -> TakenOver {
+        let Self { stage, holder, heir, heir_waits, node } = self;
         eventually("the heir takes over", async || {
             // In this order: a node that is there was there when the answer came.
-            let is_in = self.heir_waits.is_there();
-            let stands = self.stage.arena.stat(&self.node).await.is_some();
-            assert!(!(is_in && stands), "{} holds beside {}", self.heir.name, self.node);
+            let is_in = heir_waits.is_there();
+            let stands = stage.arena.stat(&node).await.is_some();
+            assert!(!(is_in && stands), "{} holds beside {node}", heir.name);
             is_in
         })
         .await;
-        let at = acquired(self.heir_waits).await.expect("acquired");
-        self.heir.release().await;
-        (at, self.holder)
+        let at = acquired(heir_waits).await.expect("acquired");
+        TakenOver { at, stage, holder, heir }
+    }
+
+    /// When the heir held, which it does not any more.
+    async fn takes_over(self) -> (Nanos, Lock) {
+        let taken = self.until_taken_over().await;
+        taken.heir.release().await;
+        (taken.at, taken.holder)
     }
 }
 
@@ -82,12 +98,21 @@ async fn behind_a_proxy(
     holder: &Arc<Peer>,
     heir: &Arc<Peer>,
 ) -> (Succession, FaultProxy) {
+    let join = async |servers: &str| Party::join_for(holder, servers, SESSION).await;
+    joined_by_a_proxy(kind, join, (heir, kind)).await
+}
+
+/// The same, whatever the holder's session is.
+pub(crate) async fn joined_by_a_proxy(
+    kind: &str,
+    join: impl AsyncFnOnce(&str) -> Party,
+    (heir, heirs_kind): (&Arc<Peer>, &str),
+) -> (Succession, FaultProxy) {
     let is_semaphore = kind.starts_with("semaphore");
     let stage = if is_semaphore { Stage::of_a_semaphore().await } else { Stage::new().await };
     let proxy = FaultProxy::start(stage.servers()).await.unwrap();
-    let party = Party::join_for(holder, proxy.connect_string(), SESSION).await;
-    let holder = party.lock(kind, stage.path()).await;
-    let heir = stage.lock(heir, kind).await;
+    let holder = join(proxy.connect_string()).await.lock(kind, stage.path()).await;
+    let heir = stage.lock(heir, heirs_kind).await;
     (Succession::new(stage, holder, heir).await, proxy)
 }
 
@@ -130,43 +155,63 @@ async fn from_kazoo_cut_off() {
     shown(("mutex", "kazoo's holder, cut off all the time", NOT_TOLD), "");
 }
 
-#[tokio::test]
-async fn from_ours_stopped_and_killed() {
-    let Some(curator) = peers::curator() else { return };
+/// Ours is stopped, and later killed.
+pub(crate) async fn from_ours_that_is_stopped_and_killed(
+    kind: &str,
+    curator: &Arc<Peer>,
+    [stopped, resumed, killed]: [Row; 3],
+) {
     let ours = peers::own_ours();
     for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
         let stage = Stage::new().await;
         let party = Party::join_for(&ours, stage.servers(), SESSION).await;
-        let holder = party.lock("mutex", stage.path()).await;
-        let heir = stage.lock(&curator, "mutex").await;
+        let holder = party.lock(kind, stage.path()).await;
+        let heir = stage.lock(curator, kind).await;
         let succession = Succession::new(stage, holder, heir).await;
         ours.signal(signal);
-        let (_, holder) = succession.takes_over().await;
+        let taken = succession.until_taken_over().await;
         if signal == Signal::SIGSTOP {
-            shown(("mutex", "our holder is stopped, Curator's waits", AFTER_ITS_NODE), "");
+            shown(stopped, "");
             // Its question was there before it ran again: it is what it does first.
-            let asked = holder.begin_is_held();
+            let asked = taken.holder.begin_is_held();
             ours.signal(Signal::SIGCONT);
             assert_eq!(acquired(asked).await, None, "it believes that it holds");
-            shown(("mutex", "our holder, resumed after that", AT_FIRST_LOOK), "");
+            shown(resumed, "");
         } else {
-            shown(("mutex", "our holder is killed, Curator's waits", AFTER_ITS_NODE), "");
+            shown(killed, "");
         }
+        taken.heir.release().await;
     }
 }
 
-/// How long before Curator held ours knew.
-async fn from_ours_that_is_cut_off(kind: &str, curator: &Arc<Peer>) -> String {
-    let (succession, proxy) = behind_a_proxy(kind, &peers::ours(), curator).await;
+#[tokio::test]
+async fn from_ours_stopped_and_killed() {
+    let Some(curator) = peers::curator() else { return };
+    let rows = [
+        ("mutex", "our holder is stopped, Curator's waits", AFTER_ITS_NODE),
+        ("mutex", "our holder, resumed after that", AT_FIRST_LOOK),
+        ("mutex", "our holder is killed, Curator's waits", AFTER_ITS_NODE),
+    ];
+    from_ours_that_is_stopped_and_killed("mutex", &curator, rows).await;
+}
+
+/// How it was lost, and how long before the heir held the holder knew.
+pub(crate) async fn knows_before(succession: Succession, proxy: &FaultProxy) -> (String, String) {
     let lost = succession.holder.begin_lost();
     let _fault = proxy.stall(Direction::Both);
     let (taken_over, _) = succession.takes_over().await;
     let lost = lost.await;
     let (how, knew) = lost.split_once(' ').unwrap();
     let knew: Nanos = knew.parse().unwrap();
-    assert_eq!(how, "LeaseEnded");
     assert!(knew < taken_over, "it knew {} ns after", knew - taken_over);
-    format!("{} ms before", (taken_over - knew) / 1_000_000)
+    (how.to_owned(), format!("{} ms before", (taken_over - knew) / 1_000_000))
+}
+
+pub(crate) async fn from_ours_that_is_cut_off(kind: &str, curator: &Arc<Peer>) -> String {
+    let (succession, proxy) = behind_a_proxy(kind, &peers::ours(), curator).await;
+    let (how, early) = knows_before(succession, &proxy).await;
+    assert_eq!(how, "LeaseEnded");
+    early
 }
 
 #[tokio::test]

@@ -130,6 +130,7 @@ impl Worker {
                 let stood = revoker.attempt_revoke(node).await?;
                 Ok(stood.to_string())
             }
+            ["leader", name] => self.entry(name)?.lock.leader().await,
             ["participants", name] => Ok(self.entry(name)?.lock.participants().await?.join(" ")),
             ["holds", name, time, longest] => {
                 self.entry(name)?.holds(millis(time)?, micros(longest)?).await

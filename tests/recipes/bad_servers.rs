@@ -124,14 +124,14 @@ async fn a_server_that_comes_back_empty() {
 }
 
 /// A way to a server that can be made to lead to another one.
-struct Road {
-    connect_string: String,
+pub(crate) struct Road {
+    pub(crate) connect_string: String,
     target: Arc<Mutex<String>>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Road {
-    async fn to(server: &str) -> Self {
+    pub(crate) async fn to(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connect_string = listener.local_addr().unwrap().to_string();
         let target = Arc::new(Mutex::new(server.to_owned()));
@@ -150,7 +150,7 @@ impl Road {
         Self { connect_string, target, _task: AbortOnDropHandle::new(task) }
     }
 
-    fn turn_to(&self, server: &str) {
+    pub(crate) fn turn_to(&self, server: &str) {
         server.clone_into(&mut self.target.lock().unwrap());
     }
 }

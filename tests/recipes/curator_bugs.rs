@@ -25,7 +25,7 @@ async fn linked(arena: &Arena, builder: CuratorBuilder) -> (FaultProxy, Curator)
 }
 
 /// Makes the lock path, so that nobody but the administrator may delete below it.
-async fn parent_without_delete(arena: &Arena) {
+pub(crate) async fn parent_without_delete(arena: &Arena) {
     let admin = &arena.admin;
     admin.auth("digest", b"admin:admin").await.unwrap();
     let acls = [
@@ -43,7 +43,11 @@ async fn short_linked(arena: &Arena) -> (FaultProxy, Curator) {
 
 /// `curator` hears nothing until it calls its session expired; the server hears it until then, and has the
 /// session kept alive by a client that this gives back. So a node of it goes only if somebody deletes it.
-async fn give_the_session_up(link: &FaultProxy, curator: &Curator, arena: &Arena) -> Client {
+pub(crate) async fn give_the_session_up(
+    link: &FaultProxy,
+    curator: &Curator,
+    arena: &Arena,
+) -> Client {
     let session = session_of(curator);
     let mut state = curator.watch_state();
     let silence = link.stall(Direction::ToClient);

@@ -245,8 +245,9 @@ async fn there_is_no_session_after_a_clients_own() {
     let curator = Curator::from_client(client).unwrap();
     let guard = InterProcessMutex::new(&curator, &arena.path).unwrap().acquire().await.unwrap();
     arena.kill_session(&curator).await;
+    // The lease of a session that somebody else opened begins short: a busy server may tell too late.
     let loss = within("the loss", guard.lost()).await;
-    assert_eq!(loss, Loss::SessionExpired);
+    assert!(matches!(loss, Loss::SessionExpired | Loss::LeaseEnded), "{loss:?}");
     let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
     let error = within("the error", mutex.acquire()).await.unwrap_err();
     assert!(

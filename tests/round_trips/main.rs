@@ -15,6 +15,7 @@ mod gap;
 mod head;
 mod herd;
 mod incarnations;
+mod leader;
 mod leases;
 mod link;
 mod local;

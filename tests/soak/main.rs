@@ -8,6 +8,8 @@
 
 #[path = "../../examples/soak/admin.rs"]
 mod admin;
+#[path = "../../examples/soak/candidate.rs"]
+mod candidate;
 #[path = "../../examples/soak/checker/mod.rs"]
 mod checker;
 #[path = "../../examples/soak/faults.rs"]
@@ -20,12 +22,17 @@ mod hand;
 mod held;
 #[path = "../../examples/soak/hold.rs"]
 mod hold;
+mod leaders;
+#[path = "../../examples/soak/leading.rs"]
+mod leading;
 #[path = "../../examples/soak/links.rs"]
 mod links;
 #[path = "../../examples/soak/log.rs"]
 mod log;
 #[path = "../../examples/soak/naive.rs"]
 mod naive;
+#[path = "../../examples/soak/observer.rs"]
+mod observer;
 #[path = "../../examples/soak/page.rs"]
 mod page;
 #[path = "../../examples/soak/report.rs"]

@@ -56,3 +56,32 @@ async fn a_worker_that_asks_only_the_first_member_is_caught() {
     let verdict = run(Recipe::Multi, Sabotage::IgnoresMembers, 608, 1).await;
     assert!(verdict.count(Kind::Double) > 0, "{:?}", verdict.findings);
 }
+
+#[tokio::test]
+async fn a_leader_that_takes_a_dead_sessions_node_for_its_own_is_caught() {
+    let verdict = run(Recipe::Leader, Sabotage::NoOwnerCheck, 610, 2).await;
+    assert!(verdict.count(Kind::Double) > 0, "{:?}", verdict.findings);
+}
+
+#[tokio::test]
+async fn a_latch_that_is_not_asked_whether_it_leads_is_caught() {
+    let verdict = run(Recipe::Leader, Sabotage::IgnoresLease, 612, 2).await;
+    assert!(verdict.count(Kind::Double) > 0, "{:?}", verdict.findings);
+    assert_eq!(verdict.count(Kind::StaleWrite), 0, "{:?}", verdict.findings);
+}
+
+#[tokio::test]
+async fn a_selector_that_is_not_asked_whether_it_leads_is_caught() {
+    let verdict = run(Recipe::Leader, Sabotage::IgnoresLease, 613, 2).await;
+    assert!(verdict.count(Kind::Double) > 0, "{:?}", verdict.findings);
+    assert_eq!(verdict.count(Kind::StaleWrite), 0, "{:?}", verdict.findings);
+}
+
+#[tokio::test]
+async fn an_observer_that_believes_members_that_lag_is_caught() {
+    let verdict = run(Recipe::Leader, Sabotage::BelievesLaggards, 614, 2).await;
+    let older = |text: &str| text.starts_with("the observer was told of token ");
+    assert!(verdict.findings.iter().any(|finding| older(&finding.text)), "{:?}", verdict.findings);
+    // It is the observer alone.
+    assert_eq!(verdict.count(Kind::StaleWrite), 0, "{:?}", verdict.findings);
+}

@@ -117,8 +117,9 @@ pub(crate) fn evidence(scripts: &[Script], faults: &[(u64, What)]) -> Evidence {
         let token = 1_000_000 + i64::try_from(place).unwrap();
         let events = match last {
             true => {
+                let mode = script.mode;
                 script
-                    .takes(Mode::Lock)
+                    .takes(if mode == Mode::Leader { mode } else { Mode::Lock })
                     .asks(at - 1)
                     .held(at, at + 10, token)
                     .then(at + 1000, What::Quiet)

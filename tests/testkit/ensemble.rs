@@ -36,6 +36,7 @@ on_each_backend!(
     an_isolated_follower_answers_from_what_it_has,
     members_are_parted_and_the_others_stay,
     a_client_that_is_cut_off_moves_with_its_session,
+    a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed,
 );
 
 async fn on(backend: Backend, test: impl AsyncFn(TestEnsemble)) {
@@ -210,6 +211,35 @@ async fn a_client_that_is_cut_off_moves_with_its_session(ensemble: TestEnsemble)
     assert_eq!(witness.check_stat(&path).await.expect("an answer"), None);
     let again = kill_session(ensemble.connect_string(), client.session()).await;
     assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}");
+}
+
+async fn a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed(
+    ensemble: TestEnsemble,
+) {
+    let leader = ensemble.leader().await.expect("a leader");
+    let [one, other] = others(leader);
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(12));
+    let client = connector.connect(ensemble.member(one).connect_string()).await.expect("a client");
+    let servers = [leader, one, other].map(|number| ensemble.member(number).connect_string());
+
+    let fault = ensemble.isolate(leader);
+    let killed = kill_session(&servers.join(","), client.session()).await;
+    let deposed = async {
+        while !matches!(ensemble.leader().await, Ok(number) if number != leader) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT, deposed).await.expect("another leads");
+    drop(fault);
+    ensemble.serving().await.expect("all three serve");
+
+    let again = kill_session(ensemble.connect_string(), client.session()).await;
+    match killed {
+        Ok(()) => assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}"),
+        // Nobody could say.
+        Err(TestkitError::Timeout { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// The members that have a connection of this client.

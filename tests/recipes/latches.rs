@@ -1,0 +1,123 @@
+//! What the tests of leader latches share: making them, and reading what their watches tell.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::poll;
+use zookeeper_recipes::testkit::FaultProxy;
+use zookeeper_recipes::{
+    ConnectionState, Curator, CuratorBuilder, LeaderError, LeaderLatch, LeaderState, LeaderWatch,
+    Leadership,
+};
+
+use crate::harness::{Arena, eventually, within};
+
+/// So long that no disturbance that a test makes ends it.
+pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
+
+impl Arena {
+    /// At the test's path, not started.
+    pub(crate) fn latch(&self, curator: &Curator) -> LeaderLatch {
+        LeaderLatch::new(curator, &self.path).expect("a latch path")
+    }
+
+    /// Started, and its node is there.
+    pub(crate) async fn queued(&self, curator: &Curator) -> LeaderLatch {
+        let before = self.children().await.len();
+        let latch = self.latch(curator);
+        latch.start().unwrap();
+        self.children_are(before + 1).await;
+        latch
+    }
+
+    /// Started, and it leads.
+    pub(crate) async fn leading(&self, curator: &Curator) -> (LeaderLatch, Leadership) {
+        let latch = self.latch(curator);
+        latch.start().unwrap();
+        let leadership = leadership(&latch).await;
+        (latch, leadership)
+    }
+
+    /// Curators with a client each.
+    pub(crate) async fn curators(&self, count: usize) -> Vec<Curator> {
+        let mut curators = Vec::with_capacity(count);
+        for _ in 0..count {
+            curators.push(self.curator().await);
+        }
+        curators
+    }
+
+    /// A client behind a proxy of its own.
+    pub(crate) async fn linked(&self, builder: CuratorBuilder) -> (FaultProxy, Curator) {
+        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
+        let curator = builder.connect(link.connect_string()).await.unwrap();
+        (link, curator)
+    }
+
+    pub(crate) async fn remove(&self, node: &str) {
+        self.admin.delete(node, None).await.unwrap();
+    }
+}
+
+/// Waits until it leads.
+pub(crate) async fn leadership(latch: &LeaderLatch) -> Leadership {
+    within("leadership", latch.await_leadership()).await.unwrap()
+}
+
+/// A watch that was told whether it leads now.
+pub(crate) fn told(latch: &LeaderLatch) -> LeaderWatch {
+    let mut watch = latch.watch();
+    watch.state();
+    watch
+}
+
+/// The next that the watch tells is that it leads.
+pub(crate) async fn gained(watch: &mut LeaderWatch) -> Leadership {
+    match within("that it leads", watch.changed()).await.unwrap() {
+        LeaderState::Leader(leadership) => leadership,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The next that the watch tells is that it does not lead.
+pub(crate) async fn ceased(watch: &mut LeaderWatch) {
+    let told = within("that it does not lead", watch.changed()).await.unwrap();
+    assert!(!told.is_leader(), "{told:?}");
+}
+
+/// The next that the watch tells is that there is nothing to tell any more.
+pub(crate) async fn ended(watch: &mut LeaderWatch) -> LeaderError {
+    within("the end", watch.changed()).await.unwrap_err()
+}
+
+/// There is nothing to tell at this moment.
+pub(crate) async fn is_quiet(watch: &mut LeaderWatch) {
+    let mut changed = pin!(watch.changed());
+    let told = poll!(changed.as_mut());
+    assert!(told.is_pending(), "{told:?}");
+}
+
+pub(crate) fn leaders(latches: &[LeaderLatch]) -> usize {
+    latches.iter().filter(|latch| latch.has_leadership()).count()
+}
+
+/// Waits until one of them leads and the others do not, and says which it is.
+pub(crate) async fn the_leader(latches: &[LeaderLatch]) -> usize {
+    eventually("one leads", async || leaders(latches) == 1).await;
+    latches.iter().position(LeaderLatch::has_leadership).expect("the leader goes on")
+}
+
+pub(crate) async fn until(curator: &Curator, wanted: ConnectionState) {
+    let mut state = curator.watch_state();
+    let reached = state.wait_for(|state| *state == wanted);
+    drop(within("a state of the connection", reached).await.unwrap());
+}
+
+/// What this client had received before this returns, it has been told of. If the link is down, waits until it is back.
+pub(crate) async fn round_trip(curator: &Curator) {
+    let client = curator.client().unwrap();
+    eventually("a round trip", async || client.sync("/").await.is_ok()).await;
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}

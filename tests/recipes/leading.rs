@@ -1,0 +1,118 @@
+//! Selectors whose bodies a test sees begin, and ends.
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use zookeeper_recipes::{Curator, LeaderRun, LeaderSelector, Leadership, TermError};
+
+use crate::harness::{Arena, within};
+
+/// How a body ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The test said so.
+    Told,
+    /// Its token did.
+    SteppedDown,
+}
+
+pub(crate) type Report = Result<Ended, TermError<Ended>>;
+
+/// A term that began. Who lets go of it tells its body to end.
+#[derive(Debug)]
+pub(crate) struct Term {
+    pub(crate) leadership: Leadership,
+    end: oneshot::Sender<()>,
+    gone: CancellationToken,
+}
+
+impl Term {
+    /// Tells the body to end.
+    pub(crate) fn end(self) -> Leadership {
+        // It may have ended by itself.
+        let _ = self.end.send(());
+        self.leadership
+    }
+
+    /// Whether its body has returned, or was dropped.
+    pub(crate) fn is_over(&self) -> bool {
+        self.gone.is_cancelled()
+    }
+
+    pub(crate) async fn over(&self) {
+        within("the end of a body", self.gone.cancelled()).await;
+    }
+}
+
+/// A run, and the terms that began in it.
+pub(crate) struct Led {
+    pub(crate) run: LeaderRun<Ended>,
+    began: mpsc::UnboundedReceiver<Term>,
+}
+
+impl Led {
+    /// Bodies end when the test says so, or when their token is cancelled.
+    pub(crate) fn obedient(selector: &LeaderSelector) -> Self {
+        Self::new(selector, true)
+    }
+
+    /// Bodies end when the test says so, whatever their token says.
+    pub(crate) fn stubborn(selector: &LeaderSelector) -> Self {
+        Self::new(selector, false)
+    }
+
+    fn new(selector: &LeaderSelector, obeys: bool) -> Self {
+        let (begins, began) = mpsc::unbounded_channel();
+        let run = selector.run(move |leadership: Leadership| {
+            let (end, told) = oneshot::channel();
+            let (token, gone) = (leadership.cancellation_token(), CancellationToken::new());
+            let running = gone.clone().drop_guard();
+            // The test may be over.
+            let _ = begins.send(Term { leadership, end, gone });
+            async move {
+                let _running = running;
+                tokio::select! {
+                    _ = told => Ended::Told,
+                    () = token.cancelled(), if obeys => Ended::SteppedDown,
+                }
+            }
+        });
+        Self { run, began }
+    }
+
+    /// Waits for the next term.
+    pub(crate) async fn leads(&mut self) -> Term {
+        within("a term", self.began.recv()).await.expect("a run")
+    }
+
+    /// The next term, if it has begun.
+    pub(crate) fn began(&mut self) -> Option<Term> {
+        self.began.try_recv().ok()
+    }
+
+    /// Waits for the report of the next term.
+    pub(crate) async fn report(&self) -> Report {
+        within("a report", self.run.next()).await.expect("a run that is not closed")
+    }
+
+    pub(crate) async fn close(&self) {
+        within("the end of a run", self.run.close()).await.unwrap();
+    }
+}
+
+impl Arena {
+    pub(crate) fn selector(&self, curator: &Curator) -> LeaderSelector {
+        LeaderSelector::new(curator, &self.path).expect("a leader path")
+    }
+
+    /// A candidate that leads, and one of another client behind it.
+    pub(crate) async fn leader_and_next(
+        &self,
+        selectors: [&LeaderSelector; 2],
+    ) -> (Led, Term, Led) {
+        let mut leader = Led::obedient(selectors[0]);
+        let term = leader.leads().await;
+        let next = Led::obedient(selectors[1]);
+        self.children_are(2).await;
+        (leader, term, next)
+    }
+}
