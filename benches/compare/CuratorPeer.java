@@ -17,6 +17,9 @@ import java.util.concurrent.locks.LockSupport;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -27,13 +30,13 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Apache Curator's locks under load. A question a line on standard input, numbers (or what went wrong) a line on standard
+ * Apache Curator's locks and elections under load. A question a line on standard input, numbers (or what went wrong) a line on standard
  * output; times in nanoseconds:
  *
  * run SERVERS PATH THREADS LOCKS SESSIONS HOLD_MICROSECONDS TURN_MILLISECONDS RECIPE -> cycles, elapsed,
  *     median hand-over
  * each ... -> the same with a lock object for each thread, where otherwise those of one session and path share one
- * first SERVERS PATH COUNT -> mean acquisition of PATH/0 and so on, mean release
+ * first SERVERS PATH COUNT RECIPE -> mean acquisition of PATH/0 and so on, mean release
  * try SERVERS PATH COUNT -> how often it was acquired
  *
  * Sessions, and the locks of each, are kept from question to question. The end of the input ends the process.
@@ -46,7 +49,7 @@ public class CuratorPeer {
         return thread;
     });
     private static final Map<String, CuratorFramework> sessions = new ConcurrentHashMap<>();
-    private static final Map<String, InterProcessLock> locks = new ConcurrentHashMap<>();
+    private static final Map<String, Cycle> cycles = new ConcurrentHashMap<>();
     private static final String END = "";
 
     public static void main(String[] arguments) throws Exception {
@@ -88,9 +91,9 @@ public class CuratorPeer {
             case "each":
                 return run(words, true);
             case "first":
-                return first(words[1], words[2], Integer.parseInt(words[3]));
+                return first(words[1], words[2], Integer.parseInt(words[3]), words[4]);
             case "try":
-                InterProcessLock mutex = lock("mutex", words[1], 0, words[2], "");
+                InterProcessMutex mutex = new InterProcessMutex(session(words[1], 0), words[2]);
                 int acquired = 0;
                 for (int i = 0; i < Integer.parseInt(words[3]); i++) {
                     if (mutex.acquire(0, TimeUnit.MILLISECONDS)) {
@@ -116,8 +119,8 @@ public class CuratorPeer {
             String path = words[2] + "/" + i % paths;
             // A lease or a count of cycles is one thread's.
             boolean own = each || !words[8].equals("mutex");
-            InterProcessLock lock = lock(words[8], words[1], i % clients, path, own ? "" + i : "");
-            works.add(() -> work(lock, hold, began[0], turn));
+            Cycle cycle = cycle(words[8], words[1], i % clients, path, own ? "" + i : "");
+            works.add(() -> cycles(cycle, hold, began[0], turn));
         }
         List<Future<List<long[]>>> running = new ArrayList<>();
         began[0] = System.nanoTime();
@@ -132,20 +135,27 @@ public class CuratorPeer {
         return holds.size() + " " + elapsed + " " + handOver(holds, began[0]);
     }
 
-    /** Each hold: when it was acquired, when its release was called. */
-    private static List<long[]> work(InterProcessLock lock, long hold, long began, long turn) throws Exception {
+    /** One way to have something for a while. */
+    private interface Cycle {
+        /** When it was had, and when it began to be given up. */
+        long[] run(long hold) throws Exception;
+    }
+
+    private static List<long[]> cycles(Cycle cycle, long hold, long began, long turn) throws Exception {
         List<long[]> holds = new ArrayList<>();
         while (System.nanoTime() - began < turn) {
-            lock.acquire();
-            long acquired = System.nanoTime();
-            for (long left = hold; left > 0; left = hold - (System.nanoTime() - acquired)) {
-                LockSupport.parkNanos(left);
-            }
-            long released = System.nanoTime();
-            lock.release();
-            holds.add(new long[] {acquired, released});
+            holds.add(cycle.run(hold));
         }
         return holds;
+    }
+
+    /** Waits as a holder that works, and says when it began and ended. */
+    private static long[] work(long hold) {
+        long acquired = System.nanoTime();
+        for (long left = hold; left > 0; left = hold - (System.nanoTime() - acquired)) {
+            LockSupport.parkNanos(left);
+        }
+        return new long[] {acquired, System.nanoTime()};
     }
 
     private static long handOver(List<long[]> holds, long began) {
@@ -161,25 +171,46 @@ public class CuratorPeer {
         return each[each.length / 2];
     }
 
-    private static String first(String servers, String path, int count) throws Exception {
+    private static String first(String servers, String path, int count, String recipe) throws Exception {
         long acquiring = 0;
         long releasing = 0;
         for (int i = 0; i < count; i++) {
-            InterProcessMutex mutex = new InterProcessMutex(session(servers, 0), path + "/" + i);
+            Cycle cycle = cycle(recipe, session(servers, 0), path + "/" + i);
             long began = System.nanoTime();
-            mutex.acquire();
-            long acquired = System.nanoTime();
-            mutex.release();
-            acquiring += acquired - began;
-            releasing += System.nanoTime() - acquired;
+            long[] held = cycle.run(0);
+            acquiring += held[0] - began;
+            releasing += System.nanoTime() - held[1];
         }
         return acquiring / count + " " + releasing / count;
     }
 
-    private static InterProcessLock lock(String recipe, String servers, int index, String path, String owner) throws Exception {
+    private static Cycle cycle(String recipe, String servers, int index, String path, String owner) throws Exception {
         CuratorFramework session = session(servers, index);
         String key = servers + " " + index + " " + path + " " + owner;
-        return locks.computeIfAbsent(key, unused -> lock(recipe, session, path));
+        return cycles.computeIfAbsent(key, unused -> cycle(recipe, session, path));
+    }
+
+    private static Cycle cycle(String recipe, CuratorFramework session, String path) {
+        if (recipe.equals("latch")) {
+            return hold -> {
+                LeaderLatch latch = new LeaderLatch(session, path);
+                latch.start();
+                latch.await();
+                long[] led = work(hold);
+                latch.close();
+                return led;
+            };
+        }
+        if (recipe.equals("selector")) {
+            return new Terms(session, path);
+        }
+        InterProcessLock lock = lock(recipe, session, path);
+        return hold -> {
+            lock.acquire();
+            long[] held = work(hold);
+            lock.release();
+            return held;
+        };
     }
 
     private static InterProcessLock lock(String recipe, CuratorFramework session, String path) {
@@ -203,6 +234,38 @@ public class CuratorPeer {
                 return new InterProcessMultiLock(session, paths);
             default:
                 return new InterProcessMutex(session, path);
+        }
+    }
+
+    /** A selector that is queued anew for each cycle. */
+    private static class Terms extends LeaderSelectorListenerAdapter implements Cycle {
+        private final LeaderSelector selector;
+        private final BlockingQueue<long[]> terms = new LinkedBlockingQueue<>();
+        private volatile long hold;
+        private boolean started;
+
+        Terms(CuratorFramework session, String path) {
+            selector = new LeaderSelector(session, path, this);
+        }
+
+        @Override
+        public long[] run(long hold) throws Exception {
+            this.hold = hold;
+            if (started) {
+                // It refuses until the last term's node is deleted.
+                while (!selector.requeue()) {
+                    Thread.sleep(1);
+                }
+            } else {
+                selector.start();
+                started = true;
+            }
+            return terms.take();
+        }
+
+        @Override
+        public void takeLeadership(CuratorFramework client) {
+            terms.add(work(hold));
         }
     }
 

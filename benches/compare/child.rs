@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::Failure;
 use crate::class_path::class_path;
-use crate::load::{Lap, Load};
+use crate::load::{Lap, Load, Recipe};
 use crate::settings::target;
 
 /// Beyond a turn: a JVM that starts and compiles, on a machine that is busy.
@@ -85,8 +85,9 @@ impl Child {
         link: &str,
         place: &str,
         count: usize,
+        recipe: Recipe,
     ) -> Result<(Duration, Duration), Failure> {
-        let question = format!("first {link} {place} {count}");
+        let question = format!("first {link} {place} {count} {recipe}");
         let [acquired, released] = self.ask(&question, Duration::ZERO).await?;
         Ok((Duration::from_nanos(acquired), Duration::from_nanos(released)))
     }

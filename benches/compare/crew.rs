@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Failure;
 use crate::child::Child;
 use crate::client_lock::ClientLock;
-use crate::load::{Lap, Load};
+use crate::load::{Lap, Load, Recipe};
 use crate::ours::Ours;
 use crate::raw::Raw;
 
@@ -101,13 +101,14 @@ impl Crew {
         link: &str,
         place: &str,
         count: usize,
+        recipe: Recipe,
     ) -> Result<Option<(Duration, Duration)>, Failure> {
         if peer == Peer::Ours {
             let paths: Vec<_> = (0..count).map(|path| format!("{place}/{path}")).collect();
-            return self.ours.first(link, &paths).await.map(Some);
+            return self.ours.first(link, &paths, recipe).await.map(Some);
         }
         let Some(child) = self.children.get_mut(&peer) else { return Ok(None) };
-        let times = child.first(link, place, count).await;
+        let times = child.first(link, place, count, recipe).await;
         Ok(self.unless_lost(peer, times))
     }
 

@@ -22,6 +22,9 @@ pub(crate) enum Recipe {
     Semaphore(usize),
     /// Of so many mutexes.
     Multi(usize),
+    /// A candidate of its own for each cycle; holding is leading.
+    Latch,
+    Selector,
 }
 
 /// As Curator's side of it is told.
@@ -35,6 +38,8 @@ impl fmt::Display for Recipe {
             Recipe::SemaphoreMutex => f.write_str("semaphore-mutex"),
             Recipe::Semaphore(leases) => write!(f, "semaphore-{leases}"),
             Recipe::Multi(members) => write!(f, "multi-{members}"),
+            Recipe::Latch => f.write_str("latch"),
+            Recipe::Selector => f.write_str("selector"),
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use zookeeper_recipes::{
     Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, InterProcessSemaphoreMutex, ReadLock, WriteLock,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, LeaderLatch, LeaderSelector, ReadLock,
+    WriteLock,
 };
 
 use crate::Failure;
@@ -41,17 +42,16 @@ impl Ours {
         &mut self,
         link: &str,
         paths: &[String],
+        recipe: Recipe,
     ) -> Result<(Duration, Duration), Failure> {
         let curator = self.session(link, 0).await?;
         let (mut acquiring, mut releasing) = (Duration::ZERO, Duration::ZERO);
         for path in paths {
-            let mutex = InterProcessMutex::new(&curator, path)?;
+            let lock = Lock::new(recipe, &curator, path)?;
             let (acquired, released) = tokio::spawn(async move {
                 let began = Instant::now();
-                let guard = mutex.acquire().await?;
-                let acquired = began.elapsed();
-                guard.release().await?;
-                Ok::<_, Failure>((acquired, began.elapsed() - acquired))
+                let held = lock.cycle(Duration::ZERO).await?;
+                Ok::<_, Failure>((held.acquired - began, held.released.elapsed()))
             })
             .await??;
             acquiring += acquired;
@@ -78,6 +78,9 @@ enum Lock {
     SemaphoreMutex(InterProcessSemaphoreMutex),
     Semaphore(InterProcessSemaphore),
     Multi(InterProcessMultiLock),
+    /// A new latch for each cycle: one that was closed is done.
+    Latch(Curator, String),
+    Selector(LeaderSelector),
 }
 
 impl Lock {
@@ -98,6 +101,8 @@ impl Lock {
                 let paths: Vec<_> = (0..members).map(|member| format!("{path}/{member}")).collect();
                 Lock::Multi(InterProcessMultiLock::from_paths(curator, paths)?)
             }
+            Recipe::Latch => Lock::Latch(curator.clone(), path.to_owned()),
+            Recipe::Selector => Lock::Selector(LeaderSelector::new(curator, path)?),
         })
     }
 }
@@ -130,6 +135,24 @@ impl Contender for Lock {
             Lock::SemaphoreMutex(lock) => cycle!(lock, hold),
             Lock::Semaphore(lock) => cycle!(lock, hold),
             Lock::Multi(lock) => cycle!(lock, hold),
+            Lock::Latch(curator, path) => {
+                let latch = LeaderLatch::new(curator, path)?;
+                latch.start()?;
+                latch.await_leadership().await?;
+                let acquired = Instant::now();
+                work(hold).await;
+                let released = Instant::now();
+                latch.close().await?;
+                Ok(Held { acquired, released })
+            }
+            Lock::Selector(selector) => {
+                let term = selector.run(move |_| async move {
+                    let acquired = Instant::now();
+                    work(hold).await;
+                    Held { acquired, released: Instant::now() }
+                });
+                Ok(term.await?)
+            }
         }
     }
 }

@@ -129,7 +129,8 @@ impl Run<'_> {
     ) -> Result<Option<(Duration, Duration)>, Failure> {
         let count = if self.settings.smoke { 3 } else { 20 };
         let place = self.stage.used_place(&format!("{}-{peer}-{round}", work.name), count).await?;
-        self.crew.first(peer, self.stage.connect_string(work.link), &place, count).await
+        let link = self.stage.connect_string(work.link);
+        self.crew.first(peer, link, &place, count, work.recipe).await
     }
 
     /// How long a request takes there and back on the work's link, in this round, if the work needs to know that.

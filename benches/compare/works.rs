@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Rate,
     /// From the call of release to the next acquisition, in trips; each hold lasts so many trips.
     HandOver { hold: u32 },
-    /// The first acquisition of a path, in trips.
+    /// The first acquisition of a path by this client, in trips.
     FirstAcquire,
     /// The release that follows it, in trips.
     FirstRelease,
@@ -125,6 +125,21 @@ const SESSIONS: Work = Work {
     ..ONE
 };
 
+/// Each hold lasts two trips: meanwhile the next in line has seen that it is.
+const HAND_OVER: Work = Work { kind: Kind::HandOver { hold: 2 }, ..SESSIONS };
+const LATCH: Work = Work {
+    name: "latch-handover",
+    what: "`hand-over-2` of a leader latch: from the leader's close to the next one's leadership",
+    recipe: Recipe::Latch,
+    ..HAND_OVER
+};
+const SELECTOR: Work = Work {
+    name: "selector-handover",
+    what: "the same of a leader selector: from the end of its body to the next one's begin",
+    recipe: Recipe::Selector,
+    ..HAND_OVER
+};
+
 const CONTENDED: Work = Work { peers: &[(Peer::Curator, None)], ..SESSIONS };
 
 pub(crate) const WORKS: &[Work] = &[
@@ -187,9 +202,8 @@ pub(crate) const WORKS: &[Work] = &[
     Work {
         name: "hand-over-2",
         what: "sessions16 with holds of 2 trips: from the call of release to the next acquisition",
-        kind: Kind::HandOver { hold: 2 },
         peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))],
-        ..SESSIONS
+        ..HAND_OVER
     },
     Work {
         name: "hand-over-0",
@@ -282,5 +296,17 @@ pub(crate) const WORKS: &[Work] = &[
         what: "`sessions16` of one lease of three",
         recipe: Recipe::Semaphore(3),
         ..CONTENDED
+    },
+    Work { link: Link::Direct, peers: &[(Peer::Curator, None)], ..LATCH },
+    Work { peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))], ..LATCH },
+    Work { link: Link::Direct, peers: &[(Peer::Curator, None)], ..SELECTOR },
+    Work { peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))], ..SELECTOR },
+    Work {
+        name: "latch-start",
+        what: "`first-acquire` of a leader latch: from its start to its leadership",
+        kind: Kind::FirstAcquire,
+        recipe: Recipe::Latch,
+        peers: &[(Peer::Curator, Some(Goal::WholeTrips(2.0)))],
+        ..ONE
     },
 ];

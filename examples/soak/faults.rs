@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::Result;
-use crate::log::{MILLISECOND, Nanos, Node, Place, Signal, What, now};
+use crate::log::{MILLISECOND, Nanos, Node, Place, Signal, What, identity, now};
 use crate::run::Scene;
 use crate::schedule::{Kind, MEMBERS, Planned, Which, Whom};
 use crate::worker::KILL_SESSION;
@@ -87,7 +87,10 @@ impl Running<'_> {
     async fn links(&self, whom: Whom) -> Result<()> {
         let row = self.find(whom).await?;
         self.begins(vec![Place::Row(row)])?;
-        let faults = self.scene.links[row].disturb(self.kind);
+        let mut faults = self.scene.links[row].disturb(self.kind);
+        if let Some(observer) = &self.scene.observer {
+            faults.extend(observer.disturb(self.number, self.kind));
+        }
         // Until there was such a message, mostly.
         let of_a_message = matches!(self.kind, Kind::LoseRequest { .. } | Kind::LoseReply { .. });
         sleep(if of_a_message { self.lasts.max(SEARCH * 3) } else { self.lasts }).await;
@@ -124,7 +127,11 @@ impl Running<'_> {
     async fn kill_session(&self, whom: Whom) -> Result<()> {
         let row = self.find(whom).await?;
         self.begins(vec![Place::Row(row)])?;
-        self.scene.rows[row].lock().await.tell(KILL_SESSION).await
+        self.scene.rows[row].lock().await.tell(KILL_SESSION).await?;
+        if let Some(observer) = &self.scene.observer {
+            observer.kill_session(self.number, self.scene.ensemble.connect_string()).await;
+        }
+        Ok(())
     }
 
     /// One of those that it holds by, else one that it waits with.
@@ -133,8 +140,7 @@ impl Running<'_> {
         let (held, identity) = {
             let row = self.scene.rows[place].lock().await;
             let nodes: Vec<_> = row.held.iter().flat_map(|(_, nodes)| nodes).cloned().collect();
-            let worker = &row.settings;
-            let identity = format!("{}.{}", worker.row, worker.generation);
+            let identity = identity(row.settings.row, row.settings.generation);
             // Of a multi-lock, another member than the first one to begin with.
             let chosen = (self.number + 1) % nodes.len().max(1);
             (nodes.into_iter().nth(chosen), identity)

@@ -176,7 +176,7 @@ impl Guard for FirstOnly {
     }
 }
 
-async fn outcome<T: std::fmt::Debug, E: std::fmt::Display>(
+pub(crate) async fn outcome<T: std::fmt::Debug, E: std::fmt::Display>(
     release: impl Future<Output = Result<T, E>>,
 ) -> String {
     match release.await {

@@ -30,6 +30,8 @@ impl Hand<'_> {
             Sabotage::IgnoresLease => Plan { steps: self.rng.u32(100..200), counts: 1, ..plan },
             // Beyond the grace of whoever was struck.
             Sabotage::IgnoresMembers => Plan { steps: 1000, counts: 1, ..plan },
+            // One follows the other while the member lags.
+            Sabotage::BelievesLaggards => Plan { steps: self.rng.u32(20..60), ..plan },
             _ => plan,
         }
     }

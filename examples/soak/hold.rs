@@ -16,6 +16,9 @@ const STEP: Duration = Duration::from_millis(3);
 /// The outside store is near; who waits longer for it than this has been stopped or the run is over.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Why a hold ended that was let go of by somebody else who had it as well.
+pub(crate) const GIVEN_UP: &str = "given up from elsewhere";
+
 /// What a hold is to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -57,10 +60,16 @@ impl<H: Held> Watched<'_, H> {
             return Ok(true);
         }
         self.log.write(before, What::No { hold })?;
-        self.log.now(What::Lost { hold, how: self.held.why() })?;
+        self.log.now(over(self.held))?;
         self.ended = true;
         Ok(false)
     }
+}
+
+/// The end of a hold that is over.
+fn over(held: &impl Held) -> What {
+    let (hold, how) = (held.name(), held.why());
+    if how == GIVEN_UP { What::Releases { hold, how } } else { What::Lost { hold, how } }
 }
 
 impl<H: Held> Drop for Watched<'_, H> {
@@ -69,7 +78,7 @@ impl<H: Held> Drop for Watched<'_, H> {
             let hold = self.held.name();
             let _ = self.log.now(match self.held.is_held() {
                 true => What::Releases { hold, how: "dropped".to_owned() },
-                false => What::Lost { hold, how: self.held.why() },
+                false => over(self.held),
             });
         }
     }
@@ -103,7 +112,7 @@ pub(crate) async fn run<H: Held>(
             () = &mut lost, if !told => {
                 told = true;
                 // From here on a yes is a finding.
-                log.now(What::Lost { hold, how: held.why() })?;
+                log.now(over(held))?;
             }
             result = &mut work, if !counted => {
                 result?;

@@ -19,8 +19,10 @@ impl Links {
         Ok(Self(proxies))
     }
 
-    pub(crate) fn connect_string(&self) -> String {
-        let all: Vec<_> = self.0.iter().map(FaultProxy::connect_string).collect();
+    /// To all members but one, if one is named.
+    pub(crate) fn connect_string(&self, but: Option<usize>) -> String {
+        let others = self.0.iter().enumerate().filter(|(place, _)| Some(*place) != but);
+        let all: Vec<_> = others.map(|(_, proxy)| proxy.connect_string()).collect();
         all.join(",")
     }
 

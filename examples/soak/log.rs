@@ -58,6 +58,8 @@ pub(crate) enum What {
     Wrote { counter: Counter, token: i64, outcome: Outcome },
     /// What a reader found in the counter in ZooKeeper.
     Sees { hold: Name, read: u64, by: i64 },
+    /// An observer was told who leads: what the leader says of who it is, and its token.
+    Observes { leader: Option<(String, i64)> },
     /// Does not contend any more, and holds nothing.
     Quiet,
     /// Begins to close a session from a second connection.
@@ -92,11 +94,13 @@ pub(crate) enum Mode {
     Beside,
     /// One of a semaphore's.
     Lease,
+    /// A term.
+    Leader,
 }
 
 impl Mode {
     pub(crate) fn is_exclusive(self) -> bool {
-        matches!(self, Self::Lock | Self::Multi | Self::Write)
+        matches!(self, Self::Lock | Self::Multi | Self::Write | Self::Leader)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -107,6 +111,7 @@ impl Mode {
             Self::Read => "read",
             Self::Beside => "read beside a write",
             Self::Lease => "lease",
+            Self::Leader => "leader",
         }
     }
 }
@@ -212,4 +217,13 @@ pub(crate) fn worker_log(folder: &Path, row: usize, generation: usize) -> PathBu
 
 pub(crate) fn faults_log(folder: &Path) -> PathBuf {
     folder.join("faults.log")
+}
+
+pub(crate) fn observer_log(folder: &Path) -> PathBuf {
+    folder.join("observer.log")
+}
+
+/// What a worker says of who it is.
+pub(crate) fn identity(row: usize, generation: usize) -> String {
+    format!("{row}.{generation}")
 }

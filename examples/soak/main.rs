@@ -7,15 +7,18 @@
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
 
 mod admin;
+mod candidate;
 mod checker;
 mod faults;
 mod guards;
 mod hand;
 mod held;
 mod hold;
+mod leading;
 mod links;
 mod log;
 mod naive;
+mod observer;
 mod page;
 mod report;
 mod rows;

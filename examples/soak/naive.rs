@@ -1,10 +1,12 @@
-//! A lock that is broken on purpose, as many a home-made one: it knows its node by the GUID in the name and does not ask
-//! whose the node is. When its connection breaks it makes a new session, finds the node of the old one, which the
-//! servers have not expired yet, and takes it for its own (CURATOR-604). When they do, the next one gets in.
+//! A lock, or a leader, that is broken on purpose, as many a home-made one: it knows its node by the GUID in the name and
+//! does not ask whose the node is. When its connection breaks it makes a new session, finds the node of the old one, which
+//! the servers have not expired yet, and takes it for its own (CURATOR-604). When they do, the next one gets in.
+//! And an observer who asks whoever is there.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::{sleep, timeout};
 use zookeeper_recipes::zookeeper_client::{
     Acls, Client, CreateMode, Error, SessionState, StateWatcher,
 };
@@ -12,12 +14,17 @@ use zookeeper_recipes::zookeeper_client::{
 use crate::Result;
 use crate::checker::Value;
 use crate::held::{Held, decode, encode};
-use crate::log::{Counter, Mode, Name, Node, Outcome};
+use crate::log::{Counter, Log, Mode, Name, Node, Outcome, What};
 use crate::settings::{COUNTER, LOCK};
+
+/// Between two looks at who leads, and how long one may take.
+const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) struct NaiveLock {
     pub(crate) connect_string: String,
     pub(crate) timeout: Duration,
+    /// What it takes itself for.
+    pub(crate) mode: Mode,
 }
 
 pub(crate) struct NaiveGuard<'a> {
@@ -31,6 +38,11 @@ pub(crate) struct NaiveGuard<'a> {
 }
 
 impl NaiveLock {
+    /// In the names of its nodes.
+    fn word(&self) -> &'static str {
+        if self.mode == Mode::Leader { "latch" } else { "lock" }
+    }
+
     async fn connect(&self) -> Client {
         loop {
             let connector = Client::connector()
@@ -47,7 +59,7 @@ impl NaiveLock {
     pub(crate) async fn acquire(&self, guid: String) -> NaiveGuard<'_> {
         loop {
             let client = self.connect().await;
-            if let Ok((token, node)) = enter(&client, &guid).await {
+            if let Ok((token, node)) = enter(&client, &guid, self.word()).await {
                 let session = client.session_id().0;
                 return NaiveGuard {
                     lock: self,
@@ -69,16 +81,16 @@ async fn queue(client: &Client) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-async fn enter(client: &Client, guid: &str) -> Result<(i64, String), Error> {
+async fn enter(client: &Client, guid: &str, word: &str) -> Result<(i64, String), Error> {
     let mine = |name: &String| name.contains(guid);
     // Here the owner of the node would have to be asked for.
     let name = match queue(client).await?.into_iter().find(mine) {
         Some(name) => name,
         None => {
-            let path = format!("{LOCK}/_c_{guid}-lock-");
+            let path = format!("{LOCK}/_c_{guid}-{word}-");
             let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
             let (_, sequence) = client.create(&path, &[], &options).await?;
-            format!("_c_{guid}-lock-{sequence}")
+            format!("_c_{guid}-{word}-{sequence}")
         }
     };
     let node = format!("{LOCK}/{name}");
@@ -127,7 +139,7 @@ impl NaiveGuard<'_> {
 
 impl Held for NaiveGuard<'_> {
     fn name(&self) -> Name {
-        Name(Mode::Lock, self.token)
+        Name(self.lock.mode, self.token)
     }
 
     fn nodes(&self) -> Vec<Node> {
@@ -167,4 +179,42 @@ impl Held for NaiveGuard<'_> {
             Err(_) => Outcome::Unknown,
         }
     }
+}
+
+/// Asks one member after another who leads, and believes each. One that is cut off from the others tells of the past.
+pub(crate) async fn observe(members: Vec<String>, log: Log) -> Result<()> {
+    let mut clients: Vec<_> = members.iter().map(|_| None).collect();
+    let mut told = None;
+    for place in (0..members.len()).cycle() {
+        sleep(LOOK).await;
+        let client = match clients[place].take() {
+            Some(client) => Ok(client),
+            None => {
+                Client::connector().with_connection_timeout(LOOK).connect(&members[place]).await
+            }
+        };
+        let Ok(client) = client else { continue };
+        if let Ok(Ok(leader)) = timeout(LOOK, first(&client)).await {
+            clients[place] = Some(client);
+            if told.as_ref() != Some(&leader) {
+                log.now(What::Observes { leader: leader.clone() })?;
+                told = Some(leader);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Its name and token.
+async fn first(client: &Client) -> Result<Option<(String, i64)>, Error> {
+    for name in queue(client).await? {
+        match client.get_data(&format!("{LOCK}/{name}")).await {
+            Ok((data, stat)) => {
+                return Ok(Some((String::from_utf8_lossy(&data).into(), stat.czxid)));
+            }
+            Err(Error::NoNode) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }

@@ -21,6 +21,7 @@ struct Data {
     end: f64,
     healed: f64,
     rows: Vec<Vec<HoldBar>>,
+    observed: Vec<HoldBar>,
     members: Vec<String>,
     faults: Vec<FaultBar>,
     excused: Vec<ExcusedBar>,
@@ -101,6 +102,7 @@ fn data(settings: &Settings, evidence: &Evidence, verdict: &Verdict) -> Data {
         end: time.of(last),
         healed: healed.map_or_else(|| time.of(last), |event| time.of(event.0)),
         rows,
+        observed: time.observed(evidence.observed.as_deref().unwrap_or_default(), last),
         members: (0..MEMBERS).map(|member| format!("member {member}")).collect(),
         faults: time.faults(&evidence.faults, last),
         excused: verdict.excused.iter().map(excused).collect(),
@@ -147,6 +149,27 @@ impl Scale {
             end,
             text,
         }
+    }
+
+    /// Each leader until the observer was told of the next, or of nobody.
+    fn observed(&self, events: &[Event], last: Nanos) -> Vec<HoldBar> {
+        let ends = events.iter().skip(1).map(|event| event.0).chain([last]);
+        let told = events.iter().zip(ends).filter_map(|(Event(at, what), end)| match what {
+            What::Observes { leader: Some((id, token)) } => Some((*at, end, id, *token)),
+            _ => None,
+        });
+        told.map(|(from, to, id, token)| HoldBar {
+            from: self.of(from),
+            to: self.of(to),
+            token,
+            generation: 0,
+            mode: "observed",
+            shared: true,
+            nodes: String::new(),
+            end: "held",
+            text: format!("is told that {id} leads"),
+        })
+        .collect()
     }
 
     fn faults(&self, events: &[Event], last: Nanos) -> Vec<FaultBar> {

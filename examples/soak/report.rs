@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::checker::{Finding, Hold, Kind, Verdict};
+use crate::checker::{Finding, Hold, Kind, Leaders, Verdict};
 use crate::log::{Event, MILLISECOND, Mode, What};
 use crate::settings::Settings;
 
@@ -29,6 +29,9 @@ pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, pa
     );
     let healing: Vec<_> = verdict.after_healing.iter().map(|time| time / MILLISECOND).collect();
     println!("healing to hold, each worker {healing:?} ms");
+    if let Some(leaders) = &verdict.leaders {
+        print_leaders(leaders);
+    }
     let longest = verdict.excused.iter().map(|excused| excused.long).max().unwrap_or(0);
     println!(
         "excused overlaps             {}, the longest {:.1} ms (a holder's node deleted or its session closed from elsewhere)",
@@ -41,6 +44,15 @@ pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, pa
     }
     print_findings(verdict);
     println!("\npage: {}\n{}", page.display(), line(settings, verdict));
+}
+
+fn print_leaders(leaders: &Leaders) {
+    let Leaders { after_healing, again, observed } = leaders;
+    let healing =
+        after_healing.map_or("never".to_owned(), |time| format!("{} ms", time / MILLISECOND));
+    println!("healing to a leader          {healing}");
+    println!("led again by the same node   {again} times");
+    println!("leaders observed             {observed}");
 }
 
 /// The last line, for people and for scripts.

@@ -15,9 +15,10 @@ use crate::checker::{Evidence, PATIENCE, Verdict, WorkerLog, judge};
 use crate::faults;
 use crate::links::Links;
 use crate::log::{Event, Log, Nanos, Signal, Tail, What, faults_log, now, worker_log};
+use crate::observer::Observer;
 use crate::rows::Row;
-use crate::schedule::{Kind, MEMBERS, Planned, ROWS, To, Whom, sabotage, schedule};
-use crate::settings::{LIMIT, Sabotage, Settings, WorkerSettings};
+use crate::schedule::{Kind, LAGGARD, MEMBERS, Planned, ROWS, To, Which, Whom, sabotage, schedule};
+use crate::settings::{Candidates, LIMIT, Recipe, Sabotage, Settings, WorkerSettings};
 use crate::store::Store;
 use crate::worker::BE_QUIET;
 use crate::{page, report};
@@ -33,6 +34,8 @@ pub(crate) struct Scene {
     pub(crate) rows: Vec<Mutex<Row>>,
     pub(crate) links: Vec<Links>,
     pub(crate) admin: Admin,
+    /// Of the leaders.
+    pub(crate) observer: Option<Observer>,
     pub(crate) log: Log,
     /// Held by whatever takes a member from the quorum.
     pub(crate) quorum: Mutex<()>,
@@ -50,8 +53,12 @@ pub(crate) async fn run(settings: &Settings) -> Result<Verdict> {
         Sabotage::None => ENSEMBLES[usize::try_from(settings.seed % ENSEMBLES.len() as u64)?],
         _ => PROMPT,
     };
+    let candidates = match settings.recipe {
+        Recipe::Leader => format!(" ({})", Candidates::of(settings.seed).name()),
+        _ => String::new(),
+    };
     println!(
-        "{}, seed {}: {} faults; ticks of {tick} ms, syncLimit {limit}",
+        "{}{candidates}, seed {}: {} faults; ticks of {tick} ms, syncLimit {limit}",
         settings.recipe.name(),
         settings.seed,
         settings.faults
@@ -117,7 +124,11 @@ async fn set_up(
                 // 1.2 times that leaves some ticks for the servers to expire the session.
                 _ => Duration::from_secs(3),
             },
-            connect_string: own.connect_string(),
+            // So that they go on without it.
+            connect_string: own.connect_string(match settings.sabotage {
+                Sabotage::BelievesLaggards => Some(LAGGARD),
+                _ => None,
+            }),
             direct: ensemble.connect_string().to_owned(),
             store: store.address,
             log: PathBuf::new(),
@@ -126,7 +137,15 @@ async fn set_up(
         links.push(own);
     }
     let log = Log::open(&faults_log(folder))?;
-    Ok(Scene { ensemble, rows, links, admin, log, quorum: Mutex::new(()) })
+    let observer = match (settings.recipe, settings.sabotage) {
+        (Recipe::Leader, Sabotage::None) => {
+            let kind = Candidates::of(settings.seed);
+            Some(Observer::start(&ensemble, kind, folder).await?)
+        }
+        (_, Sabotage::BelievesLaggards) => Some(Observer::start_naive(&ensemble, folder)?),
+        _ => None,
+    };
+    Ok(Scene { ensemble, rows, links, admin, observer, log, quorum: Mutex::new(()) })
 }
 
 fn plan(settings: &Settings) -> Vec<Planned> {
@@ -141,6 +160,9 @@ fn plan(settings: &Settings) -> Vec<Planned> {
         Sabotage::WritesAsReader | Sabotage::GreaterLimit => {
             let cut = Kind::Cut { whom, links: To::All, reset: true };
             sabotage(seed, faults, cut)
+        }
+        Sabotage::BelievesLaggards => {
+            sabotage(seed, faults, Kind::IsolateMember(Which::Member(LAGGARD)))
         }
     }
 }
@@ -160,6 +182,9 @@ async fn disturb_and_judge(
     }
     scene.wait_for_all("rest", |row, _| row.quiet).await?;
     evidence.children = scene.admin.children_after(REST).await?;
+    if let Some(observer) = &scene.observer {
+        evidence.observed = Some(observer.end().await?);
+    }
     evidence.zookeeper = scene.admin.counter().await?;
     evidence.store = store.value();
     let mut failures = Vec::new();

@@ -29,11 +29,38 @@ pub(crate) enum Recipe {
     Semaphore,
     SemaphoreMutex,
     Multi,
+    Leader,
+}
+
+/// Who stands for election, in a run of leaders: all workers the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Candidates {
+    Latches,
+    Selectors,
+}
+
+impl Candidates {
+    pub(crate) fn of(seed: u64) -> Self {
+        if seed.is_multiple_of(2) { Self::Latches } else { Self::Selectors }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Latches => "latches",
+            Self::Selectors => "selectors",
+        }
+    }
 }
 
 impl Recipe {
-    const ALL: [Self; 5] =
-        [Self::Mutex, Self::ReadWrite, Self::Semaphore, Self::SemaphoreMutex, Self::Multi];
+    const ALL: [Self; 6] = [
+        Self::Mutex,
+        Self::ReadWrite,
+        Self::Semaphore,
+        Self::SemaphoreMutex,
+        Self::Multi,
+        Self::Leader,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -42,13 +69,14 @@ impl Recipe {
             Self::Semaphore => "semaphore",
             Self::SemaphoreMutex => "semaphore-mutex",
             Self::Multi => "multi",
+            Self::Leader => "leader",
         }
     }
 
     /// Where its contenders' nodes are.
     pub(crate) fn parents(self) -> Vec<String> {
         match self {
-            Self::Mutex | Self::ReadWrite => vec![LOCK.to_owned()],
+            Self::Mutex | Self::ReadWrite | Self::Leader => vec![LOCK.to_owned()],
             Self::Semaphore | Self::SemaphoreMutex => {
                 ["locks", "leases"].map(|name| format!("{LOCK}/{name}")).to_vec()
             }
@@ -84,15 +112,18 @@ pub(crate) enum Sabotage {
     GreaterLimit,
     /// The crate's, by a worker that asks only the first member of a multi-lock.
     IgnoresMembers,
+    /// The crate's; but who observes the leaders believes whatever any member of the ensemble says.
+    BelievesLaggards,
 }
 
 impl Sabotage {
-    const ALL: [(&str, Self); 5] = [
+    const ALL: [(&str, Self); 6] = [
         ("no-owner-check", Self::NoOwnerCheck),
         ("ignores-lease", Self::IgnoresLease),
         ("writes-as-reader", Self::WritesAsReader),
         ("greater-limit", Self::GreaterLimit),
         ("ignores-members", Self::IgnoresMembers),
+        ("believes-laggards", Self::BelievesLaggards),
     ];
 
     fn of(recipe: Recipe, name: &str) -> Result<Self, String> {
@@ -108,10 +139,11 @@ impl Sabotage {
     fn is_of(self, recipe: Recipe) -> bool {
         match self {
             Self::None | Self::IgnoresLease => true,
-            Self::NoOwnerCheck => recipe == Recipe::Mutex,
+            Self::NoOwnerCheck => matches!(recipe, Recipe::Mutex | Recipe::Leader),
             Self::WritesAsReader => recipe == Recipe::ReadWrite,
             Self::GreaterLimit => recipe == Recipe::Semaphore,
             Self::IgnoresMembers => recipe == Recipe::Multi,
+            Self::BelievesLaggards => recipe == Recipe::Leader,
         }
     }
 }

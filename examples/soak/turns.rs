@@ -11,7 +11,7 @@ use crate::Result;
 use crate::guards::{FirstOnly, Guard};
 use crate::hand::{Hand, LONG, dropped, way};
 use crate::log::{Mode, Name, What};
-use crate::settings::{LIMIT, LOCK, LOCKS, Recipe, Sabotage, WorkerSettings};
+use crate::settings::{Candidates, LIMIT, LOCK, LOCKS, Recipe, Sabotage, WorkerSettings};
 
 pub(crate) enum Locks {
     Mutex(InterProcessMutex),
@@ -23,6 +23,7 @@ pub(crate) enum Locks {
         several: Vec<InterProcessMultiLock>,
         single: Vec<InterProcessMutex>,
     },
+    Leader(Candidates),
 }
 
 impl Locks {
@@ -51,6 +52,7 @@ impl Locks {
                     single: LOCKS.into_iter().map(single).collect::<Result<_>>()?,
                 }
             }
+            Recipe::Leader => Self::Leader(Candidates::of(settings.seed)),
         })
     }
 
@@ -75,6 +77,7 @@ impl Locks {
                 two @ 3..6 => hand.turn(&several[two - 2], Mode::Multi).await,
                 _ => hand.turn(&several[0], Mode::Multi).await,
             },
+            Self::Leader(kind) => hand.lead(*kind).await,
             Self::Semaphore(semaphore) => match hand.rng.usize(..10) {
                 0..5 => hand.turn(semaphore, Mode::Lease).await,
                 several => hand.several(semaphore, 1 + several % LIMIT).await,

@@ -15,9 +15,9 @@ use zookeeper_recipes::{Curator, RetryPolicy};
 use crate::Result;
 use crate::hand::Hand;
 use crate::hold::{self, Plan};
-use crate::log::{Log, What, now};
+use crate::log::{Log, Mode, What, identity, now};
 use crate::naive::NaiveLock;
-use crate::settings::{Sabotage, WorkerSettings};
+use crate::settings::{Recipe, Sabotage, WorkerSettings};
 use crate::turns::Locks;
 
 /// Before it asks again.
@@ -104,7 +104,7 @@ impl Worker {
                 .session_timeout(self.settings.timeout)
                 .connection_timeout(Duration::from_secs(5))
                 .retry(RetryPolicy::forever(Duration::from_millis(100)))
-                .identity(format!("{}.{}", self.settings.row, self.settings.generation));
+                .identity(identity(self.settings.row, self.settings.generation));
             match builder.connect(&self.settings.connect_string).await {
                 Ok(curator) => return curator,
                 Err(_) => sleep(PAUSE).await,
@@ -132,7 +132,11 @@ impl Worker {
 
     async fn contend_naively(&self) -> Result<()> {
         let WorkerSettings { connect_string, timeout, store, .. } = &self.settings;
-        let lock = NaiveLock { connect_string: connect_string.clone(), timeout: *timeout };
+        let mode = match self.settings.recipe {
+            Recipe::Leader => Mode::Leader,
+            _ => Mode::Lock,
+        };
+        let lock = NaiveLock { connect_string: connect_string.clone(), timeout: *timeout, mode };
         while !self.quiet.load(Ordering::Relaxed) {
             self.log.now(What::Asks { how: "naive".to_owned() })?;
             let guard = lock.acquire(uuid::Uuid::new_v4().to_string()).await;

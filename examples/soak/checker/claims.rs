@@ -70,7 +70,7 @@ impl Judge<'_> {
     fn tokens_are_given_once(&mut self, turns: &[Turn<'_>]) {
         for pair in turns.windows(2) {
             let ((token, one), (next, other)) = (pair[0], pair[1]);
-            if token == next && !one.is_one_with(other) {
+            if token == next && !one.is_one_with(other) && !other.is_again(one) {
                 let text = format!("{} and {} have the same token", one.name(), other.name());
                 self.double(other.from, text);
             }

@@ -1,7 +1,7 @@
 //! Holds, from the log of the worker that had them. Rules 3 and 4.
 
 use super::{Finding, Kind, Value, WorkerLog};
-use crate::log::{Event, MILLISECOND, Mode, Name, Nanos, Node, What};
+use crate::log::{Event, MILLISECOND, Mode, Name, Nanos, Node, What, identity};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -59,6 +59,19 @@ impl Hold {
     pub(super) fn is_one_with(&self, other: &Self) -> bool {
         let by = |hold: &Self| (hold.row, hold.generation, hold.token);
         by(self) == by(other) && (self.mode == Mode::Beside) != (other.mode == Mode::Beside)
+    }
+
+    /// The same node leads once more: its lease had ended, its session had not.
+    pub(super) fn is_again(&self, other: &Self) -> bool {
+        let by = |hold: &Self| (hold.row, hold.generation, hold.session, hold.token);
+        let path = |hold: &Self| hold.nodes.first().and_then(|node| node.path.clone());
+        let led = self.mode == Mode::Leader && other.mode == Mode::Leader;
+        led && by(self) == by(other) && path(self) == path(other)
+    }
+
+    /// What the worker says of who it is.
+    pub(super) fn identity(&self) -> String {
+        identity(self.row, self.generation)
     }
 
     /// Whether they must not both hold what both are of.
@@ -125,13 +138,16 @@ impl Reader<'_> {
     }
 
     fn ends(&mut self, name: Name, end: End) {
-        // A loss is logged twice: when it was first seen, and with its reason.
+        // A loss is logged twice: when it was first seen, and with its reason, which can be that it was let go.
         let hold = self.holds.iter_mut().rev().find(|hold| hold.is(name));
         if let Some(hold) = hold {
             match (&hold.end, end) {
                 (End::Open, end) => hold.end = end,
                 (End::Lost(at, why), End::Lost(_, how)) if why.is_empty() => {
                     hold.end = End::Lost(*at, how);
+                }
+                (End::Lost(at, why), End::Released(_)) if why.is_empty() => {
+                    hold.end = End::Released(*at);
                 }
                 _ => {}
             }

@@ -19,7 +19,8 @@
 //! 1. No two claims overlap that exclude each other. A mutex excludes all, and so does a writer; readers do not exclude
 //!    readers; a write hold and the read that was taken beside it are one holder. A multi-lock is a claim on each of its
 //!    members. Of a semaphore no more leases are claimed at one moment than there are.
-//! 2. Tokens rise in the order of claims that exclude each other, and none is given twice.
+//! 2. Tokens rise in the order of claims that exclude each other, and none is given twice; but who leads again by the node
+//!    of an earlier term has the token of that, and nobody with another claims in between.
 //! 3. After a no, a reported loss or a release there is no yes.
 //! 4. A hold ends by a release or is reported lost, except with its process.
 //! 5. Each counter is one chain of increments: every accepted write is in it, every refused one is not, one of unknown
@@ -27,8 +28,12 @@
 //! 6. At the end, with all faults healed and nobody contending, no contender is left under the paths of the lock.
 //! 7. After the healing everybody gets the lock again within the bound.
 //! 8. While a reader holds, the counter that writers count in does not change, but by the writer that it reads beside.
+//! 9. Who leads again by the same node has the same token.
+//! 10. After the healing there is a leader within 1.5 session timeouts and some (`leaders.rs`).
+//! 11. Who observes the leaders is never told of a smaller token after a greater one, nor of a token with another worker's
+//!     identity; it is told of somebody, and in the end of nobody.
 //!
-//! 1 to 4 count as `double`, 5 and 8 as `stale_writes`, 6 as `orphans`, 7 as `hung`.
+//! 1 to 4, 9 and most of 11 count as `double`, 5 and 8 as `stale_writes`, 6 as `orphans`, 7, 10 and the end of 11 as `hung`.
 //!
 //! # What is excused
 //!
@@ -46,6 +51,7 @@
 mod chain;
 mod claims;
 mod holds;
+mod leaders;
 mod servers;
 mod strikes;
 
@@ -53,6 +59,7 @@ use crate::log::{Event, Nanos, SECOND, Signal, What};
 
 pub(crate) use claims::Excused;
 pub(crate) use holds::{End, Hold};
+pub(crate) use leaders::Leaders;
 
 /// How long after the healing everybody must have had the lock: some sessions have to expire first, and everybody gets
 /// it in turn.
@@ -73,6 +80,8 @@ pub(crate) type Value = (u64, i64);
 pub(crate) struct Evidence {
     pub(crate) workers: Vec<WorkerLog>,
     pub(crate) faults: Vec<Event>,
+    /// What an observer of the leaders was told, if there was one.
+    pub(crate) observed: Option<Vec<Event>>,
     /// Of a semaphore.
     pub(crate) limit: usize,
     /// What is under the paths of the locks at the end.
@@ -111,6 +120,7 @@ pub(crate) struct Verdict {
     pub(crate) after_kills: Vec<f64>,
     /// From the healing to each row's next hold.
     pub(crate) after_healing: Vec<Nanos>,
+    pub(crate) leaders: Option<Leaders>,
 }
 
 impl Verdict {
@@ -143,6 +153,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
         findings.push(Finding { kind: Kind::Orphan, at, text: format!("left over: {child}") });
     }
     let after_healing = after_healing(evidence, &holds, &mut findings);
+    let leaders = leaders::judge(evidence, &holds, healed(evidence), &mut findings);
     findings.sort_by_key(|finding| finding.at);
     let begun = |event: &&Event| matches!(event.1, What::Begins { .. });
     Verdict {
@@ -151,6 +162,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
         went_back: servers::went_back(&holds),
         after_kills: after_kills(evidence, &holds),
         after_healing,
+        leaders,
         holds,
         findings,
         excused,
@@ -161,10 +173,14 @@ fn last_moment(evidence: &Evidence) -> Nanos {
     evidence.faults.last().map_or(0, |event| event.0)
 }
 
+fn healed(evidence: &Evidence) -> Nanos {
+    let healed = evidence.faults.iter().rev().find(|event| event.1 == What::Healed);
+    healed.map_or_else(|| last_moment(evidence), |event| event.0)
+}
+
 /// Rule 7. One finding for a row at most.
 fn after_healing(evidence: &Evidence, holds: &[Hold], findings: &mut Vec<Finding>) -> Vec<Nanos> {
-    let healed = evidence.faults.iter().rev().find(|event| event.1 == What::Healed);
-    let healed = healed.map_or_else(|| last_moment(evidence), |event| event.0);
+    let healed = healed(evidence);
     let rows = evidence.workers.iter().map(|log| log.row + 1).max().unwrap_or(0);
     let mut times = Vec::new();
     for row in 0..rows {

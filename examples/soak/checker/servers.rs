@@ -11,8 +11,9 @@ use crate::log::{Mode, Node};
 pub(super) fn went_back(holds: &[Hold]) -> Vec<String> {
     // A read beside a write has the number of that.
     let own = holds.iter().filter(|hold| hold.mode != Mode::Beside);
-    let numbers: Vec<_> =
+    let mut numbers: Vec<_> =
         own.filter_map(|hold| Some((number(hold.nodes.first()?)?, hold))).collect();
+    numbers.dedup_by(|(_, next), (_, one)| next.is_again(one));
     let back = numbers.windows(2).filter(|pair| pair[1].0 <= pair[0].0);
     back.map(|pair| {
         let ((before, one), (number, other)) = (pair[0], pair[1]);
