@@ -4,12 +4,12 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo model sabotage test soak margins bench bench-smoke bench-growth lint fix doc package clean
+.PHONY: help setup image demo model sabotage test soak margins rolling-restart takeover bench bench-smoke bench-growth lint fix doc package clean
 
 ROUNDS ?= 20
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
 
 setup: ## install what is missing: compiler, Java, ZooKeeper, Docker
 	@scripts/setup.sh
@@ -35,6 +35,13 @@ soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock
 margins: setup ## how long before its node goes a holder knows, in ROUNDS=20 of each kind of trouble; Curator beside
 	@scripts/setup.sh curator
 	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example lease_margin -- $(ROUNDS)
+
+rolling-restart: setup ## whether a leader stays one while servers are restarted one by one, ROUNDS=20 times; Curator beside
+	@scripts/setup.sh curator
+	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example rolling_restart -- $(ROUNDS) restarts
+
+takeover: setup ## how soon another leads when the leader's process is killed, ROUNDS=20 times
+	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example rolling_restart -- $(ROUNDS) kills
 
 bench: setup ## this crate beside Curator, kazoo and others, about ten minutes on an idle machine; BENCH="--rounds 5 tasks16" for some
 	@scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing

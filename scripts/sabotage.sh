@@ -68,7 +68,7 @@ drop() {
 conditions() {
   drop 'head: the predecessor was the first of the listing' \
     round_trips head::a_predecessor_that_gives_up_admits_nobody \
-    wait.rs 's/head: rules\.head && predecessor_is_head &&/head: rules.head \&\&/'
+    wait.rs 's/head: rules\.head\s*&& predecessor_is_head\s*&&/head: rules.head \&\&/'
   drop 'head: the listing follows the own create' \
     round_trips counts::the_first_acquire_learns_what_the_next_needs \
     enter.rs 's/(let stamp = Moment::now\(\);\n)(.*?)(            let list = list\.then[^\n]*\n)/$1$3$2/s'
@@ -108,7 +108,7 @@ conditions() {
     hold.rs 's/let end = self\.state\.finish\(Loss::Released\);/let end = self.state.end().unwrap_or(Loss::Released);/'
   drop 'local: the last fenced write went out on this connection' \
     round_trips fence::behind_a_broken_link_the_next_one_waits_for_the_delete \
-    hold.rs 's/if ahead \{ HandOver::AtOnce \} else \{ HandOver::WhenGone \}/HandOver::AtOnce/'
+    place.rs 's/if ahead \{ HandOver::AtOnce \} else \{ HandOver::WhenGone \}/HandOver::AtOnce/'
   drop 'local: and so did those before it' \
     round_trips fence::a_later_write_does_not_make_up_for_one_that_was_broken_off \
     hold.rs 's/if fenced\.is_none\(\) \{/{/'
@@ -146,7 +146,7 @@ conditions() {
 
   drop 'read-write: head: for readers only' \
     round_trips read_write::a_down_graded_read_keeps_out_the_writer_that_waits \
-    wait.rs 's/ && \(line\.is_exclusive\(\) \|\| spot\.shared\)//'
+    wait.rs 's/\s*&& \(line\.family\.is_exclusive\(\) \|\| spot\.shared\)//'
   drop 'read-write: local: not at all' \
     round_trips read_write::a_down_graded_read_keeps_out_a_writer_of_the_same_client \
     shortcuts.rs 's/self\.local && exclusive/self.local/'

@@ -44,7 +44,7 @@ say "backends: ${backends[*]}"
 
 timed build $cargo test --all-features --all-targets --no-run
 say "without a server, and the testkit itself"
-timed "unit tests" $cargo test --all-features --lib --example demo --quiet
+timed "unit tests" $cargo test --all-features --lib --example demo --example rolling_restart --quiet
 timed "api and house rules" $cargo test --all-features --test api --test house --quiet
 timed "the model, in small" $cargo test --all-features --test safety -- --nocapture --test-threads=1
 timed "testkit" $cargo test --all-features --test testkit
@@ -59,11 +59,14 @@ done
 one=${backends[-1]}
 say "on one backend: $one"
 timed "the fault product" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test faults -- --show-output --test-threads=3
-for example in read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation fencing fault_proxy; do
+for example in read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation fencing fault_proxy \
+  leader_latch leader_selector leader_service; do
   timed "the example $example" env ZOOKEEPER_BACKEND="$one" $cargo run --quiet --all-features --example "$example"
 done
 say "how long before its node goes a holder knows, in one round on a quorum"
 timed "margins" env ZOOKEEPER_BACKEND="$one" $cargo run --quiet --all-features --example lease_margin -- 1 cut-off
+say "whether a leader stays one while the servers are restarted, and who follows one that is killed"
+timed "leaders" env ZOOKEEPER_BACKEND="$one" $cargo run --quiet --all-features --example rolling_restart -- 1
 if [[ " ${backends[*]} " == *" process "* ]]; then
   timed "security" env ZOOKEEPER_BACKEND=process $cargo test --all-features --test security --test providers --test secrets
 fi
@@ -76,7 +79,7 @@ if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
   say "workers under random faults, on an ensemble"
   timed "the soak's rules, and locks broken on purpose" $cargo test --all-features --test soak
   timed "soak" env FAULTS="${FAULTS:-60}" $cargo run --quiet --all-features --example soak
-  for recipe in rw semaphore; do
+  for recipe in rw semaphore leader; do
     timed "soak: $recipe" env RECIPE="$recipe" FAULTS="${FAULTS:-12}" $cargo run --quiet --all-features --example soak
   done
 else
