@@ -47,7 +47,7 @@ say "without a server, and the testkit itself"
 timed "unit tests" $cargo test --all-features --lib --example demo --example rolling_restart --quiet
 timed "api and house rules" $cargo test --all-features --test api --test house --quiet
 timed "the model, in small" $cargo test --all-features --test safety -- --nocapture --test-threads=1
-timed "testkit" $cargo test --all-features --test testkit
+timed "testkit" $cargo test --all-features --test testkit -- --test-threads=4
 timed "documentation" $cargo test --all-features --doc --quiet
 for backend in "${backends[@]}"; do
   say "against a real server: $backend"
@@ -58,7 +58,7 @@ done
 # What these show does not depend on what a server runs in.
 one=${backends[-1]}
 say "on one backend: $one"
-timed "the fault product" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test faults -- --show-output --test-threads=3
+timed "the fault product" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test faults -- --show-output --test-threads=5
 for example in read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation fencing fault_proxy \
   leader_latch leader_selector leader_service; do
   timed "the example $example" env ZOOKEEPER_BACKEND="$one" $cargo run --quiet --all-features --example "$example"
