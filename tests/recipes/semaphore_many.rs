@@ -167,6 +167,8 @@ async fn first_come_first_served_however_many_each_asks_for() {
         let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
         let first = limited.semaphore(&arena, &curators[0], 4).await;
         let first = within("all", first.acquire_many(4)).await.unwrap();
+        // Its own node in the queue is not counted below.
+        arena.nodes_are(0, 4).await;
         let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         for place in 0..12 {
