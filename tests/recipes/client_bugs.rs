@@ -4,23 +4,13 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::{self, Cut, FaultProxy, Message, Operation};
+use zookeeper_recipes::testkit::{self, Cut, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Client, SessionState};
 use zookeeper_recipes::{
-    AcquireError, Curator, CuratorBuilder, InterProcessMutex, Released, SessionError, Shortcuts,
+    AcquireError, Curator, InterProcessMutex, Released, SessionError, Shortcuts,
 };
 
 use crate::harness::{Arena, eventually, within};
-
-async fn linked(arena: &Arena, builder: CuratorBuilder) -> (FaultProxy, Curator) {
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let curator = builder.connect(link.connect_string()).await.unwrap();
-    // The parent is there, so that the next create is a contender's.
-    let mutex = arena.mutex(&curator);
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    link.clear_log();
-    (link, curator)
-}
 
 /// And B3: the client reports each end of a link in another shape, and all of them mean the same.
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +18,7 @@ async fn client_s1_however_the_link_ends_the_outcome_is_found_out() {
     let arena = Arena::new().await;
     // Silence is noticed after less than half of it.
     let builder = arena.builder().session_timeout(Duration::from_secs(3));
-    let (link, curator) = linked(&arena, builder).await;
+    let (link, curator) = arena.linked_with_parent(builder).await;
     let request = |operation| Message::request(operation);
     let reply = |operation| Message::reply(operation);
     for operation in [Operation::Create, Operation::Delete] {
@@ -55,7 +45,7 @@ async fn client_s1_however_the_link_ends_the_outcome_is_found_out() {
 async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
     let arena = Arena::new().await;
     let builder = arena.builder().session_timeout(Duration::from_secs(30));
-    let (link, curator) = linked(&arena, builder).await;
+    let (link, curator) = arena.linked_with_parent(builder).await;
     let refused = link.refuse();
     link.cut(Cut::Reset);
     within("a refusal", refused.struck()).await;
@@ -78,7 +68,7 @@ async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s3_a_future_that_is_never_polled_sends_nothing() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena, arena.builder()).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let mutex = arena.mutex(&curator);
     let guard = mutex.acquire().await.unwrap();
     let fenced = guard.fenced();
@@ -106,7 +96,7 @@ async fn client_s3_a_future_that_is_never_polled_sends_nothing() {
 async fn client_s4_the_watches_that_we_use_outlive_a_connection() {
     let arena = Arena::new().await;
     let builder = arena.builder().session_timeout(Duration::from_secs(30));
-    let (link, curator) = linked(&arena, builder).await;
+    let (link, curator) = arena.linked_with_parent(builder).await;
     let other = arena.curator().await;
     for released_meanwhile in [false, true] {
         let holder = arena.mutex(&other).acquire().await.unwrap();
@@ -143,7 +133,7 @@ async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
     arena.path = format!("{}/{}", arena.path, "x".repeat(900));
     let shortcuts = Shortcuts { local: false, ..Shortcuts::ALL };
     let builder = arena.builder().session_timeout(Duration::from_secs(20)).shortcuts(shortcuts);
-    let (link, curator) = linked(&arena, builder).await;
+    let (link, curator) = arena.linked_with_parent(builder).await;
     let session = curator.session_id().unwrap();
     let other = arena.curator().await;
     let holder = arena.mutex(&other).acquire().await.unwrap();

@@ -8,21 +8,10 @@ use zookeeper_recipes::zookeeper_client::{
     Acl, Acls, AuthId, Client, CreateMode, Permission, SessionState,
 };
 use zookeeper_recipes::{
-    AcquireError, ConnectionState, Curator, CuratorBuilder, Loss, ReleaseError, Released,
-    RetryPolicy,
+    AcquireError, ConnectionState, Curator, Loss, ReleaseError, Released, RetryPolicy,
 };
 
-use crate::harness::{Arena, LONG, eventually, session_of, within};
-
-async fn linked(arena: &Arena, builder: CuratorBuilder) -> (FaultProxy, Curator) {
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let curator = builder.connect(link.connect_string()).await.unwrap();
-    // The parent is there, so that the next create is a contender's.
-    let mutex = arena.mutex(&curator);
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    link.clear_log();
-    (link, curator)
-}
+use crate::harness::{Arena, LONG, eventually, flap, session_of, within};
 
 /// Makes the lock path, so that nobody but the administrator may delete below it.
 pub(crate) async fn parent_without_delete(arena: &Arena) {
@@ -38,7 +27,7 @@ pub(crate) async fn parent_without_delete(arena: &Arena) {
 
 /// With a session that a client gives up after a few seconds of silence.
 async fn short_linked(arena: &Arena) -> (FaultProxy, Curator) {
-    linked(arena, arena.builder().session_timeout(Duration::from_secs(4))).await
+    arena.linked_with_parent(arena.builder().session_timeout(Duration::from_secs(4))).await
 }
 
 /// `curator` hears nothing until it calls its session expired; the server hears it until then, and has the
@@ -91,9 +80,8 @@ async fn curator_604_a_node_of_the_old_session_is_never_adopted() {
 async fn curator_604_a_node_of_the_old_session_that_stays_is_waited_for() {
     let arena = Arena::new().await;
     parent_without_delete(&arena).await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
     let builder = arena.builder().session_timeout(Duration::from_secs(4));
-    let curator = builder.connect(link.connect_string()).await.unwrap();
+    let (link, curator) = arena.linked(builder).await;
     let lost = link.hold(Message::reply(Operation::Create));
     let mutex = arena.mutex(&curator);
     let acquiring = tokio::spawn(async move { mutex.acquire().await });
@@ -138,7 +126,7 @@ async fn curator_595_what_was_held_in_a_session_given_up_is_deleted_in_the_next(
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_264_not_there_counts_only_behind_a_write_and_a_sync() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena, arena.builder()).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     for lost in [Message::reply(Operation::Create), Message::request(Operation::Create)] {
         link.clear_log();
         let lost = link.lose(lost);
@@ -161,7 +149,7 @@ async fn curator_264_not_there_counts_only_behind_a_write_and_a_sync() {
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_out() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena, arena.builder()).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let created = link.lose(Message::reply(Operation::Create));
     // That of the barrier: nobody learns whether the create took effect.
     let searched = link.lose(Message::reply(Operation::Delete));
@@ -215,7 +203,7 @@ async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
     let patience = Duration::from_millis(300);
     let builder =
         arena.builder().session_timeout(Duration::from_secs(60)).connection_timeout(patience);
-    let (link, curator) = linked(&arena, builder).await;
+    let (link, curator) = arena.linked_with_parent(builder).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let silence = link.stall(Direction::Both);
     let began = Instant::now();
@@ -236,8 +224,7 @@ async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
 async fn curator_106_a_delete_that_fails_for_ever_is_repeated_with_growing_pauses() {
     let arena = Arena::new().await;
     parent_without_delete(&arena).await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let curator = arena.builder().connect(link.connect_string()).await.unwrap();
+    let (link, curator) = arena.linked(arena.builder()).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let began = Instant::now();
     let error = within("the release", guard.release()).await.unwrap_err();
@@ -254,20 +241,14 @@ async fn curator_106_a_delete_that_fails_for_ever_is_repeated_with_growing_pause
 async fn curator_505_a_flapping_link_costs_nobody_the_place_in_the_queue() {
     let arena = Arena::new().await;
     let builder = arena.builder().session_timeout(Duration::from_secs(30));
-    let (link, curator) = linked(&arena, builder).await;
+    let (link, curator) = arena.linked_with_parent(builder).await;
     let holder = arena.mutex(&curator).acquire().await.unwrap();
     let mutex = arena.mutex(&curator);
     let waiting = tokio::spawn(async move { mutex.acquire().await });
     arena.children_are(2).await;
     let (mut queue, creates) = (arena.children().await, link.requests(Operation::Create));
-    for flap in 0..6 {
-        let cut = if flap % 2 == 0 { Cut::Reset } else { Cut::Finish };
-        let (before, answered) = (link.accepted(), link.replies(Operation::Sync));
-        assert!(link.cut(cut) > 0);
-        eventually("the link is back", async || {
-            link.accepted() > before && link.replies(Operation::Sync) > answered
-        })
-        .await;
+    for nth in 0..6 {
+        flap(&link, nth).await;
         assert!(holder.is_held());
     }
     let mut now = arena.children().await;
@@ -283,7 +264,7 @@ async fn curator_505_a_flapping_link_costs_nobody_the_place_in_the_queue() {
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_559_a_deadline_is_not_multiplied_by_retries() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena, arena.builder()).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let silence = link.stall(Direction::Both);
     let began = Instant::now();
     let limit = Duration::from_secs(1);
@@ -301,7 +282,7 @@ async fn curator_559_a_deadline_is_not_multiplied_by_retries() {
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena, arena.builder()).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let other = arena.curator().await;
     let goes = arena.mutex(&other).acquire().await.unwrap();
     let stays = arena.mutex(&other);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use zookeeper_recipes::testkit::{self, TestServer};
+use zookeeper_recipes::testkit::{self, Cut, Fault, FaultProxy, Operation, TestServer};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, SessionInfo, Stat};
 use zookeeper_recipes::{
     Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock, RetryPolicy,
@@ -80,6 +80,43 @@ impl Arena {
         builder.connect(self.server.connect_string()).await.expect("a session")
     }
 
+    /// A client behind a proxy of its own.
+    pub(crate) async fn linked(&self, builder: CuratorBuilder) -> (FaultProxy, Curator) {
+        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
+        let curator = builder.connect(link.connect_string()).await.unwrap();
+        (link, curator)
+    }
+
+    /// The parent is there, so that the next create is a contender's.
+    pub(crate) async fn linked_with_parent(
+        &self,
+        builder: CuratorBuilder,
+    ) -> (FaultProxy, Curator) {
+        let (link, curator) = self.linked(builder).await;
+        self.mutex(&curator).acquire().await.unwrap().release().await.unwrap();
+        link.clear_log();
+        (link, curator)
+    }
+
+    /// A client behind a proxy that was started: no server is to be reached before the fault is healed.
+    pub(crate) async fn unconnected(
+        &self,
+        builder: CuratorBuilder,
+    ) -> (FaultProxy, Fault, Curator) {
+        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
+        let refused = link.refuse();
+        let curator = builder.start(link.connect_string()).unwrap();
+        (link, refused, curator)
+    }
+
+    /// For a `Curator` from a client. So long a session that nobody looks after it within a test's time.
+    pub(crate) async fn linked_client(&self) -> (FaultProxy, Client) {
+        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
+        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
+        let client = connector.connect(link.connect_string()).await.unwrap();
+        (link, client)
+    }
+
     pub(crate) fn mutex(&self, curator: &Curator) -> InterProcessMutex {
         InterProcessMutex::new(curator, &self.path).expect("a lock path")
     }
@@ -124,6 +161,17 @@ pub(crate) async fn children(admin: &Client, path: &str) -> Vec<String> {
         Err(Error::NoNode) => Vec::new(),
         Err(error) => panic!("cannot list {path}: {error}"),
     }
+}
+
+/// Cuts a link, one way or the other, and waits until it is back.
+pub(crate) async fn flap(link: &FaultProxy, nth: usize) {
+    let cut = if nth.is_multiple_of(2) { Cut::Reset } else { Cut::Finish };
+    let (before, answered) = (link.accepted(), link.replies(Operation::Sync));
+    assert!(link.cut(cut) > 0);
+    eventually("the link is back", async || {
+        link.accepted() > before && link.replies(Operation::Sync) > answered
+    })
+    .await;
 }
 
 pub(crate) fn session_of(curator: &Curator) -> SessionInfo {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zookeeper_recipes::Released;
-use zookeeper_recipes::testkit::{Cut, FaultProxy, Message, Operation};
+use zookeeper_recipes::testkit::{Cut, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
 use crate::harness::{Arena, within};
@@ -127,8 +127,7 @@ async fn what_lies_deeper_than_the_children_is_not_looked_at() {
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_of_a_guid_are_neither_adopted_nor_in_the_way() {
     let arena = Arena::new().await;
-    let proxy = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let curator = arena.builder().connect(proxy.connect_string()).await.unwrap();
+    let (proxy, curator) = arena.linked(arena.builder()).await;
     arena.create(&arena.path, CreateMode::Persistent).await;
     let reply = proxy.hold(Message::reply(Operation::Create));
     let mutex = arena.mutex(&curator);

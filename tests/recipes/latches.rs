@@ -4,10 +4,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::poll;
-use zookeeper_recipes::testkit::FaultProxy;
 use zookeeper_recipes::{
-    ConnectionState, Curator, CuratorBuilder, LeaderError, LeaderLatch, LeaderState, LeaderWatch,
-    Leadership,
+    ConnectionState, Curator, LeaderError, LeaderLatch, LeaderState, LeaderWatch, Leadership,
 };
 
 use crate::harness::{Arena, eventually, within};
@@ -45,13 +43,6 @@ impl Arena {
             curators.push(self.curator().await);
         }
         curators
-    }
-
-    /// A client behind a proxy of its own.
-    pub(crate) async fn linked(&self, builder: CuratorBuilder) -> (FaultProxy, Curator) {
-        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
-        let curator = builder.connect(link.connect_string()).await.unwrap();
-        (link, curator)
     }
 
     pub(crate) async fn remove(&self, node: &str) {

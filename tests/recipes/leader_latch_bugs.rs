@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use zookeeper_recipes::Loss;
-use zookeeper_recipes::testkit::{Cut, FaultProxy, Message, Operation};
+use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, SessionState};
 
 use crate::bad_servers::Road;
 use crate::curator_bugs::{give_the_session_up, parent_without_delete};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, eventually, flap, within};
 use crate::latches::{
     LONG_SESSION, ceased, gained, is_quiet, leaders, leadership, round_trip, the_leader, told,
 };
@@ -186,14 +186,8 @@ async fn curator_505_a_flapping_link_is_no_event() {
     let waiter = arena.queued(&curator).await;
     let (mut watch, mut of_waiter) = (told(&latch), told(&waiter));
     let (queue, creates) = (latch.participants().await.unwrap(), link.requests(Operation::Create));
-    for flap in 0..6 {
-        let cut = if flap % 2 == 0 { Cut::Reset } else { Cut::Finish };
-        let (before, answered) = (link.accepted(), link.replies(Operation::Sync));
-        assert!(link.cut(cut) > 0);
-        eventually("the link is back", async || {
-            link.accepted() > before && link.replies(Operation::Sync) > answered
-        })
-        .await;
+    for nth in 0..6 {
+        flap(&link, nth).await;
         is_quiet(&mut watch).await;
         is_quiet(&mut of_waiter).await;
         assert!(leads.is_held() && latch.has_leadership());

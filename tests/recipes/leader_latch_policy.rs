@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use zookeeper_recipes::testkit::{Cut, FaultProxy};
-use zookeeper_recipes::zookeeper_client::{Client, SessionState};
+use zookeeper_recipes::testkit::Cut;
+use zookeeper_recipes::zookeeper_client::SessionState;
 use zookeeper_recipes::{ConnectionState, Curator, LeaderLatch, Loss, LossPolicy};
 
 use crate::harness::{Arena, within};
@@ -155,9 +155,7 @@ fn a_disconnection_that_was_over_before_anybody_looked_is_one() {
     let inner = Builder::new_current_thread().enable_all().build().unwrap();
     let (arena, proxy, client) = outer.block_on(async {
         let arena = Arena::new().await;
-        let proxy = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
-        let client = connector.connect(proxy.connect_string()).await.unwrap();
+        let (proxy, client) = arena.linked_client().await;
         (arena, proxy, client)
     });
     let (curator, latch, leads, mut watch) = inner.block_on(async {

@@ -1,25 +1,17 @@
 //! Leader latches that are started before there is any connection.
 
-use zookeeper_recipes::testkit::{Fault, FaultProxy, Operation};
+use zookeeper_recipes::testkit::Operation;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes::{AcquireError, ConnectionState, Curator, LeaderError, LeaderLatch};
+use zookeeper_recipes::{AcquireError, ConnectionState, LeaderError, LeaderLatch};
 
 use crate::harness::{Arena, within};
 use crate::latches::{ended, gained, is_quiet, leadership, round_trip, told, until};
-
-/// No server is to be reached before the fault is healed.
-async fn unconnected(arena: &Arena) -> (FaultProxy, Fault, Curator) {
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let refused = link.refuse();
-    let curator = arena.builder().start(link.connect_string()).unwrap();
-    (link, refused, curator)
-}
 
 /// CURATOR-110. Curator: `TestLeaderLatch#testNoServerAtStart`: one gain, no loss.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latch_that_was_started_without_a_server_leads_when_there_is_one() {
     let arena = Arena::new().await;
-    let (_link, refused, curator) = unconnected(&arena).await;
+    let (_link, refused, curator) = arena.unconnected(arena.builder()).await;
     assert_eq!(curator.state(), ConnectionState::Connecting);
     let latch = arena.latch(&curator);
     let mut watch = latch.watch();
@@ -42,7 +34,7 @@ async fn a_latch_that_was_started_without_a_server_leads_when_there_is_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latch_that_was_started_without_a_server_queues_when_there_is_one() {
     let arena = Arena::new().await;
-    let (_link, refused, curator) = unconnected(&arena).await;
+    let (_link, refused, curator) = arena.unconnected(arena.builder()).await;
     let latches = [arena.latch(&curator), arena.latch(&curator), arena.latch(&curator)];
     latches.iter().for_each(|latch| latch.start().unwrap());
     let (leader, _) = arena.leading(&arena.curator().await).await;
@@ -72,7 +64,7 @@ async fn a_latch_that_was_started_without_a_server_queues_when_there_is_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
     let arena = Arena::new().await;
-    let (link, refused, curator) = unconnected(&arena).await;
+    let (link, refused, curator) = arena.unconnected(arena.builder()).await;
     let (closed, dropped) = (arena.latch(&curator), arena.latch(&curator));
     let (mut watch, mut of_dropped) = (closed.watch(), dropped.watch());
     closed.start().unwrap();
@@ -98,7 +90,7 @@ async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_curator_that_closes_before_any_connection_ends_its_latches() {
     let arena = Arena::new().await;
-    let (_link, refused, curator) = unconnected(&arena).await;
+    let (_link, refused, curator) = arena.unconnected(arena.builder()).await;
     let latch = arena.latch(&curator);
     latch.start().unwrap();
     let waiting = tokio::spawn({
@@ -122,10 +114,9 @@ async fn a_latch_whose_namespace_cannot_be_made_ends_and_says_so() {
     let arena = Arena::new().await;
     let options = CreateMode::Persistent.with_acls(Acls::anyone_read());
     arena.admin.create(&arena.path, &[], &options).await.unwrap();
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let refused = link.refuse();
     let namespace = format!("{}/namespace", arena.path);
-    let curator = arena.builder().namespace(&namespace).start(link.connect_string()).unwrap();
+    let builder = arena.builder().namespace(&namespace);
+    let (_link, refused, curator) = arena.unconnected(builder).await;
     let latch = LeaderLatch::new(&curator, "/latch").unwrap();
     let mut watch = latch.watch();
     latch.start().unwrap();

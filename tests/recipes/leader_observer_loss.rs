@@ -214,9 +214,8 @@ async fn before_the_first_connection_nothing_is_known() {
     let theirs = arena.curator().await;
     let mut led = Led::obedient(&arena.selector(&theirs));
     let term = led.leads().await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let refused = link.refuse();
-    let curator = arena.builder().connection_timeout(LONG).start(link.connect_string()).unwrap();
+    let builder = arena.builder().connection_timeout(LONG);
+    let (_link, refused, curator) = arena.unconnected(builder).await;
     let mut observer = LeaderObserver::of_selector(&curator, &arena.path).unwrap();
     within("a refusal", refused.struck()).await;
     assert_eq!(observer.leader(), None);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::FaultProxy;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{ConfigError, LeaderError, LeaderSelector, Leadership, Loss, TermError};
 
@@ -312,9 +311,7 @@ fn a_run_that_outlives_its_runtime_neither_panics_nor_blocks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn before_the_first_connection_it_waits_for_one() {
     let arena = Arena::new().await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let refused = link.refuse();
-    let curator = arena.builder().start(link.connect_string()).unwrap();
+    let (_link, refused, curator) = arena.unconnected(arena.builder()).await;
     let mut led = Led::obedient(&arena.selector(&curator));
     within("a refusal", refused.struck()).await;
     assert!(!led.run.requeue().unwrap() && !led.run.has_leadership());

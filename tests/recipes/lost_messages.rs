@@ -9,15 +9,6 @@ use crate::harness::{Arena, within};
 
 const LOST: [fn(Operation) -> Message; 2] = [Message::reply, Message::request];
 
-async fn linked(arena: &Arena) -> (FaultProxy, Curator) {
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let curator = arena.builder().connect(link.connect_string()).await.unwrap();
-    // The parent is there, so that the next create is a contender's.
-    let mutex = arena.mutex(&curator);
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    (link, curator)
-}
-
 /// Starts to acquire, until the reply to the create is bound to be lost.
 async fn acquire_and_lose_the_reply(
     arena: &Arena,
@@ -34,7 +25,7 @@ async fn acquire_and_lose_the_reply(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_reply_is_lost_is_adopted() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let lost = link.lose(Message::reply(Operation::Create));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     assert_eq!(lost.strikes(), 1);
@@ -51,7 +42,7 @@ async fn a_create_whose_reply_is_lost_is_adopted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_request_is_lost_is_repeated() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let lost = link.lose(Message::request(Operation::Create));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     assert_eq!(lost.strikes(), 1);
@@ -63,7 +54,7 @@ async fn a_create_whose_request_is_lost_is_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_reply_is_lost_and_whose_caller_is_gone_is_removed() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let acquiring = acquire_and_lose_the_reply(&arena, &link, &curator).await;
     acquiring.abort();
     arena.children_are(0).await;
@@ -73,7 +64,7 @@ async fn a_create_whose_reply_is_lost_and_whose_caller_is_gone_is_removed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_reply_and_session_are_lost_is_not_adopted_by_the_next_session() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let acquiring = acquire_and_lose_the_reply(&arena, &link, &curator).await;
     // It may have been adopted already, and then be lost with the session.
     arena.kill_session(&curator).await;
@@ -89,7 +80,7 @@ async fn a_create_whose_reply_and_session_are_lost_is_not_adopted_by_the_next_se
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_whose_reply_is_lost_is_no_loss() {
     let arena = Arena::new().await;
-    let (link, curator) = linked(&arena).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     for message in LOST {
         let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
         let lost = link.lose(message(Operation::Delete));
@@ -106,8 +97,7 @@ async fn a_listing_that_is_lost_is_repeated() {
     arena.create(&arena.path, CreateMode::Persistent).await;
     for message in LOST {
         // What a client knows of a path that it has used spares the listing.
-        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-        let curator = arena.builder().connect(link.connect_string()).await.unwrap();
+        let (link, curator) = arena.linked(arena.builder()).await;
         let lost = link.lose(message(Operation::List));
         let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
         assert_eq!(lost.strikes(), 1);

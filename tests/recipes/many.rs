@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::{FaultProxy, Operation};
+use zookeeper_recipes::testkit::Operation;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{FencingToken, Shortcuts};
 
@@ -62,9 +62,8 @@ async fn of_many_that_enter_at_once_one_lists() {
     for (shortcuts, least, most) in
         [(Shortcuts::ALL, 1, 1), (Shortcuts { gap: false, ..Shortcuts::ALL }, TASKS, usize::MAX)]
     {
-        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
         let builder = arena.builder().shortcuts(shortcuts);
-        let curator = builder.connect(link.connect_string()).await.unwrap();
+        let (link, curator) = arena.linked(builder).await;
         let mut tasks = JoinSet::new();
         for _ in 0..TASKS {
             let mutex = arena.mutex(&curator);

@@ -6,8 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
-use zookeeper_recipes::zookeeper_client::Client;
+use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::{AcquireError, Curator, MutexGuard, ReleaseError, Released};
 
 use crate::harness::{Arena, session_of, within};
@@ -139,9 +138,8 @@ async fn begun(guard: MutexGuard) -> Releasing {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_is_not_polled_any_more_goes_on() {
     let arena = Arena::new().await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
     let builder = arena.builder().session_timeout(Duration::from_secs(3));
-    let curator = builder.connect(link.connect_string()).await.unwrap();
+    let (link, curator) = arena.linked(builder).await;
     let rival = arena.curator().await;
     let session = session_of(&curator).id();
     for message in [Message::request, Message::reply] {
@@ -174,10 +172,7 @@ async fn a_release_that_is_not_polled_any_more_does_not_keep_close() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_is_not_polled_any_more_is_done_before_close() {
     let arena = Arena::new().await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    // So long that nobody looks after it before.
-    let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
-    let client = connector.connect(link.connect_string()).await.unwrap();
+    let (link, client) = arena.linked_client().await;
     let curator = Curator::from_client(client.clone()).unwrap();
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let node = guard.node().to_owned();

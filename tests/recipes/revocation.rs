@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use zookeeper_recipes::testkit::{Cut, FaultProxy};
+use zookeeper_recipes::testkit::Cut;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, Permission};
 use zookeeper_recipes::{
     ConfigError, Curator, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
@@ -224,9 +224,8 @@ async fn who_listens_is_told_how_the_hold_ended_before() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_made_while_the_holder_is_cut_off_is_seen_after() {
     let arena = Arena::new().await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
     let builder = arena.builder().session_timeout(Duration::from_secs(30));
-    let curator = builder.connect(link.connect_string()).await.unwrap();
+    let (link, curator) = arena.linked(builder).await;
     for kind in KINDS {
         let held = Held::new(kind, &curator, &arena).await;
         let mut requested = held.requested();

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
+use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::{AcquireError, InterProcessSemaphore, Leases};
 
 use crate::harness::{Arena, within};
@@ -129,8 +129,7 @@ async fn release_of_leases_dropped_at_every_poll_releases() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_whose_create_loses_its_reply_and_whose_caller_is_gone_is_removed() {
     let arena = Arena::new().await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let curator = arena.builder().connect(link.connect_string()).await.unwrap();
+    let (link, curator) = arena.linked(arena.builder()).await;
     let semaphore = Limited::Fixed.semaphore(&arena, &curator, LIMIT).await;
     semaphore.acquire().await.unwrap().release().await.unwrap();
     // That in `locks`, then one after the other in `leases`.

@@ -19,10 +19,7 @@ fn took(link: &FaultProxy) -> Vec<Operation> {
 }
 
 async fn linked(arena: &Arena) -> (FaultProxy, Curator) {
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let builder = arena.builder().session_timeout(Duration::from_secs(60));
-    let curator = builder.connect(link.connect_string()).await.unwrap();
-    (link, curator)
+    arena.linked(arena.builder().session_timeout(Duration::from_secs(60))).await
 }
 
 fn tries(semaphore: &InterProcessSemaphore) -> Waiting<Option<zookeeper_recipes::Lease>> {

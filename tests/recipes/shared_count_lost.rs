@@ -17,8 +17,7 @@ impl Linked {
     /// Behind a proxy, with 1 as the count, and the watch on its node in place.
     async fn new() -> Self {
         let arena = Arena::new().await;
-        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-        let curator = arena.builder().connect(link.connect_string()).await.unwrap();
+        let (link, curator) = arena.linked(arena.builder()).await;
         let count = SharedCount::start(&curator, &arena.path, 1).await.unwrap();
         eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
         Self { arena, link, curator, count }
@@ -152,8 +151,7 @@ async fn a_start_that_is_lost_is_repeated() {
         (Message::reply, Operation::Create),
     ] {
         let arena = Arena::new().await;
-        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-        let curator = arena.builder().connect(link.connect_string()).await.unwrap();
+        let (link, curator) = arena.linked(arena.builder()).await;
         let lost = link.lose(message(operation));
         let count = within("the start", SharedCount::start(&curator, &arena.path, 5)).await;
         assert_eq!(lost.strikes(), 1);

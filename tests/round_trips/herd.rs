@@ -5,7 +5,7 @@ use zookeeper_recipes::testkit::Operation;
 use zookeeper_recipes::{MutexGuard, Shortcuts};
 
 use crate::harness::{Arena, within};
-use crate::link::{LONG_SESSION, Linked};
+use crate::link::{LONG_SESSION, Linked, events};
 
 const CLIENTS: usize = 4;
 /// So many releases are looked at one by one.
@@ -16,16 +16,6 @@ struct Cost {
     requests: usize,
     events: usize,
     waiters: usize,
-}
-
-/// Events that each client has been sent, all that there are so far.
-async fn events(clients: &[Linked]) -> Vec<usize> {
-    let mut events = Vec::new();
-    for client in clients {
-        client.round_trip().await;
-        events.push(client.proxy.replies(Operation::Event));
-    }
-    events
 }
 
 /// Neighbours in the queue are of different clients.

@@ -9,7 +9,7 @@ use zookeeper_recipes::{
 };
 
 use crate::harness::{Arena, eventually, session_of, within};
-use crate::link::{LONG_SESSION, Linked, settle};
+use crate::link::{LONG_SESSION, Linked, events, settle};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 const CLIENTS: usize = 4;
@@ -137,16 +137,6 @@ async fn who_leads_again_after_a_loss_that_left_its_node_asks_once() {
     took.retain(|one| ![Operation::SetWatches, Operation::RemoveWatches].contains(one));
     assert_eq!(took, [List]);
     closed(&latch).await;
-}
-
-/// Events that each client has been sent, all that there are so far.
-async fn events(clients: &[Linked]) -> Vec<usize> {
-    let mut events = Vec::new();
-    for client in clients {
-        client.round_trip().await;
-        events.push(client.proxy.replies(Operation::Event));
-    }
-    events
 }
 
 #[tokio::test(flavor = "multi_thread")]

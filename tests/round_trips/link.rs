@@ -33,8 +33,7 @@ impl Linked {
     }
 
     pub(crate) async fn built(arena: &Arena, builder: CuratorBuilder) -> Self {
-        let proxy = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-        let curator = builder.connect(proxy.connect_string()).await.unwrap();
+        let (proxy, curator) = arena.linked(builder).await;
         Self { proxy, curator }
     }
 
@@ -204,4 +203,14 @@ impl Arena {
         assert_eq!(children.len(), 1, "{children:?}");
         format!("{}/{}", self.path, children[0])
     }
+}
+
+/// Events that each client has been sent, all that there are so far.
+pub(crate) async fn events(clients: &[Linked]) -> Vec<usize> {
+    let mut events = Vec::new();
+    for client in clients {
+        client.round_trip().await;
+        events.push(client.proxy.replies(Operation::Event));
+    }
+    events
 }
