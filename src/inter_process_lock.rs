@@ -191,6 +191,24 @@ pub trait LockGuard: Debug + Send + Sync {
     /// Resolves when the lock is lost, with how. After a release it resolves with [`Loss::Released`].
     fn lost(&self) -> BoxFuture<'static, Loss>;
 
+    /// How long nobody else can have the lock because we are not heard of any more, from now on: see
+    /// [`MutexGuard::lease_left`](crate::MutexGuard::lease_left). Without end for a lock that knows no such time, unless
+    /// one says otherwise; nothing once it is lost.
+    fn lease_left(&self) -> Duration {
+        if self.is_held() { Duration::MAX } else { Duration::ZERO }
+    }
+
+    /// Resolves when [`lease_left`](Self::lease_left) has more again; with the loss when the lock is lost before. For a
+    /// lock that knows no such time, only then.
+    ///
+    /// # Errors
+    ///
+    /// How the lock was lost, or given back.
+    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>> {
+        let lost = self.lost();
+        Box::pin(async move { Err(lost.await) })
+    }
+
     /// What a resource can tell an older hold from this one by, if there is one such number.
     fn fencing_token(&self) -> Option<FencingToken>;
 
@@ -223,6 +241,17 @@ macro_rules! impl_inter_process_lock {
 
             fn lost(&self) -> $crate::inter_process_lock::BoxFuture<'static, $crate::error::Loss> {
                 Box::pin(<$guard>::lost(self))
+            }
+
+            fn lease_left(&self) -> std::time::Duration {
+                <$guard>::lease_left(self)
+            }
+
+            fn lease_renewed(
+                &self,
+            ) -> $crate::inter_process_lock::BoxFuture<'static, Result<(), $crate::error::Loss>>
+            {
+                Box::pin(<$guard>::lease_renewed(self))
             }
 
             fn fencing_token(&self) -> Option<$crate::fencing::FencingToken> {

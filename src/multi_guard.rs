@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::future::{FutureExt, select_all};
 use tokio::runtime::Handle;
@@ -83,6 +84,33 @@ impl MultiGuard {
         }
     }
 
+    /// How long the lease of each member lasts from now on if no server answers any more: the shortest. Nothing once one
+    /// is lost. See [`MutexGuard::lease_left`](crate::MutexGuard::lease_left).
+    pub fn lease_left(&self) -> Duration {
+        let left = self.members.guards.iter().map(|guard| guard.lease_left());
+        left.min().unwrap_or(Duration::MAX)
+    }
+
+    /// Resolves when the lease of a member is renewed after this was called.
+    ///
+    /// # Cancel safety
+    ///
+    /// It can be dropped and made again at any time.
+    ///
+    /// # Errors
+    ///
+    /// Which member was lost, and how.
+    pub fn lease_renewed(&self) -> impl Future<Output = Result<(), MemberLoss>> + Send + use<> {
+        let (lost, first) = (self.lost(), self.members.renewed());
+        async move {
+            tokio::select! {
+                biased;
+                loss = lost => Err(loss),
+                () = first => Ok(()),
+            }
+        }
+    }
+
     /// A token that is cancelled when one member is lost, and when they are released. Cancelling it has no effect
     /// on the locks. The first call starts a task, which ends with the guard.
     ///
@@ -151,6 +179,14 @@ impl LockGuard for MultiGuard {
         Self::lost(self).map(|lost| lost.loss).boxed()
     }
 
+    fn lease_left(&self) -> Duration {
+        Self::lease_left(self)
+    }
+
+    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>> {
+        Self::lease_renewed(self).map(|renewed| renewed.map_err(|lost| lost.loss)).boxed()
+    }
+
     fn fencing_token(&self) -> Option<FencingToken> {
         None
     }
@@ -217,6 +253,22 @@ impl Acquired {
                 return pending().await;
             }
             select_all(lost).await.0
+        }
+    }
+
+    /// Resolves when the lease of one is renewed.
+    fn renewed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let renewals: Vec<_> = self.guards.iter().map(|guard| guard.lease_renewed()).collect();
+        async move {
+            let mut renewals = renewals;
+            while !renewals.is_empty() {
+                let (renewed, _, others) = select_all(renewals).await;
+                if renewed.is_ok() {
+                    return;
+                }
+                renewals = others;
+            }
+            pending().await
         }
     }
 

@@ -307,6 +307,25 @@ impl LocalGuard {
         self.place.hold.end.get().copied()
     }
 
+    /// Without end while it is held: nothing expires here.
+    pub fn lease_left(&self) -> Duration {
+        if self.is_held() { Duration::MAX } else { Duration::ZERO }
+    }
+
+    /// Resolves when the lock is lost: nothing is renewed here.
+    ///
+    /// # Cancel safety
+    ///
+    /// It can be dropped and made again at any time.
+    ///
+    /// # Errors
+    ///
+    /// How it was lost.
+    pub fn lease_renewed(&self) -> impl Future<Output = Result<(), Loss>> + Send + use<> {
+        let lost = self.lost();
+        async move { Err(lost.await) }
+    }
+
     /// Resolves when the lock is lost, with how. After a release it resolves with [`Loss::Released`].
     ///
     /// # Cancel safety
