@@ -34,40 +34,34 @@ pub(crate) struct Arguments {
 #[command(next_help_heading = OF_CONNECTION)]
 pub(crate) struct Connection {
     /// The servers [default: localhost:2181]
-    #[arg(
-        long,
-        value_name = "HOST:PORT,…[/CHROOT]",
-        env = "ZKLOCK_SERVER",
-        hide_env = true,
-        global = true
-    )]
+    #[arg(long, value_name = "HOST:PORT,…[/CHROOT]", global = true)]
     pub(crate) server: Option<String>,
     /// The configuration file [default: ~/.config/zklock.toml, /etc/zklock.toml]
-    #[arg(long, value_name = "FILE", env = "ZKLOCK_CONFIG", hide_env = true, global = true)]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
     /// How long the servers keep a lock that nobody renews [default: 30s]
-    #[arg(long, value_name = "DURATION", value_parser = duration, env = "ZKLOCK_SESSION_TIMEOUT", hide_env = true, global = true)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
     pub(crate) session_timeout: Option<Duration>,
     /// How long to try for a connection [default: 15s]
-    #[arg(long, value_name = "DURATION", value_parser = duration, env = "ZKLOCK_CONNECTION_TIMEOUT", hide_env = true, global = true)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
     pub(crate) connection_timeout: Option<Duration>,
     /// A path that all paths are under
-    #[arg(long, value_name = "PATH", env = "ZKLOCK_NAMESPACE", hide_env = true, global = true)]
+    #[arg(long, value_name = "PATH", global = true)]
     pub(crate) namespace: Option<String>,
     /// What our node says of who we are [default: host:pid]
-    #[arg(long, value_name = "TEXT", env = "ZKLOCK_ID", hide_env = true, global = true)]
+    #[arg(long, value_name = "TEXT", global = true)]
     pub(crate) id: Option<String>,
     /// Lines of scheme:credentials; or ZKLOCK_AUTH has one
-    #[arg(long, value_name = "FILE", env = "ZKLOCK_AUTH_FILE", hide_env = true, global = true)]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) auth_file: Option<PathBuf>,
     /// The authority that the servers' certificates are from (PEM): speaks TLS
-    #[arg(long, value_name = "FILE", env = "ZKLOCK_TLS_CA", hide_env = true, global = true)]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_ca: Option<PathBuf>,
     /// Our certificate (PEM)
-    #[arg(long, value_name = "FILE", env = "ZKLOCK_TLS_CERT", hide_env = true, global = true)]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Our private key (PEM)
-    #[arg(long, value_name = "FILE", env = "ZKLOCK_TLS_KEY", hide_env = true, global = true)]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_key: Option<PathBuf>,
     /// Say what happens, on stderr
     #[arg(long, short, global = true)]
@@ -279,7 +273,7 @@ pub(crate) fn command() -> clap::Command {
 }
 
 /// `10s`, `1m 30s`; a bare number is seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
     }

@@ -1,12 +1,24 @@
 //! `zklock`: ZooKeeper locks and elections for the shell. See `docs/zklock.md`.
 
 mod arguments;
+mod breaking;
+mod connection;
+mod contenders;
 mod exit;
+mod ls;
+mod observe;
+mod output;
+mod pages;
+mod revoke;
+mod settings;
+mod text;
+mod waiting;
 
 use std::process::ExitCode;
 
 use crate::arguments::{Arguments, Command};
 use crate::exit::{Failure, Outcome};
+use crate::settings::Settings;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::read() {
@@ -21,15 +33,15 @@ fn main() -> ExitCode {
 }
 
 async fn dispatch(arguments: Arguments) -> Outcome {
-    let Arguments { connection: _, command } = arguments;
+    let Arguments { connection, command } = arguments;
+    let settings = || Settings::read(&connection);
     match command {
-        Command::Run(_)
-        | Command::Elect(_)
-        | Command::Observe(_)
-        | Command::Ls(_)
-        | Command::Revoke(_)
-        | Command::Break(_)
-        | Command::Completions(_)
-        | Command::Man(_) => Err(Failure::internal("not there yet")),
+        Command::Run(_) | Command::Elect(_) => Err(Failure::internal("not there yet")),
+        Command::Observe(arguments) => observe::observe(&arguments, &settings()?).await,
+        Command::Ls(arguments) => ls::ls(&arguments, &settings()?).await,
+        Command::Revoke(arguments) => revoke::revoke(&arguments, &settings()?).await,
+        Command::Break(arguments) => breaking::break_lock(&arguments, &settings()?).await,
+        Command::Completions(arguments) => pages::completions(arguments.shell),
+        Command::Man(arguments) => pages::man(arguments.dir.as_deref()),
     }
 }

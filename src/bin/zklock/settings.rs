@@ -1,0 +1,265 @@
+//! Where ZooKeeper is, and as whom to speak to it: from the command line, the environment and the configuration file,
+//! in that order.
+
+mod config_file;
+mod secrets;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use self::config_file::ConfigFile;
+pub(crate) use self::secrets::Credentials;
+use crate::arguments::{Connection, duration};
+use crate::exit::{Failure, say};
+
+/// What a connection needs to know.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) server: Given<String>,
+    pub(crate) namespace: Given<String>,
+    pub(crate) id: Option<String>,
+    pub(crate) auths: Vec<Credentials>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) verbose: bool,
+    session_timeout: Duration,
+    connection_timeout: Duration,
+}
+
+/// The files of a TLS connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tls {
+    pub(crate) authority: Given<PathBuf>,
+    /// Our certificate and its key.
+    pub(crate) identity: Option<(Given<PathBuf>, Given<PathBuf>)>,
+}
+
+/// A value, and who gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Given<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+/// Where a value is from, as a message names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Option(&'static str),
+    Variable(String),
+    File { file: PathBuf, line: usize, key: &'static str },
+    Default(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Option(key) => write!(f, "--{key}"),
+            Self::Variable(name) => f.write_str(name),
+            Self::File { file, line, key } => write!(f, "{}:{line}: {key}", file.display()),
+            Self::Default(key) => write!(f, "the default {key}"),
+        }
+    }
+}
+
+impl<T> Given<T> {
+    /// What is wrong with it, in the words of whoever gave it.
+    pub(crate) fn wrong(&self, reason: impl fmt::Display) -> Failure {
+        Failure::usage(format!("{}: {reason}", self.origin))
+    }
+}
+
+/// What can be set, in the file's spelling; `--KEY` and `ZKLOCK_KEY` are the same.
+pub(crate) const KEYS: [&str; 9] = [
+    "server",
+    "session-timeout",
+    "connection-timeout",
+    "namespace",
+    "id",
+    "auth-file",
+    "tls-ca",
+    "tls-cert",
+    "tls-key",
+];
+
+const SERVER: &str = "localhost:2181";
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Settings {
+    /// # Errors
+    ///
+    /// What cannot be read or used, by the name of its option, variable, or file and key.
+    pub(crate) fn read(arguments: &Connection) -> Result<Self, Failure> {
+        Self::read_with(arguments, &|name| std::env::var_os(name), Path::new("/etc"))
+    }
+
+    fn read_with(
+        arguments: &Connection,
+        environment: &dyn Fn(&str) -> Option<OsString>,
+        etc: &Path,
+    ) -> Result<Self, Failure> {
+        let environment = Environment(environment);
+        let file = ConfigFile::find(arguments.config.as_deref(), &environment, etc)?;
+        let sources = Sources { environment: &environment, file };
+        let default =
+            |key, value: &str| Given { value: value.to_owned(), origin: Origin::Default(key) };
+        Ok(Self {
+            server: sources
+                .text("server", arguments.server.as_deref())?
+                .unwrap_or_else(|| default("server", SERVER)),
+            namespace: sources
+                .text("namespace", arguments.namespace.as_deref())?
+                .unwrap_or_else(|| default("namespace", "/")),
+            id: sources.text("id", arguments.id.as_deref())?.map(|id| id.value),
+            auths: sources.credentials(arguments.auth_file.as_deref(), arguments.verbose)?,
+            tls: sources.tls(arguments)?,
+            verbose: arguments.verbose,
+            session_timeout: sources
+                .duration("session-timeout", arguments.session_timeout)?
+                .unwrap_or(SESSION_TIMEOUT),
+            connection_timeout: sources
+                .duration("connection-timeout", arguments.connection_timeout)?
+                .unwrap_or(CONNECTION_TIMEOUT),
+        })
+    }
+
+    /// What the servers are asked for.
+    pub(crate) fn session_timeout(&self) -> Duration {
+        self.session_timeout
+    }
+
+    pub(crate) fn connection_timeout(&self) -> Duration {
+        self.connection_timeout
+    }
+}
+
+/// The variables; an empty one is none.
+struct Environment<'a>(&'a dyn Fn(&str) -> Option<OsString>);
+
+impl Environment<'_> {
+    fn value(&self, name: &str) -> Option<OsString> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, Failure> {
+        let text = |value: OsString| {
+            // Not the value: it may be a secret.
+            value.into_string().map_err(|_| Failure::usage(format!("{name}: it is not UTF-8")))
+        };
+        self.value(name).map(text).transpose()
+    }
+}
+
+struct Sources<'a> {
+    environment: &'a Environment<'a>,
+    file: Option<ConfigFile>,
+}
+
+impl Sources<'_> {
+    fn text(
+        &self,
+        key: &'static str,
+        option: Option<&str>,
+    ) -> Result<Option<Given<String>>, Failure> {
+        if let Some(value) = option {
+            let (value, origin) = (value.to_owned(), Origin::Option(key));
+            return Ok(Some(Given { value, origin }));
+        }
+        let variable = variable(key);
+        if let Some(value) = self.environment.text(&variable)? {
+            return Ok(Some(Given { value, origin: Origin::Variable(variable) }));
+        }
+        Ok(self.file.as_ref().and_then(|file| file.text(key)))
+    }
+
+    /// Those of the configuration file are seen from where that is.
+    fn path(
+        &self,
+        key: &'static str,
+        option: Option<&Path>,
+    ) -> Result<Option<Given<PathBuf>>, Failure> {
+        if let Some(path) = option {
+            let (value, origin) = (path.to_owned(), Origin::Option(key));
+            return Ok(Some(Given { value, origin }));
+        }
+        let variable = variable(key);
+        if let Some(value) = self.environment.value(&variable) {
+            return Ok(Some(Given { value: value.into(), origin: Origin::Variable(variable) }));
+        }
+        Ok(self.file.as_ref().and_then(|file| file.path(key)))
+    }
+
+    fn duration(
+        &self,
+        key: &'static str,
+        option: Option<Duration>,
+    ) -> Result<Option<Duration>, Failure> {
+        let given = match option {
+            Some(value) => Some(Given { value, origin: Origin::Option(key) }),
+            None => match self.text(key, None)? {
+                Some(given) => {
+                    let value = duration(&given.value).map_err(|reason| given.wrong(reason))?;
+                    Some(Given { value, origin: given.origin })
+                }
+                None => None,
+            },
+        };
+        let Some(given) = given else { return Ok(None) };
+        if !(SHORTEST..=LONGEST).contains(&given.value) {
+            return Err(given.wrong("it must be from 100 ms to 24 h"));
+        }
+        Ok(Some(given.value))
+    }
+
+    /// An option takes the place of the environment's, and that of the file's. In the environment there may be two.
+    fn credentials(
+        &self,
+        option: Option<&Path>,
+        verbose: bool,
+    ) -> Result<Vec<Credentials>, Failure> {
+        const VARIABLE: &str = "ZKLOCK_AUTH";
+        let mut credentials = Vec::new();
+        let direct = self.environment.value(VARIABLE).filter(|_| option.is_none());
+        if let Some(value) = &direct {
+            credentials.push(Credentials::of_variable(VARIABLE, value)?);
+        }
+        let file = self.path("auth-file", option)?;
+        let is_of_config = |origin: &Origin| matches!(origin, Origin::File { .. });
+        if let Some(file) = file.filter(|file| direct.is_none() || !is_of_config(&file.origin)) {
+            let (more, warning) = secrets::read(&file)?;
+            if let Some(warning) = warning.filter(|_| verbose) {
+                say(&warning);
+            }
+            credentials.extend(more);
+        }
+        Ok(credentials)
+    }
+
+    fn tls(&self, arguments: &Connection) -> Result<Option<Tls>, Failure> {
+        let authority = self.path("tls-ca", arguments.tls_ca.as_deref())?;
+        let certificate = self.path("tls-cert", arguments.tls_cert.as_deref())?;
+        let key = self.path("tls-key", arguments.tls_key.as_deref())?;
+        let identity = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(alone), None) => return Err(alone.wrong("it needs a tls-key")),
+            (None, Some(alone)) => return Err(alone.wrong("it needs a tls-cert")),
+        };
+        match (authority, identity) {
+            (Some(authority), identity) => Ok(Some(Tls { authority, identity })),
+            (None, Some((certificate, _))) => Err(certificate.wrong("it needs a tls-ca")),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// `ZKLOCK_TLS_CA` of `tls-ca`.
+fn variable(key: &str) -> String {
+    format!("ZKLOCK_{}", key.to_ascii_uppercase().replace('-', "_"))
+}
+
+#[cfg(test)]
+mod tests;
