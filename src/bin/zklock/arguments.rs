@@ -12,14 +12,15 @@ const SEE_ALSO: &str = "Connection options: zklock --help";
 /// ZooKeeper locks and elections for the shell, on the znodes of Apache Curator.
 #[derive(Debug, Parser)]
 #[command(
+    name = "zklock",
     version,
-    about,
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "Each option is taken from the command line, else from ZKLOCK_… in the environment (ZKLOCK_SERVER),\n\
-                  else from the configuration file.\n\n\
+    after_help = "A connection option that is not given is taken from the environment, --tls-ca\n\
+                  from ZKLOCK_TLS_CA; else from ~/.config/zklock.toml or /etc/zklock.toml. The\n\
+                  servers are as in zk1:2181,zk2:2181/chroot. ZKLOCK_AUTH may have credentials.\n\n\
                   Example: zklock --server zk1,zk2,zk3 run /jobs/nightly -n -- ./job.sh"
 )]
 pub(crate) struct Arguments {
@@ -34,27 +35,27 @@ pub(crate) struct Arguments {
 #[command(next_help_heading = OF_CONNECTION)]
 pub(crate) struct Connection {
     /// The servers [default: localhost:2181]
-    #[arg(long, value_name = "HOST:PORT,…[/CHROOT]", global = true)]
+    #[arg(long, value_name = "HOST:PORT,…", global = true)]
     pub(crate) server: Option<String>,
-    /// The configuration file [default: ~/.config/zklock.toml, /etc/zklock.toml]
+    /// The configuration file
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
-    /// How long the servers keep a lock that nobody renews [default: 30s]
+    /// The session's timeout [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
     pub(crate) session_timeout: Option<Duration>,
-    /// How long to try for a connection [default: 15s]
+    /// How long to try [default: 15s]
     #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
     pub(crate) connection_timeout: Option<Duration>,
     /// A path that all paths are under
     #[arg(long, value_name = "PATH", global = true)]
     pub(crate) namespace: Option<String>,
-    /// What our node says of who we are [default: host:pid]
+    /// Who we say we are [default: host:pid]
     #[arg(long, value_name = "TEXT", global = true)]
     pub(crate) id: Option<String>,
-    /// Lines of scheme:credentials; or ZKLOCK_AUTH has one
+    /// Lines of scheme:credentials
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) auth_file: Option<PathBuf>,
-    /// The authority that the servers' certificates are from (PEM): speaks TLS
+    /// Speak TLS; whom to trust (PEM)
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_ca: Option<PathBuf>,
     /// Our certificate (PEM)
@@ -90,8 +91,9 @@ pub(crate) enum Command {
 
 /// Run a command while a lock is held. When the lock is lost the command is ended, before anybody else can have it.
 #[derive(Debug, Args)]
-#[command(after_help = format!(
-    "Ends as the command does; 75 busy, 76 lost, 64 usage, 69 no ZooKeeper, 126/127 cannot execute, 128+N signal N.\n\
+#[command(override_usage = "zklock run [OPTIONS] <PATH>... -- <COMMAND> [ARG]...", after_help = format!(
+    "Ends as the command does; 75: busy, 76: lost, 64: usage, 69: no ZooKeeper,\n\
+     126, 127: cannot execute, 128+N: signal N.\n\
      Example: zklock run /jobs/nightly -n -- ./job.sh\n{SEE_ALSO}"
 ))]
 pub(crate) struct Run {
@@ -101,34 +103,28 @@ pub(crate) struct Run {
     /// Do not wait for another holder
     #[arg(long, short, conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
-    /// Wait so long at most; a bare number is seconds
+    /// Wait so long at most (10s, 1m 30s)
     #[arg(long, short = 'w', value_name = "DURATION", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
     /// The exit code when the lock is busy
-    #[arg(long, short = 'E', value_name = "CODE", default_value_t = crate::exit::BUSY)]
+    #[arg(long, short = 'E', value_name = "N", default_value_t = crate::exit::BUSY)]
     pub(crate) conflict_exit_code: u8,
-    /// Hold it with other readers
-    #[arg(long, short = 's', visible_alias = "shared", conflicts_with_all = ["write", "count"])]
+    /// Hold it with other readers; --shared is the same
+    #[arg(long, short = 's', alias = "shared", conflicts_with_all = ["write", "count"])]
     pub(crate) read: bool,
-    /// Hold it alone, among readers
-    #[arg(long, short = 'x', visible_alias = "exclusive", conflicts_with = "count")]
+    /// Hold it alone, among readers; --exclusive is the same
+    #[arg(long, short = 'x', alias = "exclusive", conflicts_with = "count")]
     pub(crate) write: bool,
     /// Hold one of N leases
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=0x7fff_ffff))]
     pub(crate) count: Option<u32>,
     #[command(flatten)]
     pub(crate) supervision: Supervision,
-    /// When somebody asks for the lock back: TERM, or nothing
-    #[arg(long, value_name = "WHAT", default_value = "term")]
+    /// When somebody asks for the lock back: TERM, or a line on stderr
+    #[arg(long, value_name = "term|ignore", default_value = "term", hide_possible_values = true)]
     pub(crate) on_revoke: OnRevoke,
     /// A line for /bin/sh instead of a command
-    #[arg(
-        long = "shell",
-        short = 'c',
-        value_name = "LINE",
-        conflicts_with = "command",
-        required_unless_present = "command"
-    )]
+    #[arg(long = "shell", short = 'c', value_name = "LINE", conflicts_with = "command")]
     pub(crate) line: Option<OsString>,
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
@@ -138,8 +134,14 @@ pub(crate) struct Run {
 /// What becomes of the command when the lock is lost.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Supervision {
-    /// At loss: TERM, then KILL; KILL; or only say so
-    #[arg(long, value_name = "WHAT", default_value = "term")]
+    /// At loss: TERM, then KILL; KILL; or a line on stderr [default: term]
+    #[arg(
+        long,
+        value_name = "term|kill|warn",
+        default_value = "term",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub(crate) on_lost: OnLost,
     /// From TERM to KILL [default: a sixth of the session timeout]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -161,7 +163,10 @@ pub(crate) enum OnRevoke {
 
 /// Stand for election, and run a command while leading. Without a command, say who we are: leader or follower.
 #[derive(Debug, Args)]
-#[command(after_help = format!("Example: zklock elect /services/mailer -- ./mailer\n{SEE_ALSO}"))]
+#[command(
+    override_usage = "zklock elect [OPTIONS] <PATH> [-- <COMMAND> [ARG]...]",
+    after_help = format!("Example: zklock elect /services/mailer -- ./mailer\n{SEE_ALSO}")
+)]
 pub(crate) struct Elect {
     /// The election
     #[arg(value_name = "PATH")]
@@ -255,7 +260,18 @@ pub(crate) struct Man {
 
 impl Arguments {
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&command().try_get_matches()?)
+        let mut command = command();
+        let arguments =
+            Self::from_arg_matches(&command.try_get_matches_from_mut(std::env::args_os())?)?;
+        if let Command::Run(Run { command: words, line: None, .. }) = &arguments.command
+            && words.is_empty()
+        {
+            let kind = clap::error::ErrorKind::MissingRequiredArgument;
+            return Err(
+                command.error(kind, "no command: zklock run PATH -- COMMAND, or --shell LINE")
+            );
+        }
+        Ok(arguments)
     }
 }
 

@@ -59,7 +59,7 @@ async fn break_with(curator: &Curator, arguments: &Break) -> Outcome {
             continue;
         }
         deleted += 1;
-        if let Err(outcome) = print(&format!("deleted {node} of {}\n", contender.identity())) {
+        if let Err(outcome) = print(&format!("deleted {node} of {}\n", contender.who())) {
             return outcome;
         }
     }
@@ -84,7 +84,7 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
     for contender in meant {
         let does = if contender.participant.holds { "holds" } else { "waits for" };
         let (node, who, age) =
-            (text::visible(contender.node().as_bytes()), contender.identity(), contender.age());
+            (text::visible(contender.node().as_bytes()), contender.who(), contender.age());
         question.push_str(&format!("{node}: {who} {does} {path}, for {age}\n"));
     }
     let which = if meant.len() == 1 { "it" } else { "all of them" };

@@ -28,13 +28,13 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     match builder.connect(&servers).await {
         Ok(curator) => Ok(curator),
         Err(SessionError::Config(error)) => Err(wrong(settings, &error)),
-        Err(SessionError::Unreachable { waited, source, .. }) => {
+        Err(SessionError::Unreachable { source, .. }) => {
             let servers = &settings.server.value;
             let said = match diagnose(servers, settings.tls.is_some()).await {
                 found if !found.is_empty() => found,
                 _ => source.map(|error| error.to_string()).unwrap_or_default(),
             };
-            let within = humantime::format_duration(waited);
+            let within = humantime::format_duration(settings.connection_timeout());
             Err(Failure::unavailable(format!("no ZooKeeper within {within}: {said}")))
         }
         Err(error @ SessionError::AuthFailed { .. }) => {

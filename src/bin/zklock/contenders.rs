@@ -53,17 +53,18 @@ impl Contender {
         self.participant.data == REVOKED
     }
 
-    /// Who it says it is, safe for a terminal.
-    pub(crate) fn identity(&self) -> String {
+    /// Who it says it is, safe for a terminal; nothing once that was replaced.
+    pub(crate) fn identity(&self) -> Option<String> {
         match &self.participant.data[..] {
-            b"" => format!("(no name, {})", self.session()),
-            REVOKED => format!("(asked to give it back, {})", self.session()),
-            data => text::shown(data),
+            b"" | REVOKED => None,
+            data => Some(text::shown(data)),
         }
     }
 
-    pub(crate) fn session(&self) -> String {
-        format!("0x{:x}", self.participant.session)
+    /// The same, or what else tells it.
+    pub(crate) fn who(&self) -> String {
+        let session = || format!("session {}", text::session(self.participant.session));
+        self.identity().unwrap_or_else(session)
     }
 
     /// How long its node has been there, as far as the clocks agree.
@@ -162,7 +163,7 @@ fn kazoo(queue: &mut [Participant]) -> Vec<Kind> {
 pub(crate) fn held_by(contenders: &[Contender]) -> String {
     let mut holders = contenders.iter().filter(|contender| contender.participant.holds);
     let Some(first) = holders.next() else { return "nobody holds it now".to_owned() };
-    let who = format!("{} for {}", first.identity(), first.age());
+    let who = format!("{} for {}", first.who(), first.age());
     match holders.count() {
         0 => format!("held by {who}"),
         more => format!("held by {}, the first {who}", more + 1),

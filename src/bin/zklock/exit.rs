@@ -4,7 +4,10 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use zookeeper_recipes::{AcquireError, ConfigError, LeaderError, RevokeError, SessionError};
+
+use crate::text;
 
 /// Wrong usage: `EX_USAGE` of `sysexits.h`.
 pub(crate) const USAGE: u8 = 64;
@@ -132,13 +135,60 @@ pub(crate) fn report(outcome: Outcome) -> ExitCode {
 
 /// What `clap` has to say: help is no error.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let _ = error.print(); // whom should it tell?
+    let is_help =
+        !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help {
+        let _ = error.print(); // whom should it tell?
+    } else {
+        say(&in_one_line(&error.render().to_string()));
+    }
     ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+}
+
+/// What is wrong and the first tip, without the usage.
+fn in_one_line(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let mut paragraphs = text.split("\n\n").take_while(|part| !part.starts_with("Usage:"));
+    let wrong = paragraphs.next().unwrap_or_default();
+    let mut line = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let tips = paragraphs.flat_map(str::lines);
+    if let Some(tip) = tips.filter_map(|tip| tip.trim().strip_prefix("tip: ")).next() {
+        line = format!("{line}; {tip}");
+    }
+    format!("{line}; see --help")
 }
 
 /// One line on stderr. That there may be nobody who reads it is no reason to end.
 pub(crate) fn say(line: &str) {
     use std::io::Write;
 
+    let line = text::visible(line.as_bytes());
     let _ = writeln!(std::io::stderr(), "zklock: {line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_the_arguments_is_one_line() {
+        let said = |words: &[&str]| {
+            let error = crate::arguments::command().try_get_matches_from(words).unwrap_err();
+            in_one_line(&error.render().to_string())
+        };
+        let rows: [(&[&str], &str); 3] = [
+            (
+                &["zklock", "ls", "--jso", "/a"],
+                "unexpected argument '--jso' found; a similar argument exists: '--json'; see --help",
+            ),
+            (
+                &["zklock", "ls"],
+                "the following required arguments were not provided: <PATH>; see --help",
+            ),
+            (&["zklock", "nope"], "unrecognized subcommand 'nope'; see --help"),
+        ];
+        for (words, expected) in rows {
+            assert_eq!(said(words), expected);
+        }
+    }
 }

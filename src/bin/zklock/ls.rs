@@ -1,9 +1,10 @@
 //! `zklock ls`.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use zookeeper_recipes::Curator;
 
 use crate::arguments::Ls;
@@ -20,7 +21,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
     let curator = connect(settings).await?;
     let outcome = match arguments.watch {
-        None => once(&curator, arguments, settings.verbose).await,
+        None => once(&curator, arguments, settings.verbose()).await,
         Some(every) => watch(&curator, arguments, every.max(SHORTEST)).await,
     };
     let _ = curator.close().await; // it only read
@@ -93,8 +94,7 @@ fn titled(path: &str, text: &str) -> String {
 
 fn rendered(found: &[Contender], as_json: bool, in_one_line: bool) -> String {
     if as_json {
-        let objects: Vec<_> = found.iter().map(object).collect();
-        let lines: Vec<_> = objects.iter().map(text::json).collect();
+        let lines: Vec<_> = found.iter().map(|one| text::json(&Entry::of(one))).collect();
         return match (&lines[..], in_one_line) {
             ([], _) => "[]\n".to_owned(),
             (lines, true) => format!("[{}]\n", lines.join(",")),
@@ -116,8 +116,11 @@ fn row(contender: &Contender) -> [String; 8] {
         contender.place.to_string(),
         state(contender).to_owned(),
         contender.kind.name().to_owned(),
-        contender.identity(),
-        contender.session(),
+        contender.identity().unwrap_or_else(|| {
+            let none = if contender.is_revoked() { "(asked to give it back)" } else { "-" };
+            none.to_owned()
+        }),
+        text::session(contender.participant.session),
         contender.age(),
         contender.participant.fencing_token().to_string(),
         text::visible(contender.node().as_bytes()),
@@ -125,26 +128,45 @@ fn row(contender: &Contender) -> [String; 8] {
 }
 
 /// For programs.
-pub(crate) fn object(contender: &Contender) -> Value {
-    let participant = &contender.participant;
-    let identity = if contender.is_revoked() { Value::Null } else { participant.id().into() };
-    let mut object = json!({
-        "place": contender.place,
-        "state": state(contender),
-        "kind": contender.kind.name(),
-        "identity": identity,
-        "session": contender.session(),
-        "since": humantime::format_rfc3339_millis(participant.since).to_string(),
-        "age": text::since(participant.since).as_secs(),
-        "token": participant.fencing_token().value(),
-        "node": contender.node(),
-        "path": participant.path,
-        "revocation_requested": contender.is_revoked(),
-    });
-    if std::str::from_utf8(&participant.data).is_err() {
-        object["identity_hex"] = hex(&participant.data).into();
+#[derive(Serialize)]
+struct Entry<'a> {
+    place: usize,
+    state: &'static str,
+    kind: &'static str,
+    /// None once a request to give the lock back has taken its place.
+    identity: Option<Cow<'a, str>>,
+    /// Where that is not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity_hex: Option<String>,
+    session: String,
+    since: String,
+    age: u64,
+    token: i64,
+    node: &'a str,
+    path: &'a str,
+    revocation_requested: bool,
+}
+
+impl<'a> Entry<'a> {
+    fn of(contender: &'a Contender) -> Self {
+        let participant = &contender.participant;
+        let is_text = std::str::from_utf8(&participant.data).is_ok();
+        let is_revoked = contender.is_revoked();
+        Self {
+            place: contender.place,
+            state: state(contender),
+            kind: contender.kind.name(),
+            identity: (!is_revoked).then(|| participant.id()),
+            identity_hex: (!is_text).then(|| hex(&participant.data)),
+            session: text::session(participant.session),
+            since: text::time(participant.since),
+            age: text::since(participant.since).as_secs(),
+            token: participant.fencing_token().value(),
+            node: contender.node(),
+            path: &participant.path,
+            revocation_requested: is_revoked,
+        }
     }
-    object
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -34,6 +34,10 @@ fn main() -> ExitCode {
 
 async fn dispatch(arguments: Arguments) -> Outcome {
     let Arguments { connection, command } = arguments;
+    if connection.verbose {
+        output::log();
+    }
+    // Only for who needs them: a mistake in the file is no reason not to print the manual.
     let settings = || Settings::read(&connection);
     match command {
         Command::Run(_) | Command::Elect(_) => Err(Failure::internal("not there yet")),

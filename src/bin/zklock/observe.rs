@@ -1,6 +1,8 @@
 //! `zklock observe`.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use serde::Serialize;
 use zookeeper_recipes::{ConnectionState, Curator, LeaderObserver, Participant};
 
 use crate::arguments::Observe;
@@ -88,18 +90,17 @@ async fn until(states: &mut tokio::sync::watch::Receiver<ConnectionState>, answe
 fn line(known: &Known, as_json: bool) -> String {
     if as_json {
         let (state, leader) = match known {
-            Known::Leader(leader) => ("leader", object(leader)),
-            Known::Nobody => ("nobody", Value::Null),
-            Known::Unknown => ("unknown", Value::Null),
+            Known::Leader(leader) => ("leader", Some(Leader::of(leader))),
+            Known::Nobody => ("nobody", None),
+            Known::Unknown => ("unknown", None),
         };
-        let line = json!({"time": now(), "state": state, "leader": leader});
-        return format!("{}\n", text::json(&line));
+        return format!("{}\n", text::json(&Line { time: now(), state, leader }));
     }
     let said = match known {
         Known::Leader(leader) => format!(
-            "{} leads (session 0x{:x}, token {})",
+            "{} leads (session {}, token {})",
             text::shown(&leader.data),
-            leader.session,
+            text::session(leader.session),
             leader.fencing_token()
         ),
         Known::Nobody => "nobody leads".to_owned(),
@@ -108,13 +109,33 @@ fn line(known: &Known, as_json: bool) -> String {
     format!("{}  {said}\n", now())
 }
 
-fn object(leader: &Participant) -> Value {
-    json!({
-        "identity": leader.id(),
-        "session": format!("0x{:x}", leader.session),
-        "since": humantime::format_rfc3339_millis(leader.since).to_string(),
-        "token": leader.fencing_token().value(),
-        "node": leader.path.rsplit('/').next(),
-        "path": leader.path,
-    })
+/// For programs.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    state: &'static str,
+    leader: Option<Leader<'a>>,
+}
+
+#[derive(Serialize)]
+struct Leader<'a> {
+    identity: Cow<'a, str>,
+    session: String,
+    since: String,
+    token: i64,
+    node: &'a str,
+    path: &'a str,
+}
+
+impl<'a> Leader<'a> {
+    fn of(leader: &'a Participant) -> Self {
+        Self {
+            identity: leader.id(),
+            session: text::session(leader.session),
+            since: text::time(leader.since),
+            token: leader.fencing_token().value(),
+            node: leader.path.rsplit('/').next().unwrap_or_default(),
+            path: &leader.path,
+        }
+    }
 }

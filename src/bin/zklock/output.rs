@@ -1,12 +1,13 @@
 //! Writing to stdout, which may be closed; and being told to end.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::SystemTime;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+use tracing_subscriber::EnvFilter;
 
 use crate::exit::{Failure, Outcome};
 
@@ -36,6 +37,17 @@ pub(crate) fn printed(text: &str) -> Outcome {
 /// The time, for a line.
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// Shows the log of the crate on stderr: its notes and warnings, or what `RUST_LOG` asks for.
+pub(crate) fn log() {
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("zookeeper_recipes=info"));
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
+    let _ = subscriber.try_init(); // there is one already, then
 }
 
 /// The ways in which what goes on for ever is ended.

@@ -29,7 +29,7 @@ async fn ask(curator: &Curator, arguments: &Revoke) -> Outcome {
         }
         reached += 1;
         let does = if contender.participant.holds { "has had it" } else { "has waited for it" };
-        let (who, age) = (contender.identity(), contender.age());
+        let (who, age) = (contender.who(), contender.age());
         let node = text::visible(contender.node().as_bytes());
         let line = format!("asked {who}, which {does} for {age} ({node})\n");
         if let Err(outcome) = print(&line) {

@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) id: Option<String>,
     pub(crate) auths: Vec<Credentials>,
     pub(crate) tls: Option<Tls>,
-    pub(crate) verbose: bool,
+    verbose: bool,
     session_timeout: Duration,
     connection_timeout: Duration,
 }
@@ -124,6 +124,10 @@ impl Settings {
                 .duration("connection-timeout", arguments.connection_timeout)?
                 .unwrap_or(CONNECTION_TIMEOUT),
         })
+    }
+
+    pub(crate) fn verbose(&self) -> bool {
+        self.verbose
     }
 
     /// What the servers are asked for.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
+
 /// What an identity takes of a line at most.
 const LONGEST: usize = 64;
 
@@ -96,10 +98,22 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
+/// A session as ZooKeeper's own tools show it.
+pub(crate) fn session(session: i64) -> String {
+    format!("0x{session:x}")
+}
+
+/// For programs.
+pub(crate) fn time(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
 /// JSON in one line, as safe for a terminal as [`visible`].
-pub(crate) fn json(value: &serde_json::Value) -> String {
+pub(crate) fn json(value: &impl Serialize) -> String {
+    // Only maps with keys that are no text, and failing writers, fail.
+    let json = serde_json::to_string(value).expect("what is written has fields of plain types");
     let mut text = String::new();
-    for letter in value.to_string().chars() {
+    for letter in json.chars() {
         if is_harmless(letter) {
             text.push(letter);
             continue;

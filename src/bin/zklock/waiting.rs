@@ -20,11 +20,12 @@ const ASK: Duration = Duration::from_secs(2);
 const ASK_EACH: Duration = Duration::from_millis(20);
 
 /// Shows who holds what we wait for, beside the waiting: on a terminal one line, which is gone when this is dropped;
-/// elsewhere, and only if `verbose`, a line for each change.
+/// if `verbose`, a line for each change; else nothing.
 pub(crate) async fn show(curator: &Curator, paths: &[String], verbose: bool) -> Infallible {
-    let line = match (stderr().is_terminal(), verbose) {
-        (true, _) => Line::Bar(bar()),
-        (false, true) => Line::Plain(String::new()),
+    let line = match (verbose, stderr().is_terminal()) {
+        // Among the lines of the log.
+        (true, _) => Line::Plain(String::new()),
+        (false, true) => Line::Bar(bar()),
         (false, false) => return std::future::pending().await,
     };
     follow(curator, paths, line).await
