@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 #[command(next_help_heading = OF_CONNECTION)]
 pub(crate) struct Connection {
     /// The servers [default: localhost:2181]
-    #[arg(long, value_name = "HOST:PORT,…", global = true)]
+    #[arg(long, value_name = "HOST:PORT,...", global = true)]
     pub(crate) server: Option<String>,
     /// The configuration file
     #[arg(long, value_name = "FILE", global = true)]
@@ -120,7 +120,7 @@ pub(crate) struct Run {
     pub(crate) count: Option<u32>,
     #[command(flatten)]
     pub(crate) supervision: Supervision,
-    /// When somebody asks for the lock back: TERM, or a line on stderr
+    /// When somebody asks for the lock back: TERM, or nothing
     #[arg(long, value_name = "term|ignore", default_value = "term", hide_possible_values = true)]
     pub(crate) on_revoke: OnRevoke,
     /// A line for /bin/sh instead of a command

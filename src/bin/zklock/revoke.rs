@@ -28,10 +28,10 @@ async fn ask(curator: &Curator, arguments: &Revoke) -> Outcome {
             continue; // it is gone, and that is what was wanted
         }
         reached += 1;
-        let does = if contender.participant.holds { "has had it" } else { "has waited for it" };
+        let does = if contender.participant.holds { "holds it" } else { "waits for it" };
         let (who, age) = (contender.who(), contender.age());
         let node = text::visible(contender.node().as_bytes());
-        let line = format!("asked {who}, which {does} for {age} ({node})\n");
+        let line = format!("asked {who}, which {does}, for {age} ({node})\n");
         if let Err(outcome) = print(&line) {
             return outcome;
         }
