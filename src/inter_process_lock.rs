@@ -212,6 +212,29 @@ pub trait LockGuard: Debug + Send + Sync {
     /// What a resource can tell an older hold from this one by, if there is one such number.
     fn fencing_token(&self) -> Option<FencingToken>;
 
+    /// The path of the contender's node, under the namespace, if there is one.
+    fn node(&self) -> Option<&str> {
+        None
+    }
+
+    /// Resolves when somebody asks that the lock be given back: see
+    /// [`MutexGuard::revocation_requested`](crate::MutexGuard::revocation_requested). With the loss when the lock is lost
+    /// before; for a lock that cannot be asked for, only then.
+    ///
+    /// # Errors
+    ///
+    /// How the lock was lost, or given back.
+    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>> {
+        let lost = self.lost();
+        Box::pin(async move { Err(lost.await) })
+    }
+
+    /// The guards of the locks that this one is made of, in the order in which they were acquired; none, unless it is
+    /// that of a multi-lock.
+    fn members(&self) -> &[Box<dyn LockGuard>] {
+        &[]
+    }
+
     /// Releases the lock and waits until that is confirmed.
     ///
     /// # Errors
@@ -256,6 +279,17 @@ macro_rules! impl_inter_process_lock {
 
             fn fencing_token(&self) -> Option<$crate::fencing::FencingToken> {
                 Some(<$guard>::fencing_token(self))
+            }
+
+            fn node(&self) -> Option<&str> {
+                Some(<$guard>::node(self))
+            }
+
+            fn revocation_requested(
+                &self,
+            ) -> $crate::inter_process_lock::BoxFuture<'static, Result<(), $crate::error::Loss>>
+            {
+                Box::pin(<$guard>::revocation_requested(self))
             }
 
             fn release(

@@ -191,6 +191,24 @@ impl LockGuard for MultiGuard {
         None
     }
 
+    /// Resolves when any member is asked for.
+    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>> {
+        let asked: Vec<_> =
+            self.members.guards.iter().map(|guard| guard.revocation_requested()).collect();
+        let lost = LockGuard::lost(self);
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                loss = lost => Err(loss),
+                () = first(asked) => Ok(()),
+            }
+        })
+    }
+
+    fn members(&self) -> &[Box<dyn LockGuard>] {
+        Self::members(self)
+    }
+
     fn release(self: Box<Self>) -> BoxFuture<'static, Result<Released, ReleaseError>> {
         let path = self.path.to_string();
         let released = Self::release(*self);
@@ -258,18 +276,7 @@ impl Acquired {
 
     /// Resolves when the lease of one is renewed.
     fn renewed(&self) -> impl Future<Output = ()> + Send + use<> {
-        let renewals: Vec<_> = self.guards.iter().map(|guard| guard.lease_renewed()).collect();
-        async move {
-            let mut renewals = renewals;
-            while !renewals.is_empty() {
-                let (renewed, _, others) = select_all(renewals).await;
-                if renewed.is_ok() {
-                    return;
-                }
-                renewals = others;
-            }
-            pending().await
-        }
+        first(self.guards.iter().map(|guard| guard.lease_renewed()).collect())
     }
 
     /// Releases all, and gives all that failed.
@@ -288,6 +295,18 @@ impl Acquired {
         }
         MultiReleaseError::of(failures).map_or(Ok(released), Err)
     }
+}
+
+/// Resolves when the first of these resolves without a loss.
+async fn first(mut awaited: Vec<BoxFuture<'static, Result<(), Loss>>>) {
+    while !awaited.is_empty() {
+        let (resolved, _, others) = select_all(awaited).await;
+        if resolved.is_ok() {
+            return;
+        }
+        awaited = others;
+    }
+    pending().await
 }
 
 impl Drop for Acquired {

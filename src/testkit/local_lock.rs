@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{AcquireError, Loss, ReleaseError};
 use crate::fencing::FencingToken;
 use crate::guard::Released;
-use crate::inter_process_lock::impl_inter_process_lock;
+use crate::inter_process_lock::{BoxFuture, LockGuard, impl_inter_process_lock};
 
 /// A lock of this process alone, without a server: an [`InterProcessLock`](crate::InterProcessLock) for tests of code
 /// that takes any lock. It is fair, its fencing tokens rise, and a test can make it fail and lose.
@@ -307,25 +307,6 @@ impl LocalGuard {
         self.place.hold.end.get().copied()
     }
 
-    /// Without end while it is held: nothing expires here.
-    pub fn lease_left(&self) -> Duration {
-        if self.is_held() { Duration::MAX } else { Duration::ZERO }
-    }
-
-    /// Resolves when the lock is lost: nothing is renewed here.
-    ///
-    /// # Cancel safety
-    ///
-    /// It can be dropped and made again at any time.
-    ///
-    /// # Errors
-    ///
-    /// How it was lost.
-    pub fn lease_renewed(&self) -> impl Future<Output = Result<(), Loss>> + Send + use<> {
-        let lost = self.lost();
-        async move { Err(lost.await) }
-    }
-
     /// Resolves when the lock is lost, with how. After a release it resolves with [`Loss::Released`].
     ///
     /// # Cancel safety
@@ -382,4 +363,26 @@ impl LocalGuard {
     }
 }
 
-impl_inter_process_lock!(LocalLock, LocalGuard);
+impl_inter_process_lock!(LocalLock);
+
+impl LockGuard for LocalGuard {
+    fn path(&self) -> &str {
+        Self::path(self)
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        Self::loss(self)
+    }
+
+    fn lost(&self) -> BoxFuture<'static, Loss> {
+        Box::pin(Self::lost(self))
+    }
+
+    fn fencing_token(&self) -> Option<FencingToken> {
+        Some(Self::fencing_token(self))
+    }
+
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<Released, ReleaseError>> {
+        Box::pin(Self::release(*self))
+    }
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 const OF_CONNECTION: &str = "Connection options";
 const SEE_ALSO: &str = "Connection options: zklock --help";
@@ -148,7 +149,7 @@ pub(crate) struct Supervision {
     pub(crate) kill_after: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum OnLost {
     Term,
     Kill,

@@ -49,16 +49,6 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     }
 }
 
-/// Waits for nothing: the first session is opened in the background, for as long as that takes.
-///
-/// # Errors
-///
-/// 64 for what cannot be used.
-pub(crate) fn start(settings: &Settings) -> Result<Curator, Failure> {
-    let (builder, servers) = prepare(settings)?;
-    builder.start(&servers).map_err(|error| wrong(settings, &error))
-}
-
 fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
     let mut builder = Curator::builder()
         .session_timeout(settings.session_timeout())

@@ -106,6 +106,12 @@ impl From<RevokeError> for Failure {
     }
 }
 
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::internal(chain(&error))
+    }
+}
+
 /// The exit code of a process that a signal ended, as shells give it.
 pub(crate) fn of_signal(signal: i32) -> u8 {
     u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))

@@ -4,16 +4,21 @@ mod arguments;
 mod breaking;
 mod connection;
 mod contenders;
+mod elect;
 mod exit;
 mod ls;
 mod observe;
 mod output;
 mod pages;
 mod revoke;
+mod run;
 mod settings;
+mod signals;
+mod supervision;
 mod text;
 mod waiting;
 
+use std::env;
 use std::process::ExitCode;
 
 use crate::arguments::{Arguments, Command};
@@ -21,6 +26,12 @@ use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 
 fn main() -> ExitCode {
+    let mut stage = env::args_os().skip(1);
+    match stage.next() {
+        Some(name) if name == supervision::SUPERVISE => return supervision::supervise(stage),
+        Some(name) if name == supervision::EXECUTE => return supervision::execute(stage),
+        _ => {}
+    }
     let arguments = match Arguments::read() {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error),
@@ -40,7 +51,8 @@ async fn dispatch(arguments: Arguments) -> Outcome {
     // Only for who needs them: a mistake in the file is no reason not to print the manual.
     let settings = || Settings::read(&connection);
     match command {
-        Command::Run(_) | Command::Elect(_) => Err(Failure::internal("not there yet")),
+        Command::Run(arguments) => run::run(arguments, &settings()?).await,
+        Command::Elect(arguments) => elect::elect(arguments, &settings()?).await,
         Command::Observe(arguments) => observe::observe(&arguments, &settings()?).await,
         Command::Ls(arguments) => ls::ls(&arguments, &settings()?).await,
         Command::Revoke(arguments) => revoke::revoke(&arguments, &settings()?).await,

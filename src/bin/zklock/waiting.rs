@@ -48,17 +48,31 @@ fn bar() -> ProgressBar {
 
 async fn follow(curator: &Curator, paths: &[String], mut line: Line) -> Infallible {
     tokio::time::sleep(BEFORE_FIRST).await;
+    let mut queue = None;
+    let mut draw = tokio::time::interval(DRAW);
     loop {
-        let queue = look(curator, paths).await;
-        let length = queue.as_ref().map_or(0, |(_, queue)| queue.len());
-        let pause = ASK + ASK_EACH * u32::try_from(length).unwrap_or(u32::MAX);
-        let mut left = pause;
-        while !left.is_zero() {
-            line.draw(curator, paths, queue.as_ref());
-            let step = left.min(DRAW);
-            tokio::time::sleep(step).await;
-            left -= step;
+        let pause = queue.as_ref().map(|(_, queue): &(_, Vec<Contender>)| {
+            ASK + ASK_EACH * u32::try_from(queue.len()).unwrap_or(u32::MAX)
+        });
+        let next = async move {
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            look(curator, paths).await
+        };
+        tokio::pin!(next);
+        // While no server answers, it takes its time.
+        let found = loop {
+            tokio::select! {
+                found = &mut next => break found,
+                _ = draw.tick() => line.draw(curator, paths, queue.as_ref()),
+            }
+        };
+        if found.is_none() {
+            tokio::time::sleep(DRAW).await;
         }
+        queue = found;
+        line.draw(curator, paths, queue.as_ref());
     }
 }
 
