@@ -178,6 +178,44 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The same for the modules of the command line tool. Of the library it has the public part only, being a crate of
+/// its own; `main.rs` names all.
+const TOOL_ARROWS: &[(&str, &[&str])] = &[
+    ("text", &[]),
+    ("exit", &["text"]),
+    ("arguments", &["exit"]),
+    ("output", &["exit"]),
+    ("settings", &["arguments", "exit"]),
+    ("connection", &["exit", "settings"]),
+    ("contenders", &["exit", "text"]),
+    ("waiting", &["contenders", "exit", "text"]),
+    ("signals", &[]),
+    ("supervision", &["arguments", "exit", "signals"]),
+    // Commands. A leader's command is run as a holder's is.
+    ("run", RUNS),
+    ("elect", RUNS),
+    ("ls", LOOKS),
+    ("observe", LOOKS),
+    ("revoke", LOOKS),
+    ("breaking", LOOKS),
+    ("pages", &["arguments", "exit", "output"]),
+];
+
+const RUNS: &[&str] = &[
+    "arguments",
+    "connection",
+    "contenders",
+    "exit",
+    "run",
+    "settings",
+    "signals",
+    "supervision",
+    "waiting",
+];
+
+const LOOKS: &[&str] =
+    &["arguments", "connection", "contenders", "exit", "output", "settings", "text"];
+
 /// For a recipe whose contenders queue.
 const QUEUED: &[&str] = &[
     "acquire",
@@ -268,11 +306,15 @@ fn used(code: &str) -> Vec<String> {
 }
 
 fn faults_of_layers(module: &str, code: &str) -> Vec<String> {
+    let (arrows, module) = match module.strip_prefix("bin/zklock/") {
+        Some(module) => (TOOL_ARROWS, module),
+        None => (ARROWS, module),
+    };
     let top = module.split('/').next().unwrap_or(module);
-    if matches!(top, "lib" | "docs") {
+    if matches!(top, "lib" | "docs" | "main") {
         return Vec::new();
     }
-    let arrows: BTreeMap<_, _> = ARROWS.iter().copied().collect();
+    let arrows: BTreeMap<_, _> = arrows.iter().copied().collect();
     let Some(allowed) = arrows.get(module).or_else(|| arrows.get(top)) else {
         return vec![format!("{module} has no row in the table of layers")];
     };
@@ -292,6 +334,8 @@ fn arrows_point_down_only() {
     assert_eq!(faults_of_layers("session/lease", "use crate::contender::Hold;").len(), 1);
     assert_eq!(faults_of_layers("admission", "use crate::session::Session;").len(), 1);
     assert_eq!(faults_of_layers("newcomer", "").len(), 1);
+    assert_eq!(faults_of_layers("bin/zklock/text", "use crate::ls::ls;").len(), 1);
+    assert_eq!(faults_of_layers("bin/zklock/newcomer", "").len(), 1);
     assert_eq!(faults_of_layers("testkit/server", "use crate::error::Loss;").len(), 1);
 }
 
@@ -310,7 +354,10 @@ fn only_the_seam_names_the_client_library() {
     for source in sources() {
         let exempt = source.module.split('/').next() == Some("client")
             || source.module.starts_with("testkit");
-        let code = code(&source.text).replace("pub use zookeeper_client;", "");
+        // Re-exported, for everybody.
+        let code = code(&source.text)
+            .replace("pub use zookeeper_client;", "")
+            .replace("use zookeeper_recipes::zookeeper_client::", "");
         assert!(exempt || !code.contains("zookeeper_client"), "{} names it", source.module);
     }
 }

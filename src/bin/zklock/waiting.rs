@@ -98,12 +98,9 @@ impl Line {
         paths: &[String],
         queue: Option<&(&str, Vec<Contender>)>,
     ) {
-        let text = text(curator, paths, queue);
+        let Some(text) = text(curator, paths, queue) else { return };
         match self {
-            Self::Bar(bar) => {
-                bar.set_message(text);
-                bar.tick();
-            }
+            Self::Bar(bar) => bar.set_message(text),
             Self::Plain(said) => {
                 // Ages change all the time.
                 let news = text.split(" for ").take(2).collect::<Vec<_>>().join(" for ");
@@ -116,15 +113,20 @@ impl Line {
     }
 }
 
-fn text(curator: &Curator, paths: &[String], queue: Option<&(&str, Vec<Contender>)>) -> String {
+/// Nothing while nothing is known.
+fn text(
+    curator: &Curator,
+    paths: &[String],
+    queue: Option<&(&str, Vec<Contender>)>,
+) -> Option<String> {
     use ConnectionState::{Connected, Reconnected};
     let waiting = |path: &str| format!("waiting for {}", visible(path.as_bytes()));
     if !matches!(curator.state(), Connected | Reconnected) {
-        return format!("{}: no server answers", waiting(&paths.join(", ")));
+        return Some(format!("{}: no server answers", waiting(&paths.join(", "))));
     }
-    let Some((path, queue)) = queue else { return waiting(&paths.join(", ")) };
+    let (path, queue) = queue?;
     let session = curator.session_id().unwrap_or_default();
     let ours = queue.iter().find(|one| one.participant.session == session);
     let place = ours.map(|ours| format!("{} in the queue, ", ordinal(ours.place)));
-    format!("{}: {}{}", waiting(path), place.unwrap_or_default(), held_by(queue))
+    Some(format!("{}: {}{}", waiting(path), place.unwrap_or_default(), held_by(queue)))
 }
