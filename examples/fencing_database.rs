@@ -7,7 +7,7 @@
 
 use std::env;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -75,6 +75,9 @@ async fn connect(servers: &str, namespace: &str) -> Result<Curator, Box<dyn Erro
 
 /// The process that is stopped.
 async fn late_writer(file: &Path) -> Result<(), Box<dyn Error>> {
+    // Whoever is stopped cannot see that the demonstration was killed.
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     let curator = connect(&env::var("ZOOKEEPER_CONNECT")?, &env::var("NAMESPACE")?).await?;
     let guard = InterProcessMutex::new(&curator, LOCK)?.acquire().await?;
     let token = guard.fencing_token();
@@ -146,6 +149,23 @@ async fn demonstrate(servers: &str, file: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Where the database is; it goes with this.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make() -> std::io::Result<Self> {
+        let folder = env::temp_dir().join(random_path("reports").trim_start_matches('/'));
+        std::fs::create_dir(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(file) = env::args_os().nth(1) {
@@ -154,11 +174,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
     let server = TestServer::start().await?;
     println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
-    let folder = format!("{}{}", env::temp_dir().display(), random_path("reports"));
-    std::fs::create_dir(&folder)?;
-    let file = Path::new(&folder).join("reports.db");
+    let folder = Folder::make()?;
+    let file = folder.0.join("reports.db");
     let done = timeout(PATIENCE, demonstrate(server.connect_string(), &file)).await;
-    std::fs::remove_dir_all(&folder)?;
     server.close().await?;
     done?
 }
