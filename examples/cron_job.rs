@@ -61,10 +61,10 @@ async fn cron_job(machine: &str) -> Result<ExitCode, Fault> {
         }
         None => {
             let holder = lock.participants().await?.into_iter().find(|one| one.holds);
-            let holder = holder.map_or("a machine that has just ended".into(), |one| {
-                one.id().into_owned() // the identity that it connected with
-            });
-            println!("busy: {holder} is at it");
+            match &holder {
+                Some(holder) => println!("busy: {} is at it", holder.id()), // its identity
+                None => println!("busy: another machine was at it until now"),
+            }
             ExitCode::from(BUSY)
         }
     };

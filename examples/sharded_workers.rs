@@ -7,7 +7,7 @@
 //!
 //! Two questions, and a recipe for each. *May I work at all?* says a semaphore: a lease is the right to load what all
 //! shards share, a database say. It does not say on what; leases have no numbers. *On which shard?* say mutexes, one for
-//! each shard. A worker waits for a lease first, and with the lease it only *tries* shards, so that nobody waits in a
+//! each shard. A worker takes a lease first, then a shard: who has a shard waits for nothing else, so nobody waits in a
 //! circle. (Workers that keep a shard for as long as they live take its mutex, and no lease.)
 
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ async fn take_shard(curator: &Curator) -> Result<Option<(String, MutexGuard)>, F
         }
         match busy {
             None => return Ok(None),
-            // Somebody is at each that is left. No lease is wasted by this wait: there is no shard to use it for.
+            // Somebody is at each that is left. No lease is wasted by waiting: there is no shard to use it for.
             Some(lock) => drop(lock.acquire().await?.release().await?),
         }
     }
