@@ -1,9 +1,9 @@
 //! Workers share the shards of a job: so many at a time, and each shard by one.
 //!
-//! `cargo run --example sharded_workers -- NAME`, with `ZOOKEEPER_CONNECT` set, is a worker. Without arguments it plays a
-//! demonstration, against `ZOOKEEPER_CONNECT` or a ZooKeeper that the testkit starts: four such processes, of which two may
-//! work at a time, and eight shards; one worker is killed, and another goes on where it stopped. It prints who works on
-//! which shard, and fails if ever three worked, or two on one shard.
+//! `cargo run --example sharded_workers -- NAME`, with `ZOOKEEPER_CONNECT` set, is a worker for the shards that are nodes
+//! below `/sharded/shards`. Without arguments it plays a demonstration, against `ZOOKEEPER_CONNECT` or a ZooKeeper that the
+//! testkit starts: four such processes, of which two may work at a time, and eight shards; one worker is killed, and another
+//! goes on where it stopped. It prints who works on which shard, and fails if ever three worked, or two on one shard.
 //!
 //! Two questions, and a recipe for each. *May I work at all?* says a semaphore: a lease is the right to load what all
 //! shards share, a database say. It does not say on what; leases have no numbers. *On which shard?* say mutexes, one for
@@ -37,7 +37,8 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 /// Works until nothing is left to do.
 async fn worker(name: &str) -> Result<(), Fault> {
     let namespace = env::var("NAMESPACE").unwrap_or_else(|_| "/sharded".to_owned());
-    let curator = connect(name, &env::var("ZOOKEEPER_CONNECT")?, &namespace).await?;
+    let servers = env::var("ZOOKEEPER_CONNECT").map_err(|_| "ZOOKEEPER_CONNECT is not set")?;
+    let curator = connect(name, &servers, &namespace).await?;
     let leases = InterProcessSemaphore::new(&curator, LEASES, AT_A_TIME)?;
     loop {
         let lease = leases.acquire().await?;
