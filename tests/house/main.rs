@@ -2,6 +2,8 @@
 //! and what the documentation of an async function must say.
 #![allow(clippy::unwrap_used)] // a test fails by it
 
+mod pages;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
