@@ -103,6 +103,7 @@ mod leader;
 mod leasing;
 mod lock_path;
 mod locks;
+mod metrics;
 mod multi_guard;
 mod multi_lock;
 mod mutex;

@@ -61,6 +61,7 @@ use crate::client::{Acl, ClientError, Failure};
 use crate::contender_name::Kind;
 use crate::error::{AcquireError, ReleaseError, SessionError};
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Lock, Operation};
 use crate::retry::{Retry, RetryPolicy};
 use crate::session::clock::Moment;
 use crate::session::epoch::{Asker, Epoch};
@@ -82,6 +83,8 @@ pub(crate) struct Request {
     pub(crate) loss_policy: LossPolicy,
     /// Leave rather than wait.
     pub(crate) only_if_free: bool,
+    /// What it is counted as.
+    pub(crate) counted: Lock,
 }
 
 impl Request {
@@ -235,6 +238,7 @@ impl Contender {
             return Err(Stop::Failed(self.exhausted(cause).await));
         };
         tracing::debug!(?cause, ?pause, "enters again");
+        metrics::retried(Operation::Enter);
         tokio::select! {
             biased;
             stop = self.stopped(caller) => Err(stop),
@@ -335,7 +339,7 @@ impl Contender {
 
     /// `None` if the place is gone, or is about to be taken by who closes the session.
     fn hold(&self, place: Place, term: Arc<Term>) -> Option<Hold> {
-        let hold = Hold::new(place, term, self.request.beside.as_deref())?;
+        let hold = Hold::new(place, term, &self.request)?;
         (!self.session().closing().is_cancelled()).then_some(hold)
     }
 

@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::clock::Moment;
 use crate::error::Loss;
+use crate::metrics::Holds;
 
 /// When a hold counts as lost, short of the end of its session and of its node, which always end it.
 ///
@@ -63,11 +64,14 @@ pub(crate) struct Term {
     policy: LossPolicy,
     loss: OnceLock<Loss>,
     ended: CancellationToken,
+    /// For who counts them.
+    pub(crate) holds: Holds,
 }
 
 impl Term {
     fn new(policy: LossPolicy) -> Arc<Self> {
-        Arc::new(Self { policy, loss: OnceLock::new(), ended: CancellationToken::new() })
+        let (loss, ended, holds) = (OnceLock::new(), CancellationToken::new(), Holds::default());
+        Arc::new(Self { policy, loss, ended, holds })
     }
 
     /// Fires when the term has ended; at once if it has.
@@ -183,6 +187,13 @@ impl Lease {
         self.lock().end
     }
 
+    /// The part of a whole lease that is left; `None` without one.
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
+    pub(crate) fn left_ratio(&self, now: Moment) -> Option<f64> {
+        let left = self.end().filter(|end| *end > now)?.since(now);
+        Some(left.as_secs_f64() / (self.timeout * 2 / 3).as_secs_f64())
+    }
+
     /// The connection that the session has was up after `moment`: there was no other one by then.
     pub(crate) fn seen_up(&self, moment: Moment) {
         let mut state = self.lock();
@@ -259,6 +270,9 @@ impl State {
 /// Outside the lock: it runs whoever waits for the loss.
 fn wake(terms: Vec<Arc<Term>>) {
     for term in terms {
+        if let Some(loss) = term.loss() {
+            term.holds.ended(loss);
+        }
         term.ended.cancel();
     }
 }
