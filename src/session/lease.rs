@@ -415,6 +415,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_is_a_part_of_a_whole_lease() {
+        let lease = lease();
+        assert_eq!(lease.left_ratio(at(0)), None);
+        lease.renew(at(0), at(100));
+        for (now, left) in [(0, 1.0), (400, 0.75), (1200, 0.25)] {
+            let is = lease.left_ratio(at(now)).unwrap();
+            assert!((is - left).abs() < 1e-9, "{is} at {now}");
+        }
+        assert_eq!(lease.left_ratio(at(1600)), None, "it has ended, and nobody has looked");
+        lease.close(Loss::Closed);
+        assert_eq!(lease.left_ratio(at(0)), None);
+    }
+
+    #[test]
     fn a_closed_lease_stays_closed() {
         let lease = lease();
         lease.renew(at(0), at(1));
