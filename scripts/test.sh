@@ -60,9 +60,10 @@ one=${backends[-1]}
 say "on one backend: $one"
 timed "the fault product" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test faults -- --show-output --test-threads=5
 for example in read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation fencing fault_proxy \
-  leader_latch leader_selector leader_service; do
+  leader_latch leader_selector leader_service metrics; do
   timed "the example $example" env ZOOKEEPER_BACKEND="$one" $cargo run --quiet --all-features --example "$example"
 done
+timed "metrics" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test metrics -- --test-threads=6
 say "how long before its node goes a holder knows, in one round on a quorum"
 timed "margins" env ZOOKEEPER_BACKEND="$one" $cargo run --quiet --all-features --example lease_margin -- 1 cut-off
 say "whether a leader stays one while the servers are restarted, and who follows one that is killed"

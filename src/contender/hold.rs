@@ -151,7 +151,8 @@ impl Hold {
             revocation: OnceLock::new(),
             counted,
         });
-        tracing::debug!(node = spot.node, token = %state.fencing_token(), "holds");
+        let (path, session) = (&state.path, place.epoch().session_id());
+        tracing::debug!(%path, node = spot.node, token = %state.token, session = %format_args!("{session:#x}"), "holds");
         line.hold(spot, state.clone()).then(|| Self { state, place: Some(place) })
     }
 

@@ -48,7 +48,7 @@ pub(crate) use self::hold::{Hold, HoldState};
 pub(crate) use self::leases::{LeaseRequest, Limit, changed, contend_for_leases};
 use self::line::Line;
 use self::lines::Lines;
-use self::local::Turn;
+use self::local::{Spot, Turn};
 use self::parked::Parked;
 use self::place::{Place, Room};
 #[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
@@ -180,7 +180,8 @@ impl Contender {
     fn start(self, start: Start) -> Asked {
         let (caller, reply) = oneshot::channel();
         let path = &self.request.path;
-        let span = tracing::info_span!("acquire", %path, contender = tracing::field::Empty);
+        let empty = tracing::field::Empty;
+        let span = tracing::info_span!("acquire", %path, contender = empty, session = empty);
         let session = self.session().clone();
         Asked { reply, task: session.spawn(self.run(start, caller).instrument(span)) }
     }
@@ -365,7 +366,7 @@ impl Contender {
             }
         };
         entered_at.get_or_insert_with(Moment::now);
-        tracing::Span::current().record("contender", spot.name());
+        note_place(&spot, &lines.epoch);
         let span = tracing::info_span!("wait", path = %self.request.path, contender = spot.name());
         // In boxes: each layer around a future may keep room for it twice, and there may be thousands.
         let waiting = wait(self, lines, line, &spot, known, watches).instrument(span);
@@ -453,6 +454,13 @@ impl Contender {
     fn session_error(&self, source: SessionError) -> AcquireError {
         AcquireError::Session { path: self.request.path.to_string(), source }
     }
+}
+
+/// For who reads the trace.
+fn note_place(spot: &Spot, epoch: &Epoch) {
+    let session = format_args!("{:#x}", epoch.session_id());
+    let span = tracing::Span::current();
+    span.record("contender", spot.name()).record("session", tracing::field::display(session));
 }
 
 /// If the caller is gone, what was for it is given up. Whether a node may be left of that.

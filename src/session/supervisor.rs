@@ -278,7 +278,7 @@ impl Supervisor {
                     // The clock says whether it ended; the timer only wakes us.
                     let ended = epoch.lease.term(LossPolicy::Lease, Moment::now()).is_none();
                     if ended && epoch.is_demanded() {
-                        tracing::warn!("the lease ended: what was held is lost");
+                        tracing::warn!(session = %format_args!("{:#x}", epoch.session_id()), "the lease ended: what was held is lost");
                     }
                 }
                 // Before the probe: a connection that broke is no other one's proof.
