@@ -88,6 +88,7 @@
 mod acquire;
 mod admission;
 mod client;
+mod clock;
 mod contender;
 mod contender_filter;
 mod contender_name;

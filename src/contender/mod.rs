@@ -48,9 +48,9 @@ pub(crate) use self::hold::{Hold, HoldState};
 pub(crate) use self::leases::{LeaseRequest, Limit, changed, contend_for_leases};
 use self::line::Line;
 use self::lines::Lines;
-use self::local::{Spot, Turn};
+use self::local::Turn;
 use self::parked::Parked;
-use self::place::{Place, Room};
+use self::place::{Place, Room, note_place};
 #[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
 pub use self::shortcuts::Shortcuts;
 use self::trace::{Left, Trace};
@@ -454,13 +454,6 @@ impl Contender {
     fn session_error(&self, source: SessionError) -> AcquireError {
         AcquireError::Session { path: self.request.path.to_string(), source }
     }
-}
-
-/// For who reads the trace.
-fn note_place(spot: &Spot, epoch: &Epoch) {
-    let session = format_args!("{:#x}", epoch.session_id());
-    let span = tracing::Span::current();
-    span.record("contender", spot.name()).record("session", tracing::field::display(session));
 }
 
 /// If the caller is gone, what was for it is given up. Whether a node may be left of that.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use ::metrics::{
     Gauge, Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
@@ -11,6 +10,7 @@ use ::metrics::{
 };
 
 use super::{Operation, Outcome, Recipe};
+use crate::clock::Moment;
 use crate::error::Loss;
 
 const WAITING: &str = "zookeeper_recipes_waiting";
@@ -181,7 +181,7 @@ impl Lock {
         let pending = |labels: &Labels| Pending {
             _waiting: Counted::new(gauge!(WAITING, labels.with(None)), 1.0),
             labels: labels.clone(),
-            since: Instant::now(),
+            since: Moment::now(),
         };
         Acquiring(self.0.as_ref().map(pending))
     }
@@ -194,7 +194,7 @@ pub(crate) struct Acquiring(Option<Pending>);
 #[derive(Debug)]
 struct Pending {
     labels: Labels,
-    since: Instant,
+    since: Moment,
     _waiting: Counted,
 }
 
@@ -227,7 +227,7 @@ struct Held {
 #[derive(Debug)]
 struct OneHeld {
     labels: Labels,
-    since: Instant,
+    since: Moment,
     _holding: Counted,
 }
 
@@ -248,7 +248,7 @@ impl Holds {
         let held = OneHeld {
             _holding: Counted::new(gauge!(HOLDING, labels.with(None)), 1.0),
             labels: labels.clone(),
-            since: Instant::now(),
+            since: Moment::now(),
         };
         let mut state = self.lock();
         if let Some(loss) = state.over {

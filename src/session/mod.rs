@@ -1,6 +1,5 @@
 //! The session layer: one epoch after another, supervised; the lease; the clean-up duties.
 
-pub(crate) mod clock;
 pub(crate) mod duty;
 pub(crate) mod epoch;
 pub(crate) mod lease;
@@ -23,6 +22,7 @@ use self::epoch::Epoch;
 use self::lease::LossPolicy;
 use self::state::ConnectionState;
 use crate::client::{Acl, Failure};
+pub(crate) use crate::clock;
 use crate::error::SessionError;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation, PathLabel};

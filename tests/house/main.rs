@@ -32,12 +32,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("shared_error", &[]),
-    ("metrics", &["error"]),
+    ("clock", &[]),
+    ("metrics", &["clock", "error"]),
     ("fencing", &["error", "fenced"]), // the latter in the documentation
     ("retry", &["curator", "mutex"]),  // in the documentation
     ("client", &["error", "lock_path", "curator"]),
     // Layers.
-    ("session", &["client", "error", "lock_path", "metrics", "retry"]),
+    ("session", &["client", "clock", "error", "lock_path", "metrics", "retry"]),
     (
         "contender",
         &[
