@@ -342,7 +342,6 @@ impl WatchBudget {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // bytes, some thousands of them
 fn as_f64(bytes: usize) -> f64 {
     bytes as f64
 }

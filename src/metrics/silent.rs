@@ -1,24 +1,23 @@
 //! Without the feature `metrics`: nothing.
-#![allow(clippy::unused_self, clippy::needless_pass_by_ref_mut)] // as with the feature
 
 use super::{Operation, Outcome, Recipe};
 use crate::error::Loss;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PathLabel;
+pub(crate) struct PathLabel(());
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lock;
+pub(crate) struct Lock(());
 
 impl Lock {
     #[inline(always)]
     pub(crate) fn new(_: Recipe, _: &PathLabel, _: &str) -> Self {
-        Self
+        Self(())
     }
 
     #[inline(always)]
     pub(crate) fn as_of(&self, _: Recipe) -> Self {
-        Self
+        Self(())
     }
 
     #[inline(always)]
@@ -36,7 +35,7 @@ impl Acquiring {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Holds;
+pub(crate) struct Holds(());
 
 impl Holds {
     #[inline(always)]

@@ -7,6 +7,9 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::harness::eventually;
 
+/// Name, labels and value.
+type Expected<'a> = (&'a str, &'a [(&'a str, &'a str)], f64);
+
 /// The recorder of this thread, until it is dropped.
 pub(crate) struct Scraped {
     handle: PrometheusHandle,
@@ -53,7 +56,7 @@ impl Scraped {
 
     /// Fails with all there is if one of these is not as it should be.
     #[track_caller]
-    pub(crate) fn is(&self, expected: &[(&str, &[(&str, &str)], f64)]) {
+    pub(crate) fn is(&self, expected: &[Expected<'_>]) {
         for (name, labels, value) in expected {
             let is = self.value(name, labels);
             assert!(same(is, *value), "{name} {labels:?} is {is}, not {value}:\n{self}");
