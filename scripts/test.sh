@@ -72,10 +72,11 @@ examples=(
   read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation
   leader_latch leader_selector leader_observer
   cron_job leader_service sharded_workers config_change fencing fencing_database
-  fault_proxy
+  metrics fault_proxy
 )
 for name in "${examples[@]}"; do example "$one" "$name"; done
 CALM=1 example "$one" demo
+timed "metrics" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test metrics -- --test-threads=6
 say "how long before its node goes a holder knows, in one round on a quorum"
 example "$one" lease_margin 1 cut-off
 say "whether a leader stays one while the servers are restarted, and who follows one that is killed"

@@ -34,11 +34,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("shared_error", &[]),
+    ("clock", &[]),
+    ("metrics", &["clock", "error"]),
     ("fencing", &["error", "fenced"]), // the latter in the documentation
     ("retry", &["curator", "mutex"]),  // in the documentation
     ("client", &["error", "lock_path", "curator"]),
     // Layers.
-    ("session", &["client", "error", "lock_path", "retry"]),
+    ("session", &["client", "clock", "error", "lock_path", "metrics", "retry"]),
     (
         "contender",
         &[
@@ -48,13 +50,14 @@ const ARROWS: &[(&str, &[&str])] = &[
             "error",
             "fencing",
             "lock_path",
+            "metrics",
             "retry",
             "session",
         ],
     ),
-    ("curator", &["client", "contender", "error", "lock_path", "retry", "session"]),
+    ("curator", &["client", "contender", "error", "lock_path", "metrics", "retry", "session"]),
     // What recipes have in common.
-    ("reading", &["client", "contender", "error", "lock_path", "retry", "session"]),
+    ("reading", &["client", "contender", "error", "lock_path", "metrics", "retry", "session"]),
     (
         "participants",
         &[
@@ -69,7 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
-    ("shared_count", &["client", "curator", "error", "lock_path", "session", "waiting"]),
+    ("shared_count", &["client", "curator", "error", "lock_path", "metrics", "session", "waiting"]),
     (
         "recipe",
         &[
@@ -80,13 +83,14 @@ const ARROWS: &[(&str, &[&str])] = &[
             "curator",
             "error",
             "lock_path",
+            "metrics",
             "participants",
             "retry",
             "session",
         ],
     ),
     // The guard in the documentation.
-    ("fenced", &["client", "contender", "error", "guard", "lock_path", "session"]),
+    ("fenced", &["client", "contender", "error", "guard", "lock_path", "metrics", "session"]),
     (
         "revoke",
         &["client", "contender", "contender_name", "curator", "error", "lock_path", "session"],
@@ -106,6 +110,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "contender_name",
             "error",
             "guard",
+            "metrics",
             "owner",
             "recipe",
             "session",
@@ -123,6 +128,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "error",
             "guard",
             "lock_path",
+            "metrics",
             "participants",
             "reading",
             "recipe",
@@ -152,6 +158,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "guard",
             "inter_process_lock", // a boxed future
             "lock_path",
+            "metrics",
             "participants",
             "recipe",
             "retry",
@@ -227,6 +234,7 @@ const QUEUED: &[&str] = &[
     "curator",
     "error",
     "guard",
+    "metrics",
     "owner",
     "participants",
     "recipe",
@@ -240,6 +248,7 @@ const LEASED: &[&str] = &[
     "error",
     "guard",
     "leasing",
+    "metrics",
     "participants",
     "recipe",
     "shared_count", // the limit
