@@ -1,6 +1,7 @@
 //! The page docs/migrating-from-curator.md, held to what it says: its code runs, in its steps, and it knows every method
 //! of Curator's.
 
+mod behaviour;
 #[allow(unreachable_pub)] // it is a whole file of somebody's service
 mod biller;
 mod methods;
