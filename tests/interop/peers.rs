@@ -69,7 +69,7 @@ fn present(program: Result<Vec<String>, String>) -> Option<Vec<String>> {
 }
 
 fn curator_program() -> Result<Vec<String>, String> {
-    java_program("CuratorPeer", &SOURCES.map(|name| source(name)))
+    java_program("CuratorPeer", &SOURCES.map(source))
 }
 
 /// Java with Curator, as it runs the class `main` of these sources.

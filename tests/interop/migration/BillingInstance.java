@@ -7,7 +7,8 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * An instance of the service of the migration page, around the page's Biller. It is spoken to as CuratorPeer is, and knows
- * "holds", what was billed so far, and "stop", which ends it in order and is answered the same way.
+ * "holds", what was billed so far, and "stop", which ends it in order and is answered the same way. With a second argument it
+ * bills until it may not any more.
  */
 public class BillingInstance {
     private static final Queue<String> holds = new ConcurrentLinkedQueue<>();
@@ -15,10 +16,13 @@ public class BillingInstance {
     public static void main(String[] arguments) throws Exception {
         Biller biller = new Biller(arguments[0], mayGoOn -> {
             long from = System.nanoTime();
-            LockSupport.parkNanos(ThreadLocalRandom.current().nextLong(4_000_000));
-            if (mayGoOn.getAsBoolean()) {
-                holds.add(from + ":" + System.nanoTime());
-            }
+            long last = from;
+            do {
+                LockSupport.parkNanos(ThreadLocalRandom.current().nextLong(4_000_000));
+                long now = System.nanoTime();
+                last = mayGoOn.getAsBoolean() ? now : last;
+            } while (arguments.length > 1 && mayGoOn.getAsBoolean());
+            holds.add(from + ":" + last);
         });
         Thread runs = new Thread(() -> {
             try {

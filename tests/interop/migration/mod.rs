@@ -1,6 +1,7 @@
 //! The page docs/migrating-from-curator.md, held to what it says: its code runs, in its steps, and it knows every method
 //! of Curator's.
 
+mod behaviour;
 #[allow(unreachable_pub)] // it is a whole file of somebody's service
 mod biller;
 mod methods;
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use zookeeper_recipes::testkit::{Direction, FaultProxy};
 use zookeeper_recipes::zookeeper_client::CreateMode;
 
 use crate::harness::{Arena, children, eventually};
@@ -53,9 +55,15 @@ struct Instance {
 
 impl Instance {
     fn start(name: &str, number: usize, servers: &str) -> Option<Self> {
+        Self::start_with(name, number, &[servers])
+    }
+
+    /// With more than its servers, which only Java knows, it bills until it may not any more.
+    fn start_with(name: &str, number: usize, arguments: &[&str]) -> Option<Self> {
+        let servers = arguments[0];
         let peer = if name.starts_with("java") {
             let mut program = peers::java("BillingInstance", &java_sources())?;
-            program.push(servers.to_owned());
+            program.extend(arguments.iter().map(|&one| one.to_owned()));
             peers::start(peers::CURATOR, &program)
         } else {
             let environment = vec!["env".to_owned(), format!("{SERVERS}={servers}")];
@@ -157,6 +165,30 @@ async fn a_service_migrates_in_the_steps_of_the_page() {
     let findings = judge(Rule::ReadersTogether, &logs);
     assert_eq!(findings, [], "of {holds} holds of {started} processes");
     println!("{} steps, {started} processes, {holds} holds, no two at once", steps.len());
+}
+
+/// Why the page's Java has a listener: cut off in the middle of its work, it stops before the next one bills.
+#[tokio::test]
+async fn the_pages_java_stops_when_it_is_cut_off() {
+    let arena = Arena::new().await;
+    arena.create(&arena.path, CreateMode::Container).await;
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let servers = format!("{}{}", link.connect_string(), arena.path);
+    let queue = format!("{}/shop/locks/billing", arena.path);
+    let Some(mut java) = Instance::start_with("java", 1, &[&servers, "until it may not"]) else {
+        return;
+    };
+    let nodes = async || children(&arena.admin, &queue).await.len();
+    eventually("it bills", async || nodes().await == 1).await;
+    let servers = format!("{}{}", arena.server.connect_string(), arena.path);
+    let mut rust = Instance::start("rust", 2, &servers).unwrap();
+    eventually("the other one waits", async || nodes().await == 2).await;
+    let _silence = link.stall(Direction::Both);
+    rust.bills().await;
+    java.ask("holds").await;
+    let (stopped, took_over) = (java.log.first().expect("it stopped").to, rust.log[0].from);
+    assert!(stopped < took_over, "{} ns late", stopped - took_over);
+    println!("Java stopped {} ms before", (took_over - stopped) / 1_000_000);
 }
 
 /// The page shows the file that runs.
