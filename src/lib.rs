@@ -18,6 +18,7 @@
 //! | to take any lock, or to write one of your own | [`InterProcessLock`], [`LockGuard`] | [multi-lock] |
 //! | the same path as Curator's `InterProcessSemaphoreMutex` | [`InterProcessSemaphoreMutex`] | [semaphore mutex] |
 //! | to come from Curator: which method is which, and how to change over | | [migrating] |
+//! | to run a command of the shell under a lock, or as a leader | the tool `zklock` | [zklock] |
 //! | a real ZooKeeper in your own tests, and a link that breaks | `testkit` | [testing your code] |
 //!
 //! All of them need a [`Curator`]: a supervised connection, which opens a new ZooKeeper session after every expiry
@@ -84,6 +85,8 @@
 //! | --- | --- |
 //! | `tls` | TLS to the servers ([security]) |
 //! | `sasl` | SASL DIGEST-MD5 to the servers ([security]) |
+//! | `metrics` | metrics by the `metrics` facade: who waits, who holds, what was lost and why ([observability]) |
+//! | `cli` | the command line tool [zklock], for `cargo install`; nothing for this library |
 //! | `testkit` | servers, ensembles and faults for tests; outside the promise of semantic versioning ([testing your code]) |
 //!
 //! None is on by default. The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
@@ -120,8 +123,13 @@
 //! [migrating]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/migrating-from-curator.md
 //! [mixed fleets]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/mixed-fleets.md
 //! [testing your code]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing-your-code.md
+//! [observability]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/observability.md
+//! [zklock]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/zklock.md
 //! [round trips]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/round-trips.md
 //! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
+
+// docs.rs builds with this, on a nightly compiler: it shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
 mod admission;
