@@ -22,6 +22,7 @@ run $cargo clippy --quiet --lib --no-default-features "${strict[@]}"
 for feature in tls sasl metrics testkit; do
   run $cargo clippy --quiet --lib --no-default-features --features "$feature" "${strict[@]}"
 done
+run $cargo clippy --quiet --bin zklock --no-default-features --features cli "${strict[@]}"
 run env RUSTDOCFLAGS="-D warnings" $cargo doc --quiet --no-deps --all-features --document-private-items
 
 run $cargo test --quiet --all-features --test house

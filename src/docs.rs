@@ -48,6 +48,12 @@ struct LeaderObserver;
 #[doc = include_str!("../docs/mixed-fleets.md")]
 struct MixedFleets;
 
+#[doc = include_str!("../docs/migrating-from-curator.md")]
+struct MigratingFromCurator;
+
+#[doc = include_str!("../docs/testing-your-code.md")]
+struct TestingYourCode;
+
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;
 

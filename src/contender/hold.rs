@@ -78,6 +78,15 @@ impl HoldState {
         })
     }
 
+    /// How long the lease lasts if nothing renews it; nothing once the hold has ended.
+    pub(crate) fn lease_left(&self) -> Duration {
+        let now = Moment::now();
+        match (self.end(), self.epoch.lease.end()) {
+            (None, Some(end)) => end.since(now),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Fires when it has ended, in whatever way.
     pub(crate) fn ended(&self) -> &CancellationToken {
         &self.ended

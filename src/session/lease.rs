@@ -31,6 +31,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::Moment;
@@ -89,6 +90,8 @@ impl Term {
 pub(crate) struct Lease {
     timeout: Duration,
     state: Mutex<State>,
+    /// Told after each renewal.
+    renewals: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -147,7 +150,7 @@ impl Lease {
         let anchors = Anchors { certain: opened, up: opened, candidates: VecDeque::new() };
         let (end, terms) = (None, Vec::new());
         let state = State { end, terms, anchors, suspended: false, closed: false };
-        Self { timeout, state: Mutex::new(state) }
+        Self { timeout, state: Mutex::new(state), renewals: watch::Sender::new(()) }
     }
 
     /// A probe that was handed to the client at `stamp` is answered.
@@ -164,6 +167,14 @@ impl Lease {
             over
         };
         wake(over);
+        if self.renewals.receiver_count() > 0 {
+            self.renewals.send_replace(());
+        }
+    }
+
+    /// Tells of renewals from now on.
+    pub(crate) fn renewals(&self) -> watch::Receiver<()> {
+        self.renewals.subscribe()
     }
 
     /// The term of `policy` that lasts at this instant. None begins without a lease.
