@@ -13,7 +13,7 @@ use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use zookeeper_recipes::testkit::{TestServer, kill_session};
+use zookeeper_recipes::testkit::{TestServer, kill_session, random_path};
 use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex};
 
 /// Seconds, for acquiring and for holding. Without buckets there are summaries, which cannot be added up over processes.
@@ -63,7 +63,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // There are few of these locks, so each has time series of its own.
     let label = |path: &str| path.starts_with("/jobs/").then(|| path.to_owned());
-    let builder = || Curator::builder().metrics_path_label(label);
+    let namespace = random_path("metrics-example");
+    let builder = || Curator::builder().namespace(&namespace).metrics_path_label(label);
     let curator = builder().connect(server.connect_string()).await?;
     let other = builder().connect(server.connect_string()).await?;
     let nightly = InterProcessMutex::new(&curator, "/jobs/nightly")?;
