@@ -60,6 +60,10 @@ struct Testing;
 #[doc = include_str!("../docs/model.md")]
 struct Model;
 
+#[cfg(feature = "metrics")]
+#[doc = include_str!("../docs/observability.md")]
+struct Observability;
+
 #[doc = include_str!("../docs/scaling.md")]
 struct Scaling;
 

@@ -126,6 +126,7 @@
 mod acquire;
 mod admission;
 mod client;
+mod clock;
 mod contender;
 mod contender_filter;
 mod contender_name;
@@ -141,6 +142,7 @@ mod leader;
 mod leasing;
 mod lock_path;
 mod locks;
+mod metrics;
 mod multi_guard;
 mod multi_lock;
 mod mutex;
