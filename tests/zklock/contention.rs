@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 use zookeeper_recipes::InterProcessMutex;
+use zookeeper_recipes::testkit::{Direction, Operation, TestServer};
 
 use crate::holder;
 use crate::lock::{Party, acquired};
@@ -259,5 +260,80 @@ async fn a_deep_path_is_made() {
     let deep = format!("{}/jobs/nightly/one", scene.path);
     let ended = scene.tool(ZKLOCK).args(["run", &deep, "--", "sh", "-c", "exit 3"]).ended().await;
     ended.quietly(3);
+    scene.end().await;
+}
+
+/// It is back at the end of the queue in its next session, and its place is nobody's burden.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_loses_its_session_while_it_waits_waits_on() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("first").await;
+    let link = scene.link().await;
+    let tool = scene.run("exit 3").env("ZKLOCK_SERVER", link.connect_string());
+    let waiting = tool.env("ZKLOCK_SESSION_TIMEOUT", "2s").start();
+    scene.children_are(2).await;
+    let stalled = link.stall(Direction::Both);
+    scene.children_are(1).await;
+    stalled.heal();
+    scene.children_are(2).await;
+    holder.release().await;
+    waiting.ended().await.quietly(3);
+    scene.end().await;
+}
+
+/// Within the time that it was given for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_before_the_server_waits_for_it() {
+    let scene = Scene::new().await;
+    let link = scene.link().await;
+    let refused = link.refuse();
+    let tool = scene.run("exit 3").env("ZKLOCK_SERVER", link.connect_string());
+    let mut waiting = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "60s").start();
+    refused.struck().await;
+    assert!(!waiting.has_ended());
+    refused.heal();
+    waiting.ended().await.quietly(3);
+    scene.end().await;
+}
+
+/// The command goes on, and so does who waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_restarted_costs_nobody_anything() {
+    let scene = Scene::on(TestServer::start().await.unwrap()).await;
+    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let tool = scene.run(STAYS).env("LIFE", &life.path).env("GATE", &gate.path);
+    let holding = tool.env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
+    life.says("up").await;
+    let waiting = scene.run("exit 6").env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
+    scene.children_are(2).await;
+    let nodes = scene.children().await;
+    scene.server.restart().await.unwrap();
+    let mut after = scene.children().await;
+    after.sort();
+    let mut before = nodes;
+    before.sort();
+    assert_eq!(after, before);
+    gate.open().await;
+    holding.ended().await.quietly(5);
+    waiting.ended().await.quietly(6);
+    scene.end().await;
+}
+
+/// Nothing is left to the servers' patience.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_is_closed_at_the_end() {
+    let scene = Scene::new().await;
+    let link = scene.link().await;
+    for (script, code) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)] {
+        let tool = scene.run(script).env("ZKLOCK_SERVER", link.connect_string());
+        tool.ended().await.quietly(code);
+        assert!(link.log().contains(&Operation::CloseSession), "{:?}", link.log());
+        link.clear_log();
+    }
+    let holder = scene.holder("first").await;
+    let tool = scene.run_with(["-n"], "true").env("ZKLOCK_SERVER", link.connect_string());
+    tool.ended().await.one_line(75, &[]);
+    assert!(link.log().contains(&Operation::CloseSession), "{:?}", link.log());
+    holder.release().await;
     scene.end().await;
 }

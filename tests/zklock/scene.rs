@@ -47,8 +47,8 @@ impl Scene {
         Self::at(Arena::new().await)
     }
 
-    /// On a server of its own, with TLS; we ourselves reach it without.
-    pub(crate) async fn on_plain(server: TestServer) -> Self {
+    /// On a server of its own; if that has TLS, we ourselves reach it without.
+    pub(crate) async fn on(server: TestServer) -> Self {
         let plain = server.plain_connect_string().to_owned();
         let admin = Client::connect(&plain).await.expect("an administrator's connection");
         let path = testkit::random_path("test");

@@ -193,7 +193,7 @@ async fn tls_by_files() {
     let tls = server.client_tls().unwrap().clone();
     let (secure, plain) =
         (server.connect_string().to_owned(), server.plain_connect_string().to_owned());
-    let scene = Scene::on_plain(server).await;
+    let scene = Scene::on(server).await;
     let ca = scene.file("ca.pem", &tls.ca);
     let (cert, key) = (scene.file("cert.pem", &tls.certificate), scene.file("key.pem", &tls.key));
     let address = secure.trim_start_matches("tcp+tls://").to_owned();

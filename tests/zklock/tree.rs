@@ -244,3 +244,29 @@ async fn a_command_that_is_stopped_is_killed_when_the_lock_is_lost() {
     running.ended().await.one_line(76, &["lost "]);
     scene.end().await;
 }
+
+/// As when the machine sleeps: nobody can end the command then. It is the first thing that is done after.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_are_stopped_the_first_to_go_on_kills_the_command() {
+    let scene = Scene::new().await;
+    for supervisor_first in [true, false] {
+        let mut life = scene.lifeline();
+        let tool = scene.run(STUBBORN).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "2s");
+        let running = tool.start();
+        life.says("up").await;
+        let supervisor = running.supervisor();
+        let deletion = scene.deletion(&scene.node().await).await;
+        running.stop().await;
+        stop(supervisor).await;
+        deletion.await.unwrap();
+        assert_eq!(life.heard(), Vec::<String>::new(), "it lives, and nobody told it anything");
+        let first = if supervisor_first { supervisor } else { running.id };
+        send(Signal::SIGCONT, first);
+        life.end().await;
+        for id in [supervisor, running.id] {
+            send(Signal::SIGCONT, id);
+        }
+        running.ended().await.one_line(76, &["lost ", &scene.path]);
+    }
+    scene.end().await;
+}
