@@ -84,6 +84,7 @@
 //! | --- | --- |
 //! | `tls` | TLS to the servers ([security]) |
 //! | `sasl` | SASL DIGEST-MD5 to the servers ([security]) |
+//! | `metrics` | who waits, who holds, what was lost and why, by the `metrics` facade ([observability]) |
 //! | `testkit` | servers, ensembles and faults for tests; outside the promise of semantic versioning ([testing your code]) |
 //!
 //! None is on by default. The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
@@ -120,6 +121,7 @@
 //! [migrating]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/migrating-from-curator.md
 //! [mixed fleets]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/mixed-fleets.md
 //! [testing your code]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing-your-code.md
+//! [observability]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/observability.md
 //! [round trips]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/round-trips.md
 //! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
 

@@ -1,5 +1,8 @@
 //! `zklock`: ZooKeeper locks and elections for the shell. See `docs/zklock.md`.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("zklock needs Linux: it asks the kernel that no command outlives it");
+
 mod arguments;
 mod breaking;
 mod connection;

@@ -1,6 +1,6 @@
 //! A command that runs while something is held, and is dead before anybody else can hold it.
 //!
-//! Three processes: `zklock`; the [supervisor](supervisor), which is the same program; and the command, in a group of its own.
+//! Three processes: `zklock`; the [supervisor], which is the same program; and the command, in a group of its own.
 //!
 //! | what ends | what ends the command |
 //! | --- | --- |
