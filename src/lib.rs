@@ -86,7 +86,7 @@
 //! | --- | --- |
 //! | `tls` | TLS to the servers ([security]) |
 //! | `sasl` | SASL DIGEST-MD5 to the servers ([security]) |
-//! | `metrics` | metrics by the `metrics` facade: who waits, who holds, what was lost and why ([observability]) |
+//! | `metrics` | who waits, who holds, what was lost and why, by the `metrics` facade ([observability]) |
 //! | `cli` | the program `zklock` (Linux): locks and leaders for scripts and cron jobs, without Rust |
 //! | `testkit` | servers, ensembles and faults for tests; outside the promise of semantic versioning ([testing your code]) |
 //!
