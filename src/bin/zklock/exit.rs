@@ -51,6 +51,11 @@ impl Failure {
         Self::new(INTERNAL, message)
     }
 
+    /// Why has been said before.
+    pub(crate) fn told(code: u8) -> Self {
+        Self::new(code, "")
+    }
+
     /// Ended by this signal while it had nothing that must be undone.
     pub(crate) fn signal(signal: i32) -> Self {
         let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
@@ -134,7 +139,9 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
 /// Says why, and gives the code.
 pub(crate) fn report(outcome: Outcome) -> ExitCode {
     ExitCode::from(outcome.unwrap_or_else(|failure| {
-        say(&failure.to_string());
+        if !failure.message.is_empty() {
+            say(&failure.to_string());
+        }
         failure.code()
     }))
 }

@@ -11,7 +11,7 @@ use zookeeper_recipes::{Curator, LockGuard, Loss, ReleaseError};
 use crate::arguments::{Run, Supervision};
 use crate::connection::connect;
 use crate::contenders::{contenders, held_by};
-use crate::exit::{Failure, LOST, Outcome, chain, say};
+use crate::exit::{Failure, Outcome, chain, say};
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor};
@@ -49,6 +49,7 @@ async fn hold(
         return Err(busy(arguments, curator).await);
     };
     let supervisor = Supervisor {
+        path: guard.path().to_owned(),
         on_lost: arguments.supervision.on_lost,
         kill_after,
         on_revoke: arguments.on_revoke,
@@ -90,33 +91,16 @@ async fn busy(arguments: &Run, curator: &Curator) -> Failure {
 
 /// Gives the lock back, and says what became of it.
 async fn finish(end: End, guard: Box<dyn LockGuard>) -> Outcome {
-    let End { code, cause, loss } = end;
-    let path = guard.path().to_owned();
-    let lost = |loss| {
-        let command = match cause {
-            Some(_) => "the command was ended".to_owned(),
-            None => format!("the command ended by itself with {code}"),
-        };
-        Err(Failure::new(LOST, format!("lost {path}: {loss}; {command}")))
-    };
-    if let Some(loss) = loss.or_else(|| guard.loss()) {
-        return lost(loss);
+    if let Some(failure) = end.failure(guard.loss()) {
+        return Err(failure);
     }
-    if cause.is_some() {
-        // The lease was renewed after all, when the command had been told to end.
-        let text = format!("gave {path} up: no word from ZooKeeper; the command was ended");
-        return Err(Failure::new(LOST, text));
+    if let Err(error) = guard.release().await {
+        if let Some(failure) = end.failure(loss_of(&error)) {
+            return Err(failure);
+        }
+        say(&chain(&error));
     }
-    match guard.release().await {
-        Ok(_) => Ok(code),
-        Err(error) => match loss_of(&error) {
-            Some(loss) => lost(loss),
-            None => {
-                say(&chain(&error));
-                Ok(code)
-            }
-        },
-    }
+    Ok(end.code)
 }
 
 /// How a release says that the lock had been lost before.

@@ -79,6 +79,8 @@ impl Supervised {
                     return Some(report);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // It ended with an order unread. That is told once, and before what it said last.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
                 Err(_) => return None,
             }
         }

@@ -90,3 +90,48 @@ fn of_command(processes: &[Process], group: Option<Pid>, spared: Option<Pid>) ->
         .filter(|pid| Some(*pid) != spared)
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, parent: i32, group: i32, zombie: bool) -> Process {
+        Process { pid, parent, group, zombie }
+    }
+
+    #[test]
+    fn a_name_may_look_like_the_rest() {
+        let stat = "42 (a) Z 1 (b)) S 7 40 1 0 -1 4194304";
+        assert_eq!(Process::parse(stat), Some(process(42, 7, 40, false)));
+        assert_eq!(Process::parse("42 (x) Z 7 40"), Some(process(42, 7, 40, true)));
+        for wrong in ["", "42", "42 (x", "42 (x)", "42 (x) S", "42 (x) S 7", "a (x) S 7 40"] {
+            assert_eq!(Process::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_left_the_group_is_found_by_whom_it_descends_from() {
+        let own = getpid().as_raw_nonzero().get();
+        let of = |processes: &[Process], spared| {
+            let found = of_command(processes, Pid::from_raw(900_001), Pid::from_raw(spared));
+            found.iter().map(|pid| pid.as_raw_nonzero().get()).collect::<Vec<_>>()
+        };
+        let processes = [
+            process(own, 1, own, false),
+            process(900_001, own, 900_001, true),
+            process(900_002, 900_001, 900_001, false), // of its group
+            process(900_003, 900_002, 900_003, false), // with a group of its own
+            process(900_004, 1, 900_001, false),       // of its group, adopted by somebody else
+            process(900_005, 1, 900_005, false),       // somebody else's
+            process(900_006, own, 900_006, false),
+        ];
+        assert_eq!(of(&processes, 900_006), [900_002, 900_003, 900_004]);
+        assert_eq!(of(&processes, 900_005), [900_002, 900_003, 900_004, 900_006]);
+    }
+
+    #[test]
+    fn this_process_is_there() {
+        let own = getpid().as_raw_nonzero().get();
+        assert!(all().iter().any(|process| process.pid == own && !process.zombie));
+    }
+}

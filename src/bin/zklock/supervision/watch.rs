@@ -13,13 +13,16 @@ use super::command::{Environment, Supervised, let_go_of_input_and_output};
 use super::ending::{Cause, Plan};
 use super::wire::{Ended, Order, Report};
 use crate::arguments::{OnLost, OnRevoke};
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, LOST, say};
 use crate::signals::Signals;
 
 /// How often those are killed who should be dead.
 const AGAIN: Duration = Duration::from_millis(50);
 /// After so many times a supervisor that says nothing is killed, too.
 const TIMES: u32 = 40;
+
+/// The exit code of what was killed, as a shell has it.
+const KILLED: u8 = 128 + 9;
 
 /// What is held.
 pub(crate) trait Watched: Sync {
@@ -32,6 +35,8 @@ pub(crate) trait Watched: Sync {
 /// How a command is supervised.
 #[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
+    /// What is held, for people to read.
+    pub(crate) path: String,
     pub(crate) on_lost: OnLost,
     pub(crate) kill_after: Duration,
     pub(crate) on_revoke: OnRevoke,
@@ -43,12 +48,15 @@ pub(crate) struct Supervisor {
 /// How a command ended. Nothing is left of it.
 #[derive(Debug)]
 pub(crate) struct End {
+    path: String,
     /// Its exit code, as a shell has it.
     pub(crate) code: u8,
     /// Why it was ended, if it did not end by itself.
     pub(crate) cause: Option<Cause>,
     /// How the lock was lost while it ran, if it was.
-    pub(crate) loss: Option<Loss>,
+    loss: Option<Loss>,
+    /// Whether that was said when it happened.
+    is_told: bool,
 }
 
 impl Supervisor {
@@ -71,9 +79,38 @@ impl Supervisor {
         let ended = watch.follow(hold, signals).await;
         let Some(Ended { code, cause, .. }) = ended else {
             watch.end_orphans().await;
+            if let Some(loss) = watch.loss {
+                return Ok(self.end(KILLED, Some(Cause::Lost), Some(loss)));
+            }
             return Err(Failure::internal("the supervisor is gone; the command was ended"));
         };
-        Ok(End { code, cause, loss: watch.loss })
+        Ok(self.end(code, cause, watch.loss))
+    }
+
+    fn end(&self, code: u8, cause: Option<Cause>, loss: Option<Loss>) -> End {
+        let is_told = loss.is_some() && self.on_lost == OnLost::Warn;
+        End { path: self.path.clone(), code, cause, loss, is_told }
+    }
+}
+
+impl End {
+    /// What is to be said if the lock was not held to the end: it was lost as the supervision knows, or as `now` has it.
+    pub(crate) fn failure(&self, now: Option<Loss>) -> Option<Failure> {
+        let Self { path, code, cause, .. } = self;
+        if self.is_told {
+            return Some(Failure::told(LOST));
+        }
+        let why = match (self.loss.or(now), cause) {
+            (Some(loss), _) => format!("lost {path}: {loss}"),
+            // The lease was renewed after all, when the command had been told to end.
+            (None, Some(_)) => format!("no word from ZooKeeper, {path} was about to be lost"),
+            (None, None) => return None,
+        };
+        let command = match cause {
+            Some(_) => "the command was ended".to_owned(),
+            None => format!("the command ended by itself with {code}"),
+        };
+        Some(Failure::new(LOST, format!("{why}; {command}")))
     }
 }
 
@@ -125,7 +162,10 @@ impl Watch<'_> {
         self.loss = Some(loss);
         self.supervised.order(&Order::Lost);
         let wait = match (self.supervisor.on_lost, loss) {
-            (OnLost::Warn, _) => return,
+            (OnLost::Warn, _) => {
+                let path = &self.supervisor.path;
+                return say(&format!("lost {path}: {loss}; the command goes on"));
+            }
             (OnLost::Term, loss) if loss != Loss::LeaseEnded => self.supervisor.kill_after,
             _ => Duration::ZERO,
         };
