@@ -112,7 +112,8 @@ impl End {
             return Some(Failure::told(LOST));
         }
         // The command had ended before; we may have slept since.
-        let now = now.filter(|loss| !(self.in_time && *loss == Loss::LeaseEnded));
+        let in_time = self.in_time && cause.is_none();
+        let now = now.filter(|loss| !(in_time && *loss == Loss::LeaseEnded));
         let why = match (self.loss.or(now), cause) {
             (Some(loss), _) => format!("lost {path}: {loss}"),
             // The lease was renewed after all, when the command had been told to end.
@@ -209,14 +210,13 @@ impl Watch<'_> {
     }
 
     fn asked(&self) {
-        let what = match self.supervisor.on_revoke {
-            OnRevoke::Ignore => "ignored",
+        match self.supervisor.on_revoke {
+            OnRevoke::Ignore => say("asked to give the lock back; ignored"),
             OnRevoke::Term => {
                 self.supervised.order(&Order::Signal(SIGTERM));
-                "the command is told to end"
+                say("asked to give the lock back: the command is told to end");
             }
-        };
-        say(&format!("asked to give {} back: {what}", self.supervisor.path));
+        }
     }
 
     fn take(&mut self, report: &Report) {
