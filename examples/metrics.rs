@@ -13,8 +13,8 @@ use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use zookeeper_recipes::testkit::{TestServer, kill_session};
-use zookeeper_recipes::{Curator, InterProcessMutex};
+use zookeeper_recipes::testkit::{TestServer, kill_session, random_path};
+use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex};
 
 /// Seconds, for acquiring and for holding. Without buckets there are summaries, which cannot be added up over processes.
 const SECONDS: &[f64] = &[0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0];
@@ -63,7 +63,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // There are few of these locks, so each has time series of its own.
     let label = |path: &str| path.starts_with("/jobs/").then(|| path.to_owned());
-    let builder = || Curator::builder().metrics_path_label(label);
+    let namespace = random_path("metrics-example");
+    let builder = || Curator::builder().namespace(&namespace).metrics_path_label(label);
     let curator = builder().connect(server.connect_string()).await?;
     let other = builder().connect(server.connect_string()).await?;
     let nightly = InterProcessMutex::new(&curator, "/jobs/nightly")?;
@@ -85,6 +86,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     next.release().await?;
     drop(guard);
+    // Between two sessions nobody could confirm the end of the last.
+    let mut state = curator.watch_state();
+    state.wait_for(|state| *state == ConnectionState::Reconnected).await?;
     curator.close().await?;
     other.close().await?;
     server.close().await?;

@@ -87,6 +87,8 @@ fi
 say "beside Apache Curator and kazoo, on one backend"
 scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing, and in CI fails
 timed "interop" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test interop -- --show-output --test-threads=8
+say "the command line tool, and what becomes of its command"
+timed "zklock" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test zklock -- --test-threads=6
 if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
   say "each bench once, beside the peers that are there"
   timed "benches" $cargo test --all-features --bench compare --bench pure --bench operations

@@ -3,7 +3,7 @@
 use zookeeper_recipes::testkit::{Cut, Message, Operation};
 use zookeeper_recipes::{FencedError, Loss, SharedCount};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, eventually, within};
 use crate::scrape::Scraped;
 
 fn unknown(operation: &'static str) -> [(&'static str, &'static str); 1] {
@@ -74,6 +74,48 @@ async fn a_listing_that_is_lost_is_tried_again_and_no_unknown_outcome() {
     assert!(scraped.value("retries_total", &[("operation", "request")]) >= 1.0, "{scraped}");
     scraped.is(&[("unknown_outcomes_total", &[], 0.0)]);
     guard.release().await.unwrap();
+}
+
+/// A lost read of its watches, and a lost session.
+#[tokio::test]
+async fn a_waiter_in_trouble() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let (curator, (link, other)) = (arena.curator().await, arena.linked(arena.builder()).await);
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    // The first is for the watch on the parent, which nobody waits for.
+    let lost = link.lose(Message::reply(Operation::GetData).nth(2));
+    let mutex = arena.mutex(&other);
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    within("the loss", lost.struck()).await;
+    eventually("it watches again", async || {
+        scraped.value("retries_total", &[("operation", "watch")]) >= 1.0
+    })
+    .await;
+    scraped.is(&[("retries_total", &[("operation", "enter")], 0.0), ("waiting", &[], 1.0)]);
+    arena.children_are(2).await;
+    arena.kill_session(&other).await;
+    eventually("it enters again", async || {
+        scraped.value("retries_total", &[("operation", "enter")]) >= 1.0
+    })
+    .await;
+    scraped.is(&[("waiting", &[], 1.0), ("holding", &[], 1.0)]);
+    guard.release().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
+    scraped.is(&[("waiting", &[], 0.0), ("unknown_outcomes_total", &[], 0.0)]);
+}
+
+#[tokio::test]
+async fn a_count_that_is_followed_over_a_lost_read() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let (link, curator) = arena.linked(arena.builder()).await;
+    let count = SharedCount::start(&curator, &arena.path, 1).await.unwrap();
+    eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
+    let lost = link.lose(Message::reply(Operation::GetData));
+    arena.admin.set_data(&arena.path, &2_i32.to_be_bytes(), None).await.unwrap();
+    within("the loss", lost.struck()).await;
+    eventually("it is known", async || count.value() == 2).await;
+    assert!(scraped.value("retries_total", &[("operation", "follow")]) >= 1.0, "{scraped}");
+    scraped.is(&[("unknown_outcomes_total", &[], 0.0)]);
 }
 
 #[tokio::test]

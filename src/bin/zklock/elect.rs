@@ -1,15 +1,15 @@
 //! `zklock elect`: a command that runs while this process leads.
 
-use std::io::{self, Write};
 use std::slice;
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 use zookeeper_recipes::{Curator, LeaderLatch, LeaderState, Leadership};
 
 use crate::arguments::{Elect, OnRevoke};
 use crate::connection::connect;
-use crate::exit::{Failure, LOST, Outcome, chain, say};
+use crate::exit::{Failure, Outcome, chain, say};
 use crate::run::{goodbye, kill_after};
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -45,13 +45,23 @@ pub(crate) async fn elect(arguments: Elect, settings: &Settings) -> Outcome {
 async fn announce(latch: &LeaderLatch, signals: &mut Signals) -> Outcome {
     let mut watch = latch.watch();
     let mut state = watch.state();
+    let mut stdout = tokio::io::stdout();
     loop {
         let line = match &state {
             LeaderState::Leader(leadership) => format!("leader {}", leadership.fencing_token()),
             LeaderState::NotLeader => "follower".to_owned(),
         };
-        if writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush()).is_err() {
-            return Ok(0);
+        let line = format!("{line}\n");
+        // Not by this thread, which renews the lease: nobody may read it.
+        let written = async {
+            stdout.write_all(line.as_bytes()).await?;
+            stdout.flush().await
+        };
+        tokio::select! {
+            _ = signals.ending() => return Ok(0),
+            written = written => if written.is_err() {
+                return Ok(0);
+            },
         }
         state = tokio::select! {
             _ = signals.ending() => return Ok(0),
@@ -79,28 +89,20 @@ impl Candidate<'_> {
                 leadership = self.latch.await_leadership() => leadership?,
                 never = waiting::show(self.curator, paths, self.settings.verbose()) => match never {},
             };
-            let End { code, cause, loss } = self.lead(&leadership, signals).await?;
-            let loss = loss.or_else(|| leadership.loss());
-            let why = match loss {
-                Some(loss) => format!("lost {path}: {loss}"),
-                None if cause.is_some() => format!("gave {path} up: no word from ZooKeeper"),
-                None => return Ok(code),
-            };
-            if cause.is_none() {
-                let text = format!("{why}; the command ended by itself with {code}");
-                return Err(Failure::new(LOST, text));
+            let end = self.lead(&leadership, signals).await?;
+            match end.failure(leadership.loss()) {
+                None => return Ok(end.code),
+                // Who ends by itself is not started again; who was ended is, in the next term.
+                Some(failure) if self.arguments.once || end.cause.is_none() => return Err(failure),
+                Some(failure) => say(&failure.to_string()),
             }
-            let text = format!("{why}; the command was ended");
-            if self.arguments.once {
-                return Err(Failure::new(LOST, text));
-            }
-            say(&text);
         }
     }
 
     async fn lead(&self, leadership: &Leadership, signals: &mut Signals) -> Result<End, Failure> {
         let Elect { supervision, command, .. } = self.arguments;
         let supervisor = Supervisor {
+            path: leadership.path().to_owned(),
             on_lost: supervision.on_lost,
             kill_after: kill_after(supervision, self.curator)?,
             on_revoke: OnRevoke::Term,

@@ -35,7 +35,7 @@ fn one(
 ) -> Result<Arc<dyn InterProcessLock>, ConfigError> {
     // Who is to wait, waits for ZooKeeper, too. Who is not gets an answer.
     let retry =
-        || if arguments.nonblock { RetryPolicy::default() } else { RetryPolicy::forever(PAUSE) };
+        || if waits(arguments) { RetryPolicy::forever(PAUSE) } else { RetryPolicy::default() };
     Ok(if let Some(count) = arguments.count {
         let limit = usize::try_from(count).unwrap_or(usize::MAX);
         Arc::new(InterProcessSemaphore::new(curator, path, limit)?.with_retry(retry()))
@@ -48,13 +48,18 @@ fn one(
     })
 }
 
+/// No time to wait is not to wait, as for `flock`.
+fn waits(arguments: &Run) -> bool {
+    !arguments.nonblock && arguments.timeout != Some(Duration::ZERO)
+}
+
 /// Acquires it as the options say; `None` if somebody else has it.
 pub(super) fn acquire<'a>(
     lock: &'a dyn InterProcessLock,
     arguments: &Run,
 ) -> BoxFuture<'a, Result<Option<Box<dyn LockGuard>>, AcquireError>> {
     match arguments.timeout {
-        _ if arguments.nonblock => lock.try_acquire(),
+        _ if !waits(arguments) => lock.try_acquire(),
         Some(limit) => lock.acquire_timeout(limit),
         None => Box::pin(async move { lock.acquire().await.map(Some) }),
     }

@@ -11,7 +11,7 @@ use zookeeper_recipes::{Curator, LockGuard, Loss, ReleaseError};
 use crate::arguments::{Run, Supervision};
 use crate::connection::connect;
 use crate::contenders::{contenders, held_by};
-use crate::exit::{Failure, LOST, Outcome, chain, say};
+use crate::exit::{Failure, Outcome, chain, say};
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor};
@@ -49,6 +49,7 @@ async fn hold(
         return Err(busy(arguments, curator).await);
     };
     let supervisor = Supervisor {
+        path: guard.path().to_owned(),
         on_lost: arguments.supervision.on_lost,
         kill_after,
         on_revoke: arguments.on_revoke,
@@ -58,7 +59,7 @@ async fn hold(
     let command = command(arguments);
     let environment = locks::environment(&*guard);
     let end = supervisor.run(&command, &environment, &guard, signals).await?;
-    finish(end, guard).await
+    finish(end, guard, signals).await
 }
 
 /// The command, or the line for a shell.
@@ -88,35 +89,23 @@ async fn busy(arguments: &Run, curator: &Curator) -> Failure {
     Failure::new(arguments.conflict_exit_code, format!("{paths} is busy{after}{holder}"))
 }
 
-/// Gives the lock back, and says what became of it.
-async fn finish(end: End, guard: Box<dyn LockGuard>) -> Outcome {
-    let End { code, cause, loss } = end;
-    let path = guard.path().to_owned();
-    let lost = |loss| {
-        let command = match cause {
-            Some(_) => "the command was ended".to_owned(),
-            None => format!("the command ended by itself with {code}"),
-        };
-        Err(Failure::new(LOST, format!("lost {path}: {loss}; {command}")))
+/// Gives the lock back, and says what became of it. A signal ends the waiting for that, not the release.
+async fn finish(end: End, guard: Box<dyn LockGuard>, signals: &mut Signals) -> Outcome {
+    if let Some(failure) = end.failure(guard.loss()) {
+        return Err(failure);
+    }
+    let released = tokio::select! {
+        biased;
+        released = guard.release() => released,
+        _ = signals.ending() => return Ok(end.code),
     };
-    if let Some(loss) = loss.or_else(|| guard.loss()) {
-        return lost(loss);
+    if let Err(error) = released {
+        match loss_of(&error) {
+            Some(loss) => return end.failure(Some(loss)).map_or(Ok(end.code), Err),
+            None => say(&chain(&error)),
+        }
     }
-    if cause.is_some() {
-        // The lease was renewed after all, when the command had been told to end.
-        let text = format!("gave {path} up: no word from ZooKeeper; the command was ended");
-        return Err(Failure::new(LOST, text));
-    }
-    match guard.release().await {
-        Ok(_) => Ok(code),
-        Err(error) => match loss_of(&error) {
-            Some(loss) => lost(loss),
-            None => {
-                say(&chain(&error));
-                Ok(code)
-            }
-        },
-    }
+    Ok(end.code)
 }
 
 /// How a release says that the lock had been lost before.
