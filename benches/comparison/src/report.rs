@@ -78,10 +78,9 @@ pub(crate) fn print(results: &Results, machine: &Machine) {
         }
         println!("\n{}", question.title());
         for finding in found {
-            let (way, title) = (finding.way, finding.way.title().replace('`', ""));
+            let title = finding.way.title().replace('`', "");
             let circumstances =
                 finding.circumstances.map_or(String::new(), |text| format!("[{text}] "));
-            debug_assert_eq!(way, finding.way);
             println!("  {title:22} {circumstances}{}", finding.seen);
         }
     }

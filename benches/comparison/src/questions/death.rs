@@ -5,6 +5,7 @@ use tokio::time::sleep;
 
 use super::{SETTLED, some_time};
 use crate::Failure;
+use crate::event::Order;
 use crate::finding::{Finding, Question};
 use crate::stage::Stage;
 use crate::statistics::Summary;
@@ -16,7 +17,7 @@ pub(super) async fn ask(stage: &Stage<'_>) -> Result<Finding, Failure> {
         let place = stage.place(lease);
         let [mut holder, mut next] = stage.hire(&place).await?;
         let (held, _) = holder.acquire().await?;
-        next.ask_for(crate::event::Order::Acquire).await?;
+        next.ask_for(Order::Acquire).await?;
         sleep(SETTLED).await;
         some_time(lease / 3).await;
         let killed = holder.signal(Signal::SIGKILL)?;

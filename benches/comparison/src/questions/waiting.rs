@@ -13,8 +13,10 @@ use crate::finding::{Finding, Question};
 use crate::hand::Hand;
 use crate::stage::{Meter, Stage};
 use crate::statistics::{duration, overtakings};
+use crate::ways::Place;
 
 const WAITERS: usize = 8;
+const PAIRS: usize = WAITERS * (WAITERS - 1) / 2;
 /// Between two arrivals: more than it takes to send a request.
 const APART: Duration = Duration::from_millis(100);
 /// Until the last is served.
@@ -29,7 +31,7 @@ pub(super) async fn ask(stage: &Stage<'_>) -> Result<Finding, Failure> {
     }
     // The holder's must not end meanwhile where it is not renewed; the waiters' is the usual one.
     let place = stage.place(stage.settings.lease());
-    let patient = crate::ways::Place { lease: Duration::from_secs(60), ..place.clone() };
+    let patient = Place { lease: Duration::from_secs(60), ..place.clone() };
     let [mut holder] = stage.hire(&patient).await?;
     holder.acquire().await?;
     let window = stage.settings.window();
@@ -63,7 +65,7 @@ pub(super) async fn ask(stage: &Stage<'_>) -> Result<Finding, Failure> {
     let all = served.last().map(|(at, _)| *at - released).unwrap_or_default();
     let fairness = match overtaken {
         0 => "in the order they came".to_owned(),
-        many => format!("out of order: {many} of 28 pairs overtaken"),
+        many => format!("out of order: {many} of {PAIRS} pairs overtaken"),
     };
     let seen = format!(
         "each waiter sends {each:.1} requests a second; served {fairness}, all eight {} after the release, for {requests} requests",

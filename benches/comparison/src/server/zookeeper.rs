@@ -14,11 +14,20 @@ use crate::process::dies_with_us;
 const SYSTEM: &str = "/usr/share/java";
 const SYSTEM_JARS: [&str; 4] =
     ["zookeeper.jar", "zookeeper-jute.jar", "slf4j-log4j12.jar", "log4j-1.2.jar"];
-const LOG: &str = "log4j.rootLogger=WARN, CONSOLE
+const LOG4J: &str = "log4j.rootLogger=WARN, CONSOLE
 log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
 log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout
 log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} %-5p %c{1} - %m%n
 ";
+
+/// The upstream archive logs by this instead; each reads its own and ignores the other's.
+const LOGBACK: &str = r#"<configuration>
+  <appender name="CONSOLE" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%date{ISO8601} %-5level %logger{0} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="CONSOLE"/></root>
+</configuration>
+"#;
 
 fn home() -> Option<PathBuf> {
     std::env::var_os("ZOOKEEPER_HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
@@ -63,7 +72,8 @@ pub(super) fn command(port: u16, folder: &Path) -> Result<Command, Failure> {
         String::new(),
     ];
     fs::write(folder.join("zoo.cfg"), lines.join("\n"))?;
-    fs::write(folder.join("log4j.properties"), LOG)?;
+    fs::write(folder.join("log4j.properties"), LOG4J)?;
+    fs::write(folder.join("logback.xml"), LOGBACK)?;
     let mut command = dies_with_us(&java());
     // What a killed Java leaves in the system's folder of temporary files would be removed by nobody.
     command.args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData"]);

@@ -1,6 +1,6 @@
 //! MariaDB: a transaction that has read the row of this name `FOR UPDATE`.
 //!
-//! By <https://mariadb.com/kb/en/for-update/>. The lock is the transaction's: it ends with the commit, or with the
+//! By <https://mariadb.com/docs/server/reference/sql-statements/data-manipulation/selecting-data/for-update>. The lock is the transaction's: it ends with the commit, or with the
 //! connection. The server keeps the waiters, each for `innodb_lock_wait_timeout` (50 s); then they ask again.
 
 use mysql_async::prelude::Queryable;
