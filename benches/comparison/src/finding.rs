@@ -11,15 +11,23 @@ use crate::ways::WayName;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Question {
+    /// The holder's process is killed
     Death,
+    /// The holder's process is stopped, and goes on
     Pause,
+    /// The server is restarted
     Restart,
+    /// The holder lives and does not release
     Forgotten,
+    /// The owner acquires once more
     Again,
+    /// What waiters ask, and in which order they are served
     Waiting,
+    /// A cycle that nobody disturbs
     Cost,
+    /// From the release of one process to the hold of the next
     HandOver,
-    /// What is asked of one way only.
+    /// What is asked of one way only
     Besides,
 }
 

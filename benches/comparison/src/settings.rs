@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::finding::Question;
 use crate::ways::WayName;
@@ -31,12 +31,13 @@ pub(crate) enum Role {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
-    /// Only these, as `zookeeper,etcd`; `redis` and `mariadb` stand for all on them
-    #[arg(long, value_delimiter = ',', value_parser = ways)]
+    /// Only these: zookeeper, set-nx, watchdog, redlock, etcd, unique-row, for-update, version-column; redis and
+    /// mariadb stand for all on them
+    #[arg(long, value_name = "WAYS", value_delimiter = ',', value_parser = ways)]
     only: Vec<Ways>,
 
     /// Only these questions
-    #[arg(long, value_delimiter = ',', value_enum)]
+    #[arg(long, value_name = "QUESTIONS", value_delimiter = ',', value_enum)]
     ask: Vec<Question>,
 
     /// How often a holder is killed, and stopped
@@ -61,7 +62,6 @@ pub(crate) struct Settings {
 struct Ways(Vec<WayName>);
 
 fn ways(word: &str) -> Result<Ways, String> {
-    use clap::ValueEnum;
     let named: Vec<_> = WayName::value_variants()
         .iter()
         .filter(|way| {
@@ -80,7 +80,6 @@ fn ways(word: &str) -> Result<Ways, String> {
 
 impl Settings {
     pub(crate) fn ways(&self) -> Vec<WayName> {
-        use clap::ValueEnum;
         let wanted = |way: &WayName| {
             self.only.is_empty() || self.only.iter().any(|ways| ways.0.contains(way))
         };
