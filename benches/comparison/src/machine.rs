@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tokio::time::sleep;
 
 use crate::Failure;
 use crate::server::{Kind, Scratch};
@@ -15,6 +16,8 @@ use crate::statistics::Summary;
 
 /// To tell what the disk costs.
 const WRITES: usize = 100;
+/// A share of the processors' time.
+const BUSY: f64 = 0.25;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
@@ -25,12 +28,54 @@ pub(crate) struct Machine {
     disk: String,
     /// The median of a write of 4 KiB that is waited for, in milliseconds.
     synced_write_ms: Option<f64>,
-    load_before: String,
-    load_after: String,
+    /// Of the time of all processors, in the second before we began: by work of others.
+    others: f64,
+    #[serde(skip)]
+    before: Ticks,
+    /// Of the time of all processors: given to other machines by the one that this is a part of.
+    stolen: f64,
+}
+
+/// In ticks of the clock, since the boot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ticks {
+    all: u64,
+    idle: u64,
+    stolen: u64,
+}
+
+impl Ticks {
+    /// Zeros where there is no `/proc`.
+    fn now() -> Self {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+        // user, nice, system, idle, iowait, irq, softirq, steal; guests are in the first two.
+        let fields: Vec<u64> = line.split_whitespace().take(8).flat_map(str::parse).collect();
+        let field = |index: usize| fields.get(index).copied().unwrap_or_default();
+        Self { all: fields.iter().sum(), idle: field(3) + field(4), stolen: field(7) }
+    }
+
+    /// What passed since then.
+    fn since(self, before: Self) -> Self {
+        let [all, idle, stolen] = [
+            self.all.saturating_sub(before.all),
+            self.idle.saturating_sub(before.idle),
+            self.stolen.saturating_sub(before.stolen),
+        ];
+        Self { all, idle, stolen }
+    }
+
+    fn share(self, ticks: u64) -> f64 {
+        ticks as f64 / self.all.max(1) as f64
+    }
 }
 
 impl Machine {
-    pub(crate) fn look(settings: &Settings, kinds: &[Kind]) -> Self {
+    /// Takes a second.
+    pub(crate) async fn look(settings: &Settings, kinds: &[Kind]) -> Self {
+        let before = Ticks::now();
+        sleep(Duration::from_secs(1)).await;
+        let begun = Ticks::now().since(before);
         let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = information.lines().find_map(|line| line.strip_prefix("model name"));
         let model = model.map_or("unknown", |rest| rest.trim_start_matches(['\t', ':', ' ']));
@@ -43,17 +88,19 @@ impl Machine {
             versions,
             synced_write_ms: synced_write(&disk).ok().flatten(),
             disk: file_system(&disk),
-            load_before: load(),
-            load_after: String::new(),
+            others: begun.share(begun.all - begun.idle),
+            before: Ticks::now(),
+            stolen: 0.0,
         }
     }
 
     pub(crate) fn look_again(&mut self) {
-        self.load_after = load();
+        let passed = Ticks::now().since(self.before);
+        self.stolen = passed.share(passed.stolen);
     }
 
     pub(crate) fn facts(&self) -> Vec<String> {
-        let Self { processors, model, disk, load_before, load_after, .. } = self;
+        let Self { processors, model, disk, .. } = self;
         let versions: Vec<_> =
             self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
         let synced = self.synced_write_ms.map_or("-".to_owned(), crate::statistics::time);
@@ -63,14 +110,14 @@ impl Machine {
             format!(
                 "data on {disk}, where a write of 4 KiB that is waited for takes {synced} (median)"
             ),
-            format!("load average before {load_before}, after {load_after}"),
+            format!(
+                "processors' time: {:.0} % in use by others before it began, {:.0} % stolen meanwhile{}",
+                self.others * 100.0,
+                self.stolen * 100.0,
+                if self.others > BUSY { "; the machine was BUSY" } else { "" },
+            ),
         ]
     }
-}
-
-fn load() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
 fn synced_write(root: &Path) -> Result<Option<f64>, Failure> {

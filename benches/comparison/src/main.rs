@@ -73,7 +73,7 @@ async fn compare(settings: &Settings) -> Result<ExitCode, Failure> {
     for root in settings.memory().into_iter().chain([settings.disk()]) {
         server::sweep(&root);
     }
-    let mut machine = Machine::look(settings, &Kind::ALL);
+    let mut machine = Machine::look(settings, &Kind::ALL).await;
     let results = run::all(settings).await;
     machine.look_again();
     report::print(&results, &machine);

@@ -1,7 +1,7 @@
 //! All questions to all ways.
 //!
 //! What takes its time by waiting for leases is asked of all ways at once, each on servers of its own. What is measured
-//! comes after that, one way after the other.
+//! comes after that, one way after the other; the cost of a cycle at the end, of all in turns.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -55,15 +55,18 @@ pub(crate) async fn all(settings: &Settings) -> Results {
     ways.retain(|way| !results.missing.contains_key(&way.kind()));
     let asked =
         AT_ONCE.iter().chain(&ONE_AFTER_THE_OTHER).filter(|one| settings.asks(**one)).count();
-    let costs = if settings.asks(Question::Cost) { 1 } else { 0 };
-    let progress = Progress::new(ways.len() * (asked + costs));
+    let costs = if settings.asks(Question::Cost) { Circumstances::ALL.len() } else { 0 };
+    let progress = Progress::new(ways.len() * asked + costs);
     for (kind, reason) in &results.missing {
         progress.say(&format!("{} is missing: {reason}", kind.name()));
     }
     let run = Run { settings, progress, results: RefCell::new(results) };
-    join_all(ways.iter().map(|way| run.at_once(*way))).await;
+    join_all(ways.iter().map(|way| run.ask(*way, &AT_ONCE))).await;
     for way in &ways {
-        run.measure(*way).await;
+        run.ask(*way, &ONE_AFTER_THE_OTHER).await;
+    }
+    if settings.asks(Question::Cost) {
+        run.cost(&ways).await;
     }
     run.progress.finish();
     let mut results = run.results.into_inner();
@@ -73,37 +76,16 @@ pub(crate) async fn all(settings: &Settings) -> Results {
 }
 
 impl Run<'_> {
-    async fn at_once(&self, way: WayName) {
-        let wanted: Vec<_> = AT_ONCE.into_iter().filter(|one| self.settings.asks(*one)).collect();
-        self.ask(way, &wanted).await;
-    }
-
-    async fn measure(&self, way: WayName) {
-        let wanted: Vec<_> =
-            ONE_AFTER_THE_OTHER.into_iter().filter(|one| self.settings.asks(*one)).collect();
-        self.ask(way, &wanted).await;
-        if self.settings.asks(Question::Cost) {
-            for circumstances in Circumstances::ALL {
-                match self.cost(way, circumstances).await {
-                    Ok(found) => self.results.borrow_mut().findings.extend(found),
-                    Err(error) => self.failed(way, Question::Cost, &error),
-                }
-            }
-            self.progress.done(&format!("{}, {}", way.title(), Question::Cost.title()));
-        }
-    }
-
     async fn ask(&self, way: WayName, questions: &[Question]) {
-        if questions.is_empty() {
-            return;
-        }
+        let mut wanted = questions.iter().filter(|one| self.settings.asks(**one)).peekable();
+        let Some(first) = wanted.peek() else { return };
         let root = self.settings.disk();
         let stage = Stage::set(way, self.settings, Durability::Packaged, &root).await;
         let mut stage = match stage {
             Ok(stage) => stage,
-            Err(error) => return self.failed(way, questions[0], &error),
+            Err(error) => return self.failed(way, **first, &error),
         };
-        for question in questions {
+        for question in wanted {
             match questions::ask(*question, &mut stage).await {
                 Ok(found) => self.results.borrow_mut().findings.extend(found),
                 Err(error) => self.failed(way, *question, &error),
@@ -112,21 +94,17 @@ impl Run<'_> {
         }
     }
 
-    async fn cost(
-        &self,
-        way: WayName,
-        circumstances: Circumstances,
-    ) -> Result<Option<Finding>, Failure> {
-        let root = match circumstances {
-            Circumstances::EachWrite if way.kind().is_durable() => return Ok(None),
-            Circumstances::Memory => match self.settings.memory() {
-                Some(memory) => memory,
-                None => return Ok(None),
-            },
-            _ => self.settings.disk(),
-        };
-        let stage = Stage::set(way, self.settings, circumstances.durability(), &root).await?;
-        questions::cost(&stage, circumstances).await.map(Some)
+    async fn cost(&self, ways: &[WayName]) {
+        for circumstances in Circumstances::ALL {
+            for (way, found) in questions::cost(ways, self.settings, circumstances).await {
+                match found {
+                    Ok(found) => self.results.borrow_mut().findings.push(found),
+                    Err(error) => self.failed(way, Question::Cost, &error),
+                }
+            }
+            let (title, name) = (Question::Cost.title(), circumstances.name());
+            self.progress.done(&format!("{title}, {name}"));
+        }
     }
 
     fn failed(&self, way: WayName, question: Question, error: &Failure) {

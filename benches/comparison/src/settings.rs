@@ -98,6 +98,11 @@ impl Settings {
         if self.smoke { 20 } else { 400 }
     }
 
+    /// In which the cycles are done, each way having one after the other.
+    pub(crate) fn turns(&self) -> usize {
+        if self.smoke { 2 } else { 8 }
+    }
+
     pub(crate) fn hand_overs(&self) -> usize {
         if self.smoke { 2 } else { 15 }
     }

@@ -48,12 +48,13 @@ pub(super) async fn ask(stage: &Stage<'_>) -> Result<Finding, Failure> {
     };
     let both = Summary::of(rounds.iter().map(|round| round.both)).ok_or("no rounds")?;
     let knew = rounds.iter().filter(|round| round.first_look == Some(Look::Lost)).count();
+    let until_told = format!("yes, {} until told", both.short());
     let (brief, belief) = if stage.way.is_optimistic() {
         ("no lock: the late write is refused", "had nothing to look at".to_owned())
     } else if knew == rounds.len() {
         ("no: knew at its first look", "knew at its first look that it was lost".to_owned())
     } else if rounds.iter().all(|round| round.was_told) {
-        ("yes, until told", format!("believed on for {}, until it was told", both.text()))
+        (&*until_told, format!("believed on for {}, until it was told", both.text()))
     } else {
         ("yes, until it asks", format!("believed on for {}, until it asked", both.text()))
     };

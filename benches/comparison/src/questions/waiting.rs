@@ -72,7 +72,11 @@ pub(super) async fn ask(stage: &Stage<'_>) -> Result<Finding, Failure> {
         duration(all),
     );
     let order = if overtaken == 0 { "in order" } else { "out of order" };
-    Ok(finding(&format!("{order}, {each:.1} requests/s each"), seen)
+    let asking = match each {
+        nothing if nothing < 0.05 => "ask nothing".to_owned(),
+        each => format!("{each:.1} requests/s each"),
+    };
+    Ok(finding(&format!("{order}, {asking}"), seen)
         .with("requests_per_waiter_per_second", each)
         .with("pairs_overtaken", overtaken as f64)
         .with("all_served_ms", all.as_secs_f64() * 1e3)
