@@ -4,9 +4,10 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo model sabotage test soak margins rolling-restart takeover bench bench-smoke bench-growth comparison lint fix doc package clean
+.PHONY: help setup image demo model sabotage test soak margins zklock-margins rolling-restart takeover bench bench-smoke bench-growth comparison lint fix doc package clean
 
 ROUNDS ?= 20
+LOSSES ?= 20
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
@@ -35,6 +36,9 @@ soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock
 margins: setup ## how long before its node goes a holder knows, in ROUNDS=20 of each kind of trouble; Curator beside
 	@scripts/setup.sh curator
 	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example lease_margin -- $(ROUNDS)
+
+zklock-margins: setup ## how long before the lock is given away the command of `zklock run` is dead, in LOSSES=20
+	@LOSSES=$(LOSSES) scripts/with-image.sh $(CARGO) test --quiet --all-features --test zklock -- --nocapture margins
 
 rolling-restart: setup ## whether a leader stays one while servers are restarted one by one, ROUNDS=20 times; Curator beside
 	@scripts/setup.sh curator

@@ -1,7 +1,8 @@
 //! A link goes silent for twice the session timeout: the holder is told before the server gives the lock away.
 //!
-//! Runs against a ZooKeeper that the testkit starts, or the one server that `ZOOKEEPER_CONNECT` names. A model for
-//! tests of code that uses locks: its `Curator` connects through a proxy, and the test breaks the link.
+//! `cargo run --example fault_proxy` runs against a ZooKeeper that the testkit starts, or the one server that
+//! `ZOOKEEPER_CONNECT` names. It prints when the holder was told, when the server deleted its node, and the margin between.
+//! A model for tests of code that uses locks: its `Curator` connects through a proxy, and the test breaks the link.
 
 use std::error::Error;
 use std::time::Duration;

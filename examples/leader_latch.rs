@@ -1,6 +1,7 @@
 //! Three candidates for one post: one leads, and when it gives up the next one does.
 //!
-//! Runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
+//! `cargo run --example leader_latch` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints
+//! who leads, under which fencing token, and who gave up.
 
 use std::error::Error;
 

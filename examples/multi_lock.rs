@@ -1,6 +1,7 @@
 //! A transfer between two accounts takes the locks of both; transfers in opposite directions do not dead-lock.
 //!
-//! Runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
+//! `cargo run --example multi_lock` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints
+//! two transfers, one after the other, and that neither of two locks is taken while one of them is busy.
 
 use std::error::Error;
 use std::time::Duration;
@@ -28,27 +29,28 @@ async fn transfer(curator: &Curator, from: &str, to: &str) -> Result<(), Box<dyn
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
     let server = TestServer::start().await?;
-    let curator = Curator::connect(server.connect_string()).await?;
-    let accounts = random_path("accounts");
-    let (one, two) = (format!("{accounts}/1"), format!("{accounts}/2"));
+    println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
+    let builder = Curator::builder().namespace(&random_path("bank"));
+    let curator = builder.connect(server.connect_string()).await?;
+    let (one, two) = ("/accounts/1", "/accounts/2");
 
-    let (forth, back) =
-        tokio::join!(transfer(&curator, &one, &two), transfer(&curator, &two, &one));
+    let (forth, back) = tokio::join!(transfer(&curator, one, two), transfer(&curator, two, one));
     forth?;
     back?;
 
     // All or none: with one of them taken, neither is.
-    let holder = InterProcessMutex::new(&curator, &two)?.acquire().await?;
-    let both = InterProcessMultiLock::from_paths(&curator, [&one, &two])?;
+    let holder = InterProcessMutex::new(&curator, two)?.acquire().await?;
+    let both = InterProcessMultiLock::from_paths(&curator, [one, two])?;
     let limit = Duration::from_millis(200); // for both of them
-    match both.acquire_timeout(limit).await? {
-        None => println!("{} was not free within {limit:?}, and neither is held", both.path()),
-        Some(_) => println!("somebody let go of {two}"),
-    }
+    assert!(both.acquire_timeout(limit).await?.is_none());
+    println!("{} were not free within {limit:?}, so neither is held", both.path());
+    assert!(InterProcessMutex::new(&curator, one)?.try_acquire().await?.is_some());
     holder.release().await?;
     let guard = both.acquire().await?;
-    println!("both are held: {}", guard.is_held());
+    assert!(guard.is_held());
+    println!("both are free, and held");
     guard.release().await?; // what must be known of each member, if it was not simply released
 
     curator.close().await?;

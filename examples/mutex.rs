@@ -1,6 +1,7 @@
 //! The README's example: one lock, and what to know while it is held.
 //!
-//! Runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
+//! `cargo run --example mutex` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints
+//! who holds the lock and under which fencing token, and that whoever else tries finds it busy.
 
 use std::error::Error;
 use std::time::Duration;
@@ -25,9 +26,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("{who} {does} {} (node {})", mutex.path(), participant.path);
     }
     println!("we hold it with fencing token {token}");
-    if mutex.try_acquire().await?.is_none() {
-        println!("whoever else tries finds it busy");
-    }
+    assert!(mutex.try_acquire().await?.is_none());
+    println!("whoever else tries finds it busy");
     tokio::select! {
         loss = guard.lost() => println!("we lost it: {loss}"),
         () = tokio::time::sleep(Duration::from_millis(200)) => println!("worked under token {token}"),
@@ -37,6 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // The same, with a body that is cancelled if the lock is lost.
     let next = mutex.with(async |hold| hold.fencing_token()).await?;
+    assert!(next > token);
     println!("we held it again, with the greater token {next}");
 
     curator.close().await?;

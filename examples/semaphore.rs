@@ -1,6 +1,7 @@
 //! A limit that processes share: three leases, some of them taken together, and who has them.
 //!
-//! Runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
+//! `cargo run --example semaphore` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints
+//! who has a lease and who waits, and that nobody gets one when none is left.
 
 use std::error::Error;
 use std::time::Duration;
@@ -24,16 +25,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let lease = same.acquire().await?;
     let two = semaphore.acquire_many(2).await?; // both of them, or a wait without any
     println!("all {} leases are taken", semaphore.limit());
-    if same.try_acquire().await?.is_none() {
-        println!("whoever tries finds none");
-    }
-    if same.acquire_many_timeout(2, Duration::from_millis(200)).await?.is_none() {
-        println!("whoever asks for two gives up after a while, and keeps none");
-    }
+    assert!(same.try_acquire().await?.is_none());
+    println!("whoever tries finds none");
+    assert!(same.acquire_many_timeout(2, Duration::from_millis(200)).await?.is_none());
+    println!("whoever asks for two gives up after a while, and keeps none");
     for participant in semaphore.participants().await? {
-        let who = String::from_utf8_lossy(&participant.data);
         let does = if participant.holds { "has a lease" } else { "waits" };
-        println!("{who} {does} (node {})", participant.path);
+        println!("{} {does} (node {})", participant.id(), participant.path);
     }
 
     // Each lease is a guard: it can be lost, has a token, and goes on its own.

@@ -1,6 +1,7 @@
 //! A lock that shares a path with Curator's `InterProcessSemaphoreMutex`, and is a semaphore with one lease to others.
 //!
-//! Runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
+//! `cargo run --example semaphore_mutex` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints
+//! that neither its own task nor a semaphore on the same path gets in while it is held.
 
 use std::error::Error;
 
@@ -20,16 +21,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let guard = mutex.acquire().await?;
     println!("we hold it with fencing token {} (node {})", guard.fencing_token(), guard.node());
-    if mutex.try_acquire().await?.is_none() {
-        println!("nobody re-enters, not even we");
-    }
-    if semaphore.try_acquire().await?.is_none() {
-        println!("a semaphore with one lease on the same path finds none");
-    }
+    assert!(mutex.try_acquire().await?.is_none());
+    println!("nobody re-enters, not even we");
+    assert!(semaphore.try_acquire().await?.is_none());
+    println!("a semaphore with one lease on the same path finds none");
+    let first = guard.fencing_token();
     guard.release().await?; // an error if the lock was not held to the end
 
     // The same, with a body that is cancelled if the lock is lost.
     let token = mutex.with(async |hold| hold.fencing_token()).await?;
+    assert!(token > first);
     println!("we held it again, with the greater token {token}");
 
     curator.close().await?;

@@ -1,6 +1,7 @@
 //! A limit that two processes share: one changes it, the other is told.
 //!
-//! Runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
+//! `cargo run --example shared_count` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints
+//! what one process sets and the other is told, and a count that both have raised at the same time.
 
 use std::error::Error;
 
@@ -19,11 +20,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let theirs = Curator::connect(server.connect_string()).await?;
     let count = SharedCount::start(&ours, &path, 3).await?;
     let same = SharedCount::start(&theirs, &path, 100).await?;
+    assert_eq!((count.value(), same.value()), (3, 3));
     println!("both start at {} and {}", count.value(), same.value());
 
     let mut watch = same.watch();
     count.set(5).await?; // whatever it was
-    println!("the other is told {}", watch.changed().await?);
+    let told = watch.changed().await?;
+    assert_eq!(told, 5);
+    println!("the other is told {told}");
 
     // Over what was read: of two who do it at the same time, one succeeds, and the other reads again.
     for _ in 0..3 {
@@ -31,8 +35,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         one?;
         two?;
     }
+    // What another has written is known a moment later.
+    let mut watch = count.watch();
+    while count.value() < 11 {
+        watch.changed().await?;
+    }
     let last = count.versioned();
     println!("six times one more makes {}, version {}", last.value, last.version);
+    assert_eq!(last.value, 11, "no increment is lost, and none is done twice");
 
     let client = ours.client()?;
     client.delete(&path, None).await?; // it would stay

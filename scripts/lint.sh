@@ -19,9 +19,10 @@ strict=(-- -D warnings -D clippy::incompatible_msrv)
 run $cargo clippy --quiet --all-features --all-targets "${strict[@]}"
 # Our own dev-dependency on ourselves turns `testkit` on for every target but the library.
 run $cargo clippy --quiet --lib --no-default-features "${strict[@]}"
-for feature in tls sasl testkit; do
+for feature in tls sasl metrics testkit; do
   run $cargo clippy --quiet --lib --no-default-features --features "$feature" "${strict[@]}"
 done
+run $cargo clippy --quiet --bin zklock --no-default-features --features cli "${strict[@]}"
 # Its dependencies are built for nothing else, and need what `scripts/setup.sh comparison` installs.
 if command -v protoc >/dev/null; then
   run $cargo clippy --quiet --package zookeeper-recipes-comparison --all-targets "${strict[@]}"

@@ -13,6 +13,14 @@ timed() {
   printf '== %s: %d s\n' "$what" $((SECONDS - started))
 }
 
+# An example ends by itself, and fails if what it shows did not happen: backend, name, arguments.
+example() {
+  local backend=$1 name=$2
+  shift 2
+  timed "the example $name" env ZOOKEEPER_BACKEND="$backend" timeout --foreground 300 \
+    $cargo run --quiet --all-features --example "$name" -- "$@"
+}
+
 # Before anything is compiled, so that nobody waits for a build to learn what is missing.
 backends=()
 if [ -n "${ZOOKEEPER_CONNECT:-}" ]; then
@@ -53,26 +61,34 @@ for backend in "${backends[@]}"; do
   say "against a real server: $backend"
   # Most of a test's time is waiting for a server.
   timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test round_trips --test traced -- --test-threads=6
-  timed "$backend: the example mutex" env ZOOKEEPER_BACKEND="$backend" $cargo run --quiet --all-features --example mutex
+  example "$backend" mutex
 done
 # What these show does not depend on what a server runs in.
 one=${backends[-1]}
 say "on one backend: $one"
 timed "the fault product" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test faults -- --show-output --test-threads=5
-for example in read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation fencing fault_proxy \
-  leader_latch leader_selector leader_service; do
-  timed "the example $example" env ZOOKEEPER_BACKEND="$one" $cargo run --quiet --all-features --example "$example"
-done
+say "the examples (examples/README.md; tests/house looks that each is here)"
+examples=(
+  read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation
+  leader_latch leader_selector leader_observer
+  cron_job leader_service sharded_workers config_change fencing fencing_database
+  metrics fault_proxy
+)
+for name in "${examples[@]}"; do example "$one" "$name"; done
+CALM=1 example "$one" demo
+timed "metrics" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test metrics -- --test-threads=6
 say "how long before its node goes a holder knows, in one round on a quorum"
-timed "margins" env ZOOKEEPER_BACKEND="$one" $cargo run --quiet --all-features --example lease_margin -- 1 cut-off
+example "$one" lease_margin 1 cut-off
 say "whether a leader stays one while the servers are restarted, and who follows one that is killed"
-timed "leaders" env ZOOKEEPER_BACKEND="$one" $cargo run --quiet --all-features --example rolling_restart -- 1
+example "$one" rolling_restart 1
 if [[ " ${backends[*]} " == *" process "* ]]; then
   timed "security" env ZOOKEEPER_BACKEND=process $cargo test --all-features --test security --test providers --test secrets
 fi
 say "beside Apache Curator and kazoo, on one backend"
 scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing, and in CI fails
 timed "interop" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test interop -- --show-output --test-threads=8
+say "the command line tool, and what becomes of its command"
+timed "zklock" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test zklock -- --test-threads=6
 if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
   say "each bench once, beside the peers that are there"
   timed "benches" $cargo test --all-features --bench compare --bench pure --bench operations

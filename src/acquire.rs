@@ -10,6 +10,7 @@ use crate::contender::{Queued, contend};
 use crate::contender_name::Kind;
 use crate::error::AcquireError;
 use crate::guard::Held;
+use crate::metrics;
 use crate::owner::{Kept, Owner, Slot};
 use crate::recipe::{Patience, Recipe};
 use crate::session::clock::Moment;
@@ -142,6 +143,10 @@ impl Queue {
     ) -> Result<Option<Arc<Held>>, AcquireError> {
         let Recipe { curator, path, .. } = &self.recipe;
         let mut request = self.recipe.request(path, self.family.clone(), kind, patience);
+        if kind == Kind::Read {
+            // Also beside a write hold.
+            request.counted = request.counted.as_of(metrics::Recipe::ReadLock);
+        }
         request.beside = beside.map(|write| write.state().clone());
         let mut contending = contend(curator.contenders(), request, queued.clone());
         let answer = match patience {

@@ -11,6 +11,7 @@ use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient}
 use crate::contender::{Contenders, Shortcuts};
 use crate::error::{ConfigError, SessionError};
 use crate::lock_path::LockPath;
+use crate::metrics::PathLabel;
 use crate::retry::RetryPolicy;
 use crate::session::lease::LossPolicy;
 use crate::session::state::ConnectionState;
@@ -206,6 +207,7 @@ pub struct CuratorBuilder {
     loss_policy: LossPolicy,
     shortcuts: Shortcuts,
     ephemeral_limit: usize,
+    path_label: PathLabel,
 }
 
 impl Default for CuratorBuilder {
@@ -222,6 +224,7 @@ impl Default for CuratorBuilder {
             loss_policy: LossPolicy::default(),
             shortcuts: Shortcuts::ALL,
             ephemeral_limit: EPHEMERAL_LIMIT,
+            path_label: PathLabel::default(),
         }
     }
 }
@@ -301,6 +304,31 @@ impl CuratorBuilder {
     /// when the session is closed, and cannot start again from one of about 2 MB.
     pub fn ephemeral_limit(mut self, bytes: usize) -> Self {
         self.ephemeral_limit = bytes;
+        self
+    }
+
+    /// Gives the metrics of a lock a label `path` (feature `metrics`): what `label` gives for its path, or none. There is
+    /// none by default.
+    ///
+    /// Each value is a set of time series that the recorder keeps for good. So give a path as it is only where there are
+    /// few, and for others what they have in common:
+    ///
+    /// ```no_run
+    /// # use zookeeper_recipes::Curator;
+    /// let builder = Curator::builder().metrics_path_label(|path| match path {
+    ///     "/leader" | "/jobs/nightly" => Some(path.to_owned()),
+    ///     path if path.starts_with("/orders/") => Some("/orders/*".to_owned()),
+    ///     _ => None,
+    /// });
+    /// ```
+    ///
+    /// It is asked once for each recipe that is made.
+    #[cfg(feature = "metrics")]
+    pub fn metrics_path_label(
+        mut self,
+        label: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.path_label = PathLabel::new(label);
         self
     }
 
@@ -420,6 +448,7 @@ impl CuratorBuilder {
             identity,
             loss_policy: self.loss_policy,
             ephemeral_limit: self.ephemeral_limit,
+            path_label: self.path_label.clone(),
         })
     }
 }

@@ -48,11 +48,21 @@ struct LeaderObserver;
 #[doc = include_str!("../docs/mixed-fleets.md")]
 struct MixedFleets;
 
+#[doc = include_str!("../docs/migrating-from-curator.md")]
+struct MigratingFromCurator;
+
+#[doc = include_str!("../docs/testing-your-code.md")]
+struct TestingYourCode;
+
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;
 
 #[doc = include_str!("../docs/model.md")]
 struct Model;
+
+#[cfg(feature = "metrics")]
+#[doc = include_str!("../docs/observability.md")]
+struct Observability;
 
 #[doc = include_str!("../docs/scaling.md")]
 struct Scaling;

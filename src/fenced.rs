@@ -7,6 +7,7 @@ use crate::client::{Acl, CreateOptions, Failure, Write, WriteFailure, check_fram
 use crate::contender::HoldState;
 use crate::error::{FencedError, Loss};
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation};
 use crate::session::clock::Moment;
 
 /// Writes that ZooKeeper refuses once the hold is over; from
@@ -123,6 +124,7 @@ impl Fenced {
             written = epoch.proven(stamp, writing) => written,
             // The client would wait for the next connection, for as long as the session may live.
             () = self.hold.ended().cancelled() => {
+                metrics::unknown(Operation::FencedWrite);
                 return Err(FencedError::Unknown { path: path.to_string(), source: None });
             }
         };
@@ -142,6 +144,7 @@ fn refusal(path: &str, failure: Failure) -> FencedError {
         Failure::Refused(source) if source.is_no_auth() => FencedError::NoAuth { path },
         Failure::Refused(source) | Failure::NotNow(source) => FencedError::Refused { path, source },
         Failure::Unknown(source) | Failure::SessionOver(source) => {
+            metrics::unknown(Operation::FencedWrite);
             FencedError::Unknown { path, source: Some(source) }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::contender::{Hold, HoldState};
 use crate::curator::Curator;
@@ -58,6 +59,22 @@ impl HoldView {
         async move {
             state.ended().cancelled().await;
             state.end().unwrap_or(Loss::Released)
+        }
+    }
+
+    pub(crate) fn lease_left(&self) -> Duration {
+        self.state.lease_left()
+    }
+
+    pub(crate) fn lease_renewed(&self) -> impl Future<Output = Result<(), Loss>> + Send + use<> {
+        let (mut renewals, lost) = (self.state.epoch().lease.renewals(), self.lost());
+        async move {
+            tokio::select! {
+                biased;
+                loss = lost => Err(loss),
+                // The epoch, which the hold keeps, has the sender.
+                _ = renewals.changed() => Ok(()),
+            }
         }
     }
 

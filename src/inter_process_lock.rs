@@ -191,8 +191,49 @@ pub trait LockGuard: Debug + Send + Sync {
     /// Resolves when the lock is lost, with how. After a release it resolves with [`Loss::Released`].
     fn lost(&self) -> BoxFuture<'static, Loss>;
 
+    /// How long nobody else can have the lock because we are not heard of any more, from now on: see
+    /// [`MutexGuard::lease_left`](crate::MutexGuard::lease_left). Without end for a lock that knows no such time, unless
+    /// one says otherwise; nothing once it is lost.
+    fn lease_left(&self) -> Duration {
+        if self.is_held() { Duration::MAX } else { Duration::ZERO }
+    }
+
+    /// Resolves when [`lease_left`](Self::lease_left) has more again; with the loss when the lock is lost before. For a
+    /// lock that knows no such time, only then.
+    ///
+    /// # Errors
+    ///
+    /// How the lock was lost, or given back.
+    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>> {
+        let lost = self.lost();
+        Box::pin(async move { Err(lost.await) })
+    }
+
     /// What a resource can tell an older hold from this one by, if there is one such number.
     fn fencing_token(&self) -> Option<FencingToken>;
+
+    /// The path of the contender's node, under the namespace, if there is one.
+    fn node(&self) -> Option<&str> {
+        None
+    }
+
+    /// Resolves when somebody asks that the lock be given back: see
+    /// [`MutexGuard::revocation_requested`](crate::MutexGuard::revocation_requested). With the loss when the lock is lost
+    /// before; for a lock that cannot be asked for, only then.
+    ///
+    /// # Errors
+    ///
+    /// How the lock was lost, or given back.
+    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>> {
+        let lost = self.lost();
+        Box::pin(async move { Err(lost.await) })
+    }
+
+    /// The guards of the locks that this one is made of, in the order in which they were acquired; none, unless it is
+    /// that of a multi-lock.
+    fn members(&self) -> &[Box<dyn LockGuard>] {
+        &[]
+    }
 
     /// Releases the lock and waits until that is confirmed.
     ///
@@ -225,8 +266,30 @@ macro_rules! impl_inter_process_lock {
                 Box::pin(<$guard>::lost(self))
             }
 
+            fn lease_left(&self) -> std::time::Duration {
+                <$guard>::lease_left(self)
+            }
+
+            fn lease_renewed(
+                &self,
+            ) -> $crate::inter_process_lock::BoxFuture<'static, Result<(), $crate::error::Loss>>
+            {
+                Box::pin(<$guard>::lease_renewed(self))
+            }
+
             fn fencing_token(&self) -> Option<$crate::fencing::FencingToken> {
                 Some(<$guard>::fencing_token(self))
+            }
+
+            fn node(&self) -> Option<&str> {
+                Some(<$guard>::node(self))
+            }
+
+            fn revocation_requested(
+                &self,
+            ) -> $crate::inter_process_lock::BoxFuture<'static, Result<(), $crate::error::Loss>>
+            {
+                Box::pin(<$guard>::revocation_requested(self))
             }
 
             fn release(

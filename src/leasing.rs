@@ -15,6 +15,7 @@ use crate::contender_name::{Kind, kind_of};
 use crate::error::AcquireError;
 use crate::guard::Held;
 use crate::lock_path::LockPath;
+use crate::metrics::{Lock, Outcome};
 use crate::participants::{Participant, participants};
 use crate::reading::reading;
 use crate::recipe::{Patience, Recipe};
@@ -47,6 +48,20 @@ impl Leasing {
         patience: Patience,
     ) -> Result<Option<Vec<Arc<Held>>>, AcquireError> {
         self.limit.check(&self.recipe.path, count)?;
+        let mut acquiring = self.recipe.counted.acquiring();
+        let acquired = self.acquire_in_time(count, patience).await;
+        acquiring.ended(match (&acquired, patience) {
+            (Ok(None) | Err(AcquireError::TimedOut { .. }), Patience::For(_)) => Outcome::GivenUp,
+            (acquired, _) => Outcome::of(acquired),
+        });
+        acquired
+    }
+
+    async fn acquire_in_time(
+        &self,
+        count: usize,
+        patience: Patience,
+    ) -> Result<Option<Vec<Arc<Held>>>, AcquireError> {
         self.look_for_others();
         if matches!(patience, Patience::OnlyIfFree) && self.is_full(count).await? {
             return Ok(None);
@@ -59,6 +74,8 @@ impl Leasing {
             lock: Request {
                 // It keeps leases in order, not safe: to be in doubt does not end it.
                 loss_policy: LossPolicy::SessionExpired,
+                // Of its own.
+                counted: Lock::default(),
                 ..self.recipe.request(&self.locks, exclusive, Kind::Lock, Patience::Forever)
             },
             count,

@@ -1,41 +1,30 @@
 //! ZooKeeper lock and leader-election recipes for async Rust, on the same znodes as Apache Curator: old JVM
 //! processes and new Rust processes contend on one path.
 //!
-//! | type | what it is |
-//! | --- | --- |
-//! | [`Curator`], [`CuratorBuilder`] | a supervised connection: a new ZooKeeper session after every expiry |
-//! | [`ConnectionState`] | what a `Curator` knows of its connection |
-//! | [`InterProcessMutex`] | one holder among all processes, first come, first served |
-//! | [`MutexGuard`] | a lock that is held: is it still, when was it lost, its fencing token |
-//! | [`InterProcessReadWriteLock`] | one writer, or any number of readers; who writes can go on reading |
-//! | [`ReadLock`], [`WriteLock`], [`ReadGuard`], [`WriteGuard`] | its halves, and what they give |
-//! | [`InterProcessMultiLock`], [`MultiGuard`] | several locks as one, and all of them held |
-//! | [`MemberLoss`] | which member of a multi-lock was lost |
-//! | [`InterProcessLock`], [`LockGuard`] | any lock and any guard, behind a pointer; for locks of your own, too |
-//! | [`InterProcessSemaphore`], [`Lease`], [`Leases`] | so many holders among all processes; several leases at once, all or none |
-//! | [`InterProcessSemaphoreMutex`] | one holder, on the nodes of a semaphore |
-//! | [`LeaderLatch`], [`CloseMode`] | takes part in an election, and leads until it is closed |
-//! | [`LeaderWatch`], [`LeaderState`] | whether a latch leads, as it changes |
-//! | [`LeaderSelector`], [`LeaderRun`], [`TermError`] | runs a function while it leads, and lets the next one lead |
-//! | [`Leadership`] | one term of a leader: does it last, when was it lost, its fencing token |
-//! | [`LeaderObserver`] | who leads, in whatever process |
-//! | [`Revoker`], [`RevokeError`] | asks a holder to give its lock back |
-//! | [`FencingToken`] | by what a resource tells a newer hold from an older one |
-//! | [`Fenced`] | writes that ZooKeeper refuses once the hold is over |
-//! | [`Loss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
-//! | [`Participant`] | one that holds a lock or waits for it |
-//! | [`Owner`] | who re-enters a lock |
-//! | [`SharedCount`], [`VersionedCount`] | a number that processes share |
-//! | [`CountWatch`] | its values, as they come |
-//! | [`RetryPolicy`] | how often what may succeed later is tried again |
-//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`SharedCountError`], [`LeaderError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
-//! | [`MultiReleaseError`], [`MemberFailure`] | what must be known of the release of several locks |
-//! | [`SharedError`] | an error of a lock of your own |
-//! | `testkit` | a real ZooKeeper for tests (feature `testkit`) |
+//! # Which one do I want
 //!
-//! The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
+//! | what you need | take | page |
+//! | --- | --- | --- |
+//! | that of all processes one at a time does something | [`InterProcessMutex`] | [mutex] |
+//! | that many read together, and one writes alone | [`InterProcessReadWriteLock`] | [read-write lock] |
+//! | that so many at a time do something: workers, connections | [`InterProcessSemaphore`] | [semaphore] |
+//! | several locks as one: all of them, or none | [`InterProcessMultiLock`] | [multi-lock] |
+//! | one process that leads for as long as it can, beside all else that it does | [`LeaderLatch`] | [leader latch] |
+//! | a function that runs while its process leads, and lets the next lead when it ends | [`LeaderSelector`] | [leader selector] |
+//! | to know who leads, and not to take part | [`LeaderObserver`] | [leader observer] |
+//! | to ask a holder to give its lock back | [`Revoker`] | [revocation] |
+//! | a number that processes share, such as a limit that can change | [`SharedCount`] | [shared count] |
+//! | to keep a late holder from writing: in ZooKeeper, or elsewhere | [`Fenced`], [`FencingToken`] | [guarantees] |
+//! | to take any lock, or to write one of your own | [`InterProcessLock`], [`LockGuard`] | [multi-lock] |
+//! | the same path as Curator's `InterProcessSemaphoreMutex` | [`InterProcessSemaphoreMutex`] | [semaphore mutex] |
+//! | to come from Curator: which method is which, and how to change over | | [migrating] |
+//! | a real ZooKeeper in your own tests, and a link that breaks | `testkit` | [testing your code] |
 //!
-//! # In brief
+//! All of them need a [`Curator`]: a supervised connection, which opens a new ZooKeeper session after every expiry
+//! ([session]). Not sure between a mutex and a leader? Who has work now and then takes a mutex for each piece of it; who has a role
+//! takes a latch.
+//!
+//! # What is guaranteed
 //!
 //! * As the servers order things, one contender of a path holds at a time, over all processes.
 //! * A holder is told *before* the servers can expire its session and give the lock to the next: by a lease
@@ -46,22 +35,8 @@
 //!   what else dropping it does.
 //! * Fencing tokens grow from hold to hold.
 //!
-//! A leader is a holder: all of this goes for leaders, too.
-//!
-//! On what that rests, and what is not guaranteed: [guarantees]. How it works: [session], [mutex],
-//! [semaphore], [shared count], [revocation], [leader latch], [leader selector], [leader observer], [architecture]. Servers for your own tests: [testing].
-//!
-//! [guarantees]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/guarantees.md
-//! [session]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/session.md
-//! [mutex]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/mutex.md
-//! [semaphore]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/semaphore.md
-//! [revocation]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/revocation.md
-//! [shared count]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/shared_count.md
-//! [leader latch]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/leader_latch.md
-//! [leader selector]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/leader_selector.md
-//! [leader observer]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/leader_observer.md
-//! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
-//! [testing]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing.md
+//! A leader is a holder: all of this goes for leaders, too. On what it rests, what breaks it, which tests show it, and what is not
+//! guaranteed: [guarantees].
 //!
 //! # When not to use this
 //!
@@ -84,10 +59,76 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # A first leader
+//!
+//! ```no_run
+//! use zookeeper_recipes::{Curator, LeaderLatch};
+//!
+//! # async fn lead() {}
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let curator = Curator::builder().start("zk1:2181,zk2:2181,zk3:2181/app")?; // waits for no connection
+//! let latch = LeaderLatch::new(&curator, "/leader")?;
+//! latch.start()?;
+//! loop {
+//!     let leadership = latch.await_leadership().await?;
+//!     // … until it is lost, before any other can lead …
+//!     leadership.cancellation_token().run_until_cancelled(lead()).await;
+//! }
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! | feature | gives |
+//! | --- | --- |
+//! | `tls` | TLS to the servers ([security]) |
+//! | `sasl` | SASL DIGEST-MD5 to the servers ([security]) |
+//! | `metrics` | who waits, who holds, what was lost and why, by the `metrics` facade ([observability]) |
+//! | `testkit` | servers, ensembles and faults for tests; outside the promise of semantic versioning ([testing your code]) |
+//!
+//! None is on by default. The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
+//!
+//! # What else there is
+//!
+//! | type | what it is |
+//! | --- | --- |
+//! | [`CuratorBuilder`], [`RetryPolicy`], [`ConnectionState`] | timeouts, credentials, ACLs, namespace; when to try again; what is known of the connection |
+//! | [`MutexGuard`], [`ReadGuard`], [`WriteGuard`], [`Lease`], [`Leases`], [`MultiGuard`], [`Leadership`] | what is held: is it still, how was it lost, its fencing token |
+//! | [`Loss`], [`MemberLoss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
+//! | [`Owner`] | who re-enters a lock |
+//! | [`Participant`], [`ContenderFilter`], [`CustomFilter`] | one that holds or waits; who counts as one |
+//! | [`LeaderWatch`], [`LeaderState`], [`LeaderRun`], [`CloseMode`] | what a latch and a selector give, and how they close |
+//! | [`VersionedCount`], [`CountWatch`] | a shared count as it was, and as it changes |
+//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`RevokeError`], [`SharedCountError`], [`LeaderError`], [`TermError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
+//! | [`MultiReleaseError`], [`MemberFailure`], [`SharedError`] | what must be known of the release of several locks; an error of a lock of your own |
+//!
+//! How it works: [architecture], [session], [round trips]; on one path with Curator and kazoo: [mixed fleets].
+//!
+//! [guarantees]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/guarantees.md
+//! [session]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/session.md
+//! [security]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/security.md
+//! [mutex]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/mutex.md
+//! [read-write lock]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/read_write_lock.md
+//! [semaphore]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/semaphore.md
+//! [semaphore mutex]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/semaphore_mutex.md
+//! [multi-lock]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/multi_lock.md
+//! [revocation]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/revocation.md
+//! [shared count]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/shared_count.md
+//! [leader latch]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/leader_latch.md
+//! [leader selector]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/leader_selector.md
+//! [leader observer]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/recipes/leader_observer.md
+//! [migrating]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/migrating-from-curator.md
+//! [mixed fleets]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/mixed-fleets.md
+//! [testing your code]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing-your-code.md
+//! [observability]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/observability.md
+//! [round trips]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/round-trips.md
+//! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
 
 mod acquire;
 mod admission;
 mod client;
+mod clock;
 mod contender;
 mod contender_filter;
 mod contender_name;
@@ -103,6 +144,7 @@ mod leader;
 mod leasing;
 mod lock_path;
 mod locks;
+mod metrics;
 mod multi_guard;
 mod multi_lock;
 mod mutex;

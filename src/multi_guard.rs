@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::future::{FutureExt, select_all};
 use tokio::runtime::Handle;
@@ -83,6 +84,33 @@ impl MultiGuard {
         }
     }
 
+    /// How long the lease of each member lasts from now on if no server answers any more: the shortest. Nothing once one
+    /// is lost. See [`MutexGuard::lease_left`](crate::MutexGuard::lease_left).
+    pub fn lease_left(&self) -> Duration {
+        let left = self.members.guards.iter().map(|guard| guard.lease_left());
+        left.min().unwrap_or(Duration::MAX)
+    }
+
+    /// Resolves when the lease of a member is renewed after this was called.
+    ///
+    /// # Cancel safety
+    ///
+    /// It can be dropped and made again at any time.
+    ///
+    /// # Errors
+    ///
+    /// Which member was lost, and how.
+    pub fn lease_renewed(&self) -> impl Future<Output = Result<(), MemberLoss>> + Send + use<> {
+        let (lost, first) = (self.lost(), self.members.renewed());
+        async move {
+            tokio::select! {
+                biased;
+                loss = lost => Err(loss),
+                () = first => Ok(()),
+            }
+        }
+    }
+
     /// A token that is cancelled when one member is lost, and when they are released. Cancelling it has no effect
     /// on the locks. The first call starts a task, which ends with the guard.
     ///
@@ -151,8 +179,34 @@ impl LockGuard for MultiGuard {
         Self::lost(self).map(|lost| lost.loss).boxed()
     }
 
+    fn lease_left(&self) -> Duration {
+        Self::lease_left(self)
+    }
+
+    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>> {
+        Self::lease_renewed(self).map(|renewed| renewed.map_err(|lost| lost.loss)).boxed()
+    }
+
     fn fencing_token(&self) -> Option<FencingToken> {
         None
+    }
+
+    /// Resolves when any member is asked for.
+    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>> {
+        let asked: Vec<_> =
+            self.members.guards.iter().map(|guard| guard.revocation_requested()).collect();
+        let lost = LockGuard::lost(self);
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                loss = lost => Err(loss),
+                () = first(asked) => Ok(()),
+            }
+        })
+    }
+
+    fn members(&self) -> &[Box<dyn LockGuard>] {
+        Self::members(self)
     }
 
     fn release(self: Box<Self>) -> BoxFuture<'static, Result<Released, ReleaseError>> {
@@ -220,6 +274,11 @@ impl Acquired {
         }
     }
 
+    /// Resolves when the lease of one is renewed.
+    fn renewed(&self) -> impl Future<Output = ()> + Send + use<> {
+        first(self.guards.iter().map(|guard| guard.lease_renewed()).collect())
+    }
+
     /// Releases all, and gives all that failed.
     pub(crate) async fn release(mut self) -> Result<Released, MultiReleaseError> {
         let (mut failures, mut released) = (Vec::new(), Released::Unlocked);
@@ -236,6 +295,18 @@ impl Acquired {
         }
         MultiReleaseError::of(failures).map_or(Ok(released), Err)
     }
+}
+
+/// Resolves when the first of these resolves without a loss.
+async fn first(mut awaited: Vec<BoxFuture<'static, Result<(), Loss>>>) {
+    while !awaited.is_empty() {
+        let (resolved, _, others) = select_all(awaited).await;
+        if resolved.is_ok() {
+            return;
+        }
+        awaited = others;
+    }
+    pending().await
 }
 
 impl Drop for Acquired {

@@ -6,6 +6,7 @@ use crate::contender_filter::ContenderFilter;
 use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError};
 use crate::guard::MutexGuard;
+use crate::metrics;
 use crate::participants::Participant;
 use crate::recipe::{Patience, Recipe};
 use crate::surface::{lock_surface, option_surface};
@@ -52,7 +53,8 @@ impl InterProcessMutex {
     ///
     /// [`ConfigError::InvalidPath`] for a path that ZooKeeper does not accept.
     pub fn new(curator: &Curator, path: &str) -> Result<Self, ConfigError> {
-        let (recipe, filter) = (Recipe::new(curator, path)?, ContenderFilter::default());
+        let recipe = Recipe::new(curator, path, metrics::Recipe::Mutex)?;
+        let filter = ContenderFilter::default();
         let family = Family::Exclusive(filter.clone());
         Ok(Self { queue: Queue { recipe, family }, filter })
     }

@@ -8,6 +8,7 @@ use crate::contender_name::Kind;
 use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError};
 use crate::guard::Held;
+use crate::metrics;
 use crate::owner::{Owner, Slot};
 use crate::participants::Participant;
 use crate::recipe::{Patience, Recipe};
@@ -85,7 +86,7 @@ impl InterProcessReadWriteLock {
     ///
     /// [`ConfigError::InvalidPath`] for a path that ZooKeeper does not accept.
     pub fn new(curator: &Curator, path: &str) -> Result<Self, ConfigError> {
-        let recipe = Recipe::new(curator, path)?;
+        let recipe = Recipe::new(curator, path, metrics::Recipe::WriteLock)?;
         Ok(Self { queue: Queue { recipe, family: Family::ReadWrite } })
     }
 

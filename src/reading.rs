@@ -7,6 +7,7 @@ use crate::client::Failure;
 use crate::contender::refusal;
 use crate::error::AcquireError;
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation};
 use crate::retry::RetryPolicy;
 use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
@@ -34,6 +35,7 @@ where
             }
             Err(NoEpoch::NotNow) => match tries.next_pause(began.elapsed()) {
                 Some(pause) => {
+                    metrics::retried(Operation::Request);
                     session.pause(pause).await;
                     continue;
                 }

@@ -10,6 +10,7 @@ use crate::contender_name::Kind;
 use crate::curator::{Curator, some_acls};
 use crate::error::{AcquireError, ConfigError};
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Lock};
 use crate::participants::{Participant, holder, participants};
 use crate::retry::RetryPolicy;
 use crate::session::lease::LossPolicy;
@@ -22,6 +23,8 @@ pub(crate) struct Recipe {
     pub(crate) acls: Arc<[Acl]>,
     pub(crate) retry: RetryPolicy,
     pub(crate) loss_policy: LossPolicy,
+    /// What it is counted as.
+    pub(crate) counted: Lock,
     /// Whether others decode the identity.
     text: bool,
 }
@@ -36,13 +39,18 @@ pub(crate) enum Patience {
 }
 
 impl Recipe {
-    pub(crate) fn new(curator: &Curator, path: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn new(
+        curator: &Curator,
+        path: &str,
+        recipe: metrics::Recipe,
+    ) -> Result<Self, ConfigError> {
         let path = LockPath::parse("lock path", path)?;
         let settings = &curator.session().settings;
         let (data, acls) = (settings.identity.clone(), settings.acls.clone());
         let (retry, loss_policy) = (settings.retry.clone(), settings.loss_policy);
+        let counted = Lock::new(recipe, &settings.path_label, path.as_str());
         let (curator, text) = (curator.clone(), false);
-        Self { curator, path, data, acls, retry, loss_policy, text }.checked()
+        Self { curator, path, data, acls, retry, loss_policy, counted, text }.checked()
     }
 
     pub(crate) fn with_identity(self, identity: &[u8]) -> Result<Self, ConfigError> {
@@ -87,6 +95,7 @@ impl Recipe {
             retry: self.retry.clone(),
             loss_policy: self.loss_policy,
             only_if_free: matches!(patience, Patience::OnlyIfFree),
+            counted: self.counted.clone(),
         }
     }
 

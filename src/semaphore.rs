@@ -9,6 +9,7 @@ use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError, ReleaseError};
 use crate::guard::Held;
 use crate::leasing::Leasing;
+use crate::metrics;
 use crate::participants::Participant;
 use crate::recipe::{Patience, Recipe};
 use crate::shared_count::SharedCount;
@@ -64,7 +65,7 @@ impl InterProcessSemaphore {
     /// [`ConfigError::InvalidPath`] for a path that ZooKeeper does not accept; [`ConfigError::InvalidOption`] for a
     /// limit of zero, or beyond [`i32::MAX`], which is Curator's.
     pub fn new(curator: &Curator, path: &str, limit: usize) -> Result<Self, ConfigError> {
-        let recipe = Recipe::new(curator, path)?;
+        let recipe = Recipe::new(curator, path, metrics::Recipe::Semaphore)?;
         match i32::try_from(limit) {
             Ok(limit @ 1..) => Ok(Self { leasing: Leasing::new(recipe, Limit::Fixed(limit)) }),
             _ => Err(ConfigError::InvalidOption {
@@ -90,7 +91,7 @@ impl InterProcessSemaphore {
         path: &str,
         limit: &SharedCount,
     ) -> Result<Self, ConfigError> {
-        let recipe = Recipe::new(curator, path)?;
+        let recipe = Recipe::new(curator, path, metrics::Recipe::Semaphore)?;
         Ok(Self { leasing: Leasing::new(recipe, Limit::Live(limit.subscribe())) })
     }
 

@@ -5,6 +5,7 @@ use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError};
 use crate::guard::MutexGuard;
 use crate::leasing::Leasing;
+use crate::metrics;
 use crate::participants::Participant;
 use crate::recipe::{Patience, Recipe};
 use crate::surface::{lock_surface, option_surface};
@@ -41,7 +42,8 @@ impl InterProcessSemaphoreMutex {
     ///
     /// [`ConfigError::InvalidPath`] for a path that ZooKeeper does not accept.
     pub fn new(curator: &Curator, path: &str) -> Result<Self, ConfigError> {
-        Ok(Self { leasing: Leasing::new(Recipe::new(curator, path)?, Limit::Fixed(1)) })
+        let recipe = Recipe::new(curator, path, metrics::Recipe::SemaphoreMutex)?;
+        Ok(Self { leasing: Leasing::new(recipe, Limit::Fixed(1)) })
     }
 
     /// The path, under the namespace.

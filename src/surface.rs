@@ -28,6 +28,31 @@ macro_rules! hold_surface {
                 self.view().lost()
             }
 
+            /// How long the session's lease lasts from now on if no server answers any more. For so long the servers
+            #[doc = concat!("cannot expire the session and give the ", $what, " to somebody else; it is renewed some")]
+            /// seven times in a session timeout while the servers answer. Nothing once it is lost.
+            ///
+            /// For what has to be over by then and cannot ask again: another process, a request with a deadline.
+            pub fn lease_left(&self) -> std::time::Duration {
+                self.view().lease_left()
+            }
+
+            /// Resolves when the lease is renewed after this was called: [`lease_left`](Self::lease_left) has more.
+            ///
+            /// # Cancel safety
+            ///
+            /// It can be dropped and made again at any time. To miss nothing, make it before
+            /// [`lease_left`](Self::lease_left) is asked.
+            ///
+            /// # Errors
+            ///
+            #[doc = concat!("How the ", $what, " was lost, or given back.")]
+            pub fn lease_renewed(
+                &self,
+            ) -> impl Future<Output = Result<(), $crate::error::Loss>> + Send + use<> {
+                self.view().lease_renewed()
+            }
+
             #[doc = concat!("A number that grows from one holder of this ", $what, " to the next.")]
             pub fn fencing_token(&self) -> $crate::fencing::FencingToken {
                 self.view().state().fencing_token()

@@ -16,7 +16,6 @@ use crate::log::{Event, What, now};
 use crate::summary::{Holds, percentile};
 
 const WORKERS: usize = 6;
-const CALM: Duration = Duration::from_secs(10);
 /// Past any session of the workers, with room for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -47,6 +46,8 @@ pub(crate) async fn run() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
 }
 
 async fn contend(connect_string: &str) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
+    let calm = std::env::var("CALM").map_or(Ok(10), |seconds| seconds.parse())?;
+    let calm = Duration::from_secs(calm);
     let (sender, events) = unbounded_channel();
     let mut demo = Demo {
         workers: Vec::new(),
@@ -60,13 +61,13 @@ async fn contend(connect_string: &str) -> Result<ExitCode, Box<dyn Error + Send 
     }
     drop(sender);
     demo.say(&format!("{WORKERS} worker processes contend on /locks/demo"));
-    demo.watch_for(CALM).await?;
+    demo.watch_for(calm).await?;
     demo.kill_the_holder().await?;
-    demo.watch_for(CALM).await?;
+    demo.watch_for(calm).await?;
     demo.kill_a_waiter().await?;
-    demo.watch_for(CALM).await?;
+    demo.watch_for(calm).await?;
     demo.stop_the_holder().await?;
-    demo.watch_for(CALM).await?;
+    demo.watch_for(calm).await?;
     Ok(demo.sum_up())
 }
 

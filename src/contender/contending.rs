@@ -13,6 +13,7 @@ use super::parked::{Next, Parked};
 use super::{Contender, Contenders, Request, Start};
 use crate::error::{AcquireError, ReleaseError, SessionError};
 use crate::lock_path::LockPath;
+use crate::metrics::{Acquiring, Outcome};
 use crate::session::clock::Moment;
 use crate::session::epoch::Asker;
 
@@ -43,6 +44,7 @@ pub(crate) type Queued = Arc<watch::Sender<bool>>;
 pub(crate) struct Contending {
     path: LockPath,
     stage: Stage,
+    acquiring: Acquiring,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,12 @@ enum Stage {
 
 impl Contending {
     pub(crate) async fn answer(&mut self) -> Answer {
+        let answer = self.until_answered().await;
+        self.acquiring.ended(Outcome::of(&answer));
+        answer
+    }
+
+    async fn until_answered(&mut self) -> Answer {
         loop {
             match &mut self.stage {
                 Stage::Task(asked) => match (&mut asked.reply).await {
@@ -148,6 +156,7 @@ fn start(
 ) -> Contending {
     queued.send_replace(false);
     let path = request.path.clone();
+    let acquiring = request.counted.acquiring();
     let (began, retry) = (Moment::now(), request.retry.start());
     let contender = Contender {
         contenders: contenders.clone(),
@@ -158,5 +167,5 @@ fn start(
         retry,
         lingers: AtomicBool::new(false),
     };
-    Contending { path, stage: Stage::Task(contender.start(start)) }
+    Contending { path, stage: Stage::Task(contender.start(start)), acquiring }
 }

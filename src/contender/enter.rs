@@ -24,6 +24,7 @@ use super::{Contender, HoldState, Request, Stop, refusal};
 use crate::client::{Client, ClientError, Failure, LinkWatch, Listing, Write, WriteFailure};
 use crate::contender_name::{is_safe_sequence, last_number, protected_prefix};
 use crate::error::AcquireError;
+use crate::metrics::{self, Operation};
 use crate::retry::Retry;
 use crate::session::clock::Moment;
 use crate::session::duty::{Duty, find};
@@ -82,6 +83,7 @@ pub(super) async fn enter<C: Send>(
                 entering.draw_guid();
             }
             Err(Failure::Unknown(cause)) => {
+                metrics::unknown(Operation::Create);
                 let resolved = contender.unless_stopped(caller, entering.resolve()).await?;
                 if let Some(spot) = resolved {
                     let beside = contender.request.beside.as_ref();
@@ -287,6 +289,7 @@ impl Entering<'_> {
             return Err(self.exhausted(cause));
         };
         tracing::debug!(?cause, ?pause, "creates again");
+        metrics::retried(Operation::Create);
         self.contender.session().pause(pause).await;
         Ok(())
     }

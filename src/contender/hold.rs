@@ -13,12 +13,14 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::Request;
 use super::local::Spot;
 use super::place::{Departure, Place};
 use crate::client::ClientError;
 use crate::error::{Loss, ReleaseError};
 use crate::fencing::FencingToken;
 use crate::lock_path::LockPath;
+use crate::metrics::Holding;
 use crate::session::clock::Moment;
 use crate::session::duty::Cleaned;
 use crate::session::epoch::Epoch;
@@ -37,6 +39,7 @@ pub(crate) struct HoldState {
     ended: CancellationToken,
     /// Cancelled when the node asks to be revoked; once somebody wants to know.
     revocation: OnceLock<CancellationToken>,
+    counted: Holding,
 }
 
 impl HoldState {
@@ -75,6 +78,15 @@ impl HoldState {
         })
     }
 
+    /// How long the lease lasts if nothing renews it; nothing once the hold has ended.
+    pub(crate) fn lease_left(&self) -> Duration {
+        let now = Moment::now();
+        match (self.end(), self.epoch.lease.end()) {
+            (None, Some(end)) => end.since(now),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Fires when it has ended, in whatever way.
     pub(crate) fn ended(&self) -> &CancellationToken {
         &self.ended
@@ -110,6 +122,7 @@ impl HoldState {
     pub(super) fn finish(&self, how: Loss) -> Loss {
         let how = self.end().unwrap_or(how);
         let how = *self.own_end.get_or_init(|| how);
+        self.counted.ended(how);
         self.ended.cancel();
         how
     }
@@ -130,10 +143,12 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// `None` if the place is not there any more.
-    pub(super) fn new(place: Place, term: Arc<Term>, beside: Option<&HoldState>) -> Option<Self> {
+    pub(super) fn new(place: Place, term: Arc<Term>, request: &Request) -> Option<Self> {
         let Place { spot, line, .. } = &place;
+        let beside = request.beside.as_deref();
         let token = beside.map_or_else(|| FencingToken::new(spot.czxid), HoldState::fencing_token);
         let ended = term.ended().child_token();
+        let counted = term.holds.begin(&request.counted);
         let state = Arc::new(HoldState {
             path: line.path.clone(),
             spot: spot.clone(),
@@ -143,8 +158,10 @@ impl Hold {
             own_end: OnceLock::new(),
             ended,
             revocation: OnceLock::new(),
+            counted,
         });
-        tracing::debug!(node = spot.node, token = %state.fencing_token(), "holds");
+        let (path, session) = (&state.path, place.epoch().session_id());
+        tracing::debug!(%path, node = spot.node, token = %state.token, session = %format_args!("{session:#x}"), "holds");
         line.hold(spot, state.clone()).then(|| Self { state, place: Some(place) })
     }
 

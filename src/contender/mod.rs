@@ -50,7 +50,7 @@ use self::line::Line;
 use self::lines::Lines;
 use self::local::Turn;
 use self::parked::Parked;
-use self::place::{Place, Room};
+use self::place::{Place, Room, note_place};
 #[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
 pub use self::shortcuts::Shortcuts;
 use self::trace::{Left, Trace};
@@ -61,6 +61,7 @@ use crate::client::{Acl, ClientError, Failure};
 use crate::contender_name::Kind;
 use crate::error::{AcquireError, ReleaseError, SessionError};
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Lock, Operation};
 use crate::retry::{Retry, RetryPolicy};
 use crate::session::clock::Moment;
 use crate::session::epoch::{Asker, Epoch};
@@ -82,6 +83,8 @@ pub(crate) struct Request {
     pub(crate) loss_policy: LossPolicy,
     /// Leave rather than wait.
     pub(crate) only_if_free: bool,
+    /// What it is counted as.
+    pub(crate) counted: Lock,
 }
 
 impl Request {
@@ -177,7 +180,8 @@ impl Contender {
     fn start(self, start: Start) -> Asked {
         let (caller, reply) = oneshot::channel();
         let path = &self.request.path;
-        let span = tracing::info_span!("acquire", %path, contender = tracing::field::Empty);
+        let empty = tracing::field::Empty;
+        let span = tracing::info_span!("acquire", %path, contender = empty, session = empty);
         let session = self.session().clone();
         Asked { reply, task: session.spawn(self.run(start, caller).instrument(span)) }
     }
@@ -235,6 +239,7 @@ impl Contender {
             return Err(Stop::Failed(self.exhausted(cause).await));
         };
         tracing::debug!(?cause, ?pause, "enters again");
+        metrics::retried(Operation::Enter);
         tokio::select! {
             biased;
             stop = self.stopped(caller) => Err(stop),
@@ -335,7 +340,7 @@ impl Contender {
 
     /// `None` if the place is gone, or is about to be taken by who closes the session.
     fn hold(&self, place: Place, term: Arc<Term>) -> Option<Hold> {
-        let hold = Hold::new(place, term, self.request.beside.as_deref())?;
+        let hold = Hold::new(place, term, &self.request)?;
         (!self.session().closing().is_cancelled()).then_some(hold)
     }
 
@@ -361,7 +366,7 @@ impl Contender {
             }
         };
         entered_at.get_or_insert_with(Moment::now);
-        tracing::Span::current().record("contender", spot.name());
+        note_place(&spot, &lines.epoch);
         let span = tracing::info_span!("wait", path = %self.request.path, contender = spot.name());
         // In boxes: each layer around a future may keep room for it twice, and there may be thousands.
         let waiting = wait(self, lines, line, &spot, known, watches).instrument(span);

@@ -175,6 +175,13 @@ pub(super) fn in_background<T>(
     told
 }
 
+/// For who reads the trace.
+pub(super) fn note_place(spot: &Spot, epoch: &Epoch) {
+    let session = format_args!("{:#x}", epoch.session_id());
+    let span = tracing::Span::current();
+    span.record("contender", spot.name()).record("session", tracing::field::display(session));
+}
+
 /// Removes a node that was in the line, for somebody who cannot.
 pub(super) async fn remove(lines: &Lines, spot: &Spot) {
     let _: Cleaned = see_to(lines, spot, delete(&lines.epoch, &spot.node), |_| {}).await;

@@ -34,6 +34,7 @@ use super::local::Spot;
 use super::wait::stop;
 use super::{Contender, Stop};
 use crate::client::{Failure, LinkWatch, NodeEvent, NodeWatch};
+use crate::metrics::{self, Operation};
 use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
 
@@ -128,6 +129,7 @@ impl Watches {
                 return Err(stop(contender, &node, "read", failure));
             };
             tracing::debug!(?failure, ?pause, "watches again");
+            metrics::retried(Operation::Watch);
             session.pause(pause).await;
         }
     }

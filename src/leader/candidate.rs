@@ -8,6 +8,7 @@ use crate::contender_filter::ContenderFilter;
 use crate::contender_name::Kind;
 use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError, ReleaseError};
+use crate::metrics;
 use crate::participants::Participant;
 use crate::recipe::{Patience, Recipe};
 use crate::retry::RetryPolicy;
@@ -20,20 +21,26 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    fn new(curator: &Curator, path: &str, family: Family, kind: Kind) -> Result<Self, ConfigError> {
-        let mut recipe = Recipe::new(curator, path)?;
+    fn new(
+        curator: &Curator,
+        path: &str,
+        of: metrics::Recipe,
+        family: Family,
+        kind: Kind,
+    ) -> Result<Self, ConfigError> {
+        let mut recipe = Recipe::new(curator, path, of)?;
         recipe.retry = RetryPolicy::endless();
         Ok(Self { recipe, family, kind })
     }
 
     pub(super) fn of_latch(curator: &Curator, path: &str) -> Result<Self, ConfigError> {
-        Self::new(curator, path, Family::Latches, Kind::Latch)
+        Self::new(curator, path, metrics::Recipe::LeaderLatch, Family::Latches, Kind::Latch)
     }
 
     pub(super) fn of_selector(curator: &Curator, path: &str) -> Result<Self, ConfigError> {
         let filter = ContenderFilter::default();
         let kind = filter.kind();
-        Self::new(curator, path, Family::Exclusive(filter), kind)
+        Self::new(curator, path, metrics::Recipe::LeaderSelector, Family::Exclusive(filter), kind)
     }
 
     pub(super) fn path(&self) -> String {

@@ -25,6 +25,7 @@ use crate::client::{Client, Failure, LinkState, LinkWatch, Node, NodeWatch};
 use crate::contender::refusal;
 use crate::error::AcquireError;
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation};
 use crate::participants::{Participant, first};
 use crate::revoke::REVOKE;
 use crate::session::epoch::Epoch;
@@ -136,6 +137,7 @@ impl Following {
                 Err(Failure::Refused(error)) => return refusal(self.path.as_str(), "read", error),
                 Err(failure) => {
                     tracing::debug!(path = %self.path, ?failure, "looks again");
+                    metrics::retried(Operation::Follow);
                     sleep(pause).await;
                     continue;
                 }

@@ -22,6 +22,7 @@ use super::epoch::Epoch;
 use super::{NoEpoch, Session};
 use crate::client::{ClientError, Failure};
 use crate::lock_path::LockPath;
+use crate::metrics::{self, CleanUp, Operation};
 use crate::retry::RetryPolicy;
 
 /// What is to be removed.
@@ -53,6 +54,7 @@ pub(crate) async fn clean_up(
     first: impl Future<Output = Result<Cleaned, Failure>> + Send,
     mut refused: impl FnMut(&ClientError) + Send,
 ) -> Cleaned {
+    let _counted = CleanUp::outstanding();
     let policy = RetryPolicy::bounded_exponential_backoff(
         Duration::from_millis(50),
         Duration::from_secs(5),
@@ -90,7 +92,10 @@ pub(crate) async fn clean_up(
                 }
             }
             Err(failure) => {
-                unsure |= matches!(failure, Failure::Unknown(_));
+                if let Failure::Unknown(_) = failure {
+                    unsure = true;
+                    metrics::unknown(Operation::CleanUp);
+                }
                 tracing::debug!(?duty, ?failure, "a clean-up is tried again");
             }
         }
@@ -101,6 +106,7 @@ pub(crate) async fn clean_up(
             () = epoch.over().cancelled() => {}
             () = session.pause(pause) => {}
         }
+        metrics::retried(Operation::CleanUp);
     }
 }
 

@@ -15,6 +15,7 @@ use super::lease::Lease;
 use crate::client::{Client, Failure};
 use crate::error::Loss;
 use crate::lock_path::LockPath;
+use crate::metrics::{self, WatchBudget};
 
 /// Bytes of watched paths that one session may have. With more than 128 KiB the client restores its
 /// watches in two packets after a reconnect, takes the second answer for a fault, and cuts the
@@ -167,7 +168,11 @@ impl Epoch {
     pub(crate) async fn probe(&self) -> Result<(), Failure> {
         let client = self.client()?;
         let stamp = Moment::now();
-        self.proven(stamp, client.sync()).await
+        let answer = client.sync().await;
+        if answer.is_ok() && self.is_demanded() {
+            metrics::lease_left(|| self.lease.left_ratio(Moment::now()));
+        }
+        self.proven(stamp, std::future::ready(answer)).await
     }
 
     /// Room to watch all of `nodes`; waits for it in turn. For paths too long to ever be watched that is for
@@ -196,7 +201,16 @@ impl Epoch {
 
     /// Whether more than half of the room is free.
     pub(crate) fn has_spare_room(&self) -> bool {
-        self.watched.available_permits() > WATCHED_BYTES / 2
+        self.free_room() > WATCHED_BYTES / 2
+    }
+
+    pub(super) fn watch_budget(&self) -> WatchBudget {
+        WatchBudget::of(WATCHED_BYTES)
+    }
+
+    /// What is left of it.
+    pub(super) fn free_room(&self) -> usize {
+        self.watched.available_permits()
     }
 
     /// The server's whole path counts.

@@ -31,10 +31,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::Moment;
 use crate::error::Loss;
+use crate::metrics::Holds;
 
 /// When a hold counts as lost, short of the end of its session and of its node, which always end it.
 ///
@@ -63,11 +65,14 @@ pub(crate) struct Term {
     policy: LossPolicy,
     loss: OnceLock<Loss>,
     ended: CancellationToken,
+    /// For who counts them.
+    pub(crate) holds: Holds,
 }
 
 impl Term {
     fn new(policy: LossPolicy) -> Arc<Self> {
-        Arc::new(Self { policy, loss: OnceLock::new(), ended: CancellationToken::new() })
+        let (loss, ended, holds) = (OnceLock::new(), CancellationToken::new(), Holds::default());
+        Arc::new(Self { policy, loss, ended, holds })
     }
 
     /// Fires when the term has ended; at once if it has.
@@ -85,6 +90,8 @@ impl Term {
 pub(crate) struct Lease {
     timeout: Duration,
     state: Mutex<State>,
+    /// Told after each renewal.
+    renewals: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -143,7 +150,7 @@ impl Lease {
         let anchors = Anchors { certain: opened, up: opened, candidates: VecDeque::new() };
         let (end, terms) = (None, Vec::new());
         let state = State { end, terms, anchors, suspended: false, closed: false };
-        Self { timeout, state: Mutex::new(state) }
+        Self { timeout, state: Mutex::new(state), renewals: watch::Sender::new(()) }
     }
 
     /// A probe that was handed to the client at `stamp` is answered.
@@ -160,6 +167,14 @@ impl Lease {
             over
         };
         wake(over);
+        if self.renewals.receiver_count() > 0 {
+            self.renewals.send_replace(());
+        }
+    }
+
+    /// Tells of renewals from now on.
+    pub(crate) fn renewals(&self) -> watch::Receiver<()> {
+        self.renewals.subscribe()
     }
 
     /// The term of `policy` that lasts at this instant. None begins without a lease.
@@ -181,6 +196,13 @@ impl Lease {
     /// When the lease ends unless it is renewed.
     pub(crate) fn end(&self) -> Option<Moment> {
         self.lock().end
+    }
+
+    /// The part of a whole lease that is left; `None` without one.
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
+    pub(crate) fn left_ratio(&self, now: Moment) -> Option<f64> {
+        let left = self.end().filter(|end| *end > now)?.since(now);
+        Some(left.as_secs_f64() / (self.timeout * 2 / 3).as_secs_f64())
     }
 
     /// The connection that the session has was up after `moment`: there was no other one by then.
@@ -259,6 +281,9 @@ impl State {
 /// Outside the lock: it runs whoever waits for the loss.
 fn wake(terms: Vec<Arc<Term>>) {
     for term in terms {
+        if let Some(loss) = term.loss() {
+            term.holds.ended(loss);
+        }
         term.ended.cancel();
     }
 }
@@ -398,6 +423,20 @@ mod tests {
         let lease = lease();
         lease.renew(at(0), at(1600));
         assert!(lease.term(LEASE, at(1600)).is_none());
+    }
+
+    #[test]
+    fn what_is_left_is_a_part_of_a_whole_lease() {
+        let lease = lease();
+        assert_eq!(lease.left_ratio(at(0)), None);
+        lease.renew(at(0), at(100));
+        for (now, left) in [(0, 1.0), (400, 0.75), (1200, 0.25)] {
+            let is = lease.left_ratio(at(now)).unwrap();
+            assert!((is - left).abs() < 1e-9, "{is} at {now}");
+        }
+        assert_eq!(lease.left_ratio(at(1600)), None, "it has ended, and nobody has looked");
+        lease.close(Loss::Closed);
+        assert_eq!(lease.left_ratio(at(0)), None);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The session layer: one epoch after another, supervised; the lease; the clean-up duties.
 
-pub(crate) mod clock;
 pub(crate) mod duty;
 pub(crate) mod epoch;
 pub(crate) mod lease;
@@ -23,8 +22,10 @@ use self::epoch::Epoch;
 use self::lease::LossPolicy;
 use self::state::ConnectionState;
 use crate::client::{Acl, Failure};
+pub(crate) use crate::clock;
 use crate::error::SessionError;
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation, PathLabel};
 use crate::retry::RetryPolicy;
 
 /// What every recipe of a `Curator` starts from.
@@ -37,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) identity: Arc<[u8]>,
     pub(crate) loss_policy: LossPolicy,
     pub(crate) ephemeral_limit: usize,
+    pub(crate) path_label: PathLabel,
 }
 
 /// Whether there is an epoch to work in.
@@ -214,6 +216,7 @@ impl Session {
                 return Err(failure);
             };
             tracing::debug!(?failure, ?pause, "trying again");
+            metrics::retried(Operation::Request);
             self.pause(pause).await;
         }
     }

@@ -36,6 +36,19 @@ pub enum ConnectionState {
     Closed,
 }
 
+impl ConnectionState {
+    /// In one word, for who counts; `Reconnected` is as good as `Connected`.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Connected | Self::Reconnected => "connected",
+            Self::Suspended => "suspended",
+            Self::Lost => "lost",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// No session yet; the first one is being opened.

@@ -17,6 +17,7 @@ use super::{Link, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
 use crate::error::{ConfigError, Loss, SessionError};
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Connection, Operation};
 use crate::retry::RetryPolicy;
 
 /// How many probes are sent in a session timeout while somebody holds or waits: as many as the lease needs
@@ -96,6 +97,7 @@ async fn dial_first(
                 *last = Some(error);
             }
         }
+        metrics::retried(Operation::Connect);
         sleep(retry.next_pause(Duration::ZERO).unwrap_or_default()).await;
     }
 }
@@ -126,6 +128,7 @@ struct Supervisor {
     /// What `close` reports.
     outcome: Result<(), SessionError>,
     closed: watch::Sender<Option<Result<(), SessionError>>>,
+    connection: Connection,
 }
 
 /// However it ends, also with its runtime: nobody is left to renew the lease or to wake anybody, so what
@@ -154,9 +157,11 @@ impl Supervisor {
             State::Opening => ConnectionState::Connecting,
             _ => ConnectionState::Connected,
         };
+        metrics::describe();
+        let connection = Connection::new(published.word());
         let session = Session::new(settings, root, published, closed_receiver);
         let (epoch, refused, outcome) = (None, None, Ok(()));
-        Self { session, dialer, state, epoch, refused, outcome, closed }
+        Self { session, dialer, state, epoch, refused, outcome, closed, connection }
     }
 
     fn start(self, link: Option<LinkWatch>) -> Arc<Session> {
@@ -196,6 +201,7 @@ impl Supervisor {
         let link = client.watch_link();
         let epoch = Epoch::new(client, self.session.settings.session_timeout, opened);
         tracing::info!(session = %format_args!("{:#x}", epoch.session_id()), timeout = ?epoch.timeout(), "session established");
+        metrics::session_opened();
         self.epoch = Some(epoch.clone());
         self.session.link.send_replace(Link::Up(epoch));
         link
@@ -215,6 +221,7 @@ impl Supervisor {
                         }
                     }
                     tracing::info!(?state, "connection state");
+                    self.connection.is(state.word());
                     self.session.state.send_replace(state);
                 }
                 Action::EndEpoch(loss) => {
@@ -259,6 +266,8 @@ impl Supervisor {
         let answering = self.state == State::Connected;
         // The first tick is at once, and sends one.
         let mut idle = IDLE_PROBES - 1;
+        let mut budget = epoch.watch_budget();
+        budget.left(|| epoch.free_room());
         let event = loop {
             let lease_left = epoch.lease.end().map(|end| end.since(Moment::now()));
             tokio::select! {
@@ -269,7 +278,7 @@ impl Supervisor {
                     // The clock says whether it ended; the timer only wakes us.
                     let ended = epoch.lease.term(LossPolicy::Lease, Moment::now()).is_none();
                     if ended && epoch.is_demanded() {
-                        tracing::warn!("the lease ended: what was held is lost");
+                        tracing::warn!(session = %format_args!("{:#x}", epoch.session_id()), "the lease ended: what was held is lost");
                     }
                 }
                 // Before the probe: a connection that broke is no other one's proof.
@@ -282,6 +291,7 @@ impl Supervisor {
                 }
                 // A request made now would wait for the link, and its stamp grow stale.
                 _ = ticks.tick(), if answering => {
+                    budget.left(|| epoch.free_room());
                     idle = if epoch.is_demanded() { 0 } else { (idle + 1) % IDLE_PROBES };
                     if idle > 0 {
                         continue;
@@ -309,6 +319,7 @@ impl Supervisor {
         };
         let patience = self.session.settings.connection_timeout;
         if loss != Loss::Closed {
+            metrics::session_lost();
             self.session.link.send_replace(Link::Down);
             drop(epoch.end(loss));
             return;
@@ -397,6 +408,7 @@ impl Supervisor {
                         tracing::debug!(%error, "no session yet");
                     }
                 }
+                metrics::retried(Operation::Connect);
                 sleep(retry.next_pause(Duration::ZERO).unwrap_or_default()).await;
             }
         };

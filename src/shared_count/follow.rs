@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use super::shared::Shared;
 use crate::client::{Failure, LinkState, LinkWatch, NodeEvent, NodeWatch};
 use crate::error::SessionError;
+use crate::metrics::{self, Operation};
 use crate::session::epoch::Epoch;
 use crate::session::{NoEpoch, Session};
 
@@ -81,6 +82,7 @@ async fn follow_in(epoch: &Epoch, shared: &Shared, mut again: bool) {
             Err(Failure::SessionOver(_)) => return epoch.over().cancelled().await,
             Err(failure) => {
                 tracing::debug!(path = %shared.path, ?failure, "reads again");
+                metrics::retried(Operation::Follow);
                 Some(pause)
             }
         };

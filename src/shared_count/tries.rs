@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::error::SharedCountError;
 use crate::client::{ClientError, Failure};
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation};
 use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
 use crate::session::{NoEpoch, Session};
@@ -71,6 +72,7 @@ where
             && effect == Effect::Write
         {
             lost.get_or_insert_with(|| error.clone());
+            metrics::unknown(Operation::Count);
         }
         let pause = match &failed.failure {
             Failure::SessionOver(_) => {
@@ -90,6 +92,7 @@ where
             return Err(unless_lost(lost, path, exhausted));
         };
         tracing::debug!(%path, failure = ?failed.failure, ?pause, "tries again");
+        metrics::retried(Operation::Count);
         session.pause(pause).await;
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{AcquireError, Loss, ReleaseError};
 use crate::fencing::FencingToken;
 use crate::guard::Released;
-use crate::inter_process_lock::impl_inter_process_lock;
+use crate::inter_process_lock::{BoxFuture, LockGuard, impl_inter_process_lock};
 
 /// A lock of this process alone, without a server: an [`InterProcessLock`](crate::InterProcessLock) for tests of code
 /// that takes any lock. It is fair, its fencing tokens rise, and a test can make it fail and lose.
@@ -363,4 +363,26 @@ impl LocalGuard {
     }
 }
 
-impl_inter_process_lock!(LocalLock, LocalGuard);
+impl_inter_process_lock!(LocalLock);
+
+impl LockGuard for LocalGuard {
+    fn path(&self) -> &str {
+        Self::path(self)
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        Self::loss(self)
+    }
+
+    fn lost(&self) -> BoxFuture<'static, Loss> {
+        Box::pin(Self::lost(self))
+    }
+
+    fn fencing_token(&self) -> Option<FencingToken> {
+        Some(Self::fencing_token(self))
+    }
+
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<Released, ReleaseError>> {
+        Box::pin(Self::release(*self))
+    }
+}

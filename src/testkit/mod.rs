@@ -1,5 +1,7 @@
 //! A real ZooKeeper for tests, and a lock that needs none. Outside the promise of semantic versioning.
 //!
+//! With whole tests, CI and pitfalls: [testing your code](https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing-your-code.md).
+//!
 //! [`TestServer::start`] gives a server from the first of these that works:
 //!
 //! 1. an existing server or ensemble, named by `ZOOKEEPER_CONNECT`;

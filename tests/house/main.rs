@@ -2,6 +2,8 @@
 //! and what the documentation of an async function must say.
 #![allow(clippy::unwrap_used)] // a test fails by it
 
+mod pages;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,11 +34,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("shared_error", &[]),
+    ("clock", &[]),
+    ("metrics", &["clock", "error"]),
     ("fencing", &["error", "fenced"]), // the latter in the documentation
     ("retry", &["curator", "mutex"]),  // in the documentation
     ("client", &["error", "lock_path", "curator"]),
     // Layers.
-    ("session", &["client", "error", "lock_path", "retry"]),
+    ("session", &["client", "clock", "error", "lock_path", "metrics", "retry"]),
     (
         "contender",
         &[
@@ -46,13 +50,14 @@ const ARROWS: &[(&str, &[&str])] = &[
             "error",
             "fencing",
             "lock_path",
+            "metrics",
             "retry",
             "session",
         ],
     ),
-    ("curator", &["client", "contender", "error", "lock_path", "retry", "session"]),
+    ("curator", &["client", "contender", "error", "lock_path", "metrics", "retry", "session"]),
     // What recipes have in common.
-    ("reading", &["client", "contender", "error", "lock_path", "retry", "session"]),
+    ("reading", &["client", "contender", "error", "lock_path", "metrics", "retry", "session"]),
     (
         "participants",
         &[
@@ -67,7 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
-    ("shared_count", &["client", "curator", "error", "lock_path", "session", "waiting"]),
+    ("shared_count", &["client", "curator", "error", "lock_path", "metrics", "session", "waiting"]),
     (
         "recipe",
         &[
@@ -78,13 +83,14 @@ const ARROWS: &[(&str, &[&str])] = &[
             "curator",
             "error",
             "lock_path",
+            "metrics",
             "participants",
             "retry",
             "session",
         ],
     ),
     // The guard in the documentation.
-    ("fenced", &["client", "contender", "error", "guard", "lock_path", "session"]),
+    ("fenced", &["client", "contender", "error", "guard", "lock_path", "metrics", "session"]),
     (
         "revoke",
         &["client", "contender", "contender_name", "curator", "error", "lock_path", "session"],
@@ -104,6 +110,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "contender_name",
             "error",
             "guard",
+            "metrics",
             "owner",
             "recipe",
             "session",
@@ -121,6 +128,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "error",
             "guard",
             "lock_path",
+            "metrics",
             "participants",
             "reading",
             "recipe",
@@ -150,6 +158,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "guard",
             "inter_process_lock", // a boxed future
             "lock_path",
+            "metrics",
             "participants",
             "recipe",
             "retry",
@@ -178,6 +187,44 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The same for the modules of the command line tool. Of the library it has the public part only, being a crate of
+/// its own; `main.rs` names all.
+const TOOL_ARROWS: &[(&str, &[&str])] = &[
+    ("text", &[]),
+    ("exit", &["text"]),
+    ("arguments", &["exit"]),
+    ("output", &["exit"]),
+    ("settings", &["arguments", "exit"]),
+    ("connection", &["exit", "settings"]),
+    ("contenders", &["exit", "text"]),
+    ("waiting", &["contenders", "exit", "text"]),
+    ("signals", &[]),
+    ("supervision", &["arguments", "exit", "signals"]),
+    // Commands. A leader's command is run as a holder's is.
+    ("run", RUNS),
+    ("elect", RUNS),
+    ("ls", LOOKS),
+    ("observe", LOOKS),
+    ("revoke", LOOKS),
+    ("breaking", LOOKS),
+    ("pages", &["arguments", "exit", "output"]),
+];
+
+const RUNS: &[&str] = &[
+    "arguments",
+    "connection",
+    "contenders",
+    "exit",
+    "run",
+    "settings",
+    "signals",
+    "supervision",
+    "waiting",
+];
+
+const LOOKS: &[&str] =
+    &["arguments", "connection", "contenders", "exit", "output", "settings", "text"];
+
 /// For a recipe whose contenders queue.
 const QUEUED: &[&str] = &[
     "acquire",
@@ -187,6 +234,7 @@ const QUEUED: &[&str] = &[
     "curator",
     "error",
     "guard",
+    "metrics",
     "owner",
     "participants",
     "recipe",
@@ -200,6 +248,7 @@ const LEASED: &[&str] = &[
     "error",
     "guard",
     "leasing",
+    "metrics",
     "participants",
     "recipe",
     "shared_count", // the limit
@@ -268,11 +317,15 @@ fn used(code: &str) -> Vec<String> {
 }
 
 fn faults_of_layers(module: &str, code: &str) -> Vec<String> {
+    let (arrows, module) = match module.strip_prefix("bin/zklock/") {
+        Some(module) => (TOOL_ARROWS, module),
+        None => (ARROWS, module),
+    };
     let top = module.split('/').next().unwrap_or(module);
-    if matches!(top, "lib" | "docs") {
+    if matches!(top, "lib" | "docs" | "main") {
         return Vec::new();
     }
-    let arrows: BTreeMap<_, _> = ARROWS.iter().copied().collect();
+    let arrows: BTreeMap<_, _> = arrows.iter().copied().collect();
     let Some(allowed) = arrows.get(module).or_else(|| arrows.get(top)) else {
         return vec![format!("{module} has no row in the table of layers")];
     };
@@ -292,6 +345,8 @@ fn arrows_point_down_only() {
     assert_eq!(faults_of_layers("session/lease", "use crate::contender::Hold;").len(), 1);
     assert_eq!(faults_of_layers("admission", "use crate::session::Session;").len(), 1);
     assert_eq!(faults_of_layers("newcomer", "").len(), 1);
+    assert_eq!(faults_of_layers("bin/zklock/text", "use crate::ls::ls;").len(), 1);
+    assert_eq!(faults_of_layers("bin/zklock/newcomer", "").len(), 1);
     assert_eq!(faults_of_layers("testkit/server", "use crate::error::Loss;").len(), 1);
 }
 
@@ -310,7 +365,10 @@ fn only_the_seam_names_the_client_library() {
     for source in sources() {
         let exempt = source.module.split('/').next() == Some("client")
             || source.module.starts_with("testkit");
-        let code = code(&source.text).replace("pub use zookeeper_client;", "");
+        // Re-exported, for everybody.
+        let code = code(&source.text)
+            .replace("pub use zookeeper_client;", "")
+            .replace("use zookeeper_recipes::zookeeper_client::", "");
         assert!(exempt || !code.contains("zookeeper_client"), "{} names it", source.module);
     }
 }
@@ -439,4 +497,48 @@ fn each_known_bug_of_the_client_has_a_row() {
     for id in ids {
         assert_eq!(tables.matches(&format!("\n| {id} | ")).count(), 1, "{id}");
     }
+}
+
+/// The examples that there are: a file, or a folder with a `main.rs`.
+fn examples() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_example = |path: &PathBuf| {
+        path.extension().is_some_and(|ending| ending == "rs") || path.join("main.rs").exists()
+    };
+    let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    paths.filter(is_example).map(name).collect()
+}
+
+/// Those that the script with all tests runs: by its function `example BACKEND NAME`, from the list for that, or by cargo.
+fn run_by(script: &str) -> Vec<&str> {
+    let lines = script.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let named = lines.filter_map(|line| match line.split_once("$cargo run ") {
+        Some((_, cargo)) => cargo.split_once("--example ")?.1.split(' ').next(),
+        None => line.split_once("example \"$")?.1.split(' ').nth(1),
+    });
+    let listed = script.split_once("examples=(").and_then(|(_, rest)| rest.split_once(')'));
+    let mut run: Vec<_> = named.collect();
+    run.extend(listed.map_or("", |(list, _)| list).split_whitespace());
+    run
+}
+
+#[test]
+fn each_example_is_described_and_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("examples/README.md")).unwrap();
+    let script = fs::read_to_string(root.join("scripts/test.sh")).unwrap();
+    let run = run_by(&script);
+    let examples = examples();
+    assert!(examples.len() > 15, "only {examples:?} were found");
+    for name in &examples {
+        let rows = page.matches(&format!("\n| [`{name}`]({name}")).count();
+        assert_eq!(rows, 1, "rows in examples/README.md for {name}");
+        assert!(run.contains(&name.as_str()), "scripts/test.sh does not run the example {name}");
+    }
+    let script =
+        "examples=(\n  one two\n)\nCALM=1 example \"$one\" three 1\n# example \"$one\" four";
+    assert_eq!(run_by(script), ["three", "one", "two"]);
+    assert_eq!(run_by("timed soak $cargo run --quiet --example soak"), ["soak"]);
+    assert!(run_by("$cargo test --example demo").is_empty(), "that runs its tests only");
 }

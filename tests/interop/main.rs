@@ -29,6 +29,7 @@ mod leader_takeover;
 mod leading;
 mod lock;
 mod matrix;
+mod migration;
 mod mutex;
 mod others;
 mod ours;

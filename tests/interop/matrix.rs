@@ -178,6 +178,16 @@ fn the_page_has_kazoos_subclasses() {
     assert!(page().contains(include_str!("kazoo_locks.py")));
 }
 
+/// And Curator's driver, as whoever reads the page has it.
+#[test]
+fn the_page_has_curators_driver() {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let ours = words(include_str!("CuratorLock.java"));
+    let (_, driver) = ours.split_once("extends StandardLockInternalsDriver { ").unwrap();
+    let (driver, _) = driver.split_once(" } }").unwrap();
+    assert!(words(&page()).contains(driver), "{driver}");
+}
+
 fn page() -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/mixed-fleets.md");
     std::fs::read_to_string(page).unwrap()

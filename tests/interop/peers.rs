@@ -41,12 +41,16 @@ pub(crate) fn own_curator() -> Option<Arc<Peer>> {
 }
 
 pub(crate) fn own_ours() -> Arc<Peer> {
-    let executable = std::env::current_exe().unwrap().display().to_string();
-    let arguments = ["--exact", "worker::worker", "--ignored", "--nocapture"].map(str::to_owned);
-    start(OURS, &[vec![executable], arguments.to_vec()].concat())
+    start(OURS, &this_executable("worker::worker"))
 }
 
-fn start(name: &'static str, program: &[String]) -> Arc<Peer> {
+/// The command that runs one test that is ignored, and nothing else.
+pub(crate) fn this_executable(test: &str) -> Vec<String> {
+    let executable = std::env::current_exe().unwrap().display().to_string();
+    [&executable, "--exact", test, "--ignored", "--nocapture"].map(str::to_owned).to_vec()
+}
+
+pub(crate) fn start(name: &'static str, program: &[String]) -> Arc<Peer> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     Peer::start(name, program, &folder().join(format!("{name}-{number}.log")))
@@ -65,14 +69,45 @@ fn present(program: Result<Vec<String>, String>) -> Option<Vec<String>> {
 }
 
 fn curator_program() -> Result<Vec<String>, String> {
-    let missing = |what: String| format!("no Curator, {what}: scripts/setup.sh curator");
-    let jars = class_path().map_err(|jar| missing(format!("there is no {jar}")))?;
-    let classes = compiled(&jars).map_err(missing)?;
+    java_program("CuratorPeer", &SOURCES.map(source))
+}
+
+/// Java with Curator, as it runs the class `main` of these sources.
+fn java_program(main: &str, sources: &[PathBuf]) -> Result<Vec<String>, String> {
+    let jars = curators_jars()?;
+    let classes = compiled(&jars, sources).map_err(missing_curator)?;
     let mut program = vec![tool("java")];
     program.extend(JAVA.map(str::to_owned));
     program.extend(["--class-path".into(), format!("{}:{jars}", classes.display())]);
-    program.push("CuratorPeer".into());
+    program.push(main.into());
     Ok(program)
+}
+
+fn curators_jars() -> Result<String, String> {
+    class_path().map_err(|jar| missing_curator(format!("there is no {jar}")))
+}
+
+fn missing_curator(what: String) -> String {
+    format!("no Curator, {what}: scripts/setup.sh curator")
+}
+
+/// A program of one's own with Curator, and the command that runs it. Nothing where Curator is missing, which it says.
+pub(crate) fn java(main: &str, sources: &[PathBuf]) -> Option<Vec<String>> {
+    present(java_program(main, sources))
+}
+
+/// What a tool of Java's, such as `javap`, prints with Curator on its class path.
+pub(crate) fn java_tool(name: &str, arguments: &[&str]) -> Option<String> {
+    let jars = present(curators_jars().map(|jars| vec![jars]))?.concat();
+    let output = Command::new(tool(name)).args(["-cp", &jars]).args(arguments).output();
+    let output = output.map_err(|error| missing_curator(format!("there is no {name} ({error})")));
+    let output = match output {
+        Ok(output) => output,
+        Err(missing) => return present(Err(missing)).map(|never| never.concat()),
+    };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {errors}");
+    Some(String::from_utf8(output.stdout).unwrap())
 }
 
 fn kazoo_program() -> Result<Vec<String>, String> {
@@ -90,10 +125,10 @@ fn kazoo_program() -> Result<Vec<String>, String> {
 }
 
 /// Compiled once for what the sources are.
-fn compiled(jars: &str) -> Result<PathBuf, String> {
+fn compiled(jars: &str, sources: &[PathBuf]) -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
-    for name in SOURCES {
-        std::fs::read(source(name)).unwrap().hash(&mut hasher);
+    for source in sources {
+        std::fs::read(source).unwrap().hash(&mut hasher);
     }
     let classes = folder().join(format!("classes-{:016x}", hasher.finish()));
     if classes.exists() {
@@ -102,7 +137,7 @@ fn compiled(jars: &str) -> Result<PathBuf, String> {
     // In one step into its place: another process may do the same.
     let making = classes.with_extension(std::process::id().to_string());
     let mut javac = Command::new(tool("javac"));
-    javac.args(["-d", &making.display().to_string(), "-cp", jars]).args(SOURCES.map(source));
+    javac.args(["-d", &making.display().to_string(), "-cp", jars]).args(sources);
     let output = javac.output().map_err(|error| format!("there is no javac ({error})"))?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "javac: {errors}");
@@ -119,11 +154,11 @@ fn tool(name: &str) -> String {
     tool.map_or_else(|| name.to_owned(), |tool| tool.display().to_string())
 }
 
-fn source(name: &str) -> PathBuf {
+pub(crate) fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop").join(name)
 }
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop");
     std::fs::create_dir_all(&folder).unwrap();
     folder

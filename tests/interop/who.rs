@@ -1,6 +1,6 @@
 //! Who takes part in an election, as peers tell it: a word for each, whatever its id has in it.
 
-use crate::ours::Result;
+type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {

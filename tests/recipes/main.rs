@@ -63,3 +63,4 @@ mod semaphore_try;
 mod session;
 mod shared_count;
 mod shared_count_lost;
+mod your_tests;

@@ -110,7 +110,11 @@ async fn spans_name_path_and_contender_and_losses_are_warnings() {
     assert!(notes.has_span("connect", &[arena.server.connect_string()]));
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let contender = guard.node().rsplit('/').next().unwrap().to_owned();
-    assert!(notes.has_span("acquire", &[&arena.path, &contender]));
+    let session = format!("{:#x}", curator.session_id().unwrap());
+    assert!(notes.has_span("acquire", &[&arena.path, &contender, &session]));
+    let token = format!("token={}", guard.fencing_token());
+    let holds = [arena.path.as_str(), guard.node(), &token, &session, "holds"];
+    assert!(notes.has_event(Level::DEBUG, &holds), "{:#?}", notes.0.lock().unwrap());
     assert!(notes.has_span("wait", &[&arena.path, &contender]), "{:#?}", notes.0.lock().unwrap());
     guard.release().await.unwrap();
     assert!(notes.has_span("release", &[&arena.path, &contender]));

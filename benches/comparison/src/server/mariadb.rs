@@ -37,8 +37,14 @@ fn user() -> Option<&'static str> {
     nix::unistd::geteuid().is_root().then_some("--user=root")
 }
 
+/// Temporary tables go to a folder of their own: a server that starts removes those of any other in the same place.
+fn with_own_temporary_files(mut command: Command, folder: &Path) -> Command {
+    command.env("TMPDIR", folder);
+    command
+}
+
 pub(super) async fn install(folder: &Path) -> Result<(), Failure> {
-    let mut command = dies_with_us("mariadb-install-db");
+    let mut command = with_own_temporary_files(dies_with_us("mariadb-install-db"), folder);
     command.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
     command.args(["--skip-test-db", "--skip-name-resolve"]).args(user());
     command.arg(format!("--datadir={}", folder.join("data").display()));
@@ -51,7 +57,7 @@ pub(super) async fn install(folder: &Path) -> Result<(), Failure> {
 }
 
 pub(super) fn command(port: u16, folder: &Path) -> Command {
-    let mut command = dies_with_us(program());
+    let mut command = with_own_temporary_files(dies_with_us(program()), folder);
     command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve"]);
     command.args(user()).arg(format!("--port={port}"));
     command.arg(format!("--datadir={}", folder.join("data").display()));

@@ -1,0 +1,183 @@
+//! Connecting, and why it failed.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use zookeeper_recipes::zookeeper_client::{Client, TlsCa, TlsCerts, TlsIdentity, TlsOptions};
+use zookeeper_recipes::{ConfigError, Curator, CuratorBuilder, SessionError};
+
+use crate::exit::{Failure, chain};
+use crate::settings::{Given, Settings, Tls};
+
+const TLS_SCHEME: &str = "tcp+tls://";
+const TCP_SCHEME: &str = "tcp://";
+
+/// How long a server is asked whether it is there, once it is known that it gives no session.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Waits for a session.
+///
+/// # Errors
+///
+/// 69 when there is none within the connection timeout, with what each server does instead.
+pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
+    let (builder, servers) = prepare(settings)?;
+    match builder.connect(&servers).await {
+        Ok(curator) => Ok(curator),
+        Err(SessionError::Config(error)) => Err(wrong(settings, &error)),
+        Err(SessionError::Unreachable { source, .. }) => {
+            let servers = &settings.server.value;
+            let said = match diagnose(servers, settings.tls.is_some()).await {
+                found if !found.is_empty() => found,
+                _ => source.map(|error| error.to_string()).unwrap_or_default(),
+            };
+            let within = humantime::format_duration(settings.connection_timeout());
+            Err(Failure::unavailable(format!("no ZooKeeper within {within}: {said}")))
+        }
+        Err(error @ SessionError::AuthFailed { .. }) => {
+            let which = if settings.auths.is_empty() {
+                "the servers ask for credentials"
+            } else {
+                "the servers refuse the credentials, or do not know their scheme"
+            };
+            Err(Failure::unavailable(format!("{error}: {which}")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
+    let mut builder = Curator::builder()
+        .session_timeout(settings.session_timeout())
+        .connection_timeout(settings.connection_timeout())
+        .namespace(&settings.namespace.value);
+    if let Some(id) = &settings.id {
+        builder = builder.identity(id.as_str());
+    }
+    for credentials in &settings.auths {
+        builder = builder.auth(&credentials.scheme, &credentials.secret);
+    }
+    let servers = &settings.server.value;
+    let Some(tls) = &settings.tls else {
+        if servers.contains(TLS_SCHEME) {
+            return Err(settings.server.wrong("TLS needs a tls-ca"));
+        }
+        return Ok((builder, servers.clone()));
+    };
+    let connector = Client::connector().with_tls(TlsOptions::new().with_certs(certificates(tls)?));
+    Ok((builder.connector(connector), by_tls(servers)))
+}
+
+/// Every server by TLS.
+fn by_tls(servers: &str) -> String {
+    let server = |server: &str| {
+        let (server, _) = without_scheme(server.trim());
+        format!("{TLS_SCHEME}{server}")
+    };
+    servers.split(',').map(server).collect::<Vec<_>>().join(",")
+}
+
+fn without_scheme(server: &str) -> (&str, bool) {
+    match server.strip_prefix(TLS_SCHEME) {
+        Some(rest) => (rest, true),
+        None => (server.strip_prefix(TCP_SCHEME).unwrap_or(server), false),
+    }
+}
+
+fn certificates(tls: &Tls) -> Result<TlsCerts, Failure> {
+    let read = |file: &Given<std::path::PathBuf>| {
+        std::fs::read_to_string(&file.value)
+            .map_err(|error| file.wrong(format!("cannot read {}: {error}", file.value.display())))
+    };
+    let shown = |file: &Given<std::path::PathBuf>, reason: &dyn fmt::Display| {
+        file.wrong(format!("{} cannot be used: {reason}", file.value.display()))
+    };
+    let authority =
+        TlsCa::from_pem(&read(&tls.authority)?).map_err(|error| shown(&tls.authority, &error))?;
+    let mut builder = TlsCerts::builder().with_ca(authority);
+    if let Some((certificate, key)) = &tls.identity {
+        let identity =
+            TlsIdentity::from_pem(&read(certificate)?, &read(key)?).map_err(|error| {
+                shown(certificate, &format!("with {}: {error}", key.value.display()))
+            })?;
+        builder = builder.with_identity(identity);
+    }
+    builder.build().map_err(|error| shown(&tls.authority, &error))
+}
+
+/// What cannot be used, by the name of who gave it.
+fn wrong(settings: &Settings, error: &ConfigError) -> Failure {
+    match error {
+        ConfigError::InvalidPath { option: "namespace", reason, .. } => {
+            settings.namespace.wrong(reason)
+        }
+        ConfigError::InvalidConnectString { reason, .. } => settings.server.wrong(reason),
+        error => Failure::usage(chain(error)),
+    }
+}
+
+/// What each server does when it is spoken to. The client tells only that the time is over.
+async fn diagnose(servers: &str, tls: bool) -> String {
+    let ask = |server: &str| {
+        let server = without_scheme(server.trim()).0;
+        let server = server.split('/').next().unwrap_or_default().to_owned();
+        async move {
+            let does = does(&server, tls).await;
+            format!("{server} {does}")
+        }
+    };
+    join_all(servers.split(',').map(ask)).await.join("; ")
+}
+
+async fn does(server: &str, tls: bool) -> String {
+    let address = if has_port(server) { server.to_owned() } else { format!("{server}:2181") };
+    let found = match timeout(PATIENCE, tokio::net::lookup_host(&address)).await {
+        Ok(Ok(addresses)) => addresses.collect::<Vec<_>>(),
+        Ok(Err(_)) => return "is not known by that name".to_owned(),
+        Err(_) => return "has a name that nobody resolves in time".to_owned(),
+    };
+    match timeout(PATIENCE, TcpStream::connect(&found[..])).await {
+        Err(_) => "does not answer".to_owned(),
+        Ok(Err(error)) => format!("cannot be connected to: {error}"),
+        Ok(Ok(_)) if tls => {
+            "accepts connections, but gives no session: it has no quorum, speaks no TLS, or one side does not \
+             trust the other's certificate or name"
+                .to_owned()
+        }
+        Ok(Ok(_)) => "accepts connections, but gives no session: it has no quorum, expects TLS (--tls-ca), or \
+                      is no ZooKeeper"
+            .to_owned(),
+    }
+}
+
+fn has_port(server: &str) -> bool {
+    let after_address = server.rsplit_once(']').map_or(server, |(_, rest)| rest);
+    after_address.contains(':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_server_is_spoken_to_by_tls() {
+        let rows = [
+            ("a", "tcp+tls://a"),
+            ("a:1,tcp://b:2, tcp+tls://c:3/app", "tcp+tls://a:1,tcp+tls://b:2,tcp+tls://c:3/app"),
+            ("[::1]:2281", "tcp+tls://[::1]:2281"),
+        ];
+        for (servers, by) in rows {
+            assert_eq!(by_tls(servers), by);
+        }
+    }
+
+    #[test]
+    fn ports_are_told_from_addresses() {
+        for (server, has) in [("a", false), ("a:1", true), ("[::1]", false), ("[::1]:1", true)] {
+            assert_eq!(has_port(server), has, "{server}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What `zklock` ends with: the exit codes, and the one line that says why.
+
+use std::error::Error;
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use zookeeper_recipes::{AcquireError, ConfigError, LeaderError, RevokeError, SessionError};
+
+use crate::text;
+
+/// Wrong usage: `EX_USAGE` of `sysexits.h`.
+pub(crate) const USAGE: u8 = 64;
+/// ZooKeeper cannot be reached, or refuses: `EX_UNAVAILABLE`.
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// `zklock` itself failed: `EX_SOFTWARE`.
+pub(crate) const INTERNAL: u8 = 70;
+/// Somebody else has the lock: `EX_TEMPFAIL`.
+pub(crate) const BUSY: u8 = 75;
+/// The lock was lost while the command ran.
+pub(crate) const LOST: u8 = 76;
+/// The command is there, but cannot be executed; as shells say it.
+pub(crate) const CANNOT_EXECUTE: u8 = 126;
+/// There is no such command; as shells say it.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// The exit code, or why there is another.
+pub(crate) type Outcome = Result<u8, Failure>;
+
+/// Why `zklock` ends with a code of its own, in one line.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(UNAVAILABLE, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(INTERNAL, message)
+    }
+
+    /// Why has been said before.
+    pub(crate) fn told(code: u8) -> Self {
+        Self::new(code, "")
+    }
+
+    /// Ended by this signal while it had nothing that must be undone.
+    pub(crate) fn signal(signal: i32) -> Self {
+        let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+        Self::new(of_signal(signal), format!("ended by {name}"))
+    }
+
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One line, whatever an error says.
+        for (position, part) in self.message.split_whitespace().enumerate() {
+            let space = if position == 0 { "" } else { " " };
+            write!(f, "{space}{part}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(chain(&error))
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Config(error) => error.into(),
+            error => Self::unavailable(chain(&error)),
+        }
+    }
+}
+
+impl From<AcquireError> for Failure {
+    fn from(error: AcquireError) -> Self {
+        Self::unavailable(chain(&error))
+    }
+}
+
+impl From<LeaderError> for Failure {
+    fn from(error: LeaderError) -> Self {
+        Self::unavailable(chain(&error))
+    }
+}
+
+impl From<RevokeError> for Failure {
+    fn from(error: RevokeError) -> Self {
+        Self::unavailable(chain(&error))
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::internal(chain(&error))
+    }
+}
+
+/// The exit code of a process that a signal ended, as shells give it.
+pub(crate) fn of_signal(signal: i32) -> u8 {
+    u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
+}
+
+/// An error and what it came from.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        let said = error.to_string();
+        // Some say their cause themselves.
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Says why, and gives the code.
+pub(crate) fn report(outcome: Outcome) -> ExitCode {
+    ExitCode::from(outcome.unwrap_or_else(|failure| {
+        if !failure.message.is_empty() {
+            say(&failure.to_string());
+        }
+        failure.code()
+    }))
+}
+
+/// What `clap` has to say: help is no error.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let is_help =
+        !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help {
+        let _ = error.print(); // whom should it tell?
+    } else {
+        say(&in_one_line(&error.render().to_string()));
+    }
+    ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+}
+
+/// What is wrong and the first tip, without the usage.
+fn in_one_line(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let mut paragraphs = text.split("\n\n").take_while(|part| !part.starts_with("Usage:"));
+    let wrong = paragraphs.next().unwrap_or_default();
+    let mut line = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let tips = paragraphs.flat_map(str::lines);
+    if let Some(tip) = tips.filter_map(|tip| tip.trim().strip_prefix("tip: ")).next() {
+        line = format!("{line}; {tip}");
+    }
+    format!("{line}; see --help")
+}
+
+/// One line on stderr. That there may be nobody who reads it is no reason to end.
+pub(crate) fn say(line: &str) {
+    use std::io::Write;
+
+    let line = text::visible(line.as_bytes());
+    let _ = writeln!(std::io::stderr(), "zklock: {line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_the_arguments_is_one_line() {
+        let said = |words: &[&str]| {
+            let error = crate::arguments::command().try_get_matches_from(words).unwrap_err();
+            in_one_line(&error.render().to_string())
+        };
+        let rows: [(&[&str], &str); 3] = [
+            (
+                &["zklock", "ls", "--jso", "/a"],
+                "unexpected argument '--jso' found; a similar argument exists: '--json'; see --help",
+            ),
+            (
+                &["zklock", "ls"],
+                "the following required arguments were not provided: <PATH>; see --help",
+            ),
+            (&["zklock", "nope"], "unrecognized subcommand 'nope'; see --help"),
+        ];
+        for (words, expected) in rows {
+            assert_eq!(said(words), expected);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `zklock ls`.
+
+use std::borrow::Cow;
+use std::io::{IsTerminal, stdout};
+use std::time::Duration;
+
+use serde::Serialize;
+use zookeeper_recipes::Curator;
+
+use crate::arguments::Ls;
+use crate::connection::connect;
+use crate::contenders::{Contender, contenders};
+use crate::exit::{Failure, Outcome, UNAVAILABLE, say};
+use crate::output::{Ends, now, print, printed};
+use crate::settings::Settings;
+use crate::text;
+
+/// A shorter one would only load the servers.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
+    let curator = connect(settings).await?;
+    let outcome = match arguments.watch {
+        None => once(&curator, arguments, settings.verbose()).await,
+        Some(every) => watch(&curator, arguments, every.max(SHORTEST)).await,
+    };
+    let _ = curator.close().await; // it only read
+    outcome
+}
+
+async fn once(curator: &Curator, arguments: &Ls, verbose: bool) -> Outcome {
+    let found = contenders(curator, &arguments.path).await?;
+    if verbose && found.is_empty() {
+        say_why(curator, &arguments.path).await;
+    }
+    printed(&rendered(&found, arguments.json, false))
+}
+
+/// Nobody is there: because nobody is, or because the path is not.
+async fn say_why(curator: &Curator, path: &str) {
+    let Ok(client) = curator.client() else { return };
+    match client.check_stat(path).await {
+        Ok(None) => {
+            say(&format!("{path} is not there: nobody has used it, or it was removed since"))
+        }
+        Ok(Some(_)) => say(&format!("{path} is there, without anybody who holds or waits")),
+        Err(_) => {}
+    }
+}
+
+async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
+    let mut ends = Ends::new()?;
+    let mut screen = Screen { lines: 0, size: size() };
+    let in_place = stdout().is_terminal() && !arguments.json;
+    loop {
+        let found = tokio::select! {
+            found = contenders(curator, &arguments.path) => found,
+            () = ends.told() => return Ok(0),
+        };
+        let text = match found {
+            Ok(found) if arguments.json => rendered(&found, true, true),
+            Ok(found) => titled(&arguments.path, &rendered(&found, false, true)),
+            // It may pass, as the connection comes back.
+            Err(failure) if is_passing(curator, &failure) => {
+                if arguments.json {
+                    say(&failure.to_string());
+                    String::new()
+                } else {
+                    titled(&arguments.path, &format!("{failure}\n"))
+                }
+            }
+            Err(failure) => return Err(failure),
+        };
+        let shown = if in_place { print(&screen.drawn(&text)) } else { print(&text) };
+        if let Err(outcome) = shown {
+            return outcome;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            () = ends.told() => return Ok(0),
+        }
+    }
+}
+
+fn is_passing(curator: &Curator, failure: &Failure) -> bool {
+    use zookeeper_recipes::ConnectionState as State;
+    let is_away = !matches!(curator.state(), State::Connected | State::Reconnected | State::Closed);
+    failure.code() == UNAVAILABLE && is_away
+}
+
+fn titled(path: &str, text: &str) -> String {
+    format!("{}  {}\n{text}\n", now(), text::visible(path.as_bytes()))
+}
+
+fn rendered(found: &[Contender], as_json: bool, in_one_line: bool) -> String {
+    if as_json {
+        let lines: Vec<_> = found.iter().map(|one| text::json(&Entry::of(one))).collect();
+        return match (&lines[..], in_one_line) {
+            ([], _) => "[]\n".to_owned(),
+            (lines, true) => format!("[{}]\n", lines.join(",")),
+            (lines, false) => format!("[\n  {}\n]\n", lines.join(",\n  ")),
+        };
+    }
+    let header = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN", "NODE"];
+    let rows: Vec<_> =
+        [header.map(str::to_owned)].into_iter().chain(found.iter().map(row)).collect();
+    text::table(&rows)
+}
+
+fn state(contender: &Contender) -> &'static str {
+    if contender.participant.holds { "holds" } else { "waits" }
+}
+
+fn row(contender: &Contender) -> [String; 8] {
+    [
+        contender.place.to_string(),
+        state(contender).to_owned(),
+        contender.kind.name().to_owned(),
+        contender.identity().unwrap_or_else(|| {
+            let none = if contender.is_revoked() { "(asked to give it back)" } else { "-" };
+            none.to_owned()
+        }),
+        text::session(contender.participant.session),
+        contender.age(),
+        contender.participant.fencing_token().to_string(),
+        text::visible(contender.node().as_bytes()),
+    ]
+}
+
+/// For programs.
+#[derive(Serialize)]
+struct Entry<'a> {
+    place: usize,
+    state: &'static str,
+    kind: &'static str,
+    /// None once a request to give the lock back has taken its place.
+    identity: Option<Cow<'a, str>>,
+    /// Where that is not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity_hex: Option<String>,
+    session: String,
+    since: String,
+    age: u64,
+    token: i64,
+    node: &'a str,
+    path: &'a str,
+    revocation_requested: bool,
+}
+
+impl<'a> Entry<'a> {
+    fn of(contender: &'a Contender) -> Self {
+        let participant = &contender.participant;
+        let is_text = std::str::from_utf8(&participant.data).is_ok();
+        let is_revoked = contender.is_revoked();
+        Self {
+            place: contender.place,
+            state: state(contender),
+            kind: contender.kind.name(),
+            identity: (!is_revoked).then(|| participant.id()),
+            identity_hex: (!is_text).then(|| hex(&participant.data)),
+            session: text::session(participant.session),
+            since: text::time(participant.since),
+            age: text::since(participant.since).as_secs(),
+            token: participant.fencing_token().value(),
+            node: contender.node(),
+            path: &participant.path,
+            revocation_requested: is_revoked,
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What was drawn last, to be drawn over.
+struct Screen {
+    lines: usize,
+    size: (usize, usize),
+}
+
+impl Screen {
+    fn drawn(&mut self, text: &str) -> String {
+        let size = size();
+        let rows = size.1.saturating_sub(1).max(2);
+        let all = text.trim_end().lines().count();
+        let shown: Vec<_> =
+            text.trim_end().lines().take(if all > rows { rows - 1 } else { rows }).collect();
+        let mut drawing = if size == self.size {
+            match self.lines {
+                0 => String::new(),
+                lines => format!("\x1b[{lines}A\r\x1b[J"),
+            }
+        } else {
+            // The terminal may have wrapped what stands there.
+            "\x1b[H\x1b[2J".to_owned()
+        };
+        // Long lines end at the edge.
+        drawing.push_str("\x1b[?7l");
+        for line in &shown {
+            drawing.push_str(line);
+            drawing.push_str("\r\n");
+        }
+        self.lines = shown.len();
+        if all > shown.len() {
+            drawing.push_str(&format!("… and {} more\r\n", all - shown.len()));
+            self.lines += 1;
+        }
+        drawing.push_str("\x1b[?7h");
+        self.size = size;
+        drawing
+    }
+}
+
+/// Columns and rows.
+fn size() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(stdout()) {
+        Ok(size) if size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => (80, 24),
+    }
+}

@@ -1,0 +1,67 @@
+//! Credentials: read, and told to nobody but the servers.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::Given;
+use crate::exit::Failure;
+
+/// Who we are, by one of ZooKeeper's schemes.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) scheme: String,
+    pub(crate) secret: Vec<u8>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with a line: nothing of it, for it may be the secret.
+const MALFORMED: &str = "no scheme:credentials, such as digest:user:password";
+
+impl Credentials {
+    pub(super) fn of_variable(name: &str, value: &OsStr) -> Result<Self, Failure> {
+        Self::parse(value.as_bytes()).ok_or_else(|| Failure::usage(format!("{name}: {MALFORMED}")))
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let scheme = std::str::from_utf8(&line[..colon]).ok()?;
+        let is_name = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let secret = line[colon + 1..].to_vec();
+        (is_name && !secret.is_empty()).then(|| Self { scheme: scheme.to_owned(), secret })
+    }
+}
+
+/// All of a file; and what is to be said of its mode.
+pub(super) fn read(file: &Given<PathBuf>) -> Result<(Vec<Credentials>, Option<String>), Failure> {
+    let shown = file.value.display();
+    let unreadable = |error| file.wrong(format!("cannot read {shown}: {error}"));
+    let text = fs::read(&file.value).map_err(unreadable)?;
+    let mode = fs::metadata(&file.value).map_err(unreadable)?.permissions().mode();
+    // Not refused: secrets that a container is given are often so.
+    let warning = (mode & 0o077 != 0).then(|| {
+        format!("{shown} has credentials, and others may read it (mode {:04o})", mode & 0o7777)
+    });
+    let mut credentials = Vec::new();
+    for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.trim_ascii().is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        let parsed = Credentials::parse(line)
+            .ok_or_else(|| Failure::usage(format!("{shown}:{}: {MALFORMED}", number + 1)))?;
+        credentials.push(parsed);
+    }
+    if credentials.is_empty() {
+        return Err(file.wrong(format!("{shown} has no credentials")));
+    }
+    Ok((credentials, warning))
+}

@@ -1,0 +1,58 @@
+//! The signals that end `zklock` while it waits, and that it passes on to the command.
+
+use std::fs;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a command is sent when `zklock` is.
+pub(crate) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// Takes the signals over, but for those that were ignored when `zklock` started: `nohup` means the command, too.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    ending: Vec<(i32, Signal)>,
+    continued: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> io::Result<Self> {
+        let of = |number| signal(SignalKind::from_raw(number));
+        let caught = PASSED_ON.into_iter().filter(|number| !is_ignored(*number));
+        let ending = caught.map(|number| Ok((number, of(number)?))).collect::<io::Result<_>>()?;
+        Ok(Self { ending, continued: of(SIGCONT)? })
+    }
+
+    /// The next one that ends, or is passed on.
+    pub(crate) async fn ending(&mut self) -> i32 {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    /// The next of those, or that we were continued.
+    pub(crate) async fn any(&mut self) -> i32 {
+        poll_fn(|context| match self.continued.poll_recv(context) {
+            Poll::Ready(_) => Poll::Ready(SIGCONT),
+            Poll::Pending => self.poll(context),
+        })
+        .await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<i32> {
+        let come = self
+            .ending
+            .iter_mut()
+            .find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
+        come.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// Whether the signal is ignored by this process.
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}

@@ -1,0 +1,35 @@
+//! Points in time that two processes can speak of: the clock that counts on while the machine sleeps.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, Itimerspec, Timespec, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Since the machine was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        let time = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        Self(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default()))
+    }
+
+    pub(crate) fn after(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(time))
+    }
+
+    pub(crate) fn before(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(time))
+    }
+
+    /// For a timer that fires once, at this point.
+    pub(super) fn timer(self) -> Itimerspec {
+        // All zeros would disarm it. Beyond the range it never fires.
+        let nanoseconds = self.0.subsec_nanos().max(1);
+        let seconds = self.0.as_secs().try_into().unwrap_or(i64::MAX);
+        let it_value = Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() };
+        Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value }
+    }
+}

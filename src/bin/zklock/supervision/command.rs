@@ -1,0 +1,136 @@
+//! The command, as `zklock` has it: its supervisor, and the socket between them.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
+use tokio::net::UnixStream;
+
+use super::ending::Plan;
+use super::processes;
+use super::supervisor::SUPERVISE;
+use super::terminal::Terminal;
+use super::wire::{LONGEST, Order, Report, decode, encode, pair, send_with};
+
+/// What the command is told of what is held, by its environment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Environment {
+    /// Of several locks: one of each in a line.
+    pub(crate) path: String,
+    pub(crate) node: String,
+    pub(crate) token: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Supervised {
+    supervisor: Child,
+    control: UnixStream,
+    /// Once it was started.
+    group: Option<Pid>,
+    /// If the command was put into its foreground.
+    terminal: Option<Terminal>,
+}
+
+impl Supervised {
+    /// Starts it.
+    pub(super) fn start(
+        command: &[OsString],
+        environment: &Environment,
+        plan: Plan,
+    ) -> io::Result<Self> {
+        // When the supervisor is killed, what it had adopted comes to us.
+        set_child_subreaper(Some(getpid()))?;
+        let (control, theirs) = pair()?;
+        let supervisor = Command::new("/proc/self/exe")
+            .arg0("zklock")
+            .arg(SUPERVISE)
+            .args(command)
+            .env("ZK_LOCK_PATH", &environment.path)
+            .env("ZK_LOCK_NODE", &environment.node)
+            .env("ZK_LOCK_TOKEN", &environment.token)
+            .stdin(Stdio::from(theirs))
+            .process_group(0)
+            .spawn()?;
+        let terminal = Terminal::in_foreground();
+        let begin = Order::Begin { plan, foreground: terminal.is_some() };
+        send_with(&control, &begin, &io::stdin().as_fd())?;
+        control.set_nonblocking(true)?;
+        let control = UnixStream::from_std(control)?;
+        Ok(Self { supervisor, control, group: None, terminal })
+    }
+
+    /// The next report; `None` when the supervisor is gone.
+    pub(super) async fn report(&mut self) -> Option<Report> {
+        let mut packet = [0; LONGEST];
+        loop {
+            self.control.readable().await.ok()?;
+            match self.control.try_read(&mut packet) {
+                Ok(0) => return None,
+                Ok(length) => {
+                    let report = decode(&packet[..length]).ok()?;
+                    if let Report::Started(pid) = report {
+                        self.group = Pid::from_raw(pid);
+                    }
+                    return Some(report);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // It ended with an order unread. That is told once, and before what it said last.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Whoever is stopped reads it later, and what is lost of the lease is on the safe side.
+    pub(super) fn order(&self, order: &Order) {
+        if let Ok(packet) = encode(order) {
+            let _ = self.control.try_write(&packet);
+        }
+    }
+
+    /// We were continued: by a shell, in the foreground, perhaps.
+    pub(super) fn continued(&mut self) {
+        if let Some(group) = self.group
+            && let Some(terminal) = Terminal::in_foreground()
+            && terminal.give(group).is_ok()
+        {
+            self.terminal = Some(terminal);
+        }
+    }
+
+    /// Kills all of the command, past the supervisor; `false` when there was nobody left.
+    pub(super) fn kill(&self) -> bool {
+        processes::kill_all(self.group, Some(Pid::from_child(&self.supervisor)))
+    }
+
+    pub(super) fn kill_supervisor(&mut self) {
+        let _ = self.supervisor.kill(); // it may have ended
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        if let (Some(terminal), Some(group)) = (&self.terminal, self.group) {
+            terminal.take_back(group);
+        }
+        // If it has not ended by itself, it kills all of the command now.
+        let _ = shutdown(&self.control, Shutdown::Both);
+        let _ = self.supervisor.wait();
+        for adopted in processes::ended_children() {
+            let _ = waitid(WaitId::Pid(adopted), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        }
+    }
+}
+
+/// The command has them: who writes to it and reads of it sees when it is done with them.
+pub(super) fn let_go_of_input_and_output() -> io::Result<()> {
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    Ok(())
+}

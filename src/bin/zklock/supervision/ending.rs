@@ -1,0 +1,281 @@
+//! When a command is told to end, and when it is killed. Pure: the present is an argument.
+//!
+//! Let `T` be the session timeout. The lease ends `2T/3` after the servers were last heard of, the servers can give the
+//! lock away `3T/4` after that at the earliest: what is killed when the lease ends is dead before. It is told to end
+//! some time ahead of that. Whoever is frozen and goes on later sees at its first look what is due.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::clock::Moment;
+use crate::arguments::OnLost;
+
+/// What a command is supervised by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) on_lost: OnLost,
+    /// From TERM to KILL.
+    pub(crate) kill_after: Duration,
+    /// When the lease ends.
+    pub(crate) lease_end: Moment,
+}
+
+/// Why a command was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Cause {
+    /// The lease was about to end.
+    LeaseEnding,
+    /// The lock was lost all at once.
+    Lost,
+    /// Whoever supervises is gone.
+    Orphaned,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    Term,
+    Kill,
+}
+
+#[derive(Debug)]
+pub(super) struct Ending {
+    plan: Plan,
+    cause: Option<Cause>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// Is to be told to end.
+    Told,
+    /// Was told to end, and is killed then.
+    Terminated(Moment),
+    Killed,
+}
+
+impl Ending {
+    pub(super) fn new(plan: Plan) -> Self {
+        Self { plan, cause: None, phase: Phase::Running }
+    }
+
+    /// Why the command was ended, if it was.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        self.cause
+    }
+
+    pub(super) fn is_killed(&self) -> bool {
+        self.phase == Phase::Killed
+    }
+
+    /// The lease lasts until `end`. An older word does not shorten it.
+    pub(super) fn lease(&mut self, end: Moment) {
+        self.plan.lease_end = self.plan.lease_end.max(end);
+    }
+
+    /// The lock is lost.
+    pub(super) fn lost(&mut self) {
+        match self.plan.on_lost {
+            OnLost::Warn => {}
+            OnLost::Term => self.tell(Cause::Lost),
+            OnLost::Kill => self.kill(Cause::Lost),
+        }
+    }
+
+    /// Nobody is left who would say that the lock is lost.
+    pub(super) fn orphaned(&mut self) {
+        self.kill(Cause::Orphaned);
+    }
+
+    /// The command ended by itself; what is left of its processes is to end, too.
+    pub(super) fn command_ended(&mut self) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Told;
+        }
+    }
+
+    fn tell(&mut self, cause: Cause) {
+        self.cause.get_or_insert(cause);
+        if self.phase == Phase::Running {
+            self.phase = Phase::Told;
+        }
+    }
+
+    fn kill(&mut self, cause: Cause) {
+        self.cause.get_or_insert(cause);
+        if self.phase != Phase::Killed {
+            self.phase = Phase::Terminated(Moment::default());
+        }
+    }
+
+    /// What is due at this instant; each thing once.
+    pub(super) fn due(&mut self, now: Moment) -> Due {
+        if self.phase == Phase::Killed {
+            return Due::Nothing;
+        }
+        if self.kill_at().is_some_and(|at| at <= now) {
+            if self.lease_end().is_some_and(|end| end <= now) {
+                self.cause.get_or_insert(Cause::LeaseEnding);
+            }
+            self.phase = Phase::Killed;
+            return Due::Kill;
+        }
+        if self.phase == Phase::Running && self.tell_at().is_some_and(|at| at <= now) {
+            self.tell(Cause::LeaseEnding);
+        }
+        if self.phase == Phase::Told {
+            self.phase = Phase::Terminated(now.after(self.plan.kill_after));
+            return Due::Term;
+        }
+        Due::Nothing
+    }
+
+    /// When something is due next.
+    pub(super) fn next(&self) -> Option<Moment> {
+        match self.phase {
+            Phase::Killed => None,
+            Phase::Told => Some(Moment::default()),
+            Phase::Running => self.tell_at().or(self.kill_at()),
+            Phase::Terminated(_) => self.kill_at(),
+        }
+    }
+
+    fn lease_end(&self) -> Option<Moment> {
+        (self.plan.on_lost != OnLost::Warn).then_some(self.plan.lease_end)
+    }
+
+    fn tell_at(&self) -> Option<Moment> {
+        let tells = self.plan.on_lost == OnLost::Term;
+        tells.then(|| self.plan.lease_end.before(self.plan.kill_after))
+    }
+
+    fn kill_at(&self) -> Option<Moment> {
+        let terminated = match self.phase {
+            Phase::Terminated(kill_at) => Some(kill_at),
+            _ => None,
+        };
+        self.lease_end().into_iter().chain(terminated).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u32) -> Moment {
+        Moment::default().after(SECOND * seconds)
+    }
+
+    /// The lease ends at 20, and TERM comes 5 before KILL.
+    fn ending(on_lost: OnLost) -> Ending {
+        Ending::new(Plan { on_lost, kill_after: SECOND * 5, lease_end: at(20) })
+    }
+
+    #[test]
+    fn the_command_is_told_ahead_of_the_end_of_the_lease_and_killed_at_it() {
+        let mut ending = ending(OnLost::Term);
+        assert_eq!((ending.next(), ending.due(at(14))), (Some(at(15)), Due::Nothing));
+        assert_eq!((ending.due(at(15)), ending.due(at(15))), (Due::Term, Due::Nothing));
+        assert_eq!((ending.next(), ending.due(at(19))), (Some(at(20)), Due::Nothing));
+        assert_eq!((ending.due(at(20)), ending.due(at(21))), (Due::Kill, Due::Nothing));
+        assert_eq!((ending.next(), ending.cause()), (None, Some(Cause::LeaseEnding)));
+    }
+
+    #[test]
+    fn a_lease_that_is_renewed_puts_both_off_and_an_older_word_does_not_shorten_it() {
+        let mut ending = ending(OnLost::Term);
+        ending.lease(at(30));
+        ending.lease(at(25));
+        assert_eq!((ending.due(at(24)), ending.next()), (Due::Nothing, Some(at(25))));
+        assert_eq!((ending.due(at(25)), ending.cause()), (Due::Term, Some(Cause::LeaseEnding)));
+        ending.lease(at(60));
+        assert_eq!((ending.due(at(30)), ending.is_killed()), (Due::Kill, true), "it had its time");
+    }
+
+    #[test]
+    fn who_was_frozen_over_the_end_kills_at_its_first_look() {
+        for on_lost in [OnLost::Term, OnLost::Kill] {
+            let mut ending = ending(on_lost);
+            assert_eq!(ending.due(at(100)), Due::Kill);
+            assert_eq!(ending.cause(), Some(Cause::LeaseEnding));
+        }
+    }
+
+    #[test]
+    fn without_term_there_is_only_the_kill() {
+        let mut ending = ending(OnLost::Kill);
+        assert_eq!((ending.next(), ending.due(at(19))), (Some(at(20)), Due::Nothing));
+        assert_eq!(ending.due(at(20)), Due::Kill);
+    }
+
+    #[test]
+    fn a_lock_that_is_lost_at_once_is_told_at_once() {
+        let mut term = ending(OnLost::Term);
+        term.lost();
+        assert_eq!((term.due(at(3)), term.cause()), (Due::Term, Some(Cause::Lost)));
+        assert_eq!((term.due(at(7)), term.due(at(8))), (Due::Nothing, Due::Kill));
+        let mut kill = ending(OnLost::Kill);
+        kill.lost();
+        kill.lease(at(40));
+        assert_eq!((kill.due(at(3)), kill.cause()), (Due::Kill, Some(Cause::Lost)));
+    }
+
+    #[test]
+    fn the_lease_bounds_the_time_that_a_command_is_given() {
+        let mut ending = ending(OnLost::Term);
+        ending.lost();
+        assert_eq!((ending.due(at(18)), ending.next()), (Due::Term, Some(at(20))));
+        assert_eq!(ending.due(at(20)), Due::Kill);
+    }
+
+    #[test]
+    fn who_only_warns_ends_nothing_but_what_is_orphaned() {
+        let mut ending = ending(OnLost::Warn);
+        ending.lost();
+        assert_eq!(
+            (ending.due(at(100)), ending.next(), ending.cause()),
+            (Due::Nothing, None, None)
+        );
+        ending.orphaned();
+        assert_eq!((ending.due(at(100)), ending.cause()), (Due::Kill, Some(Cause::Orphaned)));
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_is_given_time_and_has_no_cause() {
+        let mut ending = ending(OnLost::Term);
+        ending.command_ended();
+        assert_eq!((ending.due(at(3)), ending.next()), (Due::Term, Some(at(8))));
+        assert_eq!((ending.due(at(8)), ending.cause()), (Due::Kill, None));
+    }
+
+    #[test]
+    fn a_command_that_ends_when_it_was_told_gets_no_second_term() {
+        let mut ending = ending(OnLost::Term);
+        assert_eq!(ending.due(at(15)), Due::Term);
+        ending.command_ended();
+        assert_eq!((ending.due(at(16)), ending.due(at(20))), (Due::Nothing, Due::Kill));
+    }
+
+    #[test]
+    fn whoever_supervises_may_go_at_any_time() {
+        type Before = fn(&mut Ending);
+        let before: [Before; 4] = [
+            |_| {},
+            |ending| ending.lost(),
+            |ending| ending.command_ended(),
+            |ending| assert_eq!(ending.due(at(15)), Due::Term),
+        ];
+        for before in before {
+            let mut ending = ending(OnLost::Term);
+            before(&mut ending);
+            ending.orphaned();
+            assert_eq!(ending.next(), Some(Moment::default()));
+            assert_eq!((ending.due(at(16)), ending.is_killed()), (Due::Kill, true));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The last stage before the command: the same process becomes it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use rustix::process::{Signal, getpgrp, getppid, set_parent_process_death_signal};
+
+use super::terminal::Terminal;
+use crate::exit::{self, CANNOT_EXECUTE, NOT_FOUND};
+
+/// The name of this stage on the command line.
+pub(crate) const EXECUTE: &str = "__execute";
+
+/// Arguments: the supervisor's process, whether to go into the foreground, and the command.
+pub(crate) fn arguments(foreground: bool) -> [OsString; 3] {
+    let supervisor = std::process::id().to_string();
+    [EXECUTE.into(), supervisor.into(), if foreground { "foreground" } else { "background" }.into()]
+}
+
+/// Returns only if the command cannot be executed.
+pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let supervisor = arguments.next().and_then(|pid| pid.to_str()?.parse().ok());
+    let foreground = arguments.next().is_some_and(|word| word == "foreground");
+    let Some(program) = arguments.next() else {
+        return ExitCode::from(exit::INTERNAL);
+    };
+    // From now on it does not outlive its supervisor …
+    let prepared = set_parent_process_death_signal(Some(Signal::KILL));
+    // … which may have ended before.
+    let parent = getppid().map(|pid| pid.as_raw_nonzero().get());
+    if prepared.is_err() || parent != supervisor {
+        return ExitCode::from(exit::INTERNAL);
+    }
+    if foreground && let Some(terminal) = Terminal::of_this_process() {
+        let _ = terminal.give(getpgrp()); // without it the command cannot read the terminal, and says so
+    }
+    let error = Command::new(&program).args(arguments).exec();
+    exit::say(&format!("cannot execute {}: {error}", program.display()));
+    let missing = error.kind() == io::ErrorKind::NotFound;
+    ExitCode::from(if missing { NOT_FOUND } else { CANNOT_EXECUTE })
+}

@@ -1,0 +1,26 @@
+//! A command that runs while something is held, and is dead before anybody else can hold it.
+//!
+//! Three processes: `zklock`; the [supervisor](supervisor), which is the same program; and the command, in a group of its own.
+//!
+//! | what ends | what ends the command |
+//! | --- | --- |
+//! | the contact to ZooKeeper | the supervisor, at the end of the lease that it was last told |
+//! | `zklock`, by whatever | the supervisor, at once: the socket between them says so |
+//! | `zklock` is stopped, or hangs | the supervisor, at the end of the lease |
+//! | the supervisor | the kernel the command (`PR_SET_PDEATHSIG`), `zklock` the rest |
+//! | the supervisor is stopped | `zklock`, at the end of the lease |
+
+mod clock;
+mod command;
+mod ending;
+mod execute;
+mod processes;
+mod supervisor;
+mod terminal;
+mod watch;
+mod wire;
+
+pub(crate) use command::Environment;
+pub(crate) use execute::{EXECUTE, main as execute};
+pub(crate) use supervisor::{SUPERVISE, main as supervise};
+pub(crate) use watch::{End, Supervisor};

@@ -1,0 +1,49 @@
+//! The terminal: which group of processes is in the foreground, and so may read it and gets Ctrl-C.
+
+use std::fs::File;
+use std::io;
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use rustix::process::{Pid, getpgrp};
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+
+/// The terminal that this process was started from, while it is in the foreground.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    tty: File,
+}
+
+impl Terminal {
+    /// `None` without a terminal, and in the background.
+    pub(crate) fn in_foreground() -> Option<Self> {
+        Self::of_this_process().filter(|terminal| terminal.has_foreground(getpgrp()))
+    }
+
+    /// `None` without a terminal.
+    pub(super) fn of_this_process() -> Option<Self> {
+        let tty = File::options().read(true).write(true).open("/dev/tty").ok()?;
+        Some(Self { tty })
+    }
+
+    pub(crate) fn has_foreground(&self, group: Pid) -> bool {
+        tcgetpgrp(&self.tty).is_ok_and(|foreground| foreground == group)
+    }
+
+    /// Puts the group into the foreground.
+    pub(crate) fn give(&self, group: Pid) -> io::Result<()> {
+        // Who is in the background would be stopped for this.
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGTTOU);
+        let before = mask.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let given = tcsetpgrp(&self.tty, group);
+        before.thread_set_mask()?;
+        Ok(given?)
+    }
+
+    /// Puts ourselves into the foreground again, if `group` has it, which is no more.
+    pub(crate) fn take_back(&self, group: Pid) {
+        if self.has_foreground(group) {
+            let _ = self.give(getpgrp()); // the terminal may be gone
+        }
+    }
+}

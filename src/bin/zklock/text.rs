@@ -1,0 +1,193 @@
+//! Text for people: ages, ordinals, tables, and what strangers wrote.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+/// What an identity takes of a line at most.
+const LONGEST: usize = 64;
+
+/// Its two largest units: `3m 2s`, `2d 4h`.
+pub(crate) fn age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let units = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
+    let first = units.iter().position(|(_, unit)| seconds >= *unit).unwrap_or(units.len() - 1);
+    let part = |(name, unit): &(&str, u64), of: u64| format!("{}{name}", of / unit);
+    let more = units.get(first + 1).map(|next| (next, seconds % units[first].1));
+    match more {
+        Some((next, rest)) if rest >= next.1 => {
+            format!("{} {}", part(&units[first], seconds), part(next, rest))
+        }
+        _ => part(&units[first], seconds),
+    }
+}
+
+/// How long ago that was; nothing if their clock is ahead of ours.
+pub(crate) fn since(time: SystemTime) -> Duration {
+    SystemTime::now().duration_since(time).unwrap_or_default()
+}
+
+/// `1st`, `2nd`, `11th`.
+pub(crate) fn ordinal(number: usize) -> String {
+    let ending = match (number % 10, number % 100) {
+        (1, teen) if teen != 11 => "st",
+        (2, teen) if teen != 12 => "nd",
+        (3, teen) if teen != 13 => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+/// What a stranger wrote, so that it cannot move the cursor, change colours or turn the line around.
+pub(crate) fn visible(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            if is_harmless(letter) {
+                text.push(letter);
+            } else {
+                text.extend(letter.escape_default());
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+/// The same, in so many letters at most.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    // The rest would not be seen.
+    let bytes = &bytes[..bytes.len().min(8 * LONGEST)];
+    let text = visible(bytes);
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    text.chars().take(LONGEST - 1).chain(['…']).collect()
+}
+
+/// No control character, and none that is not seen but changes how others are.
+fn is_harmless(letter: char) -> bool {
+    !letter.is_control()
+        && !matches!(
+            letter,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+/// Columns, the last one as long as it is.
+pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            line.push_str(&format!("{cell:width$}  "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A session as ZooKeeper's own tools show it.
+pub(crate) fn session(session: i64) -> String {
+    format!("0x{session:x}")
+}
+
+/// For programs.
+pub(crate) fn time(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// JSON in one line, as safe for a terminal as [`visible`].
+pub(crate) fn json(value: &impl Serialize) -> String {
+    // Only maps with keys that are no text, and failing writers, fail.
+    let json = serde_json::to_string(value).expect("what is written has fields of plain types");
+    let mut text = String::new();
+    for letter in json.chars() {
+        if is_harmless(letter) {
+            text.push(letter);
+            continue;
+        }
+        // Only within strings there are such.
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            text.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_two_units() {
+        let rows = [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (182, "3m 2s"),
+            (3600, "1h"),
+            (3601, "1h"),
+            (3660, "1h 1m"),
+            (86_399, "23h 59m"),
+            (187_200, "2d 4h"),
+            (86_400 * 400, "400d"),
+        ];
+        for (seconds, text) in rows {
+            assert_eq!(age(Duration::from_secs(seconds)), text);
+        }
+        assert_eq!(since(SystemTime::now() + Duration::from_secs(60)), Duration::ZERO);
+    }
+
+    #[test]
+    fn ordinals() {
+        let texts: Vec<_> = [1, 2, 3, 4, 11, 12, 13, 21, 111, 122].map(ordinal).into();
+        assert_eq!(
+            texts,
+            ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "111th", "122nd"]
+        );
+    }
+
+    #[test]
+    fn what_strangers_wrote_does_nothing_to_a_terminal() {
+        let rows: [(&[u8], &str); 7] = [
+            (b"host:123", "host:123"),
+            ("größe".as_bytes(), "größe"),
+            (b"a\x1b[31mb\n", "a\\u{1b}[31mb\\n"),
+            (b"a\xff\xfeb", "a\\xff\\xfeb"),
+            ("a\u{202e}b".as_bytes(), "a\\u{202e}b"),
+            ("a\u{9b}31mb".as_bytes(), "a\\u{9b}31mb"),
+            (b"", ""),
+        ];
+        for (bytes, text) in rows {
+            assert_eq!(visible(bytes), text);
+        }
+        assert_eq!(shown("é".repeat(1000).as_bytes()).chars().count(), LONGEST);
+        assert_eq!(shown("é".repeat(LONGEST).as_bytes()), "é".repeat(LONGEST));
+    }
+
+    #[test]
+    fn json_is_safe_and_the_same() {
+        let value = serde_json::json!({"id": "a\u{1b}\u{9b}\u{202e}\u{e0001}\u{7f}é"});
+        let text = json(&value);
+        assert!(text.chars().all(is_harmless), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest() {
+        let rows = [["a", "bcd", "e"], ["long", "", "more"]].map(|row| row.map(str::to_owned));
+        assert_eq!(table(&rows), "a     bcd  e\nlong       more\n");
+    }
+}

@@ -1,0 +1,132 @@
+//! What a terminal shows while a lock is waited for.
+
+use std::convert::Infallible;
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use zookeeper_recipes::{ConnectionState, Curator};
+
+use crate::contenders::{Contender, contenders, held_by};
+use crate::exit::say;
+use crate::text::{ordinal, visible};
+
+/// A lock that is had at once shows nothing.
+const BEFORE_FIRST: Duration = Duration::from_millis(300);
+/// How often ages are shown anew.
+const DRAW: Duration = Duration::from_secs(1);
+/// How often the servers are asked; and for each who waits, so that many do not ask too much.
+const ASK: Duration = Duration::from_secs(2);
+const ASK_EACH: Duration = Duration::from_millis(20);
+
+/// Shows who holds what we wait for, beside the waiting: on a terminal one line, which is gone when this is dropped;
+/// if `verbose`, a line for each change; else nothing.
+pub(crate) async fn show(curator: &Curator, paths: &[String], verbose: bool) -> Infallible {
+    let line = match (verbose, stderr().is_terminal()) {
+        // Among the lines of the log.
+        (true, _) => Line::Plain(String::new()),
+        (false, true) => Line::Bar(bar()),
+        (false, false) => return std::future::pending().await,
+    };
+    follow(curator, paths, line).await
+}
+
+enum Line {
+    Bar(ProgressBar),
+    /// With what was said last.
+    Plain(String),
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
+    // Drawn only when it is told to: nothing shows before.
+    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+        .with_style(style)
+        .with_finish(ProgressFinish::AndClear)
+}
+
+async fn follow(curator: &Curator, paths: &[String], mut line: Line) -> Infallible {
+    tokio::time::sleep(BEFORE_FIRST).await;
+    let mut queue = None;
+    let mut draw = tokio::time::interval(DRAW);
+    loop {
+        let pause = queue.as_ref().map(|(_, queue): &(_, Vec<Contender>)| {
+            ASK + ASK_EACH * u32::try_from(queue.len()).unwrap_or(u32::MAX)
+        });
+        let next = async move {
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            look(curator, paths).await
+        };
+        tokio::pin!(next);
+        // While no server answers, it takes its time.
+        let found = loop {
+            tokio::select! {
+                found = &mut next => break found,
+                _ = draw.tick() => line.draw(curator, paths, queue.as_ref()),
+            }
+        };
+        if found.is_none() {
+            tokio::time::sleep(DRAW).await;
+        }
+        queue = found;
+        line.draw(curator, paths, queue.as_ref());
+    }
+}
+
+/// The path that we wait for, of several the first, and who is there. `None` if that cannot be told now.
+async fn look<'a>(curator: &Curator, paths: &'a [String]) -> Option<(&'a str, Vec<Contender>)> {
+    for path in paths {
+        let queue = contenders(curator, path).await.ok()?;
+        // The session is asked for last: the one whose place is looked for.
+        let session = curator.session_id().ok()?;
+        let ours = |contender: &&Contender| contender.participant.session == session;
+        // Of those before it we have ours.
+        if paths.len() == 1 || queue.iter().filter(ours).any(|ours| !ours.participant.holds) {
+            return Some((path, queue));
+        }
+    }
+    None
+}
+
+impl Line {
+    fn draw(
+        &mut self,
+        curator: &Curator,
+        paths: &[String],
+        queue: Option<&(&str, Vec<Contender>)>,
+    ) {
+        let Some(text) = text(curator, paths, queue) else { return };
+        match self {
+            Self::Bar(bar) => bar.set_message(text),
+            Self::Plain(said) => {
+                // Ages change all the time.
+                let news = text.split(" for ").take(2).collect::<Vec<_>>().join(" for ");
+                if news != *said {
+                    say(&text);
+                    *said = news;
+                }
+            }
+        }
+    }
+}
+
+/// Nothing while nothing is known.
+fn text(
+    curator: &Curator,
+    paths: &[String],
+    queue: Option<&(&str, Vec<Contender>)>,
+) -> Option<String> {
+    use ConnectionState::{Connected, Reconnected};
+    let waiting = |path: &str| format!("waiting for {}", visible(path.as_bytes()));
+    if !matches!(curator.state(), Connected | Reconnected) {
+        return Some(format!("{}: no server answers", waiting(&paths.join(", "))));
+    }
+    let (path, queue) = queue?;
+    let session = curator.session_id().unwrap_or_default();
+    let ours = queue.iter().find(|one| one.participant.session == session);
+    let place = ours.map(|ours| format!("{} in the queue, ", ordinal(ours.place)));
+    Some(format!("{}: {}{}", waiting(path), place.unwrap_or_default(), held_by(queue)))
+}

@@ -1,0 +1,421 @@
+//! With the feature `metrics`: by its facade.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ::metrics::{
+    Gauge, Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
+
+use super::{Operation, Outcome, Recipe};
+use crate::clock::Moment;
+use crate::error::Loss;
+
+const WAITING: &str = "zookeeper_recipes_waiting";
+const HOLDING: &str = "zookeeper_recipes_holding";
+const ACQUIRE: &str = "zookeeper_recipes_acquire_seconds";
+const HOLD: &str = "zookeeper_recipes_hold_seconds";
+const LOSSES: &str = "zookeeper_recipes_losses_total";
+const RETRIES: &str = "zookeeper_recipes_retries_total";
+const UNKNOWN_OUTCOMES: &str = "zookeeper_recipes_unknown_outcomes_total";
+const CLEANUP_DUTIES: &str = "zookeeper_recipes_cleanup_duties";
+const LEASE_LEFT: &str = "zookeeper_recipes_lease_left_ratio";
+const WATCH_BUDGET_USED: &str = "zookeeper_recipes_watch_budget_used_bytes";
+const WATCH_BUDGET_LIMIT: &str = "zookeeper_recipes_watch_budget_limit_bytes";
+const CONNECTIONS: &str = "zookeeper_recipes_connections";
+const SESSIONS_OPENED: &str = "zookeeper_recipes_sessions_opened_total";
+const SESSIONS_LOST: &str = "zookeeper_recipes_sessions_lost_total";
+
+impl Recipe {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::ReadLock => "read_lock",
+            Self::WriteLock => "write_lock",
+            Self::Semaphore => "semaphore",
+            Self::SemaphoreMutex => "semaphore_mutex",
+            Self::LeaderLatch => "leader_latch",
+            Self::LeaderSelector => "leader_selector",
+        }
+    }
+}
+
+impl Outcome {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Acquired => "acquired",
+            Self::Busy => "busy",
+            Self::Failed => "failed",
+            Self::GivenUp => "given_up",
+        }
+    }
+}
+
+impl Operation {
+    const RETRIED: [Self; 8] = [
+        Self::Enter,
+        Self::Create,
+        Self::Watch,
+        Self::Request,
+        Self::Follow,
+        Self::Count,
+        Self::CleanUp,
+        Self::Connect,
+    ];
+    const WRITES: [Self; 4] = [Self::Create, Self::Count, Self::FencedWrite, Self::CleanUp];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Enter => "enter",
+            Self::Create => "create",
+            Self::Watch => "watch",
+            Self::Request => "request",
+            Self::Follow => "follow",
+            Self::Count => "count",
+            Self::FencedWrite => "fenced_write",
+            Self::CleanUp => "cleanup",
+            Self::Connect => "connect",
+        }
+    }
+}
+
+/// The label `cause`; `None` if nothing was lost.
+fn cause(loss: Loss) -> Option<&'static str> {
+    match loss {
+        Loss::LeaseEnded => Some("lease_ended"),
+        Loss::Suspended => Some("suspended"),
+        Loss::SessionExpired => Some("session_expired"),
+        Loss::Closed => Some("closed"),
+        Loss::NodeDeleted => Some("node_deleted"),
+        Loss::Released => None,
+    }
+}
+
+const LOST: [Loss; 5] =
+    [Loss::LeaseEnded, Loss::Suspended, Loss::SessionExpired, Loss::Closed, Loss::NodeDeleted];
+
+/// Counts one in a gauge, for as long as it lives.
+#[derive(Debug)]
+struct Counted {
+    gauge: Gauge,
+    by: f64,
+}
+
+impl Counted {
+    fn new(gauge: Gauge, by: f64) -> Self {
+        gauge.increment(by);
+        Self { gauge, by }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.gauge.decrement(self.by);
+    }
+}
+
+type ToLabel = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// What the label `path` of a lock is, if it has one.
+#[derive(Clone, Default)]
+pub(crate) struct PathLabel(Option<Arc<ToLabel>>);
+
+impl PathLabel {
+    pub(crate) fn new(label: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(label)))
+    }
+}
+
+impl fmt::Debug for PathLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PathLabel").field(&self.0.is_some()).finish()
+    }
+}
+
+/// The labels of what is counted of a lock. The default is a lock of our own making, within another: it is not counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lock(Option<Labels>);
+
+#[derive(Clone, Debug)]
+struct Labels {
+    recipe: Recipe,
+    path: Option<Arc<str>>,
+}
+
+impl Labels {
+    fn with(&self, more: Option<(&'static str, &'static str)>) -> Vec<Label> {
+        let recipe = Label::from_static_parts("recipe", self.recipe.label());
+        let path = self.path.iter().map(|path| Label::new("path", path.clone()));
+        let more = more.map(|(key, value)| Label::from_static_parts(key, value));
+        std::iter::once(recipe).chain(path).chain(more).collect()
+    }
+
+    /// A counter that first appears with its first loss has not grown, to who looks at its growth.
+    fn begin_at_zero(&self) {
+        for cause in LOST.into_iter().filter_map(cause) {
+            counter!(LOSSES, self.with(Some(("cause", cause)))).increment(0);
+        }
+        if self.recipe == Recipe::WriteLock {
+            Self { recipe: Recipe::ReadLock, path: self.path.clone() }.begin_at_zero();
+        }
+    }
+}
+
+impl Lock {
+    pub(crate) fn new(recipe: Recipe, label: &PathLabel, path: &str) -> Self {
+        let path = label.0.as_ref().and_then(|label| label(path)).map(Arc::from);
+        let labels = Labels { recipe, path };
+        labels.begin_at_zero();
+        Self(Some(labels))
+    }
+
+    /// The same lock, in another use.
+    pub(crate) fn as_of(&self, recipe: Recipe) -> Self {
+        Self(self.0.clone().map(|labels| Labels { recipe, ..labels }))
+    }
+
+    /// Somebody wants it from now on.
+    pub(crate) fn acquiring(&self) -> Acquiring {
+        let pending = |labels: &Labels| Pending {
+            _waiting: Counted::new(gauge!(WAITING, labels.with(None)), 1.0),
+            labels: labels.clone(),
+            since: Moment::now(),
+        };
+        Acquiring(self.0.as_ref().map(pending))
+    }
+}
+
+/// Somebody who wants a lock. Dropping it is to give up.
+#[derive(Debug)]
+pub(crate) struct Acquiring(Option<Pending>);
+
+#[derive(Debug)]
+struct Pending {
+    labels: Labels,
+    since: Moment,
+    _waiting: Counted,
+}
+
+impl Acquiring {
+    pub(crate) fn ended(&mut self, outcome: Outcome) {
+        if let Some(Pending { labels, since, _waiting }) = self.0.take() {
+            let labels = labels.with(Some(("outcome", outcome.label())));
+            histogram!(ACQUIRE, labels).record(since.elapsed());
+        }
+    }
+}
+
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        self.ended(Outcome::GivenUp);
+    }
+}
+
+/// What is held in one term of a lease, and ends with it at the latest.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holds(Arc<Mutex<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    over: Option<Loss>,
+    next: u64,
+    holds: HashMap<u64, OneHeld>,
+}
+
+#[derive(Debug)]
+struct OneHeld {
+    labels: Labels,
+    since: Moment,
+    _holding: Counted,
+}
+
+impl OneHeld {
+    fn ended(self, how: Loss) {
+        let Self { labels, since, _holding } = self;
+        histogram!(HOLD, labels.with(None)).record(since.elapsed());
+        if let Some(cause) = cause(how) {
+            counter!(LOSSES, labels.with(Some(("cause", cause)))).increment(1);
+        }
+    }
+}
+
+impl Holds {
+    pub(crate) fn begin(&self, lock: &Lock) -> Holding {
+        let holds = self.clone();
+        let Some(labels) = &lock.0 else { return Holding { holds, number: None } };
+        let held = OneHeld {
+            _holding: Counted::new(gauge!(HOLDING, labels.with(None)), 1.0),
+            labels: labels.clone(),
+            since: Moment::now(),
+        };
+        let mut state = self.lock();
+        if let Some(loss) = state.over {
+            drop(state);
+            held.ended(loss);
+            return Holding { holds, number: None };
+        }
+        let number = state.next;
+        state.next += 1;
+        state.holds.insert(number, held);
+        drop(state);
+        Holding { holds, number: Some(number) }
+    }
+
+    /// All of them, and whatever begins later.
+    pub(crate) fn ended(&self, loss: Loss) {
+        let holds = {
+            let mut state = self.lock();
+            state.over.get_or_insert(loss);
+            std::mem::take(&mut state.holds)
+        };
+        // Outside the lock: the recorder is somebody else's.
+        holds.into_values().for_each(|held| held.ended(loss));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One hold, which ends once: by itself, or with its term.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    holds: Holds,
+    number: Option<u64>,
+}
+
+impl Holding {
+    pub(crate) fn ended(&self, how: Loss) {
+        if let Some(held) = self.take() {
+            held.ended(how);
+        }
+    }
+
+    fn take(&self) -> Option<OneHeld> {
+        self.number.and_then(|number| self.holds.lock().holds.remove(&number))
+    }
+}
+
+/// One that never ended came to nothing.
+impl Drop for Holding {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+/// A clean-up duty, until it is done.
+#[derive(Debug)]
+pub(crate) struct CleanUp {
+    _counted: Counted,
+}
+
+impl CleanUp {
+    pub(crate) fn outstanding() -> Self {
+        Self { _counted: Counted::new(gauge!(CLEANUP_DUTIES), 1.0) }
+    }
+}
+
+/// What an epoch has of its budget of watches, while it lasts.
+#[derive(Debug)]
+pub(crate) struct WatchBudget {
+    limit: usize,
+    used: Counted,
+    _limit: Counted,
+}
+
+impl WatchBudget {
+    pub(crate) fn of(limit: usize) -> Self {
+        Self {
+            limit,
+            used: Counted::new(gauge!(WATCH_BUDGET_USED), 0.0),
+            _limit: Counted::new(gauge!(WATCH_BUDGET_LIMIT), as_f64(limit)),
+        }
+    }
+
+    pub(crate) fn left(&mut self, left: impl FnOnce() -> usize) {
+        let used = as_f64(self.limit.saturating_sub(left()));
+        let Counted { gauge, by } = &mut self.used;
+        gauge.increment(used - *by);
+        *by = used;
+    }
+}
+
+fn as_f64(bytes: usize) -> f64 {
+    bytes as f64
+}
+
+/// One `Curator`, in the state that its connection is in.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    state: &'static str,
+    _counted: Counted,
+}
+
+impl Connection {
+    pub(crate) fn new(state: &'static str) -> Self {
+        Self { state, _counted: Counted::new(gauge!(CONNECTIONS, "state" => state), 1.0) }
+    }
+
+    pub(crate) fn is(&mut self, state: &'static str) {
+        if state != self.state {
+            *self = Self::new(state);
+        }
+    }
+}
+
+pub(crate) fn session_opened() {
+    counter!(SESSIONS_OPENED).increment(1);
+}
+
+pub(crate) fn session_lost() {
+    counter!(SESSIONS_LOST).increment(1);
+}
+
+/// It is tried again.
+pub(crate) fn retried(operation: Operation) {
+    counter!(RETRIES, "operation" => operation.label()).increment(1);
+}
+
+/// It was written, or not.
+pub(crate) fn unknown(operation: Operation) {
+    counter!(UNKNOWN_OUTCOMES, "operation" => operation.label()).increment(1);
+}
+
+/// Which part of the lease was left when it was renewed.
+pub(crate) fn lease_left(left: impl FnOnce() -> Option<f64>) {
+    if let Some(left) = left() {
+        histogram!(LEASE_LEFT).record(left);
+    }
+}
+
+/// Tells the recorder there is what the metrics are, and begins those at zero that have a known set of labels.
+pub(crate) fn describe() {
+    use Unit::{Bytes, Count, Seconds};
+    describe_gauge!(WAITING, Count, "acquisitions under way");
+    describe_gauge!(HOLDING, Count, "holds: nodes that hold, and are not lost");
+    describe_histogram!(ACQUIRE, Seconds, "from asking for a lock to the answer");
+    describe_histogram!(HOLD, Seconds, "from having a lock to its release or loss");
+    describe_counter!(LOSSES, Count, "holds that ended before they were released");
+    describe_counter!(RETRIES, Count, "operations that were tried again");
+    describe_counter!(UNKNOWN_OUTCOMES, Count, "writes that may or may not have taken effect");
+    describe_gauge!(CLEANUP_DUTIES, Count, "nodes that are to be removed, and may be there still");
+    describe_histogram!(LEASE_LEFT, "the part of the lease that was left when a probe renewed it");
+    describe_gauge!(WATCH_BUDGET_USED, Bytes, "what watched paths take of the sessions' budgets");
+    describe_gauge!(WATCH_BUDGET_LIMIT, Bytes, "the sessions' budgets for watched paths");
+    describe_gauge!(CONNECTIONS, Count, "open Curators, by the state of their connection");
+    describe_counter!(SESSIONS_OPENED, Count, "ZooKeeper sessions that were opened");
+    describe_counter!(
+        SESSIONS_LOST,
+        Count,
+        "ZooKeeper sessions that ended before they were closed"
+    );
+    counter!(SESSIONS_LOST).increment(0);
+    for operation in Operation::RETRIED {
+        counter!(RETRIES, "operation" => operation.label()).increment(0);
+    }
+    for operation in Operation::WRITES {
+        counter!(UNKNOWN_OUTCOMES, "operation" => operation.label()).increment(0);
+    }
+}

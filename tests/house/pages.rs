@@ -1,0 +1,240 @@
+//! Pages lead to each other: no relative link is dead, and no page is out of reach.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Where pages and sources of this repository are read by those who have none of it.
+const ELSEWHERE: &str = "https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/";
+
+/// Every page, by its path below the root.
+fn pages() -> BTreeMap<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !name.starts_with('.') && name != "target" {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|ending| ending == "md") {
+                let text = fs::read_to_string(&path).unwrap();
+                pages.insert(path.strip_prefix(root).unwrap().to_owned(), text);
+            }
+        }
+    }
+    assert!(pages.len() > 20, "the pages were not found");
+    pages
+}
+
+/// Without blocks and words of code, which may look like links and headings.
+fn prose(text: &str) -> String {
+    let mut prose = String::new();
+    let mut fence = None;
+    for line in text.lines() {
+        let start = line.trim_start();
+        let ticks = start.len() - start.trim_start_matches('`').len();
+        match fence {
+            Some(open) if ticks >= open => fence = None,
+            None if ticks >= 3 => fence = Some(ticks),
+            None => prose.push_str(line),
+            Some(_) => {}
+        }
+        prose.push('\n');
+    }
+    prose
+}
+
+/// The targets of the links in a page.
+fn links(text: &str) -> Vec<String> {
+    let prose = prose(text);
+    // A link can begin in one line and end in the next; code in ticks does not.
+    let mut bare = String::new();
+    for line in prose.lines() {
+        for (number, piece) in line.split('`').enumerate() {
+            bare.push_str(if number % 2 == 1 { "code" } else { piece });
+        }
+        bare.push(' ');
+    }
+    let ends = bare.split("](").skip(1);
+    ends.filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.to_owned()).collect()
+}
+
+/// The names by which headings can be linked, as they are made for the pages of a repository.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let prose = prose(text);
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| {
+            let heading = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+            let anchor: String = heading.chars().filter(kept).collect();
+            let anchor = anchor.replace(' ', "-");
+            let times = seen.entry(anchor.clone()).or_default();
+            *times += 1;
+            if *times == 1 { anchor } else { format!("{anchor}-{}", *times - 1) }
+        })
+        .collect()
+}
+
+/// `folder/../page` as `page`.
+fn straight(path: &Path) -> PathBuf {
+    let mut straight = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(straight.pop()),
+            Component::CurDir => {}
+            part => straight.push(part),
+        }
+    }
+    straight
+}
+
+/// What a link of `page` leads to: a path below the root, and an anchor. Nothing for links to elsewhere.
+fn destination(page: &Path, target: &str) -> Option<(PathBuf, Option<String>)> {
+    let (path, anchor) = match target.split_once('#') {
+        Some((path, anchor)) => (path, Some(anchor.to_owned())),
+        None => (target, None),
+    };
+    if let Some(path) = path.strip_prefix(ELSEWHERE) {
+        return Some((straight(Path::new(path)), anchor));
+    }
+    if path.contains(':') {
+        return None;
+    }
+    if path.is_empty() {
+        return Some((page.to_owned(), anchor));
+    }
+    Some((straight(&page.parent().unwrap().join(path)), anchor))
+}
+
+/// What is wrong with the links of a page.
+fn dead(page: &Path, text: &str, pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let is_dead = |target: &String| {
+        let Some((path, anchor)) = destination(page, target) else { return false };
+        match (pages.get(&path), anchor) {
+            (Some(text), Some(anchor)) => !anchors(text).contains(&anchor),
+            (None, Some(_)) => true, // of a folder, or a source
+            (_, None) => !root.join(&path).exists(),
+        }
+    };
+    let dead = links(text).into_iter().filter(is_dead);
+    dead.map(|target| format!("{}: {target}", page.display())).collect()
+}
+
+#[test]
+fn no_link_between_pages_is_dead() {
+    let pages = pages();
+    let all: Vec<_> = pages.iter().flat_map(|(page, text)| dead(page, text, &pages)).collect();
+    assert!(all.is_empty(), "{all:#?}");
+    // The check itself can fail.
+    let page = Path::new("docs/page.md");
+    let found = |text: &str| dead(page, text, &pages).len();
+    assert_eq!(
+        found("[there](guarantees.md#the-lease), [there](recipes/mutex.md), [a](../src)"),
+        0
+    );
+    assert_eq!(found("[no page](no-page.md), [no heading](guarantees.md#no-heading)"), 2);
+    assert_eq!(found("[other\npage](no-page.md) `[code](no.md)`\n```text\n[code](no.md)\n```"), 1);
+}
+
+/// The front page of the documentation of the crate links to pages where they are published.
+#[test]
+fn no_link_from_the_sources_to_a_page_is_dead() {
+    let pages = pages();
+    let mut found = 0;
+    for source in super::sources() {
+        for rest in source.text.split(ELSEWHERE).skip(1) {
+            let end = |c: char| c.is_whitespace() || matches!(c, ')' | '>' | '"');
+            let target = rest.split(end).next().unwrap_or_default();
+            let (page, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let text = pages.get(Path::new(page));
+            let text = text.unwrap_or_else(|| panic!("{}: {target}", source.module));
+            assert!(anchor.is_empty() || anchors(text).contains(anchor), "{target}");
+            found += 1;
+        }
+    }
+    assert!(found > 5, "only {found} were found");
+}
+
+#[test]
+fn every_page_can_be_reached_from_the_readme() {
+    let pages = pages();
+    let mut reached = BTreeSet::new();
+    let mut next = vec![PathBuf::from("README.md")];
+    while let Some(page) = next.pop() {
+        let Some(text) = pages.get(&page) else {
+            // A folder reaches all that is in it.
+            let within = pages.keys().filter(|other| other.parent() == Some(&page));
+            next.extend(within.filter(|other| !reached.contains(*other)).cloned());
+            continue;
+        };
+        if reached.insert(page.clone()) {
+            let targets = links(text);
+            next.extend(targets.iter().filter_map(|to| Some(destination(&page, to)?.0)));
+        }
+    }
+    let missed: Vec<_> = pages.keys().filter(|page| !reached.contains(*page)).collect();
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
+/// All sources of tests, by the last part of their module: `tests/recipes/mutex.rs` is one of those called `mutex`.
+fn tests_by_file() -> BTreeMap<String, Vec<String>> {
+    let mut by_file: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let name = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
+                let is_folder = path.ends_with("mod.rs");
+                let file = name(if is_folder { path.parent().unwrap() } else { &path });
+                by_file.entry(file).or_default().push(fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    by_file
+}
+
+/// The words in code ticks that name a test, `file::test`, and are no path of a crate's.
+fn named_in_prose(text: &str) -> Vec<(String, String)> {
+    const CRATES: &[&str] = &["tokio", "std", "process", "testkit", "rustls", "zookeeper_client"];
+    let is_name = |word: &str| {
+        word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+            && !word.is_empty()
+    };
+    let prose = prose(text);
+    let words = prose.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let named = words.filter_map(|word| {
+        let parts: Vec<_> = word.split("::").collect();
+        let is_path = parts.len() > 1 && parts.iter().all(|part| is_name(part));
+        let (test, files) = parts.split_last().filter(|_| is_path)?;
+        let is_crates = CRATES.contains(&files[0]);
+        (!is_crates).then(|| (files[files.len() - 1].to_owned(), (*test).to_owned()))
+    });
+    named.collect()
+}
+
+#[test]
+fn each_test_that_a_page_names_exists() {
+    let by_file = tests_by_file();
+    let exists = |(file, test): &(String, String)| {
+        let function = format!("fn {test}()");
+        by_file.get(file).is_some_and(|texts| texts.iter().any(|text| text.contains(&function)))
+    };
+    let mut found = 0;
+    for (page, text) in pages() {
+        let named = named_in_prose(&text);
+        found += named.len();
+        let missing: Vec<_> = named.into_iter().filter(|name| !exists(name)).collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", page.display());
+    }
+    assert!(found > 300, "only {found} tests are named");
+    let named = named_in_prose("`mutex::no_such_test`, `tokio::sync::watch`, `Curator::client`");
+    assert!(named.len() == 1 && !exists(&named[0]));
+}

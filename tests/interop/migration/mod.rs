@@ -1,0 +1,235 @@
+//! The page docs/migrating-from-curator.md, held to what it says: its code runs, in its steps, and it knows every method
+//! of Curator's.
+
+mod behaviour;
+#[allow(unreachable_pub)] // it is a whole file of somebody's service
+mod biller;
+mod methods;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zookeeper_recipes::testkit::{Direction, FaultProxy};
+use zookeeper_recipes::zookeeper_client::CreateMode;
+
+use crate::harness::{Arena, children, eventually};
+use crate::ours::now;
+use crate::peer::Peer;
+use crate::peers;
+use crate::rules::{Hold, Mode, Rule, judge};
+
+const PAGE: &str = include_str!("../../../docs/migrating-from-curator.md");
+
+/// How often each instance bills in each step before the next one is taken.
+const ROUNDS: usize = 25;
+/// The step in which a person looks, too.
+const MIXED: usize = 2;
+const SERVERS: &str = "BILLING_SERVERS";
+
+/// The page's block of code in a language, without its fences.
+fn block(language: &str) -> &'static str {
+    let (_, rest) = PAGE.split_once(&format!("\n```{language}\n")).expect("a block");
+    rest.split_once("\n```\n").expect("its end").0
+}
+
+/// By the page's table: the instances that run in each step.
+fn steps() -> Vec<Vec<&'static str>> {
+    let is_instance = |name: &&str| name.starts_with("java-") || name.starts_with("rust-");
+    let rows = PAGE.lines().filter(|line| line.starts_with('|'));
+    let cells = rows.filter_map(|row| row.split('|').nth(2));
+    let named = cells.map(|cell| cell.split('`').filter(is_instance).collect::<Vec<_>>());
+    named.filter(|instances| !instances.is_empty()).collect()
+}
+
+/// One process of the service.
+struct Instance {
+    who: String,
+    peer: Arc<Peer>,
+    /// What it billed, as far as it was asked.
+    log: Vec<Hold>,
+}
+
+impl Instance {
+    fn start(name: &str, number: usize, servers: &str) -> Option<Self> {
+        Self::start_with(name, number, &[servers])
+    }
+
+    /// With more than its servers, which only Java knows, it bills until it may not any more.
+    fn start_with(name: &str, number: usize, arguments: &[&str]) -> Option<Self> {
+        let servers = arguments[0];
+        let peer = if name.starts_with("java") {
+            let mut program = peers::java("BillingInstance", &java_sources())?;
+            program.extend(arguments.iter().map(|&one| one.to_owned()));
+            peers::start(peers::CURATOR, &program)
+        } else {
+            let environment = vec!["env".to_owned(), format!("{SERVERS}={servers}")];
+            let program = peers::this_executable("migration::instance");
+            peers::start(peers::OURS, &[environment, program].concat())
+        };
+        Some(Self { who: format!("{name}, process {number}"), peer, log: Vec::new() })
+    }
+
+    /// Its whole log; `stop` ends it in order before.
+    async fn ask(&mut self, question: &str) {
+        let told = self.peer.ask(question).await;
+        let hold = |stamps: &str| {
+            let (from, to) = stamps.split_once(':').expect("two stamps");
+            let [from, to] = [from, to].map(|stamp| stamp.parse().expect("a stamp"));
+            Hold { who: self.who.clone(), mode: Mode::Write, from, to }
+        };
+        self.log = told.split_whitespace().map(hold).collect();
+    }
+
+    /// Waits until it has billed so often once more.
+    async fn bills(&mut self) {
+        self.ask("holds").await;
+        let enough = self.log.len() + ROUNDS;
+        let who = self.who.clone();
+        eventually(&format!("{who} bills"), async || {
+            self.ask("holds").await;
+            self.log.len() >= enough
+        })
+        .await;
+    }
+}
+
+/// The page's class as a file, and what makes a process of it.
+fn java_sources() -> [PathBuf; 2] {
+    let folder = peers::folder().join(format!("biller-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let biller = folder.join("Biller.java");
+    std::fs::write(&biller, block("java")).unwrap();
+    [biller, peers::source("migration/BillingInstance.java")]
+}
+
+/// What a person sees who looks while the service runs: `zkCli.sh ls`.
+fn listed(servers: &str, path: &str) -> usize {
+    let main = ["org.apache.zookeeper.ZooKeeperMain", "-server", servers, "ls", path];
+    peers::java_tool("java", &main).expect("Curator is there").matches("-lock-").count()
+}
+
+/// The page's steps, with the page's code on both sides. No two ever billed at once, in no step and in no step back.
+#[tokio::test]
+async fn a_service_migrates_in_the_steps_of_the_page() {
+    let Some(_) = peers::java("BillingInstance", &java_sources()) else { return };
+    let arena = Arena::new().await;
+    arena.create(&arena.path, CreateMode::Container).await;
+    let servers = format!("{}{}", arena.server.connect_string(), arena.path);
+    let queue = format!("{}/shop/locks/billing", arena.path);
+    let steps = steps();
+    assert!(steps.len() > 5, "the page's table has {} steps", steps.len());
+
+    let mut running: BTreeMap<&str, Instance> = BTreeMap::new();
+    let mut logs = Vec::new();
+    let mut started = 0;
+    for (number, step) in steps.iter().enumerate() {
+        // First the new ones, then the old ones: the service is never without.
+        for &name in step {
+            if !running.contains_key(name) {
+                started += 1;
+                running.insert(name, Instance::start(name, started, &servers).expect("Java"));
+            }
+        }
+        let leaving: Vec<_> = running.keys().copied().filter(|name| !step.contains(name)).collect();
+        for name in leaving {
+            let mut instance = running.remove(name).unwrap();
+            instance.ask("stop").await;
+            logs.push(instance.log);
+        }
+        for instance in running.values_mut() {
+            instance.bills().await;
+        }
+        // What the page says is to be seen.
+        let count = running.len();
+        eventually(&format!("a node for each of {count}"), async || {
+            children(&arena.admin, &queue).await.len() == count
+        })
+        .await;
+        if number == MIXED {
+            eventually("zkCli lists as many", async || {
+                listed(arena.server.connect_string(), &queue) == count
+            })
+            .await;
+        }
+    }
+    for (_, mut instance) in running {
+        instance.ask("stop").await;
+        logs.push(instance.log);
+    }
+    assert_eq!(children(&arena.admin, &queue).await, [""; 0]);
+    let holds: usize = logs.iter().map(Vec::len).sum();
+    let findings = judge(Rule::ReadersTogether, &logs);
+    assert_eq!(findings, [], "of {holds} holds of {started} processes");
+    println!("{} steps, {started} processes, {holds} holds, no two at once", steps.len());
+}
+
+/// Why the page's Java has a listener: cut off in the middle of its work, it stops before the next one bills.
+#[tokio::test]
+async fn the_pages_java_stops_when_it_is_cut_off() {
+    let arena = Arena::new().await;
+    arena.create(&arena.path, CreateMode::Container).await;
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let servers = format!("{}{}", link.connect_string(), arena.path);
+    let queue = format!("{}/shop/locks/billing", arena.path);
+    let Some(mut java) = Instance::start_with("java", 1, &[&servers, "until it may not"]) else {
+        return;
+    };
+    let nodes = async || children(&arena.admin, &queue).await.len();
+    eventually("it bills", async || nodes().await == 1).await;
+    let servers = format!("{}{}", arena.server.connect_string(), arena.path);
+    let mut rust = Instance::start("rust", 2, &servers).unwrap();
+    eventually("the other one waits", async || nodes().await == 2).await;
+    let _silence = link.stall(Direction::Both);
+    rust.bills().await;
+    java.ask("holds").await;
+    let (stopped, took_over) = (java.log.first().expect("it stopped").to, rust.log[0].from);
+    assert!(stopped < took_over, "{} ns late", stopped - took_over);
+    println!("Java stopped {} ms before", (took_over - stopped) / 1_000_000);
+}
+
+/// The page shows the file that runs.
+#[test]
+fn the_page_has_the_code_that_runs() {
+    let code = include_str!("biller.rs");
+    assert!(block("rust,no_run").trim_end() == code.trim_end(), "copy biller.rs into the page");
+}
+
+/// No test: an instance of the service in Rust, when the migration starts one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a process that another test starts"]
+async fn instance() {
+    println!();
+    let servers = std::env::var(SERVERS).unwrap();
+    let holds: Arc<Mutex<Vec<String>>> = Arc::default();
+    let stopping = CancellationToken::new();
+    let (billed, stop) = (holds.clone(), stopping.clone());
+    let mut service = tokio::spawn(async move {
+        let bill = |_| async {
+            let from = now();
+            tokio::time::sleep(Duration::from_millis(4).mul_f64(fastrand::f64())).await;
+            billed.lock().unwrap().push(format!("{from}:{}", now()));
+        };
+        biller::run(&servers, bill, stop).await.unwrap();
+    });
+    let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(std::io::Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    while let Some(line) = lines.recv().await {
+        let (number, question) = line.split_once(' ').unwrap();
+        if question == "stop" {
+            stopping.cancel();
+            (&mut service).await.unwrap();
+        }
+        let holds = holds.lock().unwrap().join(" ");
+        println!("> {number} ok {holds}");
+        std::io::stdout().flush().unwrap();
+    }
+    std::process::exit(0);
+}

@@ -1,0 +1,154 @@
+//! Requests to give the lock back.
+
+use nix::sys::signal::Signal;
+use zookeeper_recipes::{Curator, Revoker};
+
+use crate::harness::eventually;
+use crate::scene::Scene;
+
+const GIVES_WAY: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9; exit 5' TERM
+    echo up >&9; while :; do sleep 1000 & wait; done"#;
+const GOES_ON: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM
+    echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 6"#;
+
+async fn requested(curator: &Curator, scene: &Scene) {
+    let node = scene.node().await;
+    assert!(Revoker::new(curator).attempt_revoke(&node).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_told_when_the_lock_is_asked_for() {
+    let scene = Scene::new().await;
+    let curator = scene.curator().await;
+    for by_tool in [false, true] {
+        let mut life = scene.lifeline();
+        let tool = scene.run(GIVES_WAY).env("LIFE", &life.path).env("ZKLOCK_ID", "host-a");
+        let running = tool.start();
+        life.says("up").await;
+        if by_tool {
+            let ended = scene.zklock(["revoke", &scene.path]).ended().await;
+            assert_eq!(ended.code(), Some(0), "{ended}");
+            assert!(ended.text().contains("host-a"), "{ended}");
+        } else {
+            requested(&curator, &scene).await;
+        }
+        life.says("TERM").await;
+        // It did as it was asked: its code is ours, and one line says why.
+        running.ended().await.one_line(5, &["asked to give the lock back"]);
+        life.end().await;
+        scene.children_are(0).await;
+    }
+    scene.end().await;
+}
+
+/// It was asked, not told: nobody is killed, and the lock is held on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_does_not_give_way_keeps_the_lock() {
+    let scene = Scene::new().await;
+    let curator = scene.curator().await;
+    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let tool = scene.run_with(["--kill-after=100ms"], GOES_ON).env("LIFE", &life.path);
+    let running = tool.env("GATE", &gate.path).start();
+    life.says("up").await;
+    requested(&curator, &scene).await;
+    life.says("TERM").await;
+    scene.run_with(["-w", "0.5"], "true").ended().await.one_line(75, &["is busy"]);
+    gate.open().await;
+    running.ended().await.one_line(6, &["asked to give the lock back"]);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_on_revoke_ignore_the_command_is_not_told() {
+    let scene = Scene::new().await;
+    let curator = scene.curator().await;
+    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let tool = scene.run_with(["--on-revoke=ignore"], GOES_ON).env("LIFE", &life.path);
+    let running = tool.env("GATE", &gate.path).start();
+    life.says("up").await;
+    requested(&curator, &scene).await;
+    let node = scene.node().await;
+    let asked = async || scene.admin.get_data(&node).await.unwrap().0 == b"__REVOKE__";
+    eventually("the request is at the server", asked).await;
+    gate.open().await;
+    assert_eq!(life.end().await.0, Vec::<String>::new());
+    running.ended().await.one_line(6, &["asked to give the lock back", "ignored"]);
+    scene.end().await;
+}
+
+/// Before the command runs there is nobody to tell: a waiter that is asked goes on to wait, and is told when it holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_was_asked_is_told_once_it_holds() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("first").await;
+    let life = scene.lifeline();
+    let running = scene.run(GIVES_WAY).env("LIFE", &life.path).start();
+    scene.children_are(2).await;
+    let mut children = scene.children().await;
+    children.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
+    let name = children.pop().unwrap();
+    let ended = scene.zklock(["revoke", &scene.path, "--node", &name]).ended().await;
+    assert_eq!(ended.code(), Some(0), "{ended}");
+    holder.release().await;
+    let ended = running.ended().await;
+    // TERM may come before its trap is set, or before it runs at all.
+    assert!([Some(5), Some(143)].contains(&ended.code()), "{ended}");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_to_ask_is_no_failure() {
+    let scene = Scene::new().await;
+    for _ in 0..2 {
+        let ended = scene.zklock(["revoke", &scene.path]).ended().await;
+        assert_eq!((ended.code(), ended.stdout.as_slice()), (Some(0), &b""[..]), "{ended}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended}");
+        scene.run("true").ended().await.quietly(0); // and where the path is, and empty
+    }
+    let ended = scene.zklock(["revoke", &scene.path, "--node", "_c_none"]).ended().await;
+    assert!(!ended.stderr.is_empty(), "{ended}");
+    scene.end().await;
+}
+
+/// Both readers hold: both are asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_who_hold_are_asked() {
+    let scene = Scene::new().await;
+    let mut lives = [scene.lifeline(), scene.lifeline()];
+    let mut running = Vec::new();
+    for (number, life) in lives.iter_mut().enumerate() {
+        let tool = scene.run_with(["--read"], GIVES_WAY).env("LIFE", &life.path);
+        running.push(tool.env("ZKLOCK_ID", format!("host-{number}")).start());
+        life.says("up").await;
+    }
+    let ended = scene.zklock(["revoke", &scene.path]).ended().await;
+    assert_eq!(ended.code(), Some(0), "{ended}");
+    for part in ["host-0", "host-1"] {
+        assert!(ended.text().contains(part), "{ended}");
+    }
+    for (running, life) in running.into_iter().zip(&mut lives) {
+        life.says("TERM").await;
+        running.ended().await.one_line(5, &["asked to give the lock back"]);
+    }
+    scene.end().await;
+}
+
+/// What nobody ended by then is ended by the test.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_does_not_reach_who_took_the_lock_after() {
+    let scene = Scene::new().await;
+    let (mut first, mut second) = (scene.lifeline(), scene.lifeline());
+    let one = scene.run(GIVES_WAY).env("LIFE", &first.path).start();
+    first.says("up").await;
+    let two = scene.run(GIVES_WAY).env("LIFE", &second.path).start();
+    scene.children_are(2).await;
+    let ended = scene.zklock(["revoke", &scene.path]).ended().await;
+    assert_eq!(ended.code(), Some(0), "{ended}");
+    first.says("TERM").await;
+    one.ended().await.one_line(5, &[]);
+    second.says("up").await;
+    assert_eq!(second.heard(), Vec::<String>::new());
+    two.signal(Signal::SIGUSR1);
+    two.ended().await.quietly(128 + Signal::SIGUSR1 as i32);
+    scene.end().await;
+}

@@ -1,0 +1,225 @@
+//! `zklock` as a process, and what it says.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+
+use nix::sys::signal::Signal;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::harness::{eventually, within};
+use crate::processes::{Process, send};
+
+pub(crate) const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
+
+/// One that is not yet started.
+pub(crate) struct Tool {
+    command: Command,
+    input: Option<Vec<u8>>,
+}
+
+/// One that ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+/// What comes out of a pipe, until its end.
+pub(crate) struct Heard {
+    bytes: watch::Receiver<Vec<u8>>,
+    reading: JoinHandle<()>,
+}
+
+/// One that runs.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) id: i32,
+    pub(crate) stdout: Heard,
+    pub(crate) stderr: Heard,
+    writing: Option<JoinHandle<()>>,
+}
+
+impl Tool {
+    pub(crate) fn new(program: impl AsRef<OsStr>, folder: &std::path::Path) -> Self {
+        let mut command = Command::new(program);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.current_dir(folder).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command, input: None }
+    }
+
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    pub(crate) fn args(mut self, all: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.command.args(all);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    pub(crate) fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.command.stdin(Stdio::piped());
+        self.input = Some(bytes.into());
+        self
+    }
+
+    /// For what only the standard library's command can do.
+    pub(crate) fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
+    pub(crate) fn start(mut self) -> Running {
+        let mut child = self.command.spawn().expect("a process");
+        let id = child.id().expect("it was not awaited").cast_signed();
+        let writing = self.input.zip(child.stdin.take()).map(|(input, mut pipe)| {
+            tokio::spawn(async move {
+                let _ = pipe.write_all(&input).await; // who does not read all of it may end
+            })
+        });
+        let stdout = Heard::from(child.stdout.take());
+        let stderr = Heard::from(child.stderr.take());
+        Running { child, id, stdout, stderr, writing }
+    }
+
+    pub(crate) async fn ended(self) -> Ended {
+        self.start().ended().await
+    }
+}
+
+impl Heard {
+    fn from(pipe: Option<impl AsyncRead + Send + Unpin + 'static>) -> Self {
+        let (sender, bytes) = watch::channel(Vec::new());
+        let reading = tokio::spawn(async move {
+            let Some(mut pipe) = pipe else { return };
+            let mut part = vec![0; 64 * 1024];
+            while let Ok(count @ 1..) = pipe.read(&mut part).await {
+                sender.send_modify(|all| all.extend_from_slice(&part[..count]));
+            }
+        });
+        Self { bytes, reading }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.borrow()).into_owned()
+    }
+
+    /// Waits until this was said.
+    pub(crate) async fn says(&mut self, expected: &str) {
+        self.until(expected, |text| text.contains(expected)).await;
+    }
+
+    /// Waits until there are so many lines; gives all there are.
+    pub(crate) async fn lines(&mut self, count: usize) -> Vec<String> {
+        let text = self.until("lines", |text| text.matches('\n').count() >= count).await;
+        text.lines().map(str::to_owned).collect()
+    }
+
+    async fn until(&mut self, what: &str, enough: impl Fn(&str) -> bool) -> String {
+        let waiting = self.bytes.wait_for(|bytes| enough(&String::from_utf8_lossy(bytes)));
+        match tokio::time::timeout(crate::harness::LONG, waiting).await {
+            Ok(Ok(bytes)) => return String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(Err(_)) | Err(_) => {}
+        }
+        panic!("never said: {what}; but: {:?}", self.text())
+    }
+
+    async fn all(self) -> Vec<u8> {
+        within("somebody still has its output open", self.reading).await.unwrap();
+        self.bytes.borrow().clone()
+    }
+}
+
+impl Running {
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(signal, self.id);
+    }
+
+    /// Its exit, and the end of its output.
+    pub(crate) async fn ended(mut self) -> Ended {
+        let status = within("the end of zklock", self.child.wait()).await.unwrap();
+        if let Some(writing) = self.writing {
+            within("its input is read, or its reader gone", writing).await.unwrap();
+        }
+        let stdout = self.stdout.all().await;
+        let stderr = String::from_utf8_lossy(&self.stderr.all().await).into_owned();
+        Ended { status, stdout, stderr }
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// The process between the tool and the command.
+    pub(crate) fn supervisor(&self) -> i32 {
+        let children = Process::children_of(self.id);
+        let [supervisor] = children.as_slice() else { panic!("not one child: {children:?}") };
+        supervisor.id
+    }
+
+    pub(crate) async fn stop(&self) {
+        stop(self.id).await;
+    }
+}
+
+/// `SIGSTOP`, and until it is.
+pub(crate) async fn stop(id: i32) {
+    send(Signal::SIGSTOP, id);
+    eventually("it is stopped", async || Process::is_stopped(id)).await;
+}
+
+impl Ended {
+    /// None where a signal ended it.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// It ended with this code and said nothing.
+    #[track_caller]
+    pub(crate) fn quietly(&self, code: i32) {
+        assert_eq!((self.code(), self.stderr.as_str()), (Some(code), ""), "{self}");
+    }
+
+    /// It ended with this code and gave one line, with all of these in it. Gives the line.
+    #[track_caller]
+    pub(crate) fn one_line(&self, code: i32, parts: &[&str]) -> &str {
+        assert_eq!(self.code(), Some(code), "{self}");
+        let line = self.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self}"));
+        let message =
+            line.strip_prefix("zklock: ").unwrap_or_else(|| panic!("not its own: {self}"));
+        assert!(!line.contains('\n') && !message.is_empty(), "more than a line: {self}");
+        for part in parts {
+            assert!(message.contains(part), "`{part}` is not said: {self}");
+        }
+        line
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let out = String::from_utf8_lossy(&self.stdout[..self.stdout.len().min(2_000)]);
+        let by =
+            self.status.signal().map_or(String::new(), |signal| format!(" by signal {signal}"));
+        write!(f, "{:?}{by}, stdout: {out:?}, stderr: {:?}", self.code(), self.stderr)
+    }
+}
