@@ -17,8 +17,10 @@
 //! | to keep a late holder from writing: in ZooKeeper, or elsewhere | [`Fenced`], [`FencingToken`] | [guarantees] |
 //! | to take any lock, or to write one of your own | [`InterProcessLock`], [`LockGuard`] | [multi-lock] |
 //! | the same path as Curator's `InterProcessSemaphoreMutex` | [`InterProcessSemaphoreMutex`] | [semaphore mutex] |
+//! | a lock or a leader around a script or a cron job, without Rust | `zklock run`, `zklock elect` | feature `cli` |
 //! | to come from Curator: which method is which, and how to change over | | [migrating] |
 //! | a real ZooKeeper in your own tests, and a link that breaks | `testkit` | [testing your code] |
+//! | to see from outside what locks do | the feature `metrics`, `tracing` | [observability] |
 //!
 //! All of them need a [`Curator`]: a supervised connection, which opens a new ZooKeeper session after every expiry
 //! ([session]). Not sure between a mutex and a leader? Who has work now and then takes a mutex for each piece of it; who has a role
@@ -85,6 +87,7 @@
 //! | `tls` | TLS to the servers ([security]) |
 //! | `sasl` | SASL DIGEST-MD5 to the servers ([security]) |
 //! | `metrics` | who waits, who holds, what was lost and why, by the `metrics` facade ([observability]) |
+//! | `cli` | the program `zklock` (Linux): locks and leaders for scripts and cron jobs, without Rust |
 //! | `testkit` | servers, ensembles and faults for tests; outside the promise of semantic versioning ([testing your code]) |
 //!
 //! None is on by default. The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.

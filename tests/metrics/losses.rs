@@ -27,7 +27,7 @@ async fn is_lost_once(scraped: &Scraped, guard: MutexGuard, loss: Loss, cause: &
 #[tokio::test]
 async fn a_node_that_somebody_deletes() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.short_lived_curator().await;
+    let curator = arena.curator().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     // Each cause is there, at zero, before the first loss.
     assert_eq!(scraped.find("losses_total", &[("cause", "node_deleted")]), Some(0.0));
@@ -48,7 +48,7 @@ async fn a_session_that_is_killed() {
 #[tokio::test]
 async fn a_lease_that_ends() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let builder = arena.builder().session_timeout(Duration::from_secs(3));
+    let builder = arena.builder().session_timeout(Duration::from_secs(6));
     let (link, curator) = arena.linked(builder).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let stalled = link.stall(Direction::ToClient);

@@ -72,7 +72,7 @@ async fn what_is_left_of_the_lease_when_it_is_renewed() {
 #[tokio::test]
 async fn what_watches_take_of_their_budget() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(2))).await;
+    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(6))).await;
     let budget = 96.0 * 1024.0;
     scraped.comes_to("watch_budget_limit_bytes", &[], budget).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();

@@ -82,7 +82,8 @@ async fn a_waiter_in_trouble() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let (curator, (link, other)) = (arena.curator().await, arena.linked(arena.builder()).await);
     let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let lost = link.lose(Message::reply(Operation::GetData));
+    // The first is for the watch on the parent, which nobody waits for.
+    let lost = link.lose(Message::reply(Operation::GetData).nth(2));
     let mutex = arena.mutex(&other);
     let waiting = tokio::spawn(async move { mutex.acquire().await });
     within("the loss", lost.struck()).await;

@@ -5,14 +5,15 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 use zookeeper_recipes::InterProcessMutex;
-use zookeeper_recipes::testkit::{Direction, Operation, TestServer};
+use zookeeper_recipes::testkit::{Direction, FaultProxy, Operation, TestServer};
 
+use crate::harness::eventually;
 use crate::holder;
 use crate::lock::{Party, acquired};
 use crate::peers;
 use crate::rules::{Hold, Mode, Rule, judge};
 use crate::scene::Scene;
-use crate::tool::{Running, ZKLOCK};
+use crate::tool::{Running, Tool, ZKLOCK};
 
 /// Says that it has begun, and waits at a gate.
 const STAYS: &str = r#"exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; exit 5"#;
@@ -301,17 +302,23 @@ async fn who_comes_before_the_server_waits_for_it() {
 async fn a_server_that_is_restarted_costs_nobody_anything() {
     let scene = Scene::on(TestServer::start().await.unwrap()).await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let links = [scene.link().await, scene.link().await];
+    let with = |tool: Tool, link: &FaultProxy| {
+        tool.env("ZKLOCK_SERVER", link.connect_string()).env("ZKLOCK_SESSION_TIMEOUT", "60s")
+    };
     let tool = scene.run(STAYS).env("LIFE", &life.path).env("GATE", &gate.path);
-    let holding = tool.env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
+    let holding = with(tool, &links[0]).start();
     life.says("up").await;
-    let waiting = scene.run("exit 6").env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
+    let waiting = with(scene.run("exit 6"), &links[1]).start();
     scene.children_are(2).await;
-    let nodes = scene.children().await;
+    let before = scene.children().await;
+    let answered = links.each_ref().map(|link| link.replies(Operation::Sync));
     scene.server.restart().await.unwrap();
+    for (link, answered) in links.iter().zip(answered) {
+        eventually("it is back", async || link.replies(Operation::Sync) > answered).await;
+    }
     let mut after = scene.children().await;
-    after.sort();
-    let mut before = nodes;
-    before.sort();
+    after.sort_by_key(|name| before.iter().position(|other| other == name));
     assert_eq!(after, before);
     gate.open().await;
     holding.ended().await.quietly(5);

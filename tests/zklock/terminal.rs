@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
 
 use nix::fcntl::OFlag;
@@ -137,7 +138,8 @@ impl Terminal {
         // The other end is closed with it, and with all that it started.
         let mut shown = self.shown.clone();
         within("the terminal is left", async { while shown.changed().await.is_ok() {} }).await;
-        (status.code(), self.text())
+        // As a shell gives it: who is interrupted on a terminal ends by the signal.
+        (status.code().or_else(|| Some(128 + status.signal()?)), self.text())
     }
 }
 

@@ -193,14 +193,19 @@ async fn ctrl_z_does_not_suspend_a_holder() {
     scene.end().await;
 }
 
-/// From a shell with job control: it has the terminal again, and the next command too.
+/// A shell with job control takes it; a script's does not, and would be stopped when it reads.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shell_has_the_terminal_again_at_the_end() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    for (ends, code) in [("exit 3", 3), ("kill -9 $$", 137)] {
+    for (jobs, ends, code) in [
+        ("set -m", "exit 3", 3),
+        ("set -m", "kill -9 $$", 137),
+        ("set +m", "exit 3", 3),
+        ("set +m", "kill -9 $$", 137),
+    ] {
         let script = format!(
-            r#"set -m; "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; read line; {ends}'
+            r#"{jobs}; "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; read line; {ends}'
                echo "code $?"; read line; echo "shell read: $line""#
         );
         let mut terminal = shell(&scene, &script, life.path.as_os_str());
@@ -225,7 +230,7 @@ async fn the_shell_has_the_terminal_again_at_the_end() {
 async fn the_shell_has_the_terminal_again_after_a_loss_and_after_a_failure() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let script = r#"set -m; "$ZKLOCK" run --on-lost=kill "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; read line'
+    let script = r#"set +m; "$ZKLOCK" run --on-lost=kill "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; read line'
         echo "code $?"; "$ZKLOCK" run "$LOCK" -- no-such-command; echo "code $?"
         read line; echo "shell read: $line""#;
     let mut terminal = shell(&scene, script, life.path.as_os_str());

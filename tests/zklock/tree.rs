@@ -69,19 +69,21 @@ async fn who_kills_both_at_once_kills_the_command() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zklock_that_is_stopped_does_not_keep_the_command_alive() {
     let scene = Scene::new().await;
-    let mut life = scene.lifeline();
-    let tool = scene.run(STUBBORN).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "4s");
-    let running = tool.start();
-    life.says("up").await;
-    let deletion = scene.deletion(&scene.node().await).await;
-    running.stop().await;
-    let (said, dead) = life.end().await;
-    assert!(said.contains(&"TERM".to_owned()), "{said:?}");
-    let deleted = deletion.await.unwrap();
-    println!("dead {:?} before the node went", deleted.duration_since(dead));
-    assert!(dead < deleted);
-    running.signal(Signal::SIGCONT);
-    running.ended().await.one_line(76, &["lost ", &scene.path]);
+    for (on_lost, asked) in [("--on-lost=term", true), ("--on-lost=kill", false)] {
+        let mut life = scene.lifeline();
+        let tool = scene.run_with([on_lost], STUBBORN).env("LIFE", &life.path);
+        let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "4s").start();
+        life.says("up").await;
+        let deletion = scene.deletion(&scene.node().await).await;
+        running.stop().await;
+        let (said, dead) = life.end().await;
+        assert_eq!(said.contains(&"TERM".to_owned()), asked, "{said:?}");
+        let deleted = deletion.await.unwrap();
+        println!("{on_lost}: dead {:?} before the node went", deleted.duration_since(dead));
+        assert!(dead < deleted);
+        running.signal(Signal::SIGCONT);
+        running.ended().await.one_line(76, &["lost ", &scene.path]);
+    }
     scene.end().await;
 }
 

@@ -74,11 +74,13 @@ impl Contender {
 
     /// Whether this is what is meant: the name of the node, or as much of its path as one likes.
     pub(crate) fn is_called(&self, node: &str) -> bool {
-        let path = self.participant.path.as_str();
-        path.strip_suffix(node).is_some_and(|before| {
-            node.starts_with('/') && before.is_empty() || before.ends_with('/')
-        })
+        is_end_of(&self.participant.path, node)
     }
+}
+
+/// Whether `end` is the last segments of the path, or all of it.
+fn is_end_of(path: &str, end: &str) -> bool {
+    path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
 /// All who hold `path` or wait for it, in their order; by their recipes, where there are several.
@@ -181,11 +183,7 @@ pub(crate) fn chosen(contenders: Vec<Contender>, node: Option<&str>) -> Vec<Cont
 
 /// Refuses what cannot be the name of a contender's node, which is never there.
 pub(crate) fn check_name(node: Option<&str>) -> Result<(), Failure> {
-    let is_name = |node: &str| {
-        let digits = node.bytes().rev().take_while(u8::is_ascii_digit).count();
-        (9..=10).contains(&digits)
-    };
-    match node.filter(|node| !is_name(node)) {
+    match node.filter(|node| !ends_in_sequence(node)) {
         None => Ok(()),
         Some(node) => {
             let node = text::visible(node.as_bytes());
@@ -193,5 +191,39 @@ pub(crate) fn check_name(node: Option<&str>) -> Result<(), Failure> {
                 "--node {node}: no name of a contender's node; see zklock ls"
             )))
         }
+    }
+}
+
+/// Ten digits, or nine behind the sign of a counter that has wrapped; it may be that more of them stand before.
+fn ends_in_sequence(node: &str) -> bool {
+    node.bytes().rev().take_while(u8::is_ascii_digit).count() >= 9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_called_by_its_name_or_more_of_its_path() {
+        let path = "/limits/import/leases/x-lease-0000000007";
+        for end in [path, "x-lease-0000000007", "leases/x-lease-0000000007"] {
+            assert!(is_end_of(path, end), "{end}");
+        }
+        for end in
+            ["0000000007", "lease-0000000007", "es/x-lease-0000000007", "/y/x-lease-0000000007"]
+        {
+            assert!(!is_end_of(path, end), "{end}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_contenders_name_is_refused() {
+        for name in ["x-lock-0000000007", "x-lock--000000007", "/jobs/a/x-lock-0000000007"] {
+            assert!(check_name(Some(name)).is_ok(), "{name}");
+        }
+        for name in ["", "nightly", "host:123", "x-lock-"] {
+            assert_eq!(check_name(Some(name)).unwrap_err().code(), crate::exit::USAGE, "{name}");
+        }
+        assert!(check_name(None).is_ok());
     }
 }

@@ -1,9 +1,9 @@
 //! `zklock elect`: a command that runs while this process leads.
 
-use std::io::{self, Write};
 use std::slice;
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 use zookeeper_recipes::{Curator, LeaderLatch, LeaderState, Leadership};
 
@@ -45,13 +45,23 @@ pub(crate) async fn elect(arguments: Elect, settings: &Settings) -> Outcome {
 async fn announce(latch: &LeaderLatch, signals: &mut Signals) -> Outcome {
     let mut watch = latch.watch();
     let mut state = watch.state();
+    let mut stdout = tokio::io::stdout();
     loop {
         let line = match &state {
             LeaderState::Leader(leadership) => format!("leader {}", leadership.fencing_token()),
             LeaderState::NotLeader => "follower".to_owned(),
         };
-        if writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush()).is_err() {
-            return Ok(0);
+        let line = format!("{line}\n");
+        // Not by this thread, which renews the lease: nobody may read it.
+        let written = async {
+            stdout.write_all(line.as_bytes()).await?;
+            stdout.flush().await
+        };
+        tokio::select! {
+            _ = signals.ending() => return Ok(0),
+            written = written => if written.is_err() {
+                return Ok(0);
+            },
         }
         state = tokio::select! {
             _ = signals.ending() => return Ok(0),

@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use zookeeper_recipes::{AcquireError, ConfigError, LeaderError, RevokeError, SessionError};
 
-use crate::text;
+use crate::{stderr, text};
 
 /// Wrong usage: `EX_USAGE` of `sysexits.h`.
 pub(crate) const USAGE: u8 = 64;
@@ -23,6 +24,9 @@ pub(crate) const LOST: u8 = 76;
 pub(crate) const CANNOT_EXECUTE: u8 = 126;
 /// There is no such command; as shells say it.
 pub(crate) const NOT_FOUND: u8 = 127;
+
+/// How long the end waits for who reads stderr.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The exit code, or why there is another.
 pub(crate) type Outcome = Result<u8, Failure>;
@@ -137,13 +141,15 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Says why, and gives the code.
-pub(crate) fn report(outcome: Outcome) -> ExitCode {
-    ExitCode::from(outcome.unwrap_or_else(|failure| {
+pub(crate) fn report(outcome: Outcome) -> u8 {
+    let code = outcome.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             say(&failure.to_string());
         }
         failure.code()
-    }))
+    });
+    stderr::flush(PATIENCE);
+    code
 }
 
 /// What `clap` has to say: help is no error.
@@ -173,10 +179,8 @@ fn in_one_line(text: &str) -> String {
 
 /// One line on stderr. That there may be nobody who reads it is no reason to end.
 pub(crate) fn say(line: &str) {
-    use std::io::Write;
-
     let line = text::visible(line.as_bytes());
-    let _ = writeln!(std::io::stderr(), "zklock: {line}");
+    stderr::write(format!("zklock: {line}\n").as_bytes());
 }
 
 #[cfg(test)]

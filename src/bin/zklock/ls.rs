@@ -71,7 +71,7 @@ async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
             }
             Err(failure) => return Err(failure),
         };
-        let shown = if in_place { print(&screen.drawn(&text)) } else { print(&text) };
+        let shown = if in_place { print(&screen.drawn(&text, size())) } else { print(&text) };
         if let Err(outcome) = shown {
             return outcome;
         }
@@ -180,8 +180,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn drawn(&mut self, text: &str) -> String {
-        let size = size();
+    fn drawn(&mut self, text: &str, size: (usize, usize)) -> String {
         let rows = size.1.saturating_sub(1).max(2);
         let all = text.trim_end().lines().count();
         let shown: Vec<_> =
@@ -217,5 +216,24 @@ fn size() -> (usize, usize) {
     match rustix::termios::tcgetwinsize(stdout()) {
         Ok(size) if size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => (80, 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_lies_over_what_was_and_fits() {
+        let mut screen = Screen { lines: 0, size: (80, 5) };
+        let one = |text: &str| format!("\x1b[?7l{text}\x1b[?7h");
+        assert_eq!(screen.drawn("a\nb\n\n", (80, 5)), one("a\r\nb\r\n"));
+        // Two lines up, and the rest of the screen is empty.
+        let over = screen.drawn("a\nb\nc\nd\ne\n", (80, 5));
+        assert_eq!(over, format!("\x1b[2A\r\x1b[J{}", one("a\r\nb\r\nc\r\n… and 2 more\r\n")));
+        assert_eq!(screen.lines, 4);
+        // A line that was wrapped cannot be counted.
+        let resized = screen.drawn("a\n", (40, 5));
+        assert_eq!(resized, format!("\x1b[H\x1b[2J{}", one("a\r\n")));
     }
 }

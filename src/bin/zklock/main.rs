@@ -1,5 +1,8 @@
 //! `zklock`: ZooKeeper locks and elections for the shell. See `docs/zklock.md`.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("zklock needs Linux: it asks the kernel that no command outlives it");
+
 mod arguments;
 mod breaking;
 mod connection;
@@ -14,12 +17,16 @@ mod revoke;
 mod run;
 mod settings;
 mod signals;
+mod stderr;
 mod supervision;
 mod text;
 mod waiting;
 
 use std::env;
+use std::panic;
 use std::process::ExitCode;
+
+use signal_hook::consts::{SIGINT, SIGTTIN, SIGTTOU};
 
 use crate::arguments::{Arguments, Command};
 use crate::exit::{Failure, Outcome};
@@ -36,11 +43,30 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime
-        .map_err(|error| Failure::internal(format!("no runtime: {error}")))
-        .and_then(|runtime| runtime.block_on(dispatch(arguments)));
-    exit::report(outcome)
+    if matches!(arguments.command, Command::Run(_) | Command::Elect(_)) {
+        // Before there are other threads, which a terminal could stop, and with them this one.
+        let _ = signals::block(&[SIGTTIN, SIGTTOU]); // it cannot fail for signals that there are
+        stderr::in_background();
+    }
+    // One line, as for any other failure.
+    panic::set_hook(Box::new(|panic| exit::say(&format!("an error of zklock itself: {panic}"))));
+    let code = exit::report(
+        panic::catch_unwind(|| execute(arguments))
+            .unwrap_or_else(|_| Err(Failure::told(exit::INTERNAL))),
+    );
+    if code == exit::of_signal(SIGINT) && signals::was_interrupted() {
+        // A shell's loop goes on after a command that ends by itself, whatever its code.
+        let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
+    }
+    ExitCode::from(code)
+}
+
+fn execute(arguments: Arguments) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(dispatch(arguments));
+    // Whoever does not read our stdout is not waited for.
+    runtime.shutdown_background();
+    outcome
 }
 
 async fn dispatch(arguments: Arguments) -> Outcome {

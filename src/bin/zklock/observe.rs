@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use zookeeper_recipes::{ConnectionState, Curator, LeaderObserver, Participant};
+use zookeeper_recipes::{ConnectionState, Curator, LeaderError, LeaderObserver, Participant};
 
 use crate::arguments::Observe;
 use crate::connection::connect;
@@ -43,6 +43,8 @@ async fn follow(curator: &Curator, arguments: &Observe) -> Outcome {
                 leader = observer.changed() => match leader {
                     Ok(Some(leader)) => Known::Leader(leader),
                     Ok(None) => Known::Nobody,
+                    // It never took part.
+                    Err(LeaderError::Ended(error)) => return Err(error.into()),
                     Err(error) => return Err(error.into()),
                 },
             };

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{Failure, Outcome};
+use crate::stderr::Stderr;
 
 /// Writes it at once.
 ///
@@ -45,7 +46,7 @@ pub(crate) fn log() {
         .unwrap_or_else(|_| EnvFilter::new("zookeeper_recipes=info"));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| Stderr)
         .with_ansi(io::stderr().is_terminal());
     let _ = subscriber.try_init(); // there is one already, then
 }

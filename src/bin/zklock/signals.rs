@@ -3,13 +3,19 @@
 use std::fs;
 use std::future::poll_fn;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use nix::sys::signal::SigSet;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::supervision::Terminal;
+
 /// What a command is sent when `zklock` is.
 pub(crate) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Takes the signals over, but for those that were ignored when `zklock` started: `nohup` means the command, too.
 #[derive(Debug)]
@@ -45,8 +51,29 @@ impl Signals {
             .ending
             .iter_mut()
             .find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
+        if come == Some(SIGINT) {
+            INTERRUPTED.store(true, Ordering::Relaxed);
+        }
         come.map_or(Poll::Pending, Poll::Ready)
     }
+}
+
+/// Whether a terminal has sent us INT: with others, who look at how we end.
+pub(crate) fn was_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed) && Terminal::of_this_process().is_some()
+}
+
+/// Keeps these from this thread, and from all that it starts from now on.
+pub(crate) fn block(numbers: &[i32]) -> io::Result<()> {
+    Ok(set(numbers).thread_block()?)
+}
+
+pub(crate) fn unblock(numbers: &[i32]) -> io::Result<()> {
+    Ok(set(numbers).thread_unblock()?)
+}
+
+fn set(numbers: &[i32]) -> SigSet {
+    numbers.iter().filter_map(|number| nix::sys::signal::Signal::try_from(*number).ok()).collect()
 }
 
 /// Whether the signal is ignored by this process.

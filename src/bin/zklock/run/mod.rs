@@ -59,7 +59,7 @@ async fn hold(
     let command = command(arguments);
     let environment = locks::environment(&*guard);
     let end = supervisor.run(&command, &environment, &guard, signals).await?;
-    finish(end, guard).await
+    finish(end, guard, signals).await
 }
 
 /// The command, or the line for a shell.
@@ -89,16 +89,21 @@ async fn busy(arguments: &Run, curator: &Curator) -> Failure {
     Failure::new(arguments.conflict_exit_code, format!("{paths} is busy{after}{holder}"))
 }
 
-/// Gives the lock back, and says what became of it.
-async fn finish(end: End, guard: Box<dyn LockGuard>) -> Outcome {
+/// Gives the lock back, and says what became of it. A signal ends the waiting for that, not the release.
+async fn finish(end: End, guard: Box<dyn LockGuard>, signals: &mut Signals) -> Outcome {
     if let Some(failure) = end.failure(guard.loss()) {
         return Err(failure);
     }
-    if let Err(error) = guard.release().await {
-        if let Some(failure) = end.failure(loss_of(&error)) {
-            return Err(failure);
+    let released = tokio::select! {
+        biased;
+        released = guard.release() => released,
+        _ = signals.ending() => return Ok(end.code),
+    };
+    if let Err(error) = released {
+        match loss_of(&error) {
+            Some(loss) => return end.failure(Some(loss)).map_or(Ok(end.code), Err),
+            None => say(&chain(&error)),
         }
-        say(&chain(&error));
     }
     Ok(end.code)
 }

@@ -24,6 +24,15 @@ impl Moment {
         Self(self.0.saturating_sub(time))
     }
 
+    /// For a command line.
+    pub(super) fn to_argument(self) -> String {
+        self.0.as_nanos().to_string()
+    }
+
+    pub(super) fn from_argument(text: &str) -> Option<Self> {
+        text.parse().ok().map(|nanoseconds| Self(Duration::from_nanos(nanoseconds)))
+    }
+
     /// For a timer that fires once, at this point.
     pub(super) fn timer(self) -> Itimerspec {
         // All zeros would disarm it. Beyond the range it never fires.

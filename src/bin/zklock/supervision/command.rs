@@ -8,14 +8,17 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::net::{Shutdown, shutdown};
-use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, set_child_subreaper, waitid,
+};
 use tokio::net::UnixStream;
 
 use super::ending::Plan;
-use super::processes;
+use super::processes::{Family, Which};
 use super::supervisor::SUPERVISE;
 use super::terminal::Terminal;
 use super::wire::{LONGEST, Order, Report, decode, encode, pair, send_with};
+use super::{NAME, processes};
 
 /// What the command is told of what is held, by its environment.
 #[derive(Clone, Debug, Default)]
@@ -43,11 +46,12 @@ impl Supervised {
         environment: &Environment,
         plan: Plan,
     ) -> io::Result<Self> {
+        processes::check()?;
         // When the supervisor is killed, what it had adopted comes to us.
         set_child_subreaper(Some(getpid()))?;
         let (control, theirs) = pair()?;
         let supervisor = Command::new("/proc/self/exe")
-            .arg0("zklock")
+            .arg0(NAME)
             .arg(SUPERVISE)
             .args(command)
             .env("ZK_LOCK_PATH", &environment.path)
@@ -56,7 +60,8 @@ impl Supervised {
             .stdin(Stdio::from(theirs))
             .process_group(0)
             .spawn()?;
-        let terminal = Terminal::in_foreground();
+        // A pipeline reads the terminal, or a script; then the command is given it when it asks for it.
+        let terminal = Terminal::in_foreground().filter(|_| processes::alone_in_group());
         let begin = Order::Begin { plan, foreground: terminal.is_some() };
         send_with(&control, &begin, &io::stdin().as_fd())?;
         control.set_nonblocking(true)?;
@@ -91,36 +96,54 @@ impl Supervised {
         if let Ok(packet) = encode(order) {
             let _ = self.control.try_write(&packet);
         }
+        self.keep_going();
     }
 
-    /// We were continued: by a shell, in the foreground, perhaps.
-    pub(super) fn continued(&mut self) {
-        if let Some(group) = self.group
-            && let Some(terminal) = Terminal::in_foreground()
-            && terminal.give(group).is_ok()
-        {
+    /// A supervisor that somebody stopped is continued.
+    pub(super) fn keep_going(&self) {
+        let _ = kill_process(self.supervisor(), Signal::CONT); // it may have ended
+    }
+
+    /// Gives the command the foreground, if we have it.
+    pub(super) fn take_terminal(&mut self) -> bool {
+        let Some((group, terminal)) = self.group.zip(Terminal::in_foreground()) else {
+            return false;
+        };
+        let given = terminal.give(group).is_ok();
+        if given {
             self.terminal = Some(terminal);
         }
+        given
     }
 
-    /// Kills all of the command, past the supervisor; `false` when there was nobody left.
-    pub(super) fn kill(&self) -> bool {
-        processes::kill_all(self.group, Some(Pid::from_child(&self.supervisor)))
+    /// Kills all of the command, past the supervisor.
+    pub(super) fn kill(&self) {
+        self.family().signal(Which::All, Signal::KILL);
     }
 
-    pub(super) fn kill_supervisor(&mut self) {
-        let _ = self.supervisor.kill(); // it may have ended
+    /// Whether something of it lives, or may.
+    pub(super) fn lives(&self) -> bool {
+        self.family().lives(Which::All)
+    }
+
+    fn family(&self) -> Family {
+        Family { leader: self.group, spared: Some(self.supervisor()) }
+    }
+
+    fn supervisor(&self) -> Pid {
+        Pid::from_child(&self.supervisor)
     }
 }
 
 impl Drop for Supervised {
     fn drop(&mut self) {
-        if let (Some(terminal), Some(group)) = (&self.terminal, self.group) {
-            terminal.take_back(group);
-        }
         // If it has not ended by itself, it kills all of the command now.
         let _ = shutdown(&self.control, Shutdown::Both);
+        self.keep_going();
         let _ = self.supervisor.wait();
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back();
+        }
         for adopted in processes::ended_children() {
             let _ = waitid(WaitId::Pid(adopted), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         }

@@ -71,6 +71,11 @@ impl Ending {
         self.phase == Phase::Killed
     }
 
+    /// When the lease ends, for whom that matters.
+    pub(super) fn lease_end(&self) -> Option<Moment> {
+        (self.plan.on_lost != OnLost::Warn).then_some(self.plan.lease_end)
+    }
+
     /// The lease lasts until `end`. An older word does not shorten it.
     pub(super) fn lease(&mut self, end: Moment) {
         self.plan.lease_end = self.plan.lease_end.max(end);
@@ -141,10 +146,6 @@ impl Ending {
             Phase::Running => self.tell_at().or(self.kill_at()),
             Phase::Terminated(_) => self.kill_at(),
         }
-    }
-
-    fn lease_end(&self) -> Option<Moment> {
-        (self.plan.on_lost != OnLost::Warn).then_some(self.plan.lease_end)
     }
 
     fn tell_at(&self) -> Option<Moment> {

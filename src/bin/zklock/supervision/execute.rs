@@ -7,21 +7,25 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::{Signal, getpgrp, getppid, set_parent_process_death_signal};
 
+use super::clock::Moment;
 use super::terminal::Terminal;
 use crate::exit::{self, CANNOT_EXECUTE, NOT_FOUND};
 
 /// The name of this stage on the command line.
 pub(crate) const EXECUTE: &str = "__execute";
 
-/// Arguments: the supervisor's process, whether to go into the foreground, and the command.
-pub(crate) fn arguments(foreground: bool) -> [OsString; 3] {
+/// Arguments: the supervisor's process, when the lease ends, whether to go into the foreground, and the command.
+pub(super) fn arguments(lease_end: Option<Moment>, foreground: bool) -> [OsString; 4] {
     let supervisor = std::process::id().to_string();
-    [EXECUTE.into(), supervisor.into(), if foreground { "foreground" } else { "background" }.into()]
+    let lease_end = lease_end.map_or_else(|| "never".to_owned(), Moment::to_argument);
+    let place = if foreground { "foreground" } else { "background" };
+    [EXECUTE.into(), supervisor.into(), lease_end.into(), place.into()]
 }
 
 /// Returns only if the command cannot be executed.
 pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let supervisor = arguments.next().and_then(|pid| pid.to_str()?.parse().ok());
+    let lease_end = arguments.next().and_then(|end| Moment::from_argument(end.to_str()?));
     let foreground = arguments.next().is_some_and(|word| word == "foreground");
     let Some(program) = arguments.next() else {
         return ExitCode::from(exit::INTERNAL);
@@ -35,6 +39,11 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
     if foreground && let Some(terminal) = Terminal::of_this_process() {
         let _ = terminal.give(getpgrp()); // without it the command cannot read the terminal, and says so
+    }
+    // Both may have been frozen since the lock was had.
+    if lease_end.is_some_and(|end| end <= Moment::now()) {
+        exit::say("the lease ended before the command was started");
+        return ExitCode::from(exit::LOST);
     }
     let error = Command::new(&program).args(arguments).exec();
     exit::say(&format!("cannot execute {}: {error}", program.display()));

@@ -1,6 +1,6 @@
 //! A command that runs while something is held, and is dead before anybody else can hold it.
 //!
-//! Three processes: `zklock`; the [supervisor](supervisor), which is the same program; and the command, in a group of its own.
+//! Three processes: `zklock`; the supervisor, which is the same program; and the command, in a group of its own.
 //!
 //! | what ends | what ends the command |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | `zklock`, by whatever | the supervisor, at once: the socket between them says so |
 //! | `zklock` is stopped, or hangs | the supervisor, at the end of the lease |
 //! | the supervisor | the kernel the command (`PR_SET_PDEATHSIG`), `zklock` the rest |
-//! | the supervisor is stopped | `zklock`, at the end of the lease |
+//! | the supervisor is stopped | nothing: `zklock` continues it |
 
 mod clock;
 mod command;
@@ -20,7 +20,11 @@ mod terminal;
 mod watch;
 mod wire;
 
+/// What `ps` shows of the processes beside `zklock`. Not its name: who signals everything of that name has not them in mind.
+const NAME: &str = "lock-supervisor";
+
 pub(crate) use command::Environment;
 pub(crate) use execute::{EXECUTE, main as execute};
 pub(crate) use supervisor::{SUPERVISE, main as supervise};
+pub(crate) use terminal::Terminal;
 pub(crate) use watch::{End, Supervisor};

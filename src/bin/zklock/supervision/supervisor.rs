@@ -11,30 +11,37 @@ use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process_group, set_child_subreaper, waitid,
+};
 use rustix::thread::set_name;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
-use signal_hook::consts::SIGCHLD;
+use signal_hook::consts::{SIGCHLD, SIGTTIN, SIGTTOU};
 
 use super::clock::Moment;
-use super::ending::{Due, Ending};
+use super::ending::{Cause, Due, Ending};
+use super::processes::{Family, Which};
 use super::wire::{Ended, LONGEST, Order, Report, decode, encode, receive_with};
-use super::{execute, processes};
+use super::{NAME, execute, processes};
 use crate::exit;
-use crate::signals::{PASSED_ON, is_ignored};
+use crate::signals::{PASSED_ON, is_ignored, unblock};
 
 /// The name of this stage on the command line.
 pub(crate) const SUPERVISE: &str = "__supervise";
 
 /// How often those who have to go are looked for: the end of a process that is nobody's child here is no event.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// Twice as long each time, up to the longest.
+const LOOK: Duration = Duration::from_millis(10);
+const LONGEST_LOOK: Duration = Duration::from_millis(160);
 
 const NEVER: Itimerspec = {
     let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -45,14 +52,16 @@ const NEVER: Itimerspec = {
 pub(crate) fn main(command: impl Iterator<Item = OsString>) -> ExitCode {
     // Who signals everything of that name has not us in mind.
     let _ = set_name(c"lock-supervisor"); // for people
-    match begin(command) {
-        Ok(mut supervisor) => {
-            supervisor.supervise();
+    match receive() {
+        // Its end tells `zklock`, which says so.
+        Err(_) => ExitCode::from(exit::INTERNAL),
+        Ok((mut supervisor, stdin, foreground)) => {
+            match supervisor.begin(command, stdin, foreground) {
+                Ok(true) => supervisor.supervise(),
+                Ok(false) => {}
+                Err(error) => supervisor.failed(&error),
+            }
             ExitCode::SUCCESS
-        }
-        Err(error) => {
-            exit::say(&format!("the supervisor cannot start: {error}"));
-            ExitCode::from(exit::INTERNAL)
         }
     }
 }
@@ -62,52 +71,52 @@ struct Supervisor {
     timer: OwnedFd,
     /// Has something to read when a child changed its state.
     children: UnixStream,
-    command: Pid,
-    /// Its exit code, once it has ended.
-    code: Option<u8>,
+    command: Option<Pid>,
+    /// Its exit code, once it has ended, and when that was seen.
+    code: Option<(u8, Moment)>,
     ending: Ending,
+    /// What came before there was a command.
+    signals: Vec<i32>,
     /// Whether `zklock` is there.
     supervised: bool,
+    /// Whether it was said that one cannot be signalled.
+    refused: bool,
+    look: Duration,
 }
 
-fn begin(command: impl Iterator<Item = OsString>) -> io::Result<Supervisor> {
+/// Waits for the first order.
+fn receive() -> io::Result<(Supervisor, OwnedFd, bool)> {
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (order, stdin) = receive_with(&control)?;
     let Order::Begin { plan, foreground } = order else {
         return Err(ErrorKind::InvalidData.into());
     };
-    set_child_subreaper(Some(getpid()))?;
-    // They are for `zklock`, which passes them on. A handler, which an `exec` takes away, not to ignore them.
-    for signal in PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)) {
-        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
-    }
+    control.set_nonblocking(true)?;
     let (children, changed) = UnixStream::pair()?;
     children.set_nonblocking(true)?;
     signal_hook::low_level::pipe::register(SIGCHLD, changed)?;
-    let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
-    let child = start(command, stdin, foreground)?;
-    let command = Pid::from_child(&child);
-    control.set_nonblocking(true)?;
-    let ending = Ending::new(plan);
-    let supervisor =
-        Supervisor { control, timer, children, command, code: None, ending, supervised: true };
-    supervisor.report(&Report::Started(command.as_raw_nonzero().get()));
-    let_go_of_the_output()?;
-    Ok(supervisor)
+    let supervisor = Supervisor {
+        control,
+        timer: timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?,
+        children,
+        command: None,
+        code: None,
+        ending: Ending::new(plan),
+        signals: Vec::new(),
+        supervised: true,
+        refused: false,
+        look: LOOK,
+    };
+    Ok((supervisor, stdin, foreground))
 }
 
-fn start(
-    command: impl Iterator<Item = OsString>,
-    stdin: OwnedFd,
-    foreground: bool,
-) -> io::Result<Child> {
-    Command::new("/proc/self/exe")
-        .arg0("zklock")
-        .args(execute::arguments(foreground))
-        .args(command)
-        .stdin(Stdio::from(stdin))
-        .process_group(0)
-        .spawn()
+/// They are for `zklock`, which passes them on. A handler, which an `exec` takes away, not to ignore them.
+fn leave_signals_to_zklock() -> io::Result<()> {
+    for signal in PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)) {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    // Whoever started `zklock` may keep the last from us; the others it keeps from itself.
+    unblock(&[SIGTTIN, SIGTTOU, SIGCHLD])
 }
 
 /// The command has it: who reads it sees its end when the command is done with it.
@@ -119,10 +128,54 @@ fn let_go_of_the_output() -> io::Result<()> {
 }
 
 impl Supervisor {
+    /// Starts the command; not if the lease has ended: another may hold the lock by now.
+    fn begin(
+        &mut self,
+        command: impl Iterator<Item = OsString>,
+        stdin: OwnedFd,
+        foreground: bool,
+    ) -> io::Result<bool> {
+        processes::check()?;
+        set_child_subreaper(Some(getpid()))?;
+        leave_signals_to_zklock()?;
+        // This process may have been frozen, and the lease been renewed meanwhile.
+        self.take_orders();
+        let lease_end = self.ending.lease_end();
+        if !self.supervised || lease_end.is_some_and(|end| end <= Moment::now()) {
+            let cause = Some(Cause::LeaseEnding);
+            self.report(&Report::Ended(Ended { code: exit::LOST, cause, at: Moment::now() }));
+            return Ok(false);
+        }
+        let child = Command::new("/proc/self/exe")
+            .arg0(NAME)
+            .args(execute::arguments(lease_end, foreground))
+            .args(command)
+            .stdin(Stdio::from(stdin))
+            .process_group(0)
+            .spawn()?;
+        let pid = Pid::from_child(&child);
+        self.command = Some(pid);
+        self.report(&Report::Started(processes::number(pid)));
+        for signal in std::mem::take(&mut self.signals) {
+            self.pass_on(signal);
+        }
+        let _ = let_go_of_the_output(); // who reads it waits a little longer, then
+        Ok(true)
+    }
+
+    fn failed(&self, error: &io::Error) {
+        let too_long = Errno::from_io_error(error) == Some(Errno::TOOBIG);
+        let code = if too_long { exit::CANNOT_EXECUTE } else { exit::INTERNAL };
+        let why = format!("the command cannot be started: {error}");
+        self.report(&Report::Failed { code, why });
+    }
+
     /// Until nothing of the command is left.
     fn supervise(&mut self) {
         loop {
             self.take_orders();
+            // Ahead of all that takes time.
+            self.act();
             self.look_after_children();
             self.act();
             if self.is_done() {
@@ -130,42 +183,71 @@ impl Supervisor {
             }
             self.wait();
         }
-        let code = self.code.unwrap_or(exit::INTERNAL);
-        let ended = Ended { code, cause: self.ending.cause(), at: Moment::now() };
-        self.report(&Report::Ended(ended));
+        let (code, at) = self.code.unwrap_or((exit::INTERNAL, Moment::now()));
+        self.report(&Report::Ended(Ended { code, cause: self.ending.cause(), at }));
         // Only now somebody else may get its number.
-        let _ = waitid(WaitId::Pid(self.command), WaitIdOptions::EXITED);
+        if let Some(command) = self.command {
+            let _ = waitid(WaitId::Pid(command), WaitIdOptions::EXITED);
+        }
     }
 
     fn act(&mut self) {
         let before = self.ending.cause();
         let due = self.ending.due(Moment::now());
-        if let (None, Some(cause)) = (before, self.ending.cause()) {
-            self.report(&Report::Ending(cause));
-        }
         match due {
             Due::Nothing => {}
             Due::Term => {
-                processes::signal(self.command, Signal::TERM);
+                self.signal(Signal::TERM);
                 // Who is stopped would hear of it too late.
-                processes::signal(self.command, Signal::CONT);
+                self.signal(Signal::CONT);
             }
-            Due::Kill => processes::signal(self.command, Signal::KILL),
+            Due::Kill => self.signal(Signal::KILL),
+        }
+        if let (None, Some(cause)) = (before, self.ending.cause()) {
+            self.report(&Report::Ending(cause));
+        }
+        if due != Due::Nothing {
+            self.look = LOOK;
         }
     }
 
-    /// What left the group goes, too, unless the command ended by itself: then it is meant to go on.
-    fn is_done(&self) -> bool {
-        if self.ending.is_killed() && self.ending.cause().is_some() {
-            return !processes::kill_all(Some(self.command), None) && self.code.is_some();
-        }
-        self.code.is_some() && !processes::group_lives(self.command)
+    /// Daemons go when the lock is lost. Of a command that ended by itself they are meant to go on.
+    fn which(&self) -> Which {
+        if self.ending.cause().is_some() { Which::All } else { Which::Work }
     }
 
-    fn wait(&self) {
+    fn family(&self) -> Family {
+        Family { leader: self.command, spared: None }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        if let Some(pid) = self.family().signal(self.which(), signal)
+            && !std::mem::replace(&mut self.refused, true)
+        {
+            self.report(&Report::Refused(pid));
+        }
+    }
+
+    fn is_done(&mut self) -> bool {
+        let is_killed = self.ending.is_killed();
+        if self.code.is_none() && !is_killed {
+            return false;
+        }
+        let lives = self.family().lives(self.which());
+        if lives && is_killed {
+            self.signal(Signal::KILL); // who was born meanwhile
+        }
+        !lives && self.code.is_some()
+    }
+
+    fn wait(&mut self) {
         let at = self.ending.next().map_or(NEVER, Moment::timer);
-        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &at); // as it was: it is ours
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &at); // it is ours, and cannot fail
         let looking = self.code.is_some() || self.ending.is_killed();
+        let look = Timespec { tv_sec: 0, tv_nsec: self.look.subsec_nanos().into() };
+        if looking {
+            self.look = LONGEST_LOOK.min(self.look * 2);
+        }
         let mut events = [
             PollFd::new(&self.timer, PollFlags::IN),
             PollFd::new(&self.children, PollFlags::IN),
@@ -173,7 +255,7 @@ impl Supervisor {
         ];
         // That it is gone would be told for ever.
         let events = if self.supervised { &mut events[..] } else { &mut events[..2] };
-        let _ = poll(events, looking.then_some(&LOOK)); // interrupted: look again
+        let _ = poll(events, looking.then_some(&look)); // interrupted: look again
     }
 
     fn take_orders(&mut self) {
@@ -200,43 +282,50 @@ impl Supervisor {
         self.ending.orphaned();
     }
 
-    fn pass_on(&self, signal: i32) {
-        if let Some(signal) = Signal::from_named_raw(signal) {
-            processes::signal(self.command, signal);
+    fn pass_on(&mut self, number: i32) {
+        let (Some(signal), Some(command)) = (Signal::from_named_raw(number), self.command) else {
+            return self.signals.push(number);
+        };
+        let _ = kill_process_group(command, signal); // it may have ended
+        if signal == Signal::TERM || signal == Signal::HUP {
+            let _ = kill_process_group(command, Signal::CONT); // who is stopped would not hear of it
         }
     }
 
     fn look_after_children(&mut self) {
         let mut told = [0; 64];
         while matches!(self.children.read(&mut told), Ok(1..)) {}
-        self.look_after_command();
-        for adopted in processes::ended_children() {
-            if adopted != self.command {
-                let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-                let _ = waitid(WaitId::Pid(adopted), options);
-            }
+        let Some(command) = self.command else { return };
+        self.look_after_command(command);
+        if self.code.is_some() {
+            // The command, which is kept, may hide those who ended after it.
+            let adopted = processes::ended_children().into_iter().filter(|pid| *pid != command);
+            adopted.for_each(reap);
+            return;
+        }
+        while let Some(pid) = an_ended_child().filter(|pid| *pid != command) {
+            reap(pid);
         }
     }
 
-    fn look_after_command(&mut self) {
-        let (exited, stopped) = (WaitIdOptions::EXITED, WaitIdOptions::STOPPED);
-        let command = || WaitId::Pid(self.command);
-        if let Ok(Some(change)) = waitid(command(), stopped | WaitIdOptions::NOHANG)
+    fn look_after_command(&mut self, command: Pid) {
+        let command = || WaitId::Pid(command);
+        if let Ok(Some(change)) = waitid(command(), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)
             && let Some(signal) = change.stopping_signal()
         {
             let continued = signal == Signal::TSTP.as_raw();
             if continued {
-                processes::signal(self.command, Signal::CONT);
+                self.signal(Signal::CONT);
             }
             self.report(&Report::Stopped { signal, continued });
         }
-        let looking = exited | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let looking = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if self.code.is_none()
             && let Ok(Some(change)) = waitid(command(), looking)
         {
             let code = change.exit_status().and_then(|code| u8::try_from(code).ok());
             let signal = change.terminating_signal().map(exit::of_signal);
-            self.code = code.or(signal).or(Some(exit::INTERNAL));
+            self.code = Some((code.or(signal).unwrap_or(exit::INTERNAL), Moment::now()));
             self.ending.command_ended();
         }
     }
@@ -249,4 +338,16 @@ impl Supervisor {
             let _ = (&self.control).write(&packet);
         }
     }
+}
+
+/// One of those who have ended, which stays as it is.
+fn an_ended_child() -> Option<Pid> {
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+
+    let looking = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    waitid(Id::All, looking).ok()?.pid().and_then(|pid| Pid::from_raw(pid.as_raw()))
+}
+
+fn reap(child: Pid) {
+    let _ = waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
 }

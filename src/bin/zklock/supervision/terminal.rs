@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use rustix::process::{Pid, getpgrp};
+use rustix::io::Errno;
+use rustix::process::{Pid, getpgrp, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 /// The terminal that this process was started from, while it is in the foreground.
@@ -15,22 +16,22 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// `None` without a terminal, and in the background.
-    pub(crate) fn in_foreground() -> Option<Self> {
+    pub(super) fn in_foreground() -> Option<Self> {
         Self::of_this_process().filter(|terminal| terminal.has_foreground(getpgrp()))
     }
 
     /// `None` without a terminal.
-    pub(super) fn of_this_process() -> Option<Self> {
+    pub(crate) fn of_this_process() -> Option<Self> {
         let tty = File::options().read(true).write(true).open("/dev/tty").ok()?;
         Some(Self { tty })
     }
 
-    pub(crate) fn has_foreground(&self, group: Pid) -> bool {
+    fn has_foreground(&self, group: Pid) -> bool {
         tcgetpgrp(&self.tty).is_ok_and(|foreground| foreground == group)
     }
 
     /// Puts the group into the foreground.
-    pub(crate) fn give(&self, group: Pid) -> io::Result<()> {
+    pub(super) fn give(&self, group: Pid) -> io::Result<()> {
         // Who is in the background would be stopped for this.
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGTTOU);
@@ -40,9 +41,11 @@ impl Terminal {
         Ok(given?)
     }
 
-    /// Puts ourselves into the foreground again, if `group` has it, which is no more.
-    pub(crate) fn take_back(&self, group: Pid) {
-        if self.has_foreground(group) {
+    /// Puts ourselves into the foreground again, if nobody is there any more.
+    pub(super) fn take_back(&self) {
+        // None of the group, which would be told by the kernel to do so.
+        let is_gone = |group| test_kill_process_group(group) == Err(Errno::SRCH);
+        if tcgetpgrp(&self.tty).is_ok_and(is_gone) {
             let _ = self.give(getpgrp()); // the terminal may be gone
         }
     }

@@ -1,10 +1,13 @@
 //! `zklock`'s part while a command runs: it passes on what it learns of the lock, signals, and requests.
 
 use std::ffi::OsString;
+use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGCONT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 use tokio::time::{Sleep, sleep};
 use zookeeper_recipes::{BoxFuture, Leadership, LockGuard, Loss};
 
@@ -13,13 +16,13 @@ use super::command::{Environment, Supervised, let_go_of_input_and_output};
 use super::ending::{Cause, Plan};
 use super::wire::{Ended, Order, Report};
 use crate::arguments::{OnLost, OnRevoke};
-use crate::exit::{Failure, LOST, say};
+use crate::exit::{CANNOT_EXECUTE, Failure, INTERNAL, LOST, say};
 use crate::signals::Signals;
 
 /// How often those are killed who should be dead.
 const AGAIN: Duration = Duration::from_millis(50);
-/// After so many times a supervisor that says nothing is killed, too.
-const TIMES: u32 = 40;
+/// How often a terminal is looked at for whose turn it is.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The exit code of what was killed, as a shell has it.
 const KILLED: u8 = 128 + 9;
@@ -57,10 +60,12 @@ pub(crate) struct End {
     loss: Option<Loss>,
     /// Whether that was said when it happened.
     is_told: bool,
+    /// Whether the command ended before the lease did.
+    in_time: bool,
 }
 
 impl Supervisor {
-    /// Runs the command until nothing is left of it, or of its supervisor.
+    /// Runs the command until nothing is left of it.
     pub(crate) async fn run(
         &self,
         command: &[OsString],
@@ -69,27 +74,33 @@ impl Supervisor {
         signals: &mut Signals,
     ) -> Result<End, Failure> {
         let Self { on_lost, kill_after, .. } = *self;
-        let plan = Plan { on_lost, kill_after, lease_end: lease_end(hold) };
-        let supervised = Supervised::start(command, environment, plan)
-            .map_err(|error| Failure::internal(format!("cannot start the supervisor: {error}")))?;
+        let lease_end = lease_end(hold);
+        let plan = Plan { on_lost, kill_after, lease_end };
+        go_on_at_ctrl_z()?;
+        let supervised = Supervised::start(command, environment, plan).map_err(cannot_start)?;
         if self.only {
-            let_go_of_input_and_output()?;
+            let _ = let_go_of_input_and_output(); // who writes to it learns later that nobody reads
         }
-        let mut watch = Watch { supervisor: self, supervised, loss: None, overdue: None };
-        let ended = watch.follow(hold, signals).await;
-        let Some(Ended { code, cause, .. }) = ended else {
-            watch.end_orphans().await;
-            if let Some(loss) = watch.loss {
-                return Ok(self.end(KILLED, Some(Cause::Lost), Some(loss)));
+        let (loss, overdue, wants_terminal) = (None, None, false);
+        let mut watch =
+            Watch { supervisor: self, supervised, lease_end, loss, overdue, wants_terminal };
+        let last = watch.follow(hold, signals).await;
+        let (code, cause, at) = match last {
+            Some(Report::Ended(Ended { code, cause, at })) => (code, cause, Some(at)),
+            Some(Report::Failed { code, why }) => return Err(Failure::new(code, why)),
+            _ => {
+                watch.end_orphans().await;
+                if watch.loss.is_none() {
+                    let text = "the supervisor is gone; the command was ended";
+                    return Err(Failure::internal(text));
+                }
+                (KILLED, Some(Cause::Lost), None)
             }
-            return Err(Failure::internal("the supervisor is gone; the command was ended"));
         };
-        Ok(self.end(code, cause, watch.loss))
-    }
-
-    fn end(&self, code: u8, cause: Option<Cause>, loss: Option<Loss>) -> End {
-        let is_told = loss.is_some() && self.on_lost == OnLost::Warn;
-        End { path: self.path.clone(), code, cause, loss, is_told }
+        let Watch { loss, lease_end, .. } = watch;
+        let is_told = loss.is_some() && on_lost == OnLost::Warn;
+        let in_time = at.is_some_and(|at| at <= lease_end);
+        Ok(End { path: self.path.clone(), code, cause, loss, is_told, in_time })
     }
 }
 
@@ -100,6 +111,9 @@ impl End {
         if self.is_told {
             return Some(Failure::told(LOST));
         }
+        // The command had ended before; we may have slept since.
+        let in_time = self.in_time && cause.is_none();
+        let now = now.filter(|loss| !(in_time && *loss == Loss::LeaseEnded));
         let why = match (self.loss.or(now), cause) {
             (Some(loss), _) => format!("lost {path}: {loss}"),
             // The lease was renewed after all, when the command had been told to end.
@@ -117,35 +131,35 @@ impl End {
 struct Watch<'a> {
     supervisor: &'a Supervisor,
     supervised: Supervised,
+    /// As the supervisor was told last.
+    lease_end: Moment,
     loss: Option<Loss>,
-    /// When the supervisor should have ended the command by itself.
-    overdue: Option<Overdue>,
-}
-
-struct Overdue {
-    at: Pin<Box<Sleep>>,
-    times: u32,
+    /// When the supervisor should have ended the command by itself, and is helped.
+    overdue: Option<Pin<Box<Sleep>>>,
+    /// Whether the command waits for the foreground of the terminal.
+    wants_terminal: bool,
 }
 
 impl Watch<'_> {
-    /// Until the command has ended; `None` if the supervisor went before.
-    async fn follow(&mut self, hold: &impl Watched, signals: &mut Signals) -> Option<Ended> {
+    /// Gives the last report: the command has ended, or cannot be started; `None` if the supervisor went before.
+    async fn follow(&mut self, hold: &impl Watched, signals: &mut Signals) -> Option<Report> {
         let (mut lost, mut asked) = (hold.lost(), hold.revocation_requested());
         let mut is_asked = false;
         loop {
             // Before it is asked for what is left: so no renewal is missed.
             let renewed = hold.lease_renewed();
             if self.loss.is_none() {
-                self.supervised.order(&Order::Lease(lease_end(hold)));
+                self.lease_end = self.lease_end.max(lease_end(hold));
+                self.supervised.order(&Order::Lease(self.lease_end));
             }
             tokio::select! {
                 biased;
                 report = self.supervised.report() => match report? {
-                    Report::Ended(ended) => return Some(ended),
-                    report => self.tell(&report),
+                    last @ (Report::Ended(_) | Report::Failed { .. }) => return Some(last),
+                    report => self.take(&report),
                 },
                 loss = &mut lost, if self.loss.is_none() => self.lost(loss),
-                () = overdue(&mut self.overdue) => self.kill(),
+                () = due(&mut self.overdue) => self.kill(),
                 signal = signals.any() => self.pass_on(signal),
                 request = &mut asked, if !is_asked => {
                     is_asked = true;
@@ -153,6 +167,8 @@ impl Watch<'_> {
                         self.asked();
                     }
                 }
+                // Who puts us into the foreground need not say so.
+                () = sleep(LOOK), if self.wants_terminal => self.offer_terminal(),
                 _ = renewed, if self.loss.is_none() => {}
             }
         }
@@ -169,42 +185,51 @@ impl Watch<'_> {
             (OnLost::Term, loss) if loss != Loss::LeaseEnded => self.supervisor.kill_after,
             _ => Duration::ZERO,
         };
-        self.overdue = Some(Overdue { at: Box::pin(sleep(wait)), times: 0 });
+        self.overdue = Some(Box::pin(sleep(wait)));
     }
 
-    /// Others may have the lock by now. The supervisor has killed the command, unless it is stopped itself.
+    /// Others may have the lock by now. The supervisor has killed the command, unless somebody stopped it.
     fn kill(&mut self) {
         self.supervised.kill();
-        if let Some(overdue) = &mut self.overdue {
-            overdue.at = Box::pin(sleep(AGAIN));
-            overdue.times += 1;
-            if overdue.times > TIMES {
-                self.supervised.kill_supervisor();
-            }
-        }
+        self.supervised.keep_going();
+        self.overdue = Some(Box::pin(sleep(AGAIN)));
     }
 
     fn pass_on(&mut self, signal: i32) {
         if signal == SIGCONT {
-            self.supervised.continued();
+            self.offer_terminal();
         }
         self.supervised.order(&Order::Signal(signal));
+    }
+
+    /// If we are in the foreground.
+    fn offer_terminal(&mut self) {
+        if self.supervised.take_terminal() && std::mem::take(&mut self.wants_terminal) {
+            self.supervised.order(&Order::Signal(SIGCONT));
+        }
     }
 
     fn asked(&self) {
         match self.supervisor.on_revoke {
             OnRevoke::Ignore => say("asked to give the lock back; ignored"),
             OnRevoke::Term => {
-                say("asked to give the lock back: the command is told to end");
                 self.supervised.order(&Order::Signal(SIGTERM));
+                say("asked to give the lock back: the command is told to end");
             }
         }
     }
 
-    fn tell(&self, report: &Report) {
+    fn take(&mut self, report: &Report) {
         match report {
             Report::Stopped { continued: true, .. } => {
                 say("the command cannot be suspended while it holds the lock");
+            }
+            Report::Refused(pid) => {
+                say(&format!("process {pid} of the command cannot be ended: it is another user's"));
+            }
+            Report::Stopped { signal: SIGTTIN | SIGTTOU, .. } => {
+                self.wants_terminal = true;
+                self.offer_terminal();
             }
             _ if !self.supervisor.verbose => {}
             Report::Started(pid) => say(&format!("the command runs as process {pid}")),
@@ -213,15 +238,32 @@ impl Watch<'_> {
                 let name = signal_hook::low_level::signal_name(*signal).unwrap_or("a signal");
                 say(&format!("the command was stopped by {name}"));
             }
-            Report::Ended(_) => {}
+            Report::Ended(_) | Report::Failed { .. } => {}
         }
     }
 
     async fn end_orphans(&mut self) {
-        while self.supervised.kill() {
+        while self.supervised.lives() {
+            self.supervised.kill();
             sleep(AGAIN).await;
         }
     }
+}
+
+fn cannot_start(error: io::Error) -> Failure {
+    let too_long = error.kind() == io::ErrorKind::ArgumentListTooLong;
+    let code = if too_long { CANNOT_EXECUTE } else { INTERNAL };
+    Failure::new(code, format!("the command cannot be started: {error}"))
+}
+
+/// Who is suspended renews nothing, and keeps all others waiting.
+fn go_on_at_ctrl_z() -> io::Result<()> {
+    static ONCE: AtomicBool = AtomicBool::new(false);
+    if !ONCE.swap(true, Ordering::Relaxed) {
+        // A handler, which an `exec` takes away, not to ignore it.
+        signal_hook::flag::register(SIGTSTP, Arc::new(AtomicBool::new(false)))?;
+    }
+    Ok(())
 }
 
 fn why(cause: Cause) -> &'static str {
@@ -238,9 +280,9 @@ fn lease_end(hold: &impl Watched) -> Moment {
     now.after(hold.lease_left())
 }
 
-async fn overdue(overdue: &mut Option<Overdue>) {
-    match overdue {
-        Some(overdue) => overdue.at.as_mut().await,
+async fn due(time: &mut Option<Pin<Box<Sleep>>>) {
+    match time {
+        Some(time) => time.await,
         None => std::future::pending().await,
     }
 }

@@ -36,6 +36,10 @@ pub(super) enum Order {
 pub(crate) enum Report {
     /// The command's process, and its group.
     Started(i32),
+    /// It cannot be started. The last one.
+    Failed { code: u8, why: String },
+    /// We may not signal this process of it.
+    Refused(i32),
     /// The command was told to end.
     Ending(Cause),
     /// The command was stopped by this signal, and was it continued at once.
@@ -50,7 +54,7 @@ pub(crate) struct Ended {
     pub(crate) code: u8,
     /// Why it was ended, if it did not end by itself.
     pub(crate) cause: Option<Cause>,
-    /// When that was known.
+    /// When that was seen of the command itself.
     pub(crate) at: Moment,
 }
 
