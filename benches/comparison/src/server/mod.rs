@@ -1,5 +1,8 @@
 //! Servers of our own: on free ports of the loopback, with their data in a folder of ours. None of the system's is
 //! touched.
+//!
+//! ZooKeeper too, though the crate's testkit has one: that keeps its data in memory and waits for no disk, and it would
+//! have to be built with all that it needs for containers. Here all are started, ended and counted in the same way.
 
 mod etcd;
 mod mariadb;
