@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test fails by it
 
 mod pages;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::fs;
