@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo model sabotage test soak margins zklock-margins rolling-restart takeover bench bench-smoke bench-growth lint versions fix doc package clean
+.PHONY: help setup image demo model sabotage test soak margins zklock-margins rolling-restart takeover bench bench-smoke bench-growth comparison lint versions fix doc package clean
 
 ROUNDS ?= 20
 LOSSES ?= 20
@@ -58,6 +58,10 @@ bench-smoke: setup ## each bench once, for a moment
 bench-growth: setup ## what locks cost as they grow, Curator beside; a quarter of an hour, SMALL=1 tries it
 	@scripts/setup.sh curator
 	@SMALL=$(SMALL) $(CARGO) bench --quiet --all-features --bench growth
+
+comparison: setup ## ZooKeeper's lock beside those on Redis, etcd and MariaDB, each run; five minutes, COMPARISON="--only redis --smoke" for some
+	@scripts/setup.sh comparison || true # a server that cannot be had is reported as missing
+	@$(CARGO) run --release --package zookeeper-recipes-comparison -- $(COMPARISON)
 
 lint: ## formatting, clippy, documentation, features, dependencies, the house rules
 	@scripts/lint.sh

@@ -11,7 +11,7 @@ run() {
   printf '   %d s\n' $((SECONDS - started))
 }
 
-run $cargo fmt --check
+run $cargo fmt --all --check
 for script in scripts/*.sh scripts/image/*.sh .ci/run; do bash -n "$script"; done
 
 # Of the minimum Rust version only what names of the standard library show (`incompatible_msrv`), and what dependencies say
@@ -25,6 +25,13 @@ features=$(sed -n '/^\[features\]/,/^\[dep/ s/^\([a-z-]*\) = .*/\1/p' Cargo.toml
 for feature in $features; do
   run $cargo clippy --quiet --lib --bins --no-default-features --features "$feature" "${strict[@]}"
 done
+# Its dependencies are built for nothing else, and need what `scripts/setup.sh comparison` installs.
+if command -v protoc >/dev/null; then
+  run $cargo clippy --quiet --package zookeeper-recipes-comparison --all-targets "${strict[@]}"
+  run $cargo test --quiet --package zookeeper-recipes-comparison
+else
+  printf '== not checked beyond its formatting: benches/comparison, for there is no protoc\n'
+fi
 run env RUSTDOCFLAGS="-D warnings" $cargo doc --quiet --no-deps --all-features --document-private-items
 
 run $cargo test --quiet --all-features --test house
