@@ -16,7 +16,8 @@ use crate::scene::Scene;
 use crate::tool::{Running, Tool, ZKLOCK};
 
 /// Says that it has begun, and waits at a gate.
-const STAYS: &str = r#"exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; exit 5"#;
+const STAYS: &str =
+    r#"exec 9>"$LIFE"; echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 5"#;
 /// Says that it has begun, and stays until it is ended.
 const UP: &str = r#"exec 9>"$LIFE"; echo up >&9; exec sleep 1000"#;
 
