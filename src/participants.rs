@@ -26,7 +26,7 @@ pub struct Participant {
     pub sequence: i64,
     /// The ZooKeeper session that owns the node.
     pub session: i64,
-    /// What the node says of who it is.
+    /// What the node says of who it is; nothing where it may not be read.
     pub data: Vec<u8>,
     /// Whether it holds; else it waits.
     pub holds: bool,
@@ -95,10 +95,17 @@ async fn read(
     drop(client);
     let mut participants = Vec::with_capacity(reads.len());
     for (path, contender, holds, read) in reads {
-        match read.await {
-            Ok(node) => participants.push(Participant::new(path, &contender, holds, node)),
-            Err(Failure::NoNode) => {}
-            Err(failure) => return Err(failure),
+        let node = match read.await {
+            Err(Failure::Refused(error)) if error.is_no_auth() => {
+                // Without what it says; that it is there, anybody may know who may list the path.
+                let look = epoch.client()?.look(&path);
+                look.await?
+            }
+            Err(Failure::NoNode) => None,
+            read => Some(read?),
+        };
+        if let Some(node) = node {
+            participants.push(Participant::new(path, &contender, holds, node));
         }
     }
     Ok(participants)

@@ -222,6 +222,18 @@ impl Client {
         }
     }
 
+    /// A node's origin, without its data, if it is there. Needs no permission on it.
+    pub(crate) fn look(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<Option<Node>, Failure>> + Send + use<> {
+        let sent = self.rooted.check_stat(path);
+        async move {
+            let stat = sent.await.map_err(Failure::of)?;
+            Ok(stat.map(|stat| Node::new(Vec::new(), &stat)))
+        }
+    }
+
     /// Whether a node is there. Needs no permission on it.
     pub(crate) fn exists(
         &self,

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
     Curator, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
     InterProcessSemaphoreMutex, Participant,
@@ -68,6 +69,34 @@ async fn of_a_mutex_one_holds_and_the_others_wait() {
     }
     drop(waiting);
     guard.release().await.unwrap();
+}
+
+/// Who may queue may make a node that nobody reads. It holds all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_may_not_be_read_is_told_without_its_data() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-lock-", arena.path);
+    let mut nodes = Vec::new();
+    for (data, may) in [("hidden", Permission::CREATE), ("open", Permission::ALL)] {
+        let acls = [Acl::new(may, AuthId::anyone())];
+        let options = CreateMode::EphemeralSequential.with_acls(Acls::new(&acls));
+        let (_, sequence) = arena.admin.create(&name, data.as_bytes(), &options).await.unwrap();
+        nodes.push(format!("{name}{sequence}"));
+    }
+    let all = arena.mutex(&curator).participants().await.unwrap();
+    assert_eq!(told(&all), [("", true), ("open", false)]);
+    for (participant, node) in all.iter().zip(&nodes) {
+        let stat = arena.stat(node).await.unwrap();
+        assert_eq!(&participant.path, node);
+        assert_eq!(participant.session, stat.ephemeral_owner);
+        assert_eq!(participant.fencing_token().value(), stat.czxid);
+    }
+    for node in nodes {
+        arena.admin.delete(&node, None).await.unwrap();
+    }
+    arena.admin.delete(&arena.path, None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

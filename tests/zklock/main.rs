@@ -43,6 +43,7 @@ mod rules;
 mod scene;
 mod settings;
 mod signals;
+mod strangers;
 mod streams;
 mod terminal;
 mod terminals;

@@ -121,7 +121,18 @@ async fn the_manual_is_one() {
     std::fs::remove_dir_all(&dir).unwrap();
     // A folder that is not there is said.
     let ended = zklock(&["man", "--dir", "/no/such/folder"]).ended().await;
-    assert!(ended.code() != Some(0) && ended.stderr.contains("/no/such/folder"), "{ended}");
+    ended.one_line(64, &["--dir", "/no/such/folder"]);
+}
+
+#[tokio::test]
+async fn help_that_cannot_be_written_is_an_error() {
+    let (_, zklock) = alone();
+    for arguments in [&["--help"][..], &["ls", "--help"], &["man"], &["completions", "bash"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut tool = zklock(arguments);
+        tool.command().stdout(full);
+        tool.ended().await.one_line(70, &["cannot write"]);
+    }
 }
 
 /// `zklock man | head -1`.

@@ -90,6 +90,17 @@ pub(crate) enum Command {
     Man(Man),
 }
 
+impl Command {
+    /// Whether something goes on beside what is said.
+    pub(crate) fn goes_on(&self) -> bool {
+        match self {
+            Self::Run(_) | Self::Elect(_) | Self::Observe(_) => true,
+            Self::Ls(arguments) => arguments.watch.is_some(),
+            Self::Revoke(_) | Self::Break(_) | Self::Completions(_) | Self::Man(_) => false,
+        }
+    }
+}
+
 /// Run a command while a lock is held. When the lock is lost the command is ended, before anybody else can have it.
 #[derive(Debug, Args)]
 #[command(override_usage = "zklock run [OPTIONS] <PATH>... -- <COMMAND> [ARG]...", after_help = format!(

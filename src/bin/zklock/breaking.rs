@@ -9,8 +9,8 @@ use zookeeper_recipes::zookeeper_client::{self as client, Error};
 use crate::arguments::Break;
 use crate::connection::connect;
 use crate::contenders::{Contender, check_name, chosen, contenders};
-use crate::exit::{Failure, Outcome, say};
-use crate::output::print;
+use crate::exit::{Failure, First, Outcome, say};
+use crate::output::printed;
 use crate::settings::Settings;
 use crate::text;
 
@@ -34,7 +34,7 @@ pub(crate) async fn break_lock(arguments: &Break, settings: &Settings) -> Outcom
 async fn break_with(curator: &Curator, arguments: &Break) -> Outcome {
     let Break { path, node, all, yes } = arguments;
     let shown = text::visible(path.as_bytes());
-    let meant = chosen(contenders(curator, path).await?, node.as_deref());
+    let mut meant = chosen(contenders(curator, path).await?, node.as_deref());
     if meant.is_empty() {
         say(&match node {
             Some(node) => format!("{} is not at {shown}", text::visible(node.as_bytes())),
@@ -48,30 +48,50 @@ async fn break_with(curator: &Curator, arguments: &Break) -> Outcome {
             "{shown} is held by {count}: say --all, or which by --node; see zklock ls"
         )));
     }
-    if !yes && !is_meant(&meant, &shown).await? {
-        return Err(Failure::new(DECLINED, "nothing was deleted"));
+    while !yes {
+        if !is_meant(&meant, &shown).await? {
+            return Err(Failure::new(DECLINED, "nothing was deleted"));
+        }
+        // The answer may have taken long: who waited may hold now.
+        let now = contenders(curator, path).await?;
+        let now: Vec<_> = meant.iter().map(|contender| contender.among(&now)).collect();
+        let holds = |one: &Contender| one.participant.holds;
+        let is_same = now.iter().map(holds).eq(meant.iter().map(holds));
+        meant = now;
+        if is_same {
+            break;
+        }
+        say("that has changed meanwhile");
     }
-    let mut deleted = 0;
-    for contender in &meant {
+    delete_all(curator, &meant).await
+}
+
+async fn delete_all(curator: &Curator, meant: &[Contender]) -> Outcome {
+    let mut first = First::default();
+    let (mut of_holders, mut of_waiters) = (false, false);
+    for contender in meant {
         let node = text::visible(contender.node().as_bytes());
-        if !delete(curator, contender).await? {
-            say(&format!("{node} is gone meanwhile"));
-            continue;
-        }
-        deleted += 1;
-        if let Err(outcome) = print(&format!("deleted {node} of {}\n", contender.who())) {
-            return outcome;
+        match delete(curator, contender).await {
+            Ok(true) => {
+                let is_holder = contender.participant.holds;
+                of_holders |= is_holder;
+                of_waiters |= !is_holder;
+                first.note(printed(&format!("deleted {node} of {}\n", contender.who())));
+            }
+            Ok(false) => say(&format!("{node} is gone meanwhile")),
+            Err(failure) => first.note(Err(failure)),
         }
     }
-    if deleted > 0 {
-        say(if meant[0].participant.holds {
+    if of_holders {
+        say(
             "who held it is not stopped by this: it is told that it lost the lock, and somebody else may hold it \
-             meanwhile"
-        } else {
-            "who waited goes on waiting, at the end of the queue"
-        });
+             meanwhile",
+        );
     }
-    Ok(0)
+    if of_waiters {
+        say("who waited goes on waiting, at the end of the queue");
+    }
+    first.outcome()
 }
 
 fn can_ask() -> bool {
@@ -108,7 +128,7 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
 async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failure> {
     let (path, token) =
         (&contender.participant.path, contender.participant.fencing_token().value());
-    let mut last = None;
+    let (mut last, mut is_unsure) = (None, false);
     for attempt in 0..TRIES {
         tokio::time::sleep(Duration::from_millis(500) * attempt).await;
         let client = match curator.client() {
@@ -119,12 +139,19 @@ async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failur
             }
         };
         match delete_by(&client, path, token).await {
-            Ok(deleted) => return Ok(deleted),
+            Err(Error::NotEmpty) => {
+                return Err(Failure::unavailable(format!("cannot delete {path}: it has children")));
+            }
+            // What was tried before, and never answered, did it.
+            Ok(deleted) => return Ok(deleted || is_unsure),
             Err(Error::NoAuth) => {
                 return Err(Failure::unavailable(format!("no permission to delete {path}")));
             }
-            // Its data has changed since, by a request to give it back; or nobody knows what became of it.
-            Err(error) => last = Some(error.to_string()),
+            Err(error) => {
+                // Its data has changed since, by a request to give it back; or nobody knows what became of it.
+                is_unsure |= error != Error::BadVersion;
+                last = Some(error.to_string());
+            }
         }
     }
     let why = last.unwrap_or_default();

@@ -2,8 +2,8 @@
 
 use futures_util::try_join;
 use zookeeper_recipes::{
-    AcquireError, ContenderFilter, Curator, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, LeaderLatch, Participant,
+    AcquireError, ConfigError, ContenderFilter, Curator, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphore, LeaderLatch, Participant, SessionError,
 };
 
 use crate::exit::Failure;
@@ -50,21 +50,32 @@ impl Contender {
 
     /// Whether somebody has asked it to give the lock back.
     pub(crate) fn is_revoked(&self) -> bool {
-        self.participant.data == REVOKED
+        is_revoked(&self.participant)
     }
 
     /// Who it says it is, safe for a terminal; nothing once that was replaced.
     pub(crate) fn identity(&self) -> Option<String> {
-        match &self.participant.data[..] {
-            b"" | REVOKED => None,
-            data => Some(text::shown(data)),
-        }
+        identity(&self.participant)
     }
 
     /// The same, or what else tells it.
     pub(crate) fn who(&self) -> String {
         let session = || format!("session {}", text::session(self.participant.session));
         self.identity().unwrap_or_else(session)
+    }
+
+    /// Whether kazoo's recipes count it.
+    fn is_of_kazoo(&self) -> bool {
+        ["__lock__", "__rlock__"].iter().any(|mark| self.node().contains(mark))
+    }
+
+    /// The same node, as it stands among `all`; as it was, where it is there no more.
+    pub(crate) fn among(&self, all: &[Self]) -> Self {
+        let is_it = |other: &&Self| {
+            let (ours, theirs) = (&self.participant, &other.participant);
+            ours.path == theirs.path && ours.fencing_token() == theirs.fencing_token()
+        };
+        all.iter().find(is_it).unwrap_or(self).clone()
     }
 
     /// How long its node has been there, as far as the clocks agree.
@@ -78,6 +89,19 @@ impl Contender {
     }
 }
 
+/// Whether somebody has asked it to give its place back.
+pub(crate) fn is_revoked(participant: &Participant) -> bool {
+    participant.data == REVOKED
+}
+
+/// Who it says it is, safe for a terminal; nothing once that was replaced.
+pub(crate) fn identity(participant: &Participant) -> Option<String> {
+    match &participant.data[..] {
+        b"" | REVOKED => None,
+        data => Some(text::shown(data)),
+    }
+}
+
 /// Whether `end` is the last segments of the path, or all of it.
 fn is_end_of(path: &str, end: &str) -> bool {
     path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'))
@@ -88,44 +112,80 @@ fn is_end_of(path: &str, end: &str) -> bool {
 /// What the recipe is, is told by the names of the nodes. Of a semaphore nobody tells the limit: who stands first in
 /// its queue and has made a lease counts as waiting, all other leases are held.
 pub(crate) async fn contenders(curator: &Curator, path: &str) -> Result<Vec<Contender>, Failure> {
-    let mutex = InterProcessMutex::new(curator, path)?.with_filter(ContenderFilter::Inclusive)?;
+    Ok(look(curator, path).await?)
+}
+
+/// Why it is not known who is there.
+#[derive(Debug)]
+pub(crate) enum Unknown {
+    /// It may be, the next time.
+    Now(Failure),
+    ForGood(Failure),
+}
+
+impl From<Unknown> for Failure {
+    fn from(unknown: Unknown) -> Self {
+        match unknown {
+            Unknown::Now(failure) | Unknown::ForGood(failure) => failure,
+        }
+    }
+}
+
+impl From<ConfigError> for Unknown {
+    fn from(error: ConfigError) -> Self {
+        Self::ForGood(error.into())
+    }
+}
+
+/// [`contenders`], for who can ask again.
+pub(crate) async fn look(curator: &Curator, path: &str) -> Result<Vec<Contender>, Unknown> {
+    // Two queues: neither sees the other, unless it is told to.
+    let mutex = InterProcessMutex::new(curator, path)?.with_filter(ContenderFilter::Curator)?;
+    let of_kazoo = InterProcessMutex::new(curator, path)?.with_filter(ContenderFilter::Kazoo)?;
     let lock = InterProcessReadWriteLock::new(curator, path)?;
     // As if there was one lease, so that who waits is told from who holds.
     let semaphore = InterProcessSemaphore::new(curator, path, 1)?;
     let latch = LeaderLatch::new(curator, path)?;
-    let (mut mutex, lock, semaphore, latch) = try_join!(
+    let (mutex, mut of_kazoo, lock, semaphore, latch) = try_join!(
         mutex.participants(),
+        of_kazoo.participants(),
         lock.participants(),
         semaphore.participants(),
         latch.participants()
     )
-    .map_err(|error| failure(path, error))?;
-    let kazoo_kinds = kazoo(&mut mutex);
-    let kinds = |participants: &[Participant]| participants.iter().map(kind_of).collect();
-    let families: [(Vec<Participant>, Vec<Kind>); 4] = [
-        (mutex, kazoo_kinds),
-        {
-            let kinds = kinds(&lock);
-            (lock, kinds)
-        },
-        {
-            let kinds = vec![Kind::Lease; semaphore.len()];
-            (semaphore, kinds)
-        },
-        {
-            let kinds = vec![Kind::Leader; latch.len()];
-            (latch, kinds)
-        },
-    ];
-    let all = families.into_iter().flat_map(|(participants, kinds)| {
-        let placed = participants.into_iter().zip(kinds).enumerate();
-        placed.map(|(before, (participant, kind))| Contender {
+    .map_err(|error| unknown(path, error))?;
+    of_kazoo_hold(&mut of_kazoo);
+    let queues = [(mutex, None), (of_kazoo, None), (lock, None)]
+        .into_iter()
+        .chain([(semaphore, Some(Kind::Lease)), (latch, Some(Kind::Leader))]);
+    let all = queues.flat_map(|(participants, kind)| {
+        participants.into_iter().enumerate().map(move |(before, participant)| Contender {
             place: before + 1,
-            kind,
+            kind: kind.unwrap_or_else(|| kind_of(&participant)),
             participant,
         })
     });
     Ok(all.collect())
+}
+
+/// Whether there are mutexes of two kinds, which do not see each other by themselves.
+pub(crate) fn are_strangers(contenders: &[Contender]) -> bool {
+    let mutexes = || contenders.iter().filter(|one| matches!(one.kind, Kind::Mutex | Kind::Read));
+    mutexes().any(Contender::is_of_kazoo) && mutexes().any(|one| !one.is_of_kazoo())
+}
+
+/// What is to be said of them.
+pub(crate) const STRANGERS: &str = "contenders of Curator and of kazoo are there, which keep each other out only if they \
+                                    are set up to: each is shown in the queue of its kind";
+
+fn unknown(path: &str, error: AcquireError) -> Unknown {
+    use AcquireError::{RetriesExhausted, Session, TimedOut};
+    use SessionError::{NotNow, Unreachable};
+    match error {
+        RetriesExhausted { .. } | TimedOut { .. } => Unknown::Now(failure(path, error)),
+        Session { source: NotNow | Unreachable { .. }, .. } => Unknown::Now(failure(path, error)),
+        error => Unknown::ForGood(failure(path, error)),
+    }
 }
 
 fn failure(path: &str, error: AcquireError) -> Failure {
@@ -152,13 +212,10 @@ fn kind_of(participant: &Participant) -> Kind {
 }
 
 /// kazoo's readers stand in the queue of its mutexes, and hold together when nobody else is before them.
-fn kazoo(queue: &mut [Participant]) -> Vec<Kind> {
-    let kinds: Vec<_> = queue.iter().map(kind_of).collect();
-    let readers = kinds.iter().take_while(|kind| **kind == Kind::Read).count();
-    for reader in &mut queue[..readers] {
+fn of_kazoo_hold(queue: &mut [Participant]) {
+    for reader in queue.iter_mut().take_while(|one| kind_of(one) == Kind::Read) {
         reader.holds = true;
     }
-    kinds
 }
 
 /// `held by host:123 for 3m 2s`; `held by 3, the first host:123 for 3m 2s`.

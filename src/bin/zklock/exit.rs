@@ -71,6 +71,25 @@ impl Failure {
     }
 }
 
+/// What becomes of several things, each of which is done whatever became of the others.
+#[derive(Default)]
+pub(crate) struct First(Option<Failure>);
+
+impl First {
+    /// The first failure is what it ends with; more of them are said at once.
+    pub(crate) fn note(&mut self, outcome: Outcome) {
+        match (outcome, &self.0) {
+            (Ok(_), _) => {}
+            (Err(failure), None) => self.0 = Some(failure),
+            (Err(failure), Some(_)) => say(&failure.to_string()),
+        }
+    }
+
+    pub(crate) fn outcome(self) -> Outcome {
+        self.0.map_or(Ok(0), Err)
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // One line, whatever an error says.
@@ -157,7 +176,12 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let is_help =
         !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if is_help {
-        let _ = error.print(); // whom should it tell?
+        if let Err(error) = error.print()
+            && error.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            say(&format!("cannot write the help: {error}"));
+            return ExitCode::from(INTERNAL);
+        }
     } else {
         say(&in_one_line(&error.render().to_string()));
     }

@@ -9,9 +9,9 @@ use zookeeper_recipes::Curator;
 
 use crate::arguments::Ls;
 use crate::connection::connect;
-use crate::contenders::{Contender, contenders};
-use crate::exit::{Failure, Outcome, UNAVAILABLE, say};
-use crate::output::{Ends, now, print, printed};
+use crate::contenders::{Contender, STRANGERS, Unknown, are_strangers, contenders, look};
+use crate::exit::{Outcome, say};
+use crate::output::{Ends, now, printed};
 use crate::settings::Settings;
 use crate::text;
 
@@ -32,6 +32,9 @@ async fn once(curator: &Curator, arguments: &Ls, verbose: bool) -> Outcome {
     let found = contenders(curator, &arguments.path).await?;
     if verbose && found.is_empty() {
         say_why(curator, &arguments.path).await;
+    }
+    if are_strangers(&found) {
+        say(STRANGERS);
     }
     printed(&rendered(&found, arguments.json, false))
 }
@@ -54,25 +57,30 @@ async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
     let in_place = stdout().is_terminal() && !arguments.json;
     loop {
         let found = tokio::select! {
-            found = contenders(curator, &arguments.path) => found,
+            found = look(curator, &arguments.path) => found,
             () = ends.told() => return Ok(0),
         };
         let text = match found {
             Ok(found) if arguments.json => rendered(&found, true, true),
-            Ok(found) => titled(&arguments.path, &rendered(&found, false, true)),
-            // It may pass, as the connection comes back.
-            Err(failure) if is_passing(curator, &failure) => {
-                if arguments.json {
-                    say(&failure.to_string());
-                    String::new()
-                } else {
-                    titled(&arguments.path, &format!("{failure}\n"))
+            Ok(found) => {
+                let mut table = rendered(&found, false, true);
+                if are_strangers(&found) {
+                    table.push_str(&format!("{STRANGERS}\n"));
                 }
+                titled(&arguments.path, &table)
             }
-            Err(failure) => return Err(failure),
+            Err(Unknown::Now(failure)) if arguments.json => {
+                say(&failure.to_string());
+                String::new()
+            }
+            Err(Unknown::Now(failure)) => {
+                let why = text::visible(failure.to_string().as_bytes());
+                titled(&arguments.path, &format!("{why}\n"))
+            }
+            Err(Unknown::ForGood(failure)) => return Err(failure),
         };
-        let shown = if in_place { print(&screen.drawn(&text, size())) } else { print(&text) };
-        if let Err(outcome) = shown {
+        let text = if in_place { screen.drawn(&text, size()) } else { text };
+        if let Err(outcome) = ends.print(&text).await {
             return outcome;
         }
         tokio::select! {
@@ -80,12 +88,6 @@ async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
             () = ends.told() => return Ok(0),
         }
     }
-}
-
-fn is_passing(curator: &Curator, failure: &Failure) -> bool {
-    use zookeeper_recipes::ConnectionState as State;
-    let is_away = !matches!(curator.state(), State::Connected | State::Reconnected | State::Closed);
-    failure.code() == UNAVAILABLE && is_away
 }
 
 fn titled(path: &str, text: &str) -> String {

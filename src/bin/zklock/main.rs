@@ -47,6 +47,8 @@ fn main() -> ExitCode {
     if matches!(arguments.command, Command::Run(_) | Command::Elect(_)) {
         // Before there are other threads, which a terminal could stop, and with them this one.
         let _ = signals::block(&[SIGTTIN, SIGTTOU]); // it cannot fail for signals that there are
+    }
+    if arguments.command.goes_on() {
         stderr::in_background();
     }
     // One line, as for any other failure.

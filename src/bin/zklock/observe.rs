@@ -7,8 +7,9 @@ use zookeeper_recipes::{ConnectionState, Curator, LeaderError, LeaderObserver, P
 
 use crate::arguments::Observe;
 use crate::connection::connect;
+use crate::contenders::{identity, is_revoked};
 use crate::exit::{Failure, Outcome};
-use crate::output::{Ends, now, print};
+use crate::output::{Ends, now};
 use crate::settings::Settings;
 use crate::text;
 
@@ -49,7 +50,7 @@ async fn follow(curator: &Curator, arguments: &Observe) -> Outcome {
                 },
             };
             if told.as_ref() != Some(&known) {
-                if let Err(outcome) = print(&line(&known, arguments.json)) {
+                if let Err(outcome) = ends.print(&line(&known, arguments.json)).await {
                     return outcome;
                 }
                 told = Some(known.clone());
@@ -99,12 +100,16 @@ fn line(known: &Known, as_json: bool) -> String {
         return format!("{}\n", text::json(&Line { time: now(), state, leader }));
     }
     let said = match known {
-        Known::Leader(leader) => format!(
-            "{} leads (session {}, token {})",
-            text::shown(&leader.data),
-            text::session(leader.session),
-            leader.fencing_token()
-        ),
+        Known::Leader(leader) => {
+            let (session, token) = (text::session(leader.session), leader.fencing_token());
+            match identity(leader) {
+                Some(who) => format!("{who} leads (session {session}, token {token})"),
+                None if is_revoked(leader) => {
+                    format!("session {session} leads (asked to give it back, token {token})")
+                }
+                None => format!("session {session} leads (token {token})"),
+            }
+        }
         Known::Nobody => "nobody leads".to_owned(),
         Known::Unknown => "unknown: no server answers".to_owned(),
     };
@@ -121,23 +126,27 @@ struct Line<'a> {
 
 #[derive(Serialize)]
 struct Leader<'a> {
-    identity: Cow<'a, str>,
+    /// None once a request to give the lead back has taken its place.
+    identity: Option<Cow<'a, str>>,
     session: String,
     since: String,
     token: i64,
     node: &'a str,
     path: &'a str,
+    revocation_requested: bool,
 }
 
 impl<'a> Leader<'a> {
     fn of(leader: &'a Participant) -> Self {
+        let is_revoked = is_revoked(leader);
         Self {
-            identity: leader.id(),
+            identity: (!is_revoked).then(|| leader.id()),
             session: text::session(leader.session),
             since: text::time(leader.since),
             token: leader.fencing_token().value(),
             node: leader.path.rsplit('/').next().unwrap_or_default(),
             path: &leader.path,
+            revocation_requested: is_revoked,
         }
     }
 }

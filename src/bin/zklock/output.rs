@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
@@ -19,11 +20,13 @@ use crate::stderr::Stderr;
 /// What to end with: quietly, where nobody reads any more.
 pub(crate) fn print(text: &str) -> Result<(), Outcome> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Ok(0),
-            _ => Err(Failure::internal(format!("cannot write to stdout: {error}"))),
-        }
+    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+fn written(result: io::Result<()>) -> Result<(), Outcome> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(0),
+        _ => Err(Failure::internal(format!("cannot write to stdout: {error}"))),
     })
 }
 
@@ -84,6 +87,26 @@ impl Ends {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             _ = &mut self.closed => {}
+        }
+    }
+
+    /// Writes it, unless told to end before it is read.
+    ///
+    /// # Errors
+    ///
+    /// What to end with.
+    pub(crate) async fn print(&mut self, text: &str) -> Result<(), Outcome> {
+        // Not by this thread, which hears the signals and keeps the session alive: nobody may read it. What cannot be
+        // written by the end is not waited for.
+        let mut stdout = tokio::io::stdout();
+        let write = async {
+            stdout.write_all(text.as_bytes()).await?;
+            stdout.flush().await
+        };
+        tokio::select! {
+            biased;
+            result = write => written(result),
+            () = self.told() => Err(Ok(0)),
         }
     }
 }

@@ -29,9 +29,21 @@ pub(crate) fn man(folder: Option<&Path>) -> Outcome {
         let file = folder.join(format!("{}.1", name(command, of)));
         page(command, of)
             .and_then(|page| fs::write(&file, page))
-            .map_err(|error| failed(&file.display().to_string(), &error))?;
+            .map_err(|error| cannot_be_there(&file, &error))?;
     }
     Ok(0)
+}
+
+/// The folder was not well chosen, or there is no room in it.
+fn cannot_be_there(file: &Path, error: &io::Error) -> Failure {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
+    let what = file.display();
+    match error.kind() {
+        NotFound | NotADirectory | PermissionDenied | ReadOnlyFilesystem => {
+            Failure::usage(format!("--dir: cannot write {what}: {error}"))
+        }
+        _ => failed(&what.to_string(), error),
+    }
 }
 
 fn failed(what: &str, error: &io::Error) -> Failure {

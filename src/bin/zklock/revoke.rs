@@ -5,8 +5,8 @@ use zookeeper_recipes::{Curator, Revoker};
 use crate::arguments::Revoke;
 use crate::connection::connect;
 use crate::contenders::{check_name, chosen, contenders};
-use crate::exit::{Outcome, say};
-use crate::output::print;
+use crate::exit::{First, Outcome, say};
+use crate::output::printed;
 use crate::settings::Settings;
 use crate::text;
 
@@ -22,19 +22,21 @@ async fn ask(curator: &Curator, arguments: &Revoke) -> Outcome {
     let Revoke { path, node } = arguments;
     let asked = chosen(contenders(curator, path).await?, node.as_deref());
     let revoker = Revoker::new(curator);
-    let mut reached = 0;
+    let (mut reached, mut first) = (0, First::default());
     for contender in &asked {
-        if !revoker.attempt_revoke(&contender.participant.path).await? {
-            continue; // it is gone, and that is what was wanted
+        match revoker.attempt_revoke(&contender.participant.path).await {
+            Ok(true) => reached += 1,
+            Ok(false) => continue, // it is gone, and that is what was wanted
+            Err(error) => {
+                reached += 1; // there it is
+                first.note(Err(error.into()));
+                continue;
+            }
         }
-        reached += 1;
         let does = if contender.participant.holds { "holds it" } else { "waits for it" };
         let (who, age) = (contender.who(), contender.age());
         let node = text::visible(contender.node().as_bytes());
-        let line = format!("asked {who}, which {does}, for {age} ({node})\n");
-        if let Err(outcome) = print(&line) {
-            return outcome;
-        }
+        first.note(printed(&format!("asked {who}, which {does}, for {age} ({node})\n")));
     }
     if reached == 0 {
         let path = text::visible(path.as_bytes());
@@ -43,5 +45,5 @@ async fn ask(curator: &Curator, arguments: &Revoke) -> Outcome {
             None => format!("nobody holds {path}"),
         });
     }
-    Ok(0)
+    first.outcome()
 }

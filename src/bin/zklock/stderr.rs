@@ -1,5 +1,5 @@
-//! What is said on stderr while something is held. Whoever does not read it must not keep us from renewing the lease:
-//! a thread writes, and what it cannot keep up with is left out.
+//! What is said on stderr while something is held or watched. Whoever does not read it must not keep us from renewing
+//! the lease, or from hearing a signal: a thread writes, and what it cannot keep up with is left out.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;

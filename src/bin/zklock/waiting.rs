@@ -24,7 +24,7 @@ const ASK_EACH: Duration = Duration::from_millis(20);
 pub(crate) async fn show(curator: &Curator, paths: &[String], verbose: bool) -> Infallible {
     let line = match (verbose, stderr().is_terminal()) {
         // Among the lines of the log.
-        (true, _) => Line::Plain(String::new()),
+        (true, _) => Line::Plain(None),
         (false, true) => Line::Bar(bar()),
         (false, false) => return std::future::pending().await,
     };
@@ -34,7 +34,15 @@ pub(crate) async fn show(curator: &Curator, paths: &[String], verbose: bool) -> 
 enum Line {
     Bar(ProgressBar),
     /// With what was said last.
-    Plain(String),
+    Plain(Option<News>),
+}
+
+/// What is told, without the ages, which change all the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum News {
+    NoServer,
+    /// Where we wait, at which place, and the nodes of those who hold.
+    Queue(String, Option<usize>, Vec<String>),
 }
 
 fn bar() -> ProgressBar {
@@ -98,15 +106,13 @@ impl Line {
         paths: &[String],
         queue: Option<&(&str, Vec<Contender>)>,
     ) {
-        let Some(text) = text(curator, paths, queue) else { return };
+        let Some((news, text)) = told(curator, paths, queue) else { return };
         match self {
             Self::Bar(bar) => bar.set_message(text),
             Self::Plain(said) => {
-                // Ages change all the time.
-                let news = text.split(" for ").take(2).collect::<Vec<_>>().join(" for ");
-                if news != *said {
+                if said.as_ref() != Some(&news) {
                     say(&text);
-                    *said = news;
+                    *said = Some(news);
                 }
             }
         }
@@ -114,19 +120,25 @@ impl Line {
 }
 
 /// Nothing while nothing is known.
-fn text(
+fn told(
     curator: &Curator,
     paths: &[String],
     queue: Option<&(&str, Vec<Contender>)>,
-) -> Option<String> {
+) -> Option<(News, String)> {
     use ConnectionState::{Connected, Reconnected};
     let waiting = |path: &str| format!("waiting for {}", visible(path.as_bytes()));
     if !matches!(curator.state(), Connected | Reconnected) {
-        return Some(format!("{}: no server answers", waiting(&paths.join(", "))));
+        let text = format!("{}: no server answers", waiting(&paths.join(", ")));
+        return Some((News::NoServer, text));
     }
     let (path, queue) = queue?;
     let session = curator.session_id().unwrap_or_default();
     let ours = queue.iter().find(|one| one.participant.session == session);
-    let place = ours.map(|ours| format!("{} in the queue, ", ordinal(ours.place)));
-    Some(format!("{}: {}{}", waiting(path), place.unwrap_or_default(), held_by(queue)))
+    let place = ours.map(|ours| ours.place);
+    let holders = queue.iter().filter(|one| one.participant.holds);
+    let holders = holders.map(|one| one.participant.path.clone()).collect();
+    let news = News::Queue((*path).to_owned(), place, holders);
+    let place = place.map(|place| format!("{} in the queue, ", ordinal(place)));
+    let text = format!("{}: {}{}", waiting(path), place.unwrap_or_default(), held_by(queue));
+    Some((news, text))
 }

@@ -69,9 +69,9 @@ impl ConfigFile {
         for (name, value) in entries {
             let line = line_of(name.span().start);
             let Some(key) = KEYS.into_iter().find(|key| key == name.get_ref()) else {
-                let name = name.get_ref().escape_debug();
+                let name = told(name.get_ref());
                 let keys = KEYS.join(", ");
-                return Err(wrong(line, &format!("unknown key {name}; there are {keys}")));
+                return Err(wrong(line, &format!("unknown key{name}; there are {keys}")));
             };
             let is_number = key.ends_with("-timeout");
             let value = match value.into_inner() {
@@ -104,6 +104,13 @@ impl ConfigFile {
         let folder = self.file.parent().unwrap_or_else(|| Path::new(""));
         Some(Given { value: folder.join(value), origin })
     }
+}
+
+/// A key, if it looks like one: else it may be a secret at the wrong place.
+fn told(name: &str) -> String {
+    let is_of_keys = |letter: u8| letter.is_ascii_lowercase() || matches!(letter, b'-' | b'_');
+    let is_key = (1..=32).contains(&name.len()) && name.bytes().all(is_of_keys);
+    if is_key { format!(" {name}") } else { String::new() }
 }
 
 fn is_absence(error: &io::Error) -> bool {

@@ -393,6 +393,8 @@ mod tests {
             ("id = 'a'\nsever = 'b'", ":2: unknown key sever; there are server, "),
             ("[tls]\nca = 'x'", "unknown key tls; "),
             ("auth = 'digest:user:hunter2'", ":1: unknown key auth; "),
+            ("'digest:user:hunter2' = 1", ":1: unknown key; there are server, "),
+            ("hunter2 = 1", ":1: unknown key; there are server, "),
             ("server = ''", ":1: server: it is empty"),
             ("id = 'a'\nserver = ", ":2: "),
             ("id = 'a'\nid = 'b'", ":2: duplicate key"),
