@@ -177,10 +177,11 @@ impl Supervisor {
             // Ahead of all that takes time.
             self.act();
             self.look_after_children();
-            self.act();
             if self.is_done() {
                 break;
             }
+            // What is left of a command that has just ended.
+            self.act();
             self.wait();
         }
         let (code, at) = self.code.unwrap_or((exit::INTERNAL, Moment::now()));
