@@ -140,15 +140,15 @@ impl Family {
 
     /// Signals all of them; gives one that we may not signal.
     pub(super) fn signal(&self, which: Which, signal: Signal) -> Option<i32> {
-        if let Some(leader) = self.leader {
-            let _ = kill_process_group(leader, signal); // in one moment; there may be none
-        }
+        // In one moment; there may be none.
+        let in_one = self.leader.map(|leader| kill_process_group(leader, signal));
         let group = self.leader.map(number);
         let living = self.living(which).unwrap_or_default();
         let others = living.iter().filter(|process| Some(process.group) != group);
-        let mut refused = others.filter(|process| matches!(process.signal(signal), Ok(false)));
-        // All are signalled, whatever becomes of one.
-        refused.by_ref().fold(None, |_, process| Some(process.pid))
+        // To the last: all are signalled, whatever becomes of one.
+        let refused = others.filter(|process| matches!(process.signal(signal), Ok(false))).last();
+        let of_group = group.filter(|_| in_one == Some(Err(Errno::PERM)));
+        refused.map(|process| process.pid).or(of_group)
     }
 
     fn living(&self, which: Which) -> io::Result<Vec<Process>> {
