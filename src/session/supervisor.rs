@@ -201,9 +201,9 @@ impl Supervisor {
         let link = client.watch_link();
         let epoch = Epoch::new(client, self.session.settings.session_timeout, opened);
         tracing::info!(session = %format_args!("{:#x}", epoch.session_id()), timeout = ?epoch.timeout(), "session established");
-        metrics::session_opened();
         self.epoch = Some(epoch.clone());
         self.session.link.send_replace(Link::Up(epoch));
+        metrics::session_opened();
         link
     }
 
@@ -221,8 +221,8 @@ impl Supervisor {
                         }
                     }
                     tracing::info!(?state, "connection state");
-                    self.connection.is(state.word());
                     self.session.state.send_replace(state);
+                    self.connection.is(state.word());
                 }
                 Action::EndEpoch(loss) => {
                     if let Some(link) = link.take() {
@@ -319,9 +319,9 @@ impl Supervisor {
         };
         let patience = self.session.settings.connection_timeout;
         if loss != Loss::Closed {
-            metrics::session_lost();
             self.session.link.send_replace(Link::Down);
             drop(epoch.end(loss));
+            metrics::session_lost();
             return;
         }
         epoch.lease.close(loss);
