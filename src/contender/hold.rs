@@ -74,7 +74,7 @@ impl HoldState {
         let own = self.own_end.get().copied();
         own.or_else(|| {
             let lasts = self.epoch.lease.lasts(&self.term, Moment::now());
-            if lasts { None } else { Some(self.term.loss().unwrap_or(Loss::LeaseEnded)) }
+            if lasts { None } else { self.term.loss() }
         })
     }
 
@@ -101,13 +101,19 @@ impl HoldState {
     /// are ahead of the delete.
     pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, Loss> {
         let mut fenced = self.spot.fenced.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loss) = self.end() {
+        let over = self.epoch.lease.look(Moment::now());
+        if let Some(loss) = self.own_end.get().copied().or_else(|| self.term.loss()) {
+            drop(fenced);
+            over.wake();
             return Err(loss);
         }
         if fenced.is_none() {
             *fenced = self.epoch.client().ok().map(|client| client.watch_link());
         }
-        Ok(send())
+        let sent = send();
+        drop(fenced);
+        over.wake();
+        Ok(sent)
     }
 
     /// `look_out` begins to look, the first time.

@@ -166,7 +166,7 @@ impl Lease {
             }
             over
         };
-        wake(over);
+        over.wake();
         if self.renewals.receiver_count() > 0 {
             self.renewals.send_replace(());
         }
@@ -183,14 +183,19 @@ impl Lease {
             let mut state = self.lock();
             (state.end_if_over(now), state.term(policy))
         };
-        wake(over);
+        over.wake();
         term
     }
 
     /// Whether `term` lasts at this instant.
     pub(crate) fn lasts(&self, term: &Term, now: Moment) -> bool {
-        wake(self.lock().end_if_over(now));
+        self.look(now).wake();
         term.loss().is_none()
+    }
+
+    /// Ends what is over at this instant, for who wakes them when it has let go of its own locks.
+    pub(crate) fn look(&self, now: Moment) -> Over {
+        self.lock().end_if_over(now)
     }
 
     /// When the lease ends unless it is renewed.
@@ -218,7 +223,7 @@ impl Lease {
             state.suspended = true;
             state.end_terms(Loss::Suspended, |policy| policy == LossPolicy::Suspended)
         };
-        wake(over);
+        over.wake();
     }
 
     /// The session has another connection.
@@ -236,7 +241,7 @@ impl Lease {
             state.end = None;
             state.end_terms(loss, |_| true)
         };
-        wake(over);
+        over.wake();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -258,38 +263,49 @@ impl State {
         })
     }
 
-    fn end_if_over(&mut self, now: Moment) -> Vec<Arc<Term>> {
+    fn end_if_over(&mut self, now: Moment) -> Over {
         match self.end {
             Some(end) if now >= end => {
                 self.end = None;
                 self.end_terms(Loss::LeaseEnded, |policy| policy != LossPolicy::SessionExpired)
             }
-            _ => Vec::new(),
+            _ => Over(Vec::new()),
         }
     }
 
-    /// Gives those to wake. Whoever asks from now on gets this cause.
-    fn end_terms(&mut self, loss: Loss, which: impl Fn(LossPolicy) -> bool) -> Vec<Arc<Term>> {
+    /// Whoever asks from now on gets this cause.
+    fn end_terms(&mut self, loss: Loss, which: impl Fn(LossPolicy) -> bool) -> Over {
         let over: Vec<_> = self.terms.extract_if(.., |term| which(term.policy)).collect();
         for term in &over {
             let _ = term.loss.set(loss); // once: it is in the list no more
         }
-        over
+        Over(over)
     }
 }
 
-/// Outside the lock: it runs whoever waits for the loss.
-fn wake(terms: Vec<Arc<Term>>) {
-    for term in terms {
-        if let Some(loss) = term.loss() {
-            term.holds.ended(loss);
+/// Terms that have ended, and whom nobody has told yet. A value of its own, so that the guard of a lock is not kept
+/// until they are told: that runs somebody else's code.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Over(Vec<Arc<Term>>);
+
+impl Over {
+    /// Not under any lock.
+    pub(crate) fn wake(self) {
+        for term in self.0 {
+            if let Some(loss) = term.loss() {
+                term.holds.ended(loss);
+            }
+            term.ended.cancel();
         }
-        term.ended.cancel();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Wake, Waker};
+
     use super::*;
 
     const T: Duration = Duration::from_millis(2400);
@@ -449,6 +465,43 @@ mod tests {
         assert_eq!(term.loss(), Some(Loss::SessionExpired));
         lease.renew(at(2), at(3));
         assert!(lease.term(LEASE, at(3)).is_none());
+    }
+
+    /// Notes whether the lease was free when it was woken.
+    #[derive(Debug)]
+    struct Asker {
+        lease: Arc<Lease>,
+        found_free: OnceLock<bool>,
+    }
+
+    impl Wake for Asker {
+        fn wake(self: Arc<Self>) {
+            let _ = self.found_free.set(self.lease.state.try_lock().is_ok());
+        }
+    }
+
+    /// They may ask the lease, and whatever they do must keep nobody else from asking.
+    #[test]
+    fn who_waits_for_the_loss_is_woken_outside_the_lock() {
+        type Ends = fn(&Lease, &Term);
+        let ways: [(&str, LossPolicy, Ends); 5] = [
+            ("lasts", LEASE, |lease, term| assert!(!lease.lasts(term, at(1600)))),
+            ("term", LEASE, |lease, _| assert!(lease.term(LEASE, at(1600)).is_none())),
+            ("renew", LEASE, |lease, _| lease.renew(at(1590), at(1610))),
+            ("suspend", LossPolicy::Suspended, |lease, _| lease.suspend()),
+            ("close", LEASE, |lease, _| lease.close(Loss::Closed)),
+        ];
+        for (way, policy, end) in ways {
+            let lease = Arc::new(lease());
+            lease.renew(at(0), at(1));
+            let term = lease.term(policy, at(1)).unwrap();
+            let asker = Arc::new(Asker { lease: lease.clone(), found_free: OnceLock::new() });
+            let waker = Waker::from(asker.clone());
+            let mut lost = pin!(term.ended().cancelled());
+            assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            end(&lease, &term);
+            assert_eq!(asker.found_free.get(), Some(&true), "{way}");
+        }
     }
 
     /// Each policy: lasts through a suspension, lasts beyond the lease.
