@@ -145,10 +145,13 @@ impl Family {
         let group = self.leader.map(number);
         let living = self.living(which).unwrap_or_default();
         let others = living.iter().filter(|process| Some(process.group) != group);
-        // To the last: all are signalled, whatever becomes of one.
-        let refused = others.filter(|process| matches!(process.signal(signal), Ok(false))).last();
-        let of_group = group.filter(|_| in_one == Some(Err(Errno::PERM)));
-        refused.map(|process| process.pid).or(of_group)
+        let mut refused = group.filter(|_| in_one == Some(Err(Errno::PERM)));
+        for process in others {
+            if let Ok(false) = process.signal(signal) {
+                refused = Some(process.pid);
+            }
+        }
+        refused
     }
 
     fn living(&self, which: Which) -> io::Result<Vec<Process>> {
