@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo model sabotage test soak margins zklock-margins rolling-restart takeover bench bench-smoke bench-growth lint fix doc package clean
+.PHONY: help setup image demo model sabotage test soak margins zklock-margins rolling-restart takeover bench bench-smoke bench-growth comparison lint versions fix doc package clean
 
 ROUNDS ?= 20
 LOSSES ?= 20
@@ -59,8 +59,15 @@ bench-growth: setup ## what locks cost as they grow, Curator beside; a quarter o
 	@scripts/setup.sh curator
 	@SMALL=$(SMALL) $(CARGO) bench --quiet --all-features --bench growth
 
+comparison: setup ## ZooKeeper's lock beside those on Redis, etcd and MariaDB, each run; five minutes, COMPARISON="--only redis --smoke" for some
+	@scripts/setup.sh comparison || true # a server that cannot be had is reported as missing
+	@$(CARGO) run --release --package zookeeper-recipes-comparison -- $(COMPARISON)
+
 lint: ## formatting, clippy, documentation, features, dependencies, the house rules
 	@scripts/lint.sh
+
+versions: ## the library and the tool with the oldest compiler, and with the oldest dependencies; some minutes
+	@scripts/versions.sh
 
 fix: ## what the tools can mend by themselves
 	$(CARGO) fmt
@@ -69,8 +76,8 @@ fix: ## what the tools can mend by themselves
 doc: ## the documentation, with private items
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features --document-private-items
 
-package: ## what would be published, built
-	$(CARGO) package --allow-dirty
+package: ## what would be published, built from the archive alone: library, tool, examples
+	@scripts/package.sh
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -11,18 +11,27 @@ run() {
   printf '   %d s\n' $((SECONDS - started))
 }
 
-run $cargo fmt --check
+run $cargo fmt --all --check
 for script in scripts/*.sh scripts/image/*.sh .ci/run; do bash -n "$script"; done
 
-# The minimum Rust version is checked by clippy's `incompatible_msrv`, against `rust-version`.
+# The minimum Rust version is checked by clippy's `incompatible_msrv`, against `rust-version`, and for dependencies by
+# `tests/house`; with a compiler of that version, and the oldest dependencies, by `make versions`.
 strict=(-- -D warnings -D clippy::incompatible_msrv)
 run $cargo clippy --quiet --all-features --all-targets "${strict[@]}"
 # Our own dev-dependency on ourselves turns `testkit` on for every target but the library.
 run $cargo clippy --quiet --lib --no-default-features "${strict[@]}"
-for feature in tls sasl metrics testkit; do
-  run $cargo clippy --quiet --lib --no-default-features --features "$feature" "${strict[@]}"
+# Each by itself, and the tool with what it is built with.
+features=$(sed -n '/^\[features\]/,/^\[dep/ s/^\([a-z-]*\) = .*/\1/p' Cargo.toml | grep -vx default)
+for feature in $features; do
+  run $cargo clippy --quiet --lib --bins --no-default-features --features "$feature" "${strict[@]}"
 done
-run $cargo clippy --quiet --bin zklock --no-default-features --features cli "${strict[@]}"
+# Its dependencies are built for nothing else, and need what `scripts/setup.sh comparison` installs.
+if command -v protoc >/dev/null; then
+  run $cargo clippy --quiet --package zookeeper-recipes-comparison --all-targets "${strict[@]}"
+  run $cargo test --quiet --package zookeeper-recipes-comparison
+else
+  printf '== not checked beyond its formatting: benches/comparison, for there is no protoc\n'
+fi
 run env RUSTDOCFLAGS="-D warnings" $cargo doc --quiet --no-deps --all-features --document-private-items
 
 run $cargo test --quiet --all-features --test house

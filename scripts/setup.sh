@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a bare Debian 12 machine able to build, run and test everything here. Run it as root; again at any time: what is
-# there is left alone, and when all is there it says nothing. With the arguments `curator` and `kazoo` those as well, for
-# what measures them beside us.
+# there is left alone, and when all is there it says nothing. With the arguments `curator`, `kazoo` and `comparison` those as
+# well, for what measures them beside us; the last is the servers of other ways to lock.
 set -euo pipefail
 
 rust_version=1.88
@@ -128,6 +128,41 @@ kazoo_into() {
   python3 -m venv --clear "$1" && "$1/bin/pip" install --quiet --disable-pip-version-check "kazoo==$kazoo_version"
 }
 
+# The servers of other ways to lock, and what their clients' build needs. Those of the system are not started: who
+# measures them starts its own.
+comparison() {
+  local missing=() services=() failed=0 package
+  has protoc || missing+=(protobuf-compiler)
+  [ -e /usr/include/google/protobuf/empty.proto ] || missing+=(libprotobuf-dev)
+  has redis-server || { missing+=(redis-server); services+=(redis-server); }
+  has etcd || { missing+=(etcd-server); services+=(etcd); }
+  has mariadbd || [ -x /usr/sbin/mariadbd ] || { missing+=(mariadb-server); services+=(mariadb); }
+  [ ${#missing[@]} != 0 ] || return 0
+  # One that cannot be had does not keep the others away.
+  without_services install "${missing[@]}" ||
+    for package in "${missing[@]}"; do without_services install "$package" || failed=1; done
+  for package in "${services[@]}"; do
+    # Nor when the machine is started the next time.
+    if has systemctl; then systemctl disable --quiet "$package" >/dev/null 2>&1 || true; fi
+    if has update-rc.d; then update-rc.d "$package" disable >/dev/null 2>&1 || true; fi
+  done
+  return "$failed"
+}
+
+# What is installed meanwhile starts no service, by Debian's own means for that; somebody else's rule is left alone.
+without_services() {
+  local policy=/usr/sbin/policy-rc.d status=0
+  if [ "$(id -u)" != 0 ] || [ -e "$policy" ]; then
+    "$@"
+    return
+  fi
+  printf '#!/bin/sh\nexit 101\n' >"$policy"
+  chmod 755 "$policy"
+  "$@" || status=$?
+  rm -f "$policy"
+  return "$status"
+}
+
 failed=0
 compiler || failed=1
 rust || failed=1
@@ -135,7 +170,7 @@ java_and_zookeeper || failed=1
 docker_daemon
 for peer in "$@"; do
   case $peer in
-  curator | kazoo) "$peer" || failed=1 ;;
+  curator | kazoo | comparison) "$peer" || failed=1 ;;
   *) say "there is no peer called $peer" && failed=1 ;;
   esac
 done

@@ -17,7 +17,7 @@
 //! | to keep a late holder from writing: in ZooKeeper, or elsewhere | [`Fenced`], [`FencingToken`] | [guarantees] |
 //! | to take any lock, or to write one of your own | [`InterProcessLock`], [`LockGuard`] | [multi-lock] |
 //! | the same path as Curator's `InterProcessSemaphoreMutex` | [`InterProcessSemaphoreMutex`] | [semaphore mutex] |
-//! | a lock or a leader around a script or a cron job, without Rust | `zklock run`, `zklock elect` | feature `cli` |
+//! | a lock or a leader around a script or a cron job, without Rust | `zklock run`, `zklock elect` (feature `cli`) | [zklock] |
 //! | to come from Curator: which method is which, and how to change over | | [migrating] |
 //! | a real ZooKeeper in your own tests, and a link that breaks | `testkit` | [testing your code] |
 //! | to see from outside what locks do | the feature `metrics`, `tracing` | [observability] |
@@ -87,7 +87,7 @@
 //! | `tls` | TLS to the servers ([security]) |
 //! | `sasl` | SASL DIGEST-MD5 to the servers ([security]) |
 //! | `metrics` | who waits, who holds, what was lost and why, by the `metrics` facade ([observability]) |
-//! | `cli` | the program `zklock` (Linux): locks and leaders for scripts and cron jobs, without Rust |
+//! | `cli` | the program `zklock` (Linux): locks and leaders for scripts and cron jobs, without Rust ([zklock]) |
 //! | `testkit` | servers, ensembles and faults for tests; outside the promise of semantic versioning ([testing your code]) |
 //!
 //! None is on by default. The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
@@ -125,8 +125,12 @@
 //! [mixed fleets]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/mixed-fleets.md
 //! [testing your code]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing-your-code.md
 //! [observability]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/observability.md
+//! [zklock]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/zklock.md
 //! [round trips]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/round-trips.md
 //! [architecture]: https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/architecture.md
+
+// docs.rs builds with this, on a nightly compiler: it shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
 mod admission;

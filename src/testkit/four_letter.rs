@@ -10,9 +10,16 @@ use tokio::time::{sleep, timeout};
 /// An answer takes milliseconds; a server that needs longer hangs.
 const LIMIT: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(20);
+/// What a server that starts is given for its first answer; twice as long after each that did not come, up to `LIMIT`. One
+/// that accepts a connection while it starts may never answer on it.
+const FIRST_LIMIT: Duration = Duration::from_millis(300);
 
 /// Asks the server at `address` (`HOST:PORT`).
 pub(super) async fn ask(address: &str, word: &str) -> io::Result<String> {
+    ask_within(LIMIT, address, word).await
+}
+
+async fn ask_within(limit: Duration, address: &str, word: &str) -> io::Result<String> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(word.as_bytes()).await?;
@@ -20,7 +27,7 @@ pub(super) async fn ask(address: &str, word: &str) -> io::Result<String> {
         stream.read_to_string(&mut answer).await?;
         Ok(answer)
     };
-    timeout(LIMIT, exchange).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    timeout(limit, exchange).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Returns when the server at `address` serves clients, which may be never.
@@ -28,12 +35,50 @@ pub(super) async fn ask(address: &str, word: &str) -> io::Result<String> {
 /// Nothing announces it, hence the polling: a published port accepts connections before the server behind it does, and
 /// a server answers that it does not serve yet.
 pub(super) async fn until_serving(address: &str) {
+    let mut limit = FIRST_LIMIT;
     loop {
-        match ask(address, "srvr").await {
+        match ask_within(limit, address, "srvr").await {
             Ok(answer) if answer.contains("Mode: ") => return,
             Ok(answer) => tracing::trace!("{address} does not serve yet: {answer:?}"),
-            Err(error) => tracing::trace!("{address} does not serve yet: {error}"),
+            Err(error) => {
+                if error.kind() == io::ErrorKind::TimedOut {
+                    limit = LIMIT.min(limit * 2);
+                }
+                tracing::trace!("{address} does not serve yet: {error}");
+            }
         }
         sleep(INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The first connection is accepted by the system and never answered, as by a server that starts. A question with the
+    /// limit of one that serves, asked at the same time, is the clock.
+    #[tokio::test]
+    async fn a_probe_that_is_never_answered_does_not_hold_up_the_next() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let starting = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (silent_address, address) =
+            (silent.local_addr().unwrap().to_string(), starting.local_addr().unwrap().to_string());
+        let server = async {
+            let _first = starting.accept().await.unwrap();
+            let (mut second, _) = starting.accept().await.unwrap();
+            // What is left unread would reset the connection, answer and all.
+            second.read_exact(&mut [0; 4]).await.unwrap();
+            second.write_all(b"Mode: standalone\n").await.unwrap();
+            drop(second);
+            std::future::pending::<()>().await
+        };
+        tokio::select! {
+            biased;
+            () = server => unreachable!("it never ends"),
+            () = until_serving(&address) => {}
+            answer = ask(&silent_address, "srvr") => panic!("as slow as one lost answer: {answer:?}"),
+        }
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test fails by it
 
 mod pages;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -191,9 +192,10 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// its own; `main.rs` names all.
 const TOOL_ARROWS: &[(&str, &[&str])] = &[
     ("text", &[]),
-    ("exit", &["text"]),
+    ("stderr", &[]),
+    ("exit", &["stderr", "text"]),
     ("arguments", &["exit"]),
-    ("output", &["exit"]),
+    ("output", &["exit", "stderr"]),
     ("settings", &["arguments", "exit"]),
     ("connection", &["exit", "settings"]),
     ("contenders", &["exit", "text"]),

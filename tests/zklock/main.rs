@@ -16,6 +16,7 @@ mod contention;
 mod election;
 mod environment;
 mod exit_codes;
+mod families;
 #[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
 #[path = "../recipes/harness.rs"]
 mod harness;

@@ -12,6 +12,8 @@ use crate::tool::Tool;
 
 const SECRET: &str = "Q7dIgEsTq7";
 
+type With = fn(Tool) -> Tool;
+
 /// The identity is what another can see: by flag, environment, file, default.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flag_goes_before_the_environment_and_that_before_the_file() {
@@ -24,7 +26,7 @@ async fn a_flag_goes_before_the_environment_and_that_before_the_file() {
     fs::create_dir_all(&home).unwrap();
     fs::write(home.join("zklock.toml"), "id = \"home\"\n").unwrap();
     let look = r#""$ZKLOCK" --id looks ls "$ZK_LOCK_PATH" --json"#;
-    let rows: [(&str, fn(Tool) -> Tool); 6] = [
+    let rows: [(&str, With); 6] = [
         ("flag", |tool| tool.env("ZKLOCK_ID", "environment")),
         ("environment", |tool| tool.env("ZKLOCK_ID", "environment")),
         ("named", |tool| tool),

@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::harness::{eventually, within};
+use crate::harness::{LONG, eventually, within};
 use crate::processes::{Process, send};
 
 pub(crate) const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
@@ -133,9 +133,8 @@ impl Heard {
 
     async fn until(&mut self, what: &str, enough: impl Fn(&str) -> bool) -> String {
         let waiting = self.bytes.wait_for(|bytes| enough(&String::from_utf8_lossy(bytes)));
-        match tokio::time::timeout(crate::harness::LONG, waiting).await {
-            Ok(Ok(bytes)) => return String::from_utf8_lossy(&bytes).into_owned(),
-            Ok(Err(_)) | Err(_) => {}
+        if let Ok(Ok(bytes)) = tokio::time::timeout(LONG, waiting).await {
+            return String::from_utf8_lossy(&bytes).into_owned();
         }
         panic!("never said: {what}; but: {:?}", self.text())
     }

@@ -31,6 +31,7 @@ use signal_hook::consts::{SIGINT, SIGTTIN, SIGTTOU};
 use crate::arguments::{Arguments, Command};
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
+use crate::supervision::Terminal;
 
 fn main() -> ExitCode {
     let mut stage = env::args_os().skip(1);
@@ -54,7 +55,8 @@ fn main() -> ExitCode {
         panic::catch_unwind(|| execute(arguments))
             .unwrap_or_else(|_| Err(Failure::told(exit::INTERNAL))),
     );
-    if code == exit::of_signal(SIGINT) && signals::was_interrupted() {
+    let at_terminal = || Terminal::of_this_process().is_some();
+    if code == exit::of_signal(SIGINT) && signals::was_interrupted() && at_terminal() {
         // A shell's loop goes on after a command that ends by itself, whatever its code.
         let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
     }

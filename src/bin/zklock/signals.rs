@@ -10,8 +10,6 @@ use nix::sys::signal::SigSet;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::supervision::Terminal;
-
 /// What a command is sent when `zklock` is.
 pub(crate) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
@@ -58,9 +56,9 @@ impl Signals {
     }
 }
 
-/// Whether a terminal has sent us INT: with others, who look at how we end.
+/// Whether an INT came.
 pub(crate) fn was_interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed) && Terminal::of_this_process().is_some()
+    INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// Keeps these from this thread, and from all that it starts from now on.

@@ -135,5 +135,15 @@ pub(crate) fn kill_after(
 
 /// Ends the session, so that nothing of us is left; the servers remove it later if they do not answer now.
 pub(crate) async fn goodbye(curator: Curator) {
-    let _ = timeout(FAREWELL, curator.close()).await;
+    // A `Curator` that has lent its client leaves the end of the session to whoever has that.
+    let watcher = curator.client().ok().map(|client| client.state_watcher());
+    let ended = async {
+        let _ = curator.close().await; // the servers do it later
+        if let Some(mut watcher) = watcher {
+            while !watcher.peek_state().is_terminated() {
+                watcher.changed().await;
+            }
+        }
+    };
+    let _ = timeout(FAREWELL, ended).await;
 }
