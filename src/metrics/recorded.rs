@@ -366,22 +366,39 @@ fn as_f64(bytes: usize) -> f64 {
     bytes as f64
 }
 
-/// One `Curator`, in the state that its connection is in.
+/// One `Curator`, in the state that its connection is in; `None` if it wants none any more.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Connection(Mutex<Option<InState>>);
+
+#[derive(Debug)]
+struct InState {
     state: &'static str,
     _counted: Counted,
 }
 
 impl Connection {
-    pub(crate) fn new(state: &'static str) -> Self {
-        Self { state, _counted: Counted::new(|| gauge!(CONNECTIONS, "state" => state), 1.0) }
+    pub(crate) fn new(state: Option<&'static str>) -> Self {
+        Self(Mutex::new(state.map(InState::new)))
     }
 
-    pub(crate) fn is(&mut self, state: &'static str) {
-        if state != self.state {
-            *self = Self::new(state);
+    /// Of those who say so at the same time the last one counts.
+    pub(crate) fn is(&self, state: Option<&'static str>) {
+        if self.lock().as_ref().map(|now| now.state) != state {
+            let next = state.map(InState::new);
+            let last = std::mem::replace(&mut *self.lock(), next);
+            // Outside the lock: the recorder is somebody else's.
+            drop(last);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<InState>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl InState {
+    fn new(state: &'static str) -> Self {
+        Self { state, _counted: Counted::new(|| gauge!(CONNECTIONS, "state" => state), 1.0) }
     }
 }
 

@@ -83,12 +83,12 @@ pub(crate) struct Connection;
 
 impl Connection {
     #[inline(always)]
-    pub(crate) fn new(_: &'static str) -> Self {
+    pub(crate) fn new(_: Option<&'static str>) -> Self {
         Self
     }
 
     #[inline(always)]
-    pub(crate) fn is(&mut self, _: &'static str) {}
+    pub(crate) fn is(&self, _: Option<&'static str>) {}
 }
 
 #[inline(always)]
