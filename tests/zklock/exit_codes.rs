@@ -10,15 +10,7 @@ use zookeeper_recipes::{Curator, InterProcessMutex};
 
 use crate::harness::within;
 use crate::scene::Scene;
-
-const SIGNALS: [Signal; 6] = [
-    Signal::SIGHUP,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGTERM,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-];
+use crate::signals::FORWARDED;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_code_is_ours_as_it_is() {
@@ -36,7 +28,7 @@ async fn the_commands_code_is_ours_as_it_is() {
 async fn a_command_killed_by_a_signal_gives_128_and_the_signal() {
     let scene = Scene::new().await;
     let killers = [Signal::SIGKILL, Signal::SIGSEGV, Signal::SIGABRT, Signal::SIGPIPE];
-    for signal in SIGNALS.into_iter().chain(killers) {
+    for signal in FORWARDED.into_iter().chain(killers) {
         let number = signal as i32;
         // No file of its memory.
         let ended = scene.run(&format!("ulimit -c 0; kill -{number} $$")).ended().await;
@@ -259,7 +251,7 @@ async fn a_command_that_is_not_there_is_127_and_one_that_is_none_126() {
 async fn a_signal_ends_the_wait_and_nothing_is_left() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a:123").await;
-    for signal in SIGNALS {
+    for signal in FORWARDED {
         for patience in [&[][..], &["-w", "1h"]] {
             let waiting = scene.run_with(patience, "touch ran").start();
             scene.children_are(2).await;
@@ -280,7 +272,7 @@ async fn a_signal_ends_the_wait_for_a_server() {
     let scene = Scene::new().await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = listener.local_addr().unwrap().to_string();
-    for signal in SIGNALS {
+    for signal in FORWARDED {
         let tool = scene.run("touch ran").env("ZKLOCK_SERVER", &silent);
         let waiting = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "1h").start();
         // It has come as far as to ask for a session.
