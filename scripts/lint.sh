@@ -14,8 +14,8 @@ run() {
 run $cargo fmt --all --check
 for script in scripts/*.sh scripts/image/*.sh .ci/run; do bash -n "$script"; done
 
-# The minimum Rust version is checked by clippy's `incompatible_msrv`, against `rust-version`, and for dependencies by
-# `tests/house`; with a compiler of that version, and the oldest dependencies, by `make versions`.
+# Of the minimum Rust version only what names of the standard library show (`incompatible_msrv`), and what dependencies say
+# of themselves (`tests/house`). With a compiler of that version, and the oldest dependencies: `make versions`.
 strict=(-- -D warnings -D clippy::incompatible_msrv)
 run $cargo clippy --quiet --all-features --all-targets "${strict[@]}"
 # Our own dev-dependency on ourselves turns `testkit` on for every target but the library.

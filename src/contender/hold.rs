@@ -128,8 +128,8 @@ impl HoldState {
     pub(super) fn finish(&self, how: Loss) -> Loss {
         let how = self.end().unwrap_or(how);
         let how = *self.own_end.get_or_init(|| how);
-        self.counted.ended(how);
         self.ended.cancel();
+        self.counted.ended(how);
         how
     }
 

@@ -177,9 +177,10 @@ pub(super) fn in_background<T>(
 
 /// For who reads the trace.
 pub(super) fn note_place(spot: &Spot, epoch: &Epoch) {
-    let session = format_args!("{:#x}", epoch.session_id());
-    let span = tracing::Span::current();
-    span.record("contender", spot.name()).record("session", tracing::field::display(session));
+    let session = epoch.session_id();
+    tracing::Span::current()
+        .record("contender", spot.name())
+        .record("session", tracing::field::display(format_args!("{session:#x}")));
 }
 
 /// Removes a node that was in the line, for somebody who cannot.

@@ -5,6 +5,9 @@
 //! whatever is dropped where. Each keeps the handle that it was counted with, also if another recorder is installed
 //! meanwhile.
 //!
+//! The recorder is somebody else's code. Whoever counts has done before what others wait for, above all told holders
+//! of their loss, and holds no lock; and a panic of the recorder's ends there.
+//!
 //! Without the feature the types have no size and the functions no body, so that nobody who calls them has to ask.
 
 #[cfg(feature = "metrics")]

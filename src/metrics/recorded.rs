@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::metrics::{
@@ -96,23 +97,45 @@ fn cause(loss: Loss) -> Option<&'static str> {
 const LOST: [Loss; 5] =
     [Loss::LeaseEnded, Loss::Suspended, Loss::SessionExpired, Loss::Closed, Loss::NodeDeleted];
 
+/// Calls the recorder. If that panics, its panic hook says so, and what was to be counted is not: the supervisor would
+/// end by it, and the process, where it is called in a destructor.
+fn tell<T>(recorder: impl FnOnce() -> T) -> Option<T> {
+    // Nothing of ours is changed in there.
+    catch_unwind(AssertUnwindSafe(recorder)).ok()
+}
+
 /// Counts one in a gauge, for as long as it lives.
 #[derive(Debug)]
 struct Counted {
-    gauge: Gauge,
+    /// `None` if the recorder did not count it.
+    gauge: Option<Gauge>,
     by: f64,
 }
 
 impl Counted {
-    fn new(gauge: Gauge, by: f64) -> Self {
-        gauge.increment(by);
-        Self { gauge, by }
+    fn new(gauge: impl FnOnce() -> Gauge, by: f64) -> Self {
+        let count = || {
+            let gauge = gauge();
+            gauge.increment(by);
+            gauge
+        };
+        Self { gauge: tell(count), by }
+    }
+
+    fn comes_to(&mut self, by: f64) {
+        if let Some(gauge) = &self.gauge {
+            tell(|| gauge.increment(by - self.by));
+        }
+        self.by = by;
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.gauge.decrement(self.by);
+        if let Some(gauge) = self.gauge.take() {
+            let by = self.by;
+            tell(move || gauge.decrement(by));
+        }
     }
 }
 
@@ -155,7 +178,7 @@ impl Labels {
     /// A counter that first appears with its first loss has not grown, to who looks at its growth.
     fn begin_at_zero(&self) {
         for cause in LOST.into_iter().filter_map(cause) {
-            counter!(LOSSES, self.with(Some(("cause", cause)))).increment(0);
+            tell(|| counter!(LOSSES, self.with(Some(("cause", cause)))).increment(0));
         }
         if self.recipe == Recipe::WriteLock {
             Self { recipe: Recipe::ReadLock, path: self.path.clone() }.begin_at_zero();
@@ -179,7 +202,7 @@ impl Lock {
     /// Somebody wants it from now on.
     pub(crate) fn acquiring(&self) -> Acquiring {
         let pending = |labels: &Labels| Pending {
-            _waiting: Counted::new(gauge!(WAITING, labels.with(None)), 1.0),
+            _waiting: Counted::new(|| gauge!(WAITING, labels.with(None)), 1.0),
             labels: labels.clone(),
             since: Moment::now(),
         };
@@ -202,7 +225,7 @@ impl Acquiring {
     pub(crate) fn ended(&mut self, outcome: Outcome) {
         if let Some(Pending { labels, since, _waiting }) = self.0.take() {
             let labels = labels.with(Some(("outcome", outcome.label())));
-            histogram!(ACQUIRE, labels).record(since.elapsed());
+            tell(|| histogram!(ACQUIRE, labels).record(since.elapsed()));
         }
     }
 }
@@ -234,9 +257,9 @@ struct OneHeld {
 impl OneHeld {
     fn ended(self, how: Loss) {
         let Self { labels, since, _holding } = self;
-        histogram!(HOLD, labels.with(None)).record(since.elapsed());
+        tell(|| histogram!(HOLD, labels.with(None)).record(since.elapsed()));
         if let Some(cause) = cause(how) {
-            counter!(LOSSES, labels.with(Some(("cause", cause)))).increment(1);
+            tell(|| counter!(LOSSES, labels.with(Some(("cause", cause)))).increment(1));
         }
     }
 }
@@ -246,7 +269,7 @@ impl Holds {
         let holds = self.clone();
         let Some(labels) = &lock.0 else { return Holding { holds, number: None } };
         let held = OneHeld {
-            _holding: Counted::new(gauge!(HOLDING, labels.with(None)), 1.0),
+            _holding: Counted::new(|| gauge!(HOLDING, labels.with(None)), 1.0),
             labels: labels.clone(),
             since: Moment::now(),
         };
@@ -313,7 +336,7 @@ pub(crate) struct CleanUp {
 
 impl CleanUp {
     pub(crate) fn outstanding() -> Self {
-        Self { _counted: Counted::new(gauge!(CLEANUP_DUTIES), 1.0) }
+        Self { _counted: Counted::new(|| gauge!(CLEANUP_DUTIES), 1.0) }
     }
 }
 
@@ -329,16 +352,13 @@ impl WatchBudget {
     pub(crate) fn of(limit: usize) -> Self {
         Self {
             limit,
-            used: Counted::new(gauge!(WATCH_BUDGET_USED), 0.0),
-            _limit: Counted::new(gauge!(WATCH_BUDGET_LIMIT), as_f64(limit)),
+            used: Counted::new(|| gauge!(WATCH_BUDGET_USED), 0.0),
+            _limit: Counted::new(|| gauge!(WATCH_BUDGET_LIMIT), as_f64(limit)),
         }
     }
 
     pub(crate) fn left(&mut self, left: impl FnOnce() -> usize) {
-        let used = as_f64(self.limit.saturating_sub(left()));
-        let Counted { gauge, by } = &mut self.used;
-        gauge.increment(used - *by);
-        *by = used;
+        self.used.comes_to(as_f64(self.limit.saturating_sub(left())));
     }
 }
 
@@ -346,52 +366,85 @@ fn as_f64(bytes: usize) -> f64 {
     bytes as f64
 }
 
-/// One `Curator`, in the state that its connection is in.
+/// One `Curator`, in the state that its connection is in; `None` if it wants none any more.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Connection(Mutex<Option<InState>>);
+
+#[derive(Debug)]
+struct InState {
     state: &'static str,
     _counted: Counted,
 }
 
 impl Connection {
-    pub(crate) fn new(state: &'static str) -> Self {
-        Self { state, _counted: Counted::new(gauge!(CONNECTIONS, "state" => state), 1.0) }
+    pub(crate) fn new(state: Option<&'static str>) -> Self {
+        Self(Mutex::new(state.map(InState::new)))
     }
 
-    pub(crate) fn is(&mut self, state: &'static str) {
-        if state != self.state {
-            *self = Self::new(state);
+    /// Of those who say so at the same time the last one counts.
+    pub(crate) fn is(&self, state: Option<&'static str>) {
+        if self.lock().as_ref().map(|now| now.state) != state {
+            let next = state.map(InState::new);
+            let last = std::mem::replace(&mut *self.lock(), next);
+            // Outside the lock: the recorder is somebody else's.
+            drop(last);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<InState>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl InState {
+    fn new(state: &'static str) -> Self {
+        Self { state, _counted: Counted::new(|| gauge!(CONNECTIONS, "state" => state), 1.0) }
     }
 }
 
 pub(crate) fn session_opened() {
-    counter!(SESSIONS_OPENED).increment(1);
+    tell(|| counter!(SESSIONS_OPENED).increment(1));
 }
 
 pub(crate) fn session_lost() {
-    counter!(SESSIONS_LOST).increment(1);
+    tell(|| counter!(SESSIONS_LOST).increment(1));
 }
 
 /// It is tried again.
 pub(crate) fn retried(operation: Operation) {
-    counter!(RETRIES, "operation" => operation.label()).increment(1);
+    tell(|| counter!(RETRIES, "operation" => operation.label()).increment(1));
 }
 
 /// It was written, or not.
 pub(crate) fn unknown(operation: Operation) {
-    counter!(UNKNOWN_OUTCOMES, "operation" => operation.label()).increment(1);
+    tell(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.label()).increment(1));
 }
 
 /// Which part of the lease was left when it was renewed.
-pub(crate) fn lease_left(left: impl FnOnce() -> Option<f64>) {
-    if let Some(left) = left() {
-        histogram!(LEASE_LEFT).record(left);
+#[derive(Debug)]
+pub(crate) struct LeaseLeft(Option<f64>);
+
+impl LeaseLeft {
+    /// Before the renewal.
+    pub(crate) fn look(left: impl FnOnce() -> Option<f64>) -> Self {
+        Self(left())
+    }
+
+    /// After it: a recorder that takes its time does not shorten the lease.
+    pub(crate) fn tell(self) {
+        if let Some(left) = self.0 {
+            tell(|| histogram!(LEASE_LEFT).record(left));
+        }
     }
 }
 
 /// Tells the recorder there is what the metrics are, and begins those at zero that have a known set of labels.
 pub(crate) fn describe() {
+    tell(describe_all);
+    begin_at_zero();
+}
+
+fn describe_all() {
     use Unit::{Bytes, Count, Seconds};
     describe_gauge!(WAITING, Count, "acquisitions under way");
     describe_gauge!(HOLDING, Count, "holds: nodes that hold, and are not lost");
@@ -411,11 +464,14 @@ pub(crate) fn describe() {
         Count,
         "ZooKeeper sessions that ended before they were closed"
     );
-    counter!(SESSIONS_LOST).increment(0);
+}
+
+fn begin_at_zero() {
+    tell(|| counter!(SESSIONS_LOST).increment(0));
     for operation in Operation::RETRIED {
-        counter!(RETRIES, "operation" => operation.label()).increment(0);
+        tell(|| counter!(RETRIES, "operation" => operation.label()).increment(0));
     }
     for operation in Operation::WRITES {
-        counter!(UNKNOWN_OUTCOMES, "operation" => operation.label()).increment(0);
+        tell(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.label()).increment(0));
     }
 }

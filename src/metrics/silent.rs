@@ -83,12 +83,12 @@ pub(crate) struct Connection;
 
 impl Connection {
     #[inline(always)]
-    pub(crate) fn new(_: &'static str) -> Self {
+    pub(crate) fn new(_: Option<&'static str>) -> Self {
         Self
     }
 
     #[inline(always)]
-    pub(crate) fn is(&mut self, _: &'static str) {}
+    pub(crate) fn is(&self, _: Option<&'static str>) {}
 }
 
 #[inline(always)]
@@ -106,8 +106,18 @@ pub(crate) fn retried(_: Operation) {}
 #[inline(always)]
 pub(crate) fn unknown(_: Operation) {}
 
-#[inline(always)]
-pub(crate) fn lease_left(_: impl FnOnce() -> Option<f64>) {}
+#[derive(Debug)]
+pub(crate) struct LeaseLeft;
+
+impl LeaseLeft {
+    #[inline(always)]
+    pub(crate) fn look(_: impl FnOnce() -> Option<f64>) -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    pub(crate) fn tell(self) {}
+}
 
 /// No cost: what keeps one of these is as large as without, and dropping it is nothing to do.
 const _: () = {
@@ -116,5 +126,5 @@ const _: () = {
     }
     assert!(is_nothing::<PathLabel>() && is_nothing::<Lock>() && is_nothing::<Acquiring>());
     assert!(is_nothing::<Holds>() && is_nothing::<Holding>() && is_nothing::<CleanUp>());
-    assert!(is_nothing::<WatchBudget>() && is_nothing::<Connection>());
+    assert!(is_nothing::<WatchBudget>() && is_nothing::<Connection>() && is_nothing::<LeaseLeft>());
 };

@@ -15,7 +15,7 @@ use super::lease::Lease;
 use crate::client::{Client, Failure};
 use crate::error::Loss;
 use crate::lock_path::LockPath;
-use crate::metrics::{self, WatchBudget};
+use crate::metrics::{LeaseLeft, WatchBudget};
 
 /// Bytes of watched paths that one session may have. With more than 128 KiB the client restores its
 /// watches in two packets after a reconnect, takes the second answer for a fault, and cuts the
@@ -169,10 +169,11 @@ impl Epoch {
         let client = self.client()?;
         let stamp = Moment::now();
         let answer = client.sync().await;
-        if answer.is_ok() && self.is_demanded() {
-            metrics::lease_left(|| self.lease.left_ratio(Moment::now()));
-        }
-        self.proven(stamp, std::future::ready(answer)).await
+        let counts = answer.is_ok() && self.is_demanded();
+        let left = LeaseLeft::look(|| self.lease.left_ratio(Moment::now()).filter(|_| counts));
+        let answer = self.proven(stamp, std::future::ready(answer)).await;
+        left.tell();
+        answer
     }
 
     /// Room to watch all of `nodes`; waits for it in turn. For paths too long to ever be watched that is for

@@ -204,7 +204,6 @@ impl Lease {
     }
 
     /// The part of a whole lease that is left; `None` without one.
-    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
     pub(crate) fn left_ratio(&self, now: Moment) -> Option<f64> {
         let left = self.end().filter(|end| *end > now)?.since(now);
         Some(left.as_secs_f64() / (self.timeout * 2 / 3).as_secs_f64())
@@ -290,13 +289,15 @@ impl State {
 pub(crate) struct Over(Vec<Arc<Term>>);
 
 impl Over {
-    /// Not under any lock.
+    /// Not under any lock. All holders are told first of all: who counts may take its time.
     pub(crate) fn wake(self) {
+        for term in &self.0 {
+            term.ended.cancel();
+        }
         for term in self.0 {
             if let Some(loss) = term.loss() {
                 term.holds.ended(loss);
             }
-            term.ended.cancel();
         }
     }
 }

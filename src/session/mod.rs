@@ -20,12 +20,12 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use self::epoch::Epoch;
 use self::lease::LossPolicy;
-use self::state::ConnectionState;
+use self::state::{ConnectionState, Finish};
 use crate::client::{Acl, Failure};
 pub(crate) use crate::clock;
 use crate::error::SessionError;
 use crate::lock_path::LockPath;
-use crate::metrics::{self, Operation, PathLabel};
+use crate::metrics::{self, Connection, Operation, PathLabel};
 use crate::retry::RetryPolicy;
 
 /// What every recipe of a `Curator` starts from.
@@ -65,6 +65,8 @@ pub(crate) struct Session {
     link: watch::Sender<Link>,
     close: CancellationToken,
     closed: watch::Receiver<Option<Result<(), SessionError>>>,
+    /// Counted for as long as somebody may want it: a supervisor that gave up is gone before.
+    connection: Connection,
 }
 
 /// Why there is no epoch to work in.
@@ -94,6 +96,7 @@ impl Session {
             link: watch::Sender::new(Link::Down),
             close: CancellationToken::new(),
             closed,
+            connection: Connection::new(state.word()),
         })
     }
 
@@ -168,11 +171,14 @@ impl Session {
     pub(crate) async fn close(&self) -> Result<(), SessionError> {
         self.close.cancel();
         let mut closed = self.closed.clone();
-        match closed.wait_for(Option::is_some).await.as_deref() {
+        let outcome = match closed.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(result)) => result.clone(),
             // The supervisor is gone with its runtime, and the connection with it.
             Ok(None) | Err(_) => Err(SessionError::CloseUnconfirmed { waited: Duration::ZERO }),
-        }
+        };
+        // One that failed before.
+        self.connection.is(Finish::Closed.word());
+        outcome
     }
 
     /// A pause before the next try, cut short when a server answers again.

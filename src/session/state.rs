@@ -37,14 +37,15 @@ pub enum ConnectionState {
 }
 
 impl ConnectionState {
-    /// In one word, for who counts; `Reconnected` is as good as `Connected`.
-    pub(super) fn word(self) -> &'static str {
+    /// In one word, for who counts; `Reconnected` is as good as `Connected`. None for `Closed`: whoever closes wants
+    /// no connection, and one that [failed](Finish::word) is another matter.
+    pub(super) fn word(self) -> Option<&'static str> {
         match self {
-            Self::Connecting => "connecting",
-            Self::Connected | Self::Reconnected => "connected",
-            Self::Suspended => "suspended",
-            Self::Lost => "lost",
-            Self::Closed => "closed",
+            Self::Connecting => Some("connecting"),
+            Self::Connected | Self::Reconnected => Some("connected"),
+            Self::Suspended => Some("suspended"),
+            Self::Lost => Some("lost"),
+            Self::Closed => None,
         }
     }
 }
@@ -98,6 +99,16 @@ pub(super) enum Finish {
     AuthFailed,
     /// The session is over, and nobody can open another.
     Expired,
+}
+
+impl Finish {
+    /// As [`ConnectionState::word`], of what is over.
+    pub(super) fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Closed => None,
+            Self::AuthFailed | Self::Expired => Some("failed"),
+        }
+    }
 }
 
 /// `renewable`: a new session can follow the present one.

@@ -17,7 +17,7 @@ use super::{Link, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
 use crate::error::{ConfigError, Loss, SessionError};
 use crate::lock_path::LockPath;
-use crate::metrics::{self, Connection, Operation};
+use crate::metrics::{self, Operation};
 use crate::retry::RetryPolicy;
 
 /// How many probes are sent in a session timeout while somebody holds or waits: as many as the lease needs
@@ -128,7 +128,6 @@ struct Supervisor {
     /// What `close` reports.
     outcome: Result<(), SessionError>,
     closed: watch::Sender<Option<Result<(), SessionError>>>,
-    connection: Connection,
 }
 
 /// However it ends, also with its runtime: nobody is left to renew the lease or to wake anybody, so what
@@ -145,8 +144,13 @@ impl Drop for Supervisor {
             }
             open
         };
-        self.session.link.send_if_modified(closed);
+        let ended_early = self.session.link.send_if_modified(closed);
         self.session.state.send_replace(ConnectionState::Closed);
+        if ended_early {
+            let finish =
+                if self.session.close.is_cancelled() { Finish::Closed } else { Finish::Expired };
+            self.session.connection.is(finish.word());
+        }
     }
 }
 
@@ -158,10 +162,9 @@ impl Supervisor {
             _ => ConnectionState::Connected,
         };
         metrics::describe();
-        let connection = Connection::new(published.word());
         let session = Session::new(settings, root, published, closed_receiver);
         let (epoch, refused, outcome) = (None, None, Ok(()));
-        Self { session, dialer, state, epoch, refused, outcome, closed, connection }
+        Self { session, dialer, state, epoch, refused, outcome, closed }
     }
 
     fn start(self, link: Option<LinkWatch>) -> Arc<Session> {
@@ -201,9 +204,9 @@ impl Supervisor {
         let link = client.watch_link();
         let epoch = Epoch::new(client, self.session.settings.session_timeout, opened);
         tracing::info!(session = %format_args!("{:#x}", epoch.session_id()), timeout = ?epoch.timeout(), "session established");
-        metrics::session_opened();
         self.epoch = Some(epoch.clone());
         self.session.link.send_replace(Link::Up(epoch));
+        metrics::session_opened();
         link
     }
 
@@ -221,8 +224,10 @@ impl Supervisor {
                         }
                     }
                     tracing::info!(?state, "connection state");
-                    self.connection.is(state.word());
                     self.session.state.send_replace(state);
+                    if let Some(word) = state.word() {
+                        self.session.connection.is(Some(word));
+                    }
                 }
                 Action::EndEpoch(loss) => {
                     if let Some(link) = link.take() {
@@ -234,6 +239,7 @@ impl Supervisor {
                 Action::Finish(finish) => {
                     let error = self.error_of(finish);
                     self.session.link.send_replace(Link::Over(error));
+                    self.session.connection.is(finish.word());
                 }
             }
         }
@@ -319,9 +325,9 @@ impl Supervisor {
         };
         let patience = self.session.settings.connection_timeout;
         if loss != Loss::Closed {
-            metrics::session_lost();
             self.session.link.send_replace(Link::Down);
             drop(epoch.end(loss));
+            metrics::session_lost();
             return;
         }
         epoch.lease.close(loss);

@@ -10,6 +10,7 @@ mod harness;
 mod locks;
 mod losses;
 mod recipes;
+mod recorders;
 mod scrape;
 mod sessions;
 mod troubles;

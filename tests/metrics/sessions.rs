@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zookeeper_recipes::testkit::{Cut, Operation};
+use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{ConnectionState, Curator};
 
 use crate::harness::{Arena, eventually, within};
@@ -52,6 +53,28 @@ async fn each_curator_is_in_one_state() {
     drop(curator);
     scraped.comes_to("connections", &[], 0.0).await;
     scraped.is(&[("sessions_lost_total", &[], 1.0)]);
+}
+
+/// Nothing can be acquired any more, and nobody has closed it: that must not look as if all were well.
+#[tokio::test]
+async fn one_that_can_never_connect_again_is_counted_until_it_is_closed_or_dropped() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    for is_closed in [true, false] {
+        // Nobody can open a session like it again.
+        let client = Client::connector().connect(arena.server.connect_string()).await.unwrap();
+        let curator = Curator::builder().from_client(client).unwrap();
+        all_are(&scraped, "connected", 1.0);
+        arena.kill_session(&curator).await;
+        state_is(&curator, ConnectionState::Closed).await;
+        all_are(&scraped, "failed", 1.0);
+        if is_closed {
+            curator.close().await.unwrap();
+        } else {
+            drop(curator);
+        }
+        all_are(&scraped, "failed", 0.0);
+    }
+    assert_eq!(scraped.find("connections", &[("state", "closed")]), None);
 }
 
 #[tokio::test]

@@ -16,7 +16,8 @@ use crate::scene::Scene;
 use crate::tool::{Running, Tool, ZKLOCK};
 
 /// Says that it has begun, and waits at a gate.
-const STAYS: &str = r#"exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; exit 5"#;
+const STAYS: &str =
+    r#"exec 9>"$LIFE"; echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 5"#;
 /// Says that it has begun, and stays until it is ended.
 const UP: &str = r#"exec 9>"$LIFE"; echo up >&9; exec sleep 1000"#;
 
@@ -164,7 +165,7 @@ async fn of_so_many_leases_each_is_had_by_one() {
         life.says("up").await;
     }
     scene.run_with(["--count=2", "-n"], "true").ended().await.one_line(75, &["held by "]);
-    scene.run_with(["--count=2", "-w", "0.3"], "true").ended().await.one_line(75, &["held by "]);
+    scene.run_with(["--count=2", "-w", "3"], "true").ended().await.one_line(75, &["held by "]);
     let waiting = scene.run_with(["--count", "2"], "exit 7").start();
     ends(running.pop().unwrap()).await;
     waiting.ended().await.quietly(7);
@@ -190,7 +191,7 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
     // One of them is taken: the other is not kept.
     let curator = scene.curator().await;
     let guard = InterProcessMutex::new(&curator, &b).unwrap().acquire().await.unwrap();
-    for options in [["-n", "-v"], ["-w", "0.3"]] {
+    for options in [["-n", "-v"], ["-w", "3"]] {
         let tool = scene.zklock(["run", &a, &b]).args(options).args(["--", "true"]);
         let ended = tool.ended().await;
         assert_eq!(ended.code(), Some(75), "{ended}");

@@ -10,7 +10,8 @@ const TELL: &str = r#"printf '%s\n' "$ZK_LOCK_PATH" "$ZK_LOCK_NODE" "$ZK_LOCK_TO
 async fn path_node_and_token_are_those_of_the_server() {
     let scene = Scene::new().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let script = format!(r#"exec 9>"$LIFE"; {TELL} >&9; read line < "$GATE""#);
+    let script =
+        format!(r#"exec 9>"$LIFE"; {TELL} >&9; until read line < "$GATE"; do :; done 2>/dev/null"#);
     let tool = scene.run(&script).env("LIFE", &life.path).env("GATE", &gate.path);
     let running = tool.start();
     life.says(&scene.path).await;

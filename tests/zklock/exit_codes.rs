@@ -72,17 +72,17 @@ async fn a_lock_that_is_busy_is_75_or_what_was_asked_for() {
         assert_eq!(ended.stdout, b"", "{options:?}");
     }
     for (options, code) in [
-        (vec!["-w", "0.3"], 75),
-        (vec!["-w", "300ms", "-E", "3"], 3),
-        (vec!["--timeout", "300ms"], 75),
+        (vec!["-w", "3"], 75),
+        (vec!["-w", "3s", "-E", "3"], 3),
+        (vec!["--timeout", "3s"], 75),
         (vec!["-w", "0"], 75),
     ] {
         let ended = scene.run_with(&options, "echo ran").ended().await;
         ended.one_line(code, &[&busy, "held by host-a:123"]);
         assert_eq!(ended.stdout, b"", "{options:?}");
     }
-    let ended = scene.run_with(["-w", "300ms"], "echo ran").ended().await;
-    ended.one_line(75, &[&format!("{busy} after 300ms: held by host-a:123")]);
+    let ended = scene.run_with(["-w", "3s"], "echo ran").ended().await;
+    ended.one_line(75, &[&format!("{busy} after 3s: held by host-a:123")]);
     scene.children_are(1).await;
     holder.release().await;
     // It is free: none of these waits.

@@ -187,3 +187,20 @@ async fn ctrl_c_ends_a_script() {
     life.end().await;
     scene.end().await;
 }
+
+/// The last stage before the command looks once more: all may have been frozen since the lock was had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_not_started_when_the_lease_has_ended() {
+    let scene = Scene::new().await;
+    let supervisor = std::process::id().to_string();
+    let stage = |lease_end: &str| {
+        let stage = scene.zklock(["__execute", &supervisor, lease_end, "background"]);
+        stage.args(["echo", "it runs"])
+    };
+    stage("1").ended().await.one_line(76, &["the lease ended before the command was started"]);
+    for lease_end in [&u64::MAX.to_string(), "never"] {
+        let ended = stage(lease_end).ended().await;
+        assert_eq!((ended.code(), ended.text().as_str()), (Some(0), "it runs\n"));
+    }
+    scene.end().await;
+}

@@ -8,6 +8,7 @@ use std::time::Instant;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::harness::within;
 
@@ -94,7 +95,8 @@ impl Lifeline {
     }
 }
 
-/// What a command waits at, by `read line < "$GATE"`.
+/// What a command waits at, by `until read line < "$GATE"; do :; done`: a signal, also of the end of a child, makes the
+/// shell give up to open it.
 pub(crate) struct Gate {
     pub(crate) path: PathBuf,
 }
@@ -107,7 +109,9 @@ impl Gate {
 
     /// Waits until the command is there.
     pub(crate) async fn open(self) {
-        let writing = tokio::task::spawn_blocking(move || std::fs::write(self.path, "go\n"));
-        within("the command comes to the gate", writing).await.unwrap().unwrap();
+        let (sender, opened) = oneshot::channel();
+        // A thread of its own: the runtime would wait for it also where nobody comes.
+        std::thread::spawn(move || sender.send(std::fs::write(self.path, "go\n")));
+        within("the command comes to the gate", opened).await.unwrap().unwrap();
     }
 }

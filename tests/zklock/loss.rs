@@ -166,7 +166,8 @@ async fn a_loss_at_the_moment_of_the_end_is_one_or_the_other() {
     let (mut normal, mut lost) = (0, 0);
     for round in 0..12_u64 {
         let (mut life, gate) = (scene.lifeline(), scene.gate());
-        let script = r#"exec 9>"$LIFE"; echo up >&9; read line < "$GATE""#;
+        let script =
+            r#"exec 9>"$LIFE"; echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null"#;
         let tool = scene.run_with(["--on-lost=kill"], script).env("GATE", &gate.path);
         let running = up(tool, &mut life).await;
         let node = scene.node().await;
@@ -269,7 +270,7 @@ async fn what_left_the_group_outlives_a_command_that_ends_by_itself() {
     let scene = Scene::new().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
     let script = r#"exec 9>"$LIFE"
-        setsid sh -c 'echo daemon $$ >&9; exec 9>&-; exec sleep 1000 <&- >&- 2>&-' & exec 9>&-; read line < "$GATE"; exit 3"#;
+        setsid sh -c 'echo daemon $$ >&9; exec 9>&-; exec sleep 1000 <&- >&- 2>&-' & exec 9>&-; until read line < "$GATE"; do :; done 2>/dev/null; exit 3"#;
     let tool = scene.run(script).env("LIFE", &life.path).env("GATE", &gate.path);
     let running = tool.start();
     let daemon = life.process("daemon").await;

@@ -52,7 +52,7 @@ async fn a_command_that_does_not_give_way_keeps_the_lock() {
     life.says("up").await;
     requested(&curator, &scene).await;
     life.says("TERM").await;
-    scene.run_with(["-w", "0.5"], "true").ended().await.one_line(75, &["is busy"]);
+    scene.run_with(["-w", "3"], "true").ended().await.one_line(75, &["is busy"]);
     gate.open().await;
     running.ended().await.one_line(6, &["asked to give the lock back"]);
     scene.end().await;

@@ -88,7 +88,7 @@ async fn a_command_may_take_its_time_to_end() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
     let script = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM; echo up >&9
-        sleep 1000 & wait; read line < "$GATE"; exit 6"#;
+        until read line < "$GATE"; do :; done 2>/dev/null; exit 6"#;
     let gate = scene.gate();
     let tool = scene.run(script).env("LIFE", &life.path).env("GATE", &gate.path);
     let mut running = tool.start();

@@ -254,7 +254,7 @@ async fn in_the_background_the_terminal_is_left_alone() {
     let scene = Scene::new().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
     let script = r#"set -m
-        "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; read line < "$GATE"; exit 6' &
+        "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 6' &
         read line; echo "shell read: $line"; wait $!; echo "code $?""#;
     let program = ["bash", "--norc", "--noprofile", "-c", script];
     let variables = [

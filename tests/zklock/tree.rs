@@ -92,8 +92,7 @@ async fn a_zklock_that_is_stopped_does_not_keep_the_command_alive() {
 async fn a_zklock_that_is_stopped_and_continued_in_time_loses_nothing() {
     let scene = Scene::new().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let script =
-        r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM; echo up >&9; read line < "$GATE"; exit 3"#;
+    let script = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM; echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 3"#;
     let tool = scene.run(script).env("LIFE", &life.path).env("GATE", &gate.path);
     let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
     life.says("up").await;
@@ -110,7 +109,8 @@ async fn a_zklock_that_is_stopped_and_continued_in_time_loses_nothing() {
 async fn a_command_may_end_while_zklock_is_stopped() {
     let scene = Scene::new().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let script = r#"exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; exit 3"#;
+    let script =
+        r#"exec 9>"$LIFE"; echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 3"#;
     let tool = scene.run(script).env("LIFE", &life.path).env("GATE", &gate.path);
     let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
     life.says("up").await;
@@ -155,7 +155,7 @@ async fn what_the_command_leaves_behind_is_ended_before_the_lock_is_given_back()
         let (mut life, gate) = (scene.lifeline(), scene.gate());
         let script = format!(
             r#"exec 9>"$LIFE"; sh -c "{trap} echo up >&9; while :; do sleep 1000 & wait; done" </dev/null >/dev/null 2>&1 &
-               read line < "$GATE"; exit 3"#
+               until read line < "$GATE"; do :; done 2>/dev/null; exit 3"#
         );
         let tool = scene.run(&script).env("LIFE", &life.path).env("GATE", &gate.path);
         let running = tool.start();
@@ -176,7 +176,7 @@ async fn what_the_command_leaves_behind_is_killed_if_it_must_be() {
     let (mut life, gate) = (scene.lifeline(), scene.gate());
     let script = r#"exec 9>"$LIFE"
         sh -c "trap 'echo TERM >&9' TERM; echo up >&9; while :; do sleep 1000 & wait; done" &
-        read line < "$GATE"; exit 3"#;
+        until read line < "$GATE"; do :; done 2>/dev/null; exit 3"#;
     let tool = scene.run_with(["--kill-after=300ms"], script);
     let running = tool.env("LIFE", &life.path).env("GATE", &gate.path).start();
     life.says("up").await;

@@ -198,6 +198,16 @@ fn the_page_has_the_code_that_runs() {
     assert!(block("rust,no_run").trim_end() == code.trim_end(), "copy biller.rs into the page");
 }
 
+/// No link can be cut between two of its lines. A flag that is raised after the lock was had undoes a SUSPENDED of
+/// that moment, and the holder bills on beside the next one.
+#[test]
+fn the_pages_java_raises_its_flag_before_it_asks_for_the_lock() {
+    let java = block("java");
+    let at = |what: &str| java.find(what).unwrap_or_else(|| panic!("no {what:?}"));
+    assert_eq!(java.matches("mayBill = true").count(), 1);
+    assert!(at("mayBill = true") < at("mutex.acquire("));
+}
+
 /// No test: an instance of the service in Rust, when the migration starts one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a process that another test starts"]

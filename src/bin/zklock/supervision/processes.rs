@@ -140,15 +140,18 @@ impl Family {
 
     /// Signals all of them; gives one that we may not signal.
     pub(super) fn signal(&self, which: Which, signal: Signal) -> Option<i32> {
-        if let Some(leader) = self.leader {
-            let _ = kill_process_group(leader, signal); // in one moment; there may be none
-        }
+        // In one moment; there may be none.
+        let in_one = self.leader.map(|leader| kill_process_group(leader, signal));
         let group = self.leader.map(number);
         let living = self.living(which).unwrap_or_default();
         let others = living.iter().filter(|process| Some(process.group) != group);
-        let mut refused = others.filter(|process| matches!(process.signal(signal), Ok(false)));
-        // All are signalled, whatever becomes of one.
-        refused.by_ref().fold(None, |_, process| Some(process.pid))
+        let mut refused = group.filter(|_| in_one == Some(Err(Errno::PERM)));
+        for process in others {
+            if let Ok(false) = process.signal(signal) {
+                refused = Some(process.pid);
+            }
+        }
+        refused
     }
 
     fn living(&self, which: Which) -> io::Result<Vec<Process>> {

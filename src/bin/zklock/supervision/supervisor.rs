@@ -141,8 +141,9 @@ impl Supervisor {
         // This process may have been frozen, and the lease been renewed meanwhile.
         self.take_orders();
         let lease_end = self.ending.lease_end();
-        if !self.supervised || lease_end.is_some_and(|end| end <= Moment::now()) {
-            let cause = Some(Cause::LeaseEnding);
+        let is_over = lease_end.is_some_and(|end| end <= Moment::now());
+        let cause = self.ending.cause().or(is_over.then_some(Cause::LeaseEnding));
+        if cause.is_some() {
             self.report(&Report::Ended(Ended { code: exit::LOST, cause, at: Moment::now() }));
             return Ok(false);
         }
@@ -177,10 +178,11 @@ impl Supervisor {
             // Ahead of all that takes time.
             self.act();
             self.look_after_children();
-            self.act();
             if self.is_done() {
                 break;
             }
+            // What is left of a command that has just ended.
+            self.act();
             self.wait();
         }
         let (code, at) = self.code.unwrap_or((exit::INTERNAL, Moment::now()));
