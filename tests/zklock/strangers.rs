@@ -2,6 +2,7 @@
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use zookeeper_recipes::testkit::Cut;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 use crate::harness::within;
@@ -181,6 +182,29 @@ async fn who_watches_ends_when_told_also_while_nobody_reads() {
         drop(reader);
     }
     scene.admin.delete(&node, None).await.unwrap();
+    scene.end().await;
+}
+
+/// What passes is shown, and does not end it; nor does it end who has connected again by the time it is known.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_watches_a_lock_goes_on_after_an_outage() {
+    let scene = Scene::new().await;
+    let link = scene.link().await;
+    let node = scene.contender(&format!("{GUID}lock-"), b"host-a", ANYTHING).await;
+    let tool = scene.zklock(["ls", &scene.path, "--watch=100ms", "--connection-timeout=1s"]);
+    let mut watching = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
+    watching.stdout.says("host-a").await;
+    let refused = link.refuse();
+    link.cut(Cut::Reset);
+    watching.stdout.says(&format!("gave up on {}", scene.path)).await;
+    let other = scene.contender(&format!("{GUID}lock-"), b"host-b", ANYTHING).await;
+    refused.heal();
+    watching.stdout.says("host-b").await;
+    watching.signal(Signal::SIGTERM);
+    watching.ended().await.quietly(0);
+    for node in [node, other] {
+        scene.admin.delete(&node, None).await.unwrap();
+    }
     scene.end().await;
 }
 

@@ -48,22 +48,32 @@ async fn break_with(curator: &Curator, arguments: &Break) -> Outcome {
             "{shown} is held by {count}: say --all, or which by --node; see zklock ls"
         )));
     }
-    while !yes {
-        if !is_meant(&meant, &shown).await? {
+    if !yes {
+        meant = agreed(curator, path, meant).await?;
+    }
+    delete_all(curator, &meant).await
+}
+
+/// Asks, until what is agreed to is what is there.
+async fn agreed(
+    curator: &Curator,
+    path: &str,
+    mut meant: Vec<Contender>,
+) -> Result<Vec<Contender>, Failure> {
+    let holds = |one: &Contender| one.participant.holds;
+    loop {
+        if !is_meant(&meant, &text::visible(path.as_bytes())).await? {
             return Err(Failure::new(DECLINED, "nothing was deleted"));
         }
         // The answer may have taken long: who waited may hold now.
         let now = contenders(curator, path).await?;
         let now: Vec<_> = meant.iter().map(|contender| contender.among(&now)).collect();
-        let holds = |one: &Contender| one.participant.holds;
-        let is_same = now.iter().map(holds).eq(meant.iter().map(holds));
-        meant = now;
-        if is_same {
-            break;
+        if now.iter().map(holds).eq(meant.iter().map(holds)) {
+            return Ok(now);
         }
         say("that has changed meanwhile");
+        meant = now;
     }
-    delete_all(curator, &meant).await
 }
 
 async fn delete_all(curator: &Curator, meant: &[Contender]) -> Outcome {
