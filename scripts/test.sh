@@ -52,7 +52,7 @@ say "backends: ${backends[*]}"
 
 timed build $cargo test --all-features --all-targets --no-run
 say "without a server, and the testkit itself"
-timed "unit tests" $cargo test --all-features --lib --example demo --example rolling_restart --quiet
+timed "unit tests" $cargo test --all-features --lib --bins --example demo --example rolling_restart --quiet
 timed "api and house rules" $cargo test --all-features --test api --test house --quiet
 timed "the model, in small" $cargo test --all-features --test safety -- --nocapture --test-threads=1
 timed "testkit" $cargo test --all-features --test testkit -- --test-threads=4
