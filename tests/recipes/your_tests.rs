@@ -48,7 +48,7 @@ async fn who_loses_the_lock_stops_in_time() -> Result {
     let server = server().await?;
     let link = FaultProxy::start(server.connect_string()).await?;
     let curator = Curator::builder()
-        .session_timeout(Duration::from_secs(1)) // the shortest that a test server grants
+        .session_timeout(Duration::from_secs(1)) // a test server grants it
         .connect(link.connect_string())
         .await?;
     let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
