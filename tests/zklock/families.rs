@@ -197,7 +197,7 @@ async fn a_command_is_not_started_when_the_lease_has_ended() {
         let stage = scene.zklock(["__execute", &supervisor, lease_end, "background"]);
         stage.args(["echo", "it runs"])
     };
-    stage("1").ended().await.one_line(76, &["the lease ended before the command was started"]);
+    stage("1").ended().await.quietly(76);
     for lease_end in [&u64::MAX.to_string(), "never"] {
         let ended = stage(lease_end).ended().await;
         assert_eq!((ended.code(), ended.text().as_str()), (Some(0), "it runs\n"));

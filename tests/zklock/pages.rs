@@ -120,8 +120,8 @@ async fn the_manual_is_one() {
     }
     std::fs::remove_dir_all(&dir).unwrap();
     // A folder that is not there is said.
-    let ended = zklock(&["man", "--dir", "/no/such/folder"]).ended().await;
-    ended.one_line(64, &["--dir", "/no/such/folder"]);
+    let ended = zklock(&["man", "--dir", "/dev/null/folder"]).ended().await;
+    ended.one_line(64, &["--dir", "/dev/null/folder"]);
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ mod text;
 mod waiting;
 
 use std::env;
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use signal_hook::consts::{SIGINT, SIGTTIN, SIGTTOU};
@@ -53,10 +53,7 @@ fn main() -> ExitCode {
     }
     // One line, as for any other failure.
     panic::set_hook(Box::new(|panic| exit::say(&format!("an error of zklock itself: {panic}"))));
-    let code = exit::report(
-        panic::catch_unwind(|| execute(arguments))
-            .unwrap_or_else(|_| Err(Failure::told(exit::INTERNAL))),
-    );
+    let code = exit::report(execute(arguments));
     let at_terminal = || Terminal::of_this_process().is_some();
     if code == exit::of_signal(SIGINT) && signals::was_interrupted() && at_terminal() {
         // A shell's loop goes on after a command that ends by itself, whatever its code.
@@ -67,10 +64,11 @@ fn main() -> ExitCode {
 
 fn execute(arguments: Arguments) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(dispatch(arguments));
+    let dispatched = AssertUnwindSafe(|| runtime.block_on(dispatch(arguments)));
+    let outcome = panic::catch_unwind(dispatched);
     // Whoever does not read our stdout is not waited for.
     runtime.shutdown_background();
-    outcome
+    outcome.unwrap_or_else(|_| Err(Failure::told(exit::INTERNAL)))
 }
 
 async fn dispatch(arguments: Arguments) -> Outcome {

@@ -24,6 +24,7 @@ pub(crate) fn man(folder: Option<&Path>) -> Outcome {
         let page = page(&main, None).map_err(|error| failed("the page", &error))?;
         return printed(&String::from_utf8_lossy(&page));
     };
+    fs::create_dir_all(folder).map_err(|error| cannot_be_there(folder, &error))?;
     let commands = main.get_subcommands().map(|command| (Some(&main), command));
     for (of, command) in [(None, &main)].into_iter().chain(commands) {
         let file = folder.join(format!("{}.1", name(command, of)));

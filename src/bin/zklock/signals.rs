@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SigSet, SigmaskHow};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -50,13 +50,18 @@ impl Signals {
             .iter_mut()
             .find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
         if come == Some(SIGINT) {
-            INTERRUPTED.store(true, Ordering::Relaxed);
+            interrupted();
         }
         come.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
-/// Whether an INT came.
+/// The command ended by an INT that came to it alone.
+pub(crate) fn interrupted() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// Whether an INT came, to us or to the command.
 pub(crate) fn was_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
@@ -64,6 +69,11 @@ pub(crate) fn was_interrupted() -> bool {
 /// Keeps these from this thread, and from all that it starts from now on.
 pub(crate) fn block(numbers: &[i32]) -> io::Result<()> {
     Ok(set(numbers).thread_block()?)
+}
+
+/// The same for a while: gives what was kept from it before.
+pub(crate) fn keep(numbers: &[i32]) -> io::Result<SigSet> {
+    Ok(set(numbers).thread_swap_mask(SigmaskHow::SIG_BLOCK)?)
 }
 
 pub(crate) fn unblock(numbers: &[i32]) -> io::Result<()> {

@@ -50,12 +50,12 @@ pub(crate) fn write(text: &[u8]) {
 
 /// Waits until all is written, at most for `limit`.
 pub(crate) fn flush(limit: Duration) {
+    let Some(writer) = WRITER.get() else { return };
     let (done, written) = sync_channel(1);
-    if let Some(writer) = WRITER.get()
-        && writer.try_send(Message::Done(done)).is_ok()
-    {
-        let _ = written.recv_timeout(limit); // nobody reads it, then
-    }
+    // The queue may be full: another thread waits for room, and is not waited for longer.
+    let writer = writer.clone();
+    let _ = thread::Builder::new().spawn(move || writer.send(Message::Done(done)));
+    let _ = written.recv_timeout(limit); // nobody reads it, then
 }
 
 /// For what is written line by line.

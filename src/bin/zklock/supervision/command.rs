@@ -14,11 +14,12 @@ use rustix::process::{
 use tokio::net::UnixStream;
 
 use super::ending::Plan;
-use super::processes::{Family, Which};
+use super::processes::{Family, Inherited, Which};
 use super::supervisor::SUPERVISE;
 use super::terminal::Terminal;
 use super::wire::{LONGEST, Order, Report, decode, encode, pair, send_with};
 use super::{NAME, processes};
+use crate::signals::{self, PASSED_ON};
 
 /// What the command is told of what is held, by its environment.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,7 @@ pub(super) struct Supervised {
     group: Option<Pid>,
     /// If the command was put into its foreground.
     terminal: Option<Terminal>,
+    inherited: Inherited,
 }
 
 impl Supervised {
@@ -49,7 +51,10 @@ impl Supervised {
         processes::check()?;
         // When the supervisor is killed, what it had adopted comes to us.
         set_child_subreaper(Some(getpid()))?;
+        let inherited = Inherited::now()?;
         let (control, theirs) = pair()?;
+        // Until it has handlers for them, who signals all of us would end it.
+        let mask = signals::keep(&PASSED_ON)?;
         let supervisor = Command::new("/proc/self/exe")
             .arg0(NAME)
             .arg(SUPERVISE)
@@ -59,14 +64,16 @@ impl Supervised {
             .env("ZK_LOCK_TOKEN", &environment.token)
             .stdin(Stdio::from(theirs))
             .process_group(0)
-            .spawn()?;
+            .spawn();
+        mask.thread_set_mask()?;
+        let supervisor = supervisor?;
         // A pipeline reads the terminal, or a script; then the command is given it when it asks for it.
         let terminal = Terminal::in_foreground().filter(|_| processes::alone_in_group());
         let begin = Order::Begin { plan, foreground: terminal.is_some() };
         send_with(&control, &begin, &io::stdin().as_fd())?;
         control.set_nonblocking(true)?;
         let control = UnixStream::from_std(control)?;
-        Ok(Self { supervisor, control, group: None, terminal })
+        Ok(Self { supervisor, control, group: None, terminal, inherited })
     }
 
     /// The next report; `None` when the supervisor is gone.
@@ -118,16 +125,22 @@ impl Supervised {
 
     /// Kills all of the command, past the supervisor.
     pub(super) fn kill(&self) {
-        self.family().signal(Which::All, Signal::KILL);
+        self.family().signal(self.which(), &[Signal::KILL]);
     }
 
     /// Whether something of it lives, or may.
     pub(super) fn lives(&self) -> bool {
-        self.family().lives(Which::All)
+        self.family().lives(self.which())
     }
 
     fn family(&self) -> Family {
-        Family { leader: self.group, spared: Some(self.supervisor()) }
+        let (leader, supervisor) = (self.group, Some(self.supervisor()));
+        Family { leader, supervisor, inherited: self.inherited.clone() }
+    }
+
+    /// A container's first process adopts what has nothing to do with the command, too.
+    fn which(&self) -> Which {
+        if std::process::id() == 1 { Which::Work } else { Which::All }
     }
 
     fn supervisor(&self) -> Pid {

@@ -118,13 +118,13 @@ impl Ending {
 
     /// What is due at this instant; each thing once.
     pub(super) fn due(&mut self, now: Moment) -> Due {
+        if self.lease_end().is_some_and(|end| end <= now) {
+            self.cause.get_or_insert(Cause::LeaseEnding);
+        }
         if self.phase == Phase::Killed {
             return Due::Nothing;
         }
         if self.kill_at().is_some_and(|at| at <= now) {
-            if self.lease_end().is_some_and(|end| end <= now) {
-                self.cause.get_or_insert(Cause::LeaseEnding);
-            }
             self.phase = Phase::Killed;
             return Due::Kill;
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use rustix::process::{Signal, getpgrp, getppid, set_parent_process_death_signal};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::clock::Moment;
 use super::terminal::Terminal;
@@ -38,11 +38,10 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(exit::INTERNAL);
     }
     if foreground && let Some(terminal) = Terminal::of_this_process() {
-        let _ = terminal.give(getpgrp()); // without it the command cannot read the terminal, and says so
+        let _ = terminal.give(getpid()); // without it the command cannot read the terminal, and says so
     }
-    // Both may have been frozen since the lock was had.
+    // Both may have been frozen since the lock was had. The supervisor sees it as well.
     if lease_end.is_some_and(|end| end <= Moment::now()) {
-        exit::say("the lease ended before the command was started");
         return ExitCode::from(exit::LOST);
     }
     let error = Command::new(&program).args(arguments).exec();

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, getsid, kill_process_group, pidfd_open, pidfd_send_signal,
+    Pid, PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open,
+    pidfd_send_signal, test_kill_process,
 };
 
 /// What is known of a process.
@@ -49,27 +50,35 @@ impl Process {
                 .ok_or(io::ErrorKind::InvalidData.into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
+            // Another user's, where that may not be looked at.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Signals this process and no other that has got its number. `false` if we may not.
     fn signal(&self, signal: Signal) -> io::Result<bool> {
-        let gone = |error: Errno| if error == Errno::SRCH { Ok(true) } else { Err(error.into()) };
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(true) };
-        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(handle) => handle,
-            Err(error) => return gone(error),
-        };
+        // Without a handle, where the kernel or a container's filter has none, the moment in between is left to chance.
+        let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
         let now = Self::read(Path::new(&format!("/proc/{}", self.pid)))?;
         if now.is_none_or(|now| now.started != self.started) {
             return Ok(true);
         }
-        match pidfd_send_signal(&handle, signal) {
-            Ok(()) => Ok(true),
+        let sent = match handle {
+            Some(handle) => pidfd_send_signal(&handle, signal),
+            None => kill_process(pid, signal),
+        };
+        match sent {
+            Ok(()) | Err(Errno::SRCH) => Ok(true),
             Err(Errno::PERM) => Ok(false),
-            Err(error) => gone(error),
+            Err(error) => Err(error.into()),
         }
+    }
+
+    /// This one.
+    fn own() -> io::Result<Self> {
+        Self::read(Path::new("/proc/self"))?.ok_or(io::ErrorKind::NotFound.into())
     }
 }
 
@@ -97,20 +106,36 @@ pub(super) fn check() -> io::Result<()> {
 
 /// Whether no other process is in our group: no pipeline, no script.
 pub(super) fn alone_in_group() -> bool {
-    let own = number(getpid());
-    let group = |processes: &[Process]| {
-        let own = processes.iter().find(|process| process.pid == own)?;
-        Some(processes.iter().filter(|other| other.group == own.group && !other.zombie).count())
+    let alone = || -> io::Result<bool> {
+        let (own, all) = (Process::own()?, all()?);
+        Ok(all.iter().filter(|other| other.group == own.group && !other.zombie).count() == 1)
     };
-    all().is_ok_and(|processes| group(&processes) == Some(1))
+    alone().unwrap_or_default()
+}
+
+fn children() -> io::Result<Vec<Process>> {
+    let (own, all) = (number(getpid()), all()?);
+    Ok(all.into_iter().filter(|process| process.parent == own).collect())
 }
 
 /// Zombies that are children of this process.
 pub(super) fn ended_children() -> Vec<Pid> {
-    let own = number(getpid());
-    let all = all().unwrap_or_default().into_iter();
-    let ended = all.filter(|process| process.zombie && process.parent == own);
+    let ended = children().unwrap_or_default().into_iter().filter(|process| process.zombie);
     ended.filter_map(|process| Pid::from_raw(process.pid)).collect()
+}
+
+/// Children that this process had before it started anything: of the program that it was before an `exec`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inherited(Vec<Process>);
+
+impl Inherited {
+    pub(super) fn now() -> io::Result<Self> {
+        Ok(Self(children()?))
+    }
+
+    fn has(&self, process: &Process) -> bool {
+        self.0.iter().any(|old| old.pid == process.pid && old.started == process.started)
+    }
 }
 
 /// Whose descendants belong to the command.
@@ -122,13 +147,15 @@ pub(super) enum Which {
     All,
 }
 
-/// The processes that belong to a command.
-#[derive(Clone, Copy, Debug)]
+/// The processes that belong to a command: of what descends from this process.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Family {
     /// The command's process, and so its group. Not reaped, so nobody else has its number.
     pub(super) leader: Option<Pid>,
-    /// A child of this process that does not belong to it.
-    pub(super) spared: Option<Pid>,
+    /// A child of this process that does not belong to it; what descends from it does.
+    pub(super) supervisor: Option<Pid>,
+    /// These do not, and what descends from them does not.
+    pub(super) inherited: Inherited,
 }
 
 impl Family {
@@ -138,16 +165,24 @@ impl Family {
         (0..2).any(|_| self.living(which).map_or(true, |living| !living.is_empty()))
     }
 
-    /// Signals all of them; gives one that we may not signal.
-    pub(super) fn signal(&self, which: Which, signal: Signal) -> Option<i32> {
-        // In one moment; there may be none.
-        let in_one = self.leader.map(|leader| kill_process_group(leader, signal));
+    /// Sends each of these to all of them; gives one that we may not signal.
+    pub(super) fn signal(&self, which: Which, signals: &[Signal]) -> Option<i32> {
+        if let Some(leader) = self.leader {
+            for signal in signals {
+                let _ = kill_process_group(leader, *signal); // in one moment; there may be none
+            }
+        }
         let group = self.leader.map(number);
-        let living = self.living(which).unwrap_or_default();
-        let others = living.iter().filter(|process| Some(process.group) != group);
-        let mut refused = group.filter(|_| in_one == Some(Err(Errno::PERM)));
-        for process in others {
-            if let Ok(false) = process.signal(signal) {
+        let mut refused = None;
+        for process in self.living(which).unwrap_or_default() {
+            let is_refused = if Some(process.group) == group {
+                // Of a group it is enough that one could be signalled.
+                let pid = Pid::from_raw(process.pid);
+                pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
+            } else {
+                signals.iter().any(|signal| matches!(process.signal(*signal), Ok(false)))
+            };
+            if is_refused {
                 refused = Some(process.pid);
             }
         }
@@ -155,26 +190,26 @@ impl Family {
     }
 
     fn living(&self, which: Which) -> io::Result<Vec<Process>> {
-        Ok(self.among(&all()?, which, number(getpid()), getsid(None).map(number)?))
+        Ok(self.among(&all()?, which, &Process::own()?))
     }
 
-    fn among(&self, processes: &[Process], which: Which, own: i32, session: i32) -> Vec<Process> {
+    fn among(&self, processes: &[Process], which: Which, own: &Process) -> Vec<Process> {
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-        for process in processes {
+        for process in processes.iter().filter(|process| !self.inherited.has(process)) {
             children.entry(process.parent).or_default().push(process.pid);
         }
-        let (mut next, mut descendants) = (vec![own], HashSet::new());
+        let (mut next, mut descendants) = (vec![own.pid], HashSet::new());
         while let Some(pid) = next.pop() {
             let born = children.remove(&pid).unwrap_or_default();
             descendants.extend(born.iter().copied());
             next.extend(born);
         }
-        let (group, spared) = (self.leader.map(number), self.spared.map(number));
+        let (group, supervisor) = (self.leader.map(number), self.supervisor.map(number));
         let belongs = |process: &&Process| {
-            let of_session = which == Which::All || process.session == session;
+            let of_session = which == Which::All || process.session == own.session;
             let descends = of_session && descendants.contains(&process.pid);
             !process.zombie
-                && Some(process.pid) != spared
+                && Some(process.pid) != supervisor
                 && (descends || Some(process.group) == group)
         };
         processes.iter().filter(belongs).copied().collect()
@@ -226,14 +261,22 @@ mod tests {
             process(25, 1, 25, 1),   // none of ours
             process(26, OWN, 26, 1), // adopted
         ];
-        let family = |spared| Family { leader: Pid::from_raw(20), spared: Pid::from_raw(spared) };
-        let found = |which, spared| {
-            let found = family(spared).among(&processes, which, OWN, 1);
+        let own = processes[0];
+        let found = |which, supervisor, inherited: &[Process]| {
+            let inherited = Inherited(inherited.to_vec());
+            let (leader, supervisor) = (Pid::from_raw(20), Pid::from_raw(supervisor));
+            let family = Family { leader, supervisor, inherited };
+            let found = family.among(&processes, which, &own);
             found.iter().map(|process| process.pid).collect::<Vec<_>>()
         };
-        assert_eq!(found(Which::Work, 99), [21, 22, 24, 26]);
-        assert_eq!(found(Which::All, 99), [21, 22, 23, 24, 26]);
-        assert_eq!(found(Which::All, 26), [21, 22, 23, 24]);
+        assert_eq!(found(Which::Work, 99, &[]), [21, 22, 24, 26]);
+        assert_eq!(found(Which::All, 99, &[]), [21, 22, 23, 24, 26]);
+        assert_eq!(found(Which::All, 26, &[]), [21, 22, 23, 24]);
+        // Somebody else's before this process was what it is; but not one that has its number later.
+        let mut old = processes[7];
+        assert_eq!(found(Which::All, 99, &[old]), [21, 22, 23, 24]);
+        old.started += 1;
+        assert_eq!(found(Which::All, 99, &[old]), [21, 22, 23, 24, 26]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use rustix::thread::set_name;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
-use signal_hook::consts::{SIGCHLD, SIGTTIN, SIGTTOU};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTTIN, SIGTTOU};
 
 use super::clock::Moment;
 use super::ending::{Cause, Due, Ending};
@@ -52,7 +52,7 @@ const NEVER: Itimerspec = {
 pub(crate) fn main(command: impl Iterator<Item = OsString>) -> ExitCode {
     // Who signals everything of that name has not us in mind.
     let _ = set_name(c"lock-supervisor"); // for people
-    match receive() {
+    match leave_signals_to_zklock().and_then(|()| receive()) {
         // Its end tells `zklock`, which says so.
         Err(_) => ExitCode::from(exit::INTERNAL),
         Ok((mut supervisor, stdin, foreground)) => {
@@ -74,6 +74,8 @@ struct Supervisor {
     command: Option<Pid>,
     /// Its exit code, once it has ended, and when that was seen.
     code: Option<(u8, Moment)>,
+    /// Whether it died of an INT.
+    interrupted: bool,
     ending: Ending,
     /// What came before there was a command.
     signals: Vec<i32>,
@@ -101,6 +103,7 @@ fn receive() -> io::Result<(Supervisor, OwnedFd, bool)> {
         children,
         command: None,
         code: None,
+        interrupted: false,
         ending: Ending::new(plan),
         signals: Vec::new(),
         supervised: true,
@@ -115,7 +118,8 @@ fn leave_signals_to_zklock() -> io::Result<()> {
     for signal in PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)) {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
-    // Whoever started `zklock` may keep the last from us; the others it keeps from itself.
+    // It keeps them from us until now; whoever started it may keep the last.
+    unblock(&PASSED_ON)?;
     unblock(&[SIGTTIN, SIGTTOU, SIGCHLD])
 }
 
@@ -137,14 +141,14 @@ impl Supervisor {
     ) -> io::Result<bool> {
         processes::check()?;
         set_child_subreaper(Some(getpid()))?;
-        leave_signals_to_zklock()?;
         // This process may have been frozen, and the lease been renewed meanwhile.
         self.take_orders();
         let lease_end = self.ending.lease_end();
         let is_over = lease_end.is_some_and(|end| end <= Moment::now());
         let cause = self.ending.cause().or(is_over.then_some(Cause::LeaseEnding));
         if cause.is_some() {
-            self.report(&Report::Ended(Ended { code: exit::LOST, cause, at: Moment::now() }));
+            let why = "the lock was lost before the command was started".to_owned();
+            self.report(&Report::Failed { code: exit::LOST, why });
             return Ok(false);
         }
         let child = Command::new("/proc/self/exe")
@@ -186,7 +190,8 @@ impl Supervisor {
             self.wait();
         }
         let (code, at) = self.code.unwrap_or((exit::INTERNAL, Moment::now()));
-        self.report(&Report::Ended(Ended { code, cause: self.ending.cause(), at }));
+        let (interrupted, cause) = (self.interrupted, self.ending.cause());
+        self.report(&Report::Ended(Ended { code, interrupted, cause, at }));
         // Only now somebody else may get its number.
         if let Some(command) = self.command {
             let _ = waitid(WaitId::Pid(command), WaitIdOptions::EXITED);
@@ -198,12 +203,9 @@ impl Supervisor {
         let due = self.ending.due(Moment::now());
         match due {
             Due::Nothing => {}
-            Due::Term => {
-                self.signal(Signal::TERM);
-                // Who is stopped would hear of it too late.
-                self.signal(Signal::CONT);
-            }
-            Due::Kill => self.signal(Signal::KILL),
+            // Who is stopped would hear of it too late.
+            Due::Term => self.signal(&[Signal::TERM, Signal::CONT]),
+            Due::Kill => self.signal(&[Signal::KILL]),
         }
         if let (None, Some(cause)) = (before, self.ending.cause()) {
             self.report(&Report::Ending(cause));
@@ -219,11 +221,11 @@ impl Supervisor {
     }
 
     fn family(&self) -> Family {
-        Family { leader: self.command, spared: None }
+        Family { leader: self.command, ..Family::default() }
     }
 
-    fn signal(&mut self, signal: Signal) {
-        if let Some(pid) = self.family().signal(self.which(), signal)
+    fn signal(&mut self, signals: &[Signal]) {
+        if let Some(pid) = self.family().signal(self.which(), signals)
             && !std::mem::replace(&mut self.refused, true)
         {
             self.report(&Report::Refused(pid));
@@ -237,7 +239,7 @@ impl Supervisor {
         }
         let lives = self.family().lives(self.which());
         if lives && is_killed {
-            self.signal(Signal::KILL); // who was born meanwhile
+            self.signal(&[Signal::KILL]); // who was born meanwhile
         }
         !lives && self.code.is_some()
     }
@@ -317,7 +319,7 @@ impl Supervisor {
         {
             let continued = signal == Signal::TSTP.as_raw();
             if continued {
-                self.signal(Signal::CONT);
+                self.signal(&[Signal::CONT]);
             }
             self.report(&Report::Stopped { signal, continued });
         }
@@ -326,7 +328,9 @@ impl Supervisor {
             && let Ok(Some(change)) = waitid(command(), looking)
         {
             let code = change.exit_status().and_then(|code| u8::try_from(code).ok());
-            let signal = change.terminating_signal().map(exit::of_signal);
+            let signal = change.terminating_signal();
+            self.interrupted = signal == Some(SIGINT);
+            let signal = signal.map(exit::of_signal);
             self.code = Some((code.or(signal).unwrap_or(exit::INTERNAL), Moment::now()));
             self.ending.command_ended();
         }

@@ -5,7 +5,7 @@ use std::io;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::io::Errno;
-use rustix::process::{Pid, getpgrp, test_kill_process_group};
+use rustix::process::{Pid, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 /// The terminal that this process was started from, while it is in the foreground.
@@ -17,7 +17,8 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// `None` without a terminal, and in the background.
     pub(super) fn in_foreground() -> Option<Self> {
-        Self::of_this_process().filter(|terminal| terminal.has_foreground(getpgrp()))
+        let terminal = Self::of_this_process()?;
+        terminal.has_foreground(own_group()?).then_some(terminal)
     }
 
     /// `None` without a terminal.
@@ -45,8 +46,13 @@ impl Terminal {
     pub(super) fn take_back(&self) {
         // None of the group, which would be told by the kernel to do so.
         let is_gone = |group| test_kill_process_group(group) == Err(Errno::SRCH);
-        if tcgetpgrp(&self.tty).is_ok_and(is_gone) {
-            let _ = self.give(getpgrp()); // the terminal may be gone
+        if let Some(own) = own_group().filter(|_| tcgetpgrp(&self.tty).is_ok_and(is_gone)) {
+            let _ = self.give(own); // the terminal may be gone
         }
     }
+}
+
+/// `None` where it is not of our world: the leader of our group may be outside a container.
+fn own_group() -> Option<Pid> {
+    Pid::from_raw(nix::unistd::getpgrp().as_raw())
 }

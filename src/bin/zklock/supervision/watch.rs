@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGCONT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Interval, Sleep, interval, sleep};
 use zookeeper_recipes::{BoxFuture, Leadership, LockGuard, Loss};
 
 use super::clock::Moment;
@@ -17,10 +17,12 @@ use super::ending::{Cause, Plan};
 use super::wire::{Ended, Order, Report};
 use crate::arguments::{OnLost, OnRevoke};
 use crate::exit::{CANNOT_EXECUTE, Failure, INTERNAL, LOST, say};
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 
 /// How often those are killed who should be dead.
 const AGAIN: Duration = Duration::from_millis(50);
+/// One that hangs in the kernel is not worth more.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a terminal is looked at for whose turn it is.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -81,12 +83,24 @@ impl Supervisor {
         if self.only {
             let _ = let_go_of_input_and_output(); // who writes to it learns later that nobody reads
         }
-        let (loss, overdue, wants_terminal) = (None, None, false);
-        let mut watch =
-            Watch { supervisor: self, supervised, lease_end, loss, overdue, wants_terminal };
+        let mut watch = Watch {
+            supervisor: self,
+            supervised,
+            lease_end,
+            loss: None,
+            overdue: None,
+            wants_terminal: false,
+            looks: interval(LOOK),
+            pause: AGAIN,
+        };
         let last = watch.follow(hold, signals).await;
         let (code, cause, at) = match last {
-            Some(Report::Ended(Ended { code, cause, at })) => (code, cause, Some(at)),
+            Some(Report::Ended(Ended { code, interrupted, cause, at })) => {
+                if interrupted {
+                    signals::interrupted();
+                }
+                (code, cause, Some(at))
+            }
             Some(Report::Failed { code, why }) => return Err(Failure::new(code, why)),
             _ => {
                 watch.end_orphans().await;
@@ -138,6 +152,9 @@ struct Watch<'a> {
     overdue: Option<Pin<Box<Sleep>>>,
     /// Whether the command waits for the foreground of the terminal.
     wants_terminal: bool,
+    looks: Interval,
+    /// Until those are killed again who should be dead.
+    pause: Duration,
 }
 
 impl Watch<'_> {
@@ -168,7 +185,7 @@ impl Watch<'_> {
                     }
                 }
                 // Who puts us into the foreground need not say so.
-                () = sleep(LOOK), if self.wants_terminal => self.offer_terminal(),
+                _ = self.looks.tick(), if self.wants_terminal => self.offer_terminal(),
                 _ = renewed, if self.loss.is_none() => {}
             }
         }
@@ -192,7 +209,8 @@ impl Watch<'_> {
     fn kill(&mut self) {
         self.supervised.kill();
         self.supervised.keep_going();
-        self.overdue = Some(Box::pin(sleep(AGAIN)));
+        self.overdue = Some(Box::pin(sleep(self.pause)));
+        self.pause = LONGEST_PAUSE.min(self.pause * 2);
     }
 
     fn pass_on(&mut self, signal: i32) {

@@ -52,6 +52,8 @@ pub(crate) enum Report {
 pub(crate) struct Ended {
     /// The command's exit code, as a shell has it.
     pub(crate) code: u8,
+    /// Whether it died of an INT.
+    pub(crate) interrupted: bool,
     /// Why it was ended, if it did not end by itself.
     pub(crate) cause: Option<Cause>,
     /// When that was seen of the command itself.
