@@ -119,7 +119,7 @@ async fn the_manual_is_one() {
         }
     }
     std::fs::remove_dir_all(&dir).unwrap();
-    // A folder that is not there is said.
+    // A folder that cannot be there is said.
     let ended = zklock(&["man", "--dir", "/dev/null/folder"]).ended().await;
     ended.one_line(64, &["--dir", "/dev/null/folder"]);
 }
