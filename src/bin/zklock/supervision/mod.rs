@@ -18,6 +18,7 @@ mod processes;
 mod supervisor;
 mod terminal;
 mod watch;
+mod watched;
 mod wire;
 
 /// What `ps` shows of the processes beside `zklock`. Not its name: who signals everything of that name has not them in mind.

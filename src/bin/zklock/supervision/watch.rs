@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGCONT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 use tokio::time::{Interval, Sleep, interval, sleep};
-use zookeeper_recipes::{BoxFuture, Leadership, LockGuard, Loss};
+use zookeeper_recipes::Loss;
 
 use super::clock::Moment;
 use super::command::{Environment, Supervised, let_go_of_input_and_output};
 use super::ending::{Cause, Plan};
+use super::watched::Watched;
 use super::wire::{Ended, Order, Report};
 use crate::arguments::{OnLost, OnRevoke};
 use crate::exit::{CANNOT_EXECUTE, Failure, INTERNAL, LOST, say};
@@ -28,14 +29,6 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The exit code of what was killed, as a shell has it.
 const KILLED: u8 = 128 + 9;
-
-/// What is held.
-pub(crate) trait Watched: Sync {
-    fn lease_left(&self) -> Duration;
-    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>>;
-    fn lost(&self) -> BoxFuture<'static, Loss>;
-    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>>;
-}
 
 /// How a command is supervised.
 #[derive(Clone, Debug)]
@@ -302,41 +295,5 @@ async fn due(time: &mut Option<Pin<Box<Sleep>>>) {
     match time {
         Some(time) => time.await,
         None => std::future::pending().await,
-    }
-}
-
-impl Watched for Box<dyn LockGuard> {
-    fn lease_left(&self) -> Duration {
-        (**self).lease_left()
-    }
-
-    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>> {
-        (**self).lease_renewed()
-    }
-
-    fn lost(&self) -> BoxFuture<'static, Loss> {
-        (**self).lost()
-    }
-
-    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>> {
-        (**self).revocation_requested()
-    }
-}
-
-impl Watched for Leadership {
-    fn lease_left(&self) -> Duration {
-        Self::lease_left(self)
-    }
-
-    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>> {
-        Box::pin(Self::lease_renewed(self))
-    }
-
-    fn lost(&self) -> BoxFuture<'static, Loss> {
-        Box::pin(Self::lost(self))
-    }
-
-    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>> {
-        Box::pin(Self::revocation_requested(self))
     }
 }
