@@ -13,6 +13,7 @@ use nix::unistd::mkfifo;
 use zookeeper_recipes::testkit::Operation;
 
 use crate::harness::eventually;
+use crate::processes::{Process, send};
 use crate::scene::Scene;
 use crate::terminal::Terminal;
 use crate::tool::{Running, Tool};
@@ -170,21 +171,70 @@ async fn in_a_script_the_command_can_read_the_terminal() {
     scene.end().await;
 }
 
-/// As it ends that of any command.
+/// As it ends that of any command, whoever has the terminal.
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_ends_a_script() {
     let scene = Scene::new().await;
+    for waits in ["sleep 1000", "cat"] {
+        let mut life = scene.lifeline();
+        let script = format!(
+            r#"for i in 1 2 3; do "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo "up $$" >&9; exec {waits}'; echo "after $?"; done"#
+        );
+        let program = ["bash", "--norc", "--noprofile", "-c", &script];
+        let variables = [("LIFE", life.path.as_os_str()), ("LOCK", scene.path.as_ref())];
+        let terminal = Terminal::start(&scene, &program, &variables);
+        let command = life.process("up").await;
+        if waits == "cat" {
+            // It is given the terminal when it reads.
+            terminal.foreground_is(command).await;
+        }
+        terminal.types("\u{3}");
+        let (code, text) = terminal.ended().await;
+        assert_eq!(code, Some(130), "{text:?}");
+        assert!(!text.contains("after"), "{text:?}");
+        life.end().await;
+    }
+    scene.end().await;
+}
+
+/// What the program started that became `zklock` is not the command's.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_there_before_is_spared() {
+    let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let script = r#"for i in 1 2 3; do "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; exec sleep 1000'; echo "after $?"; done"#;
-    let program = ["bash", "--norc", "--noprofile", "-c", script];
-    let variables = [("LIFE", life.path.as_os_str()), ("LOCK", scene.path.as_ref())];
-    let terminal = Terminal::start(&scene, &program, &variables);
-    life.says("up").await;
-    terminal.types("\u{3}");
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(130), "{text:?}");
-    assert!(!text.contains("after"), "{text:?}");
+    let script = r#"sleep 1000 & exec "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo "helper $0" >&9; exec sleep 1000' "$!""#;
+    let tool = scene.tool("sh").args(["-c", script]).env("LOCK", &scene.path);
+    let mut running = tool.env("LIFE", &life.path).start();
+    let helper = life.process("helper").await;
+    scene.zklock(["break", &scene.path, "--yes"]).ended().await;
     life.end().await;
+    // The helper has its output open still, so it is not the end of that which is waited for.
+    eventually("zklock ends", async || running.has_ended()).await;
+    assert!(Process::is_alive(helper));
+    send(Signal::SIGKILL, helper);
+    running.ended().await.one_line(76, &["lost "]);
+    scene.end().await;
+}
+
+/// In a container the leader of our session may be outside, and have no number.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_namespace_of_its_own_it_is_the_same() {
+    let scene = Scene::new().await;
+    let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+    if scene.tool("unshare").args(inside).arg("true").ended().await.code() != Some(0) {
+        println!("not here: no namespace can be made");
+        return scene.end().await;
+    }
+    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; (trap "" TERM; echo up >&9; timeout 1000 sleep 1000) & read line < "$GATE"; exit 3'; echo "code $?""#;
+    let tool = scene.tool("unshare").args(inside).args(["sh", "-c", script]);
+    let tool = tool.env("LOCK", &scene.path).env("LIFE", &life.path).env("GATE", &gate.path);
+    let running = tool.start();
+    life.says("up").await;
+    gate.open().await;
+    life.end().await;
+    let ended = running.ended().await;
+    assert_eq!(ended.text(), "code 3\n", "{ended}");
     scene.end().await;
 }
 

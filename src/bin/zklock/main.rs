@@ -54,10 +54,8 @@ fn main() -> ExitCode {
     // One line, as for any other failure.
     panic::set_hook(Box::new(|panic| exit::say(&format!("an error of zklock itself: {panic}"))));
     let code = exit::report(execute(arguments));
-    let at_terminal = || Terminal::of_this_process().is_some();
-    if code == exit::of_signal(SIGINT) && signals::was_interrupted() && at_terminal() {
-        // A shell's loop goes on after a command that ends by itself, whatever its code.
-        let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
+    if code == exit::of_signal(SIGINT) && Terminal::of_this_process().is_some() {
+        signals::end_as_interrupted();
     }
     ExitCode::from(code)
 }

@@ -7,19 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use nix::sys::signal::{SigSet, SigmaskHow};
+use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{self, SignalKind, signal};
 
 /// What a command is sent when `zklock` is.
 pub(crate) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static ALONE: AtomicBool = AtomicBool::new(false);
 
 /// Takes the signals over, but for those that were ignored when `zklock` started: `nohup` means the command, too.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    ending: Vec<(i32, Signal)>,
-    continued: Signal,
+    ending: Vec<(i32, unix::Signal)>,
+    continued: unix::Signal,
 }
 
 impl Signals {
@@ -50,20 +52,26 @@ impl Signals {
             .iter_mut()
             .find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
         if come == Some(SIGINT) {
-            interrupted();
+            INTERRUPTED.store(true, Ordering::Relaxed);
         }
         come.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
-/// The command ended by an INT that came to it alone.
-pub(crate) fn interrupted() {
-    INTERRUPTED.store(true, Ordering::Relaxed);
+/// The command, which had the terminal, died of an INT.
+pub(crate) fn interrupted_alone() {
+    ALONE.store(true, Ordering::Relaxed);
 }
 
-/// Whether an INT came, to us or to the command.
-pub(crate) fn was_interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
+/// Ends as an interrupt from a terminal ends a program, if one came: a shell's loop goes on after whatever else, whatever
+/// its code. Whoever shares our group, such as the shell, would have got it as well.
+pub(crate) fn end_as_interrupted() {
+    if ALONE.load(Ordering::Relaxed) {
+        let _ = kill_current_process_group(Signal::INT);
+    }
+    if ALONE.load(Ordering::Relaxed) || INTERRUPTED.load(Ordering::Relaxed) {
+        let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
+    }
 }
 
 /// Keeps these from this thread, and from all that it starts from now on.

@@ -123,6 +123,11 @@ impl Supervised {
         given
     }
 
+    /// Whether the command has the foreground, or had it.
+    pub(super) fn has_terminal(&self) -> bool {
+        self.terminal.is_some()
+    }
+
     /// Kills all of the command, past the supervisor.
     pub(super) fn kill(&self) {
         self.family().signal(self.which(), &[Signal::KILL]);

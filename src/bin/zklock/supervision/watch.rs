@@ -89,8 +89,8 @@ impl Supervisor {
         let last = watch.follow(hold, signals).await;
         let (code, cause, at) = match last {
             Some(Report::Ended(Ended { code, interrupted, cause, at })) => {
-                if interrupted {
-                    signals::interrupted();
+                if interrupted && watch.supervised.has_terminal() {
+                    signals::interrupted_alone();
                 }
                 (code, cause, Some(at))
             }
