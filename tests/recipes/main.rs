@@ -32,6 +32,7 @@ mod leader_selector_bugs;
 mod leader_selector_loss;
 mod leader_selector_runs;
 mod leading;
+mod lease_left;
 mod leases;
 mod loss_policy;
 mod lost_messages;
