@@ -14,7 +14,7 @@ mod admission;
 #[allow(dead_code, unused_imports, unreachable_pub, missing_debug_implementations)]
 #[path = "../src/contender_filter.rs"]
 mod contender_filter;
-#[allow(dead_code, unused_imports)]
+#[allow(dead_code, unused_imports, unreachable_pub)]
 #[path = "../src/contender_name.rs"]
 mod contender_name;
 

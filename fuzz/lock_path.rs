@@ -1,7 +1,8 @@
 //! What a hostile client can put under a lock path: names, sequence numbers, and what they do to the queue. The crate's
 //! own pure files are compiled in; no server is needed.
 //!
-//! Of a node's *data* nothing is ever read: it is handed on as bytes (`Participant::data`).
+//! A node's *data* does nothing to the queue: it is handed on as bytes (`Participant::data`), and compared with one word
+//! (`Participant::revocation_requested`).
 //!
 //! ```text
 //! RUSTC_BOOTSTRAP=1 cargo fuzz run lock_path --fuzz-dir fuzz -- -max_total_time=60

@@ -21,7 +21,8 @@ pub(crate) const WRAP_MARGIN: i64 = 1 << 20;
 
 /// What a contender's node stands for; on the wire the text before the sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+#[non_exhaustive]
+pub enum Kind {
     /// `lock-`: Curator's `InterProcessMutex` and `LeaderSelector`.
     Lock,
     /// `__lock__`: kazoo's `Lock` and `WriteLock`.
@@ -130,16 +131,21 @@ pub(crate) fn sequence_of(name: &str, kind: Kind) -> Option<i64> {
     parse_sequence(&name[behind..])
 }
 
-/// What kind of contender a child is, of those that are known.
-pub(crate) fn kind_of(name: &str) -> Option<Kind> {
+/// The kind whose text is before the number, whatever stands before that.
+pub(crate) fn tagged(name: &str) -> Option<Kind> {
     // Of many names that are nobody's this is all that is read.
     last_number(name)?;
+    Kind::ALL.into_iter().find(|kind| sequence_of(name, *kind).is_some())
+}
+
+/// What kind of contender a child is, of those that are known.
+pub(crate) fn kind_of(name: &str) -> Option<Kind> {
     // Others have words for names, which may end in one of these.
-    let is_word = |kind: Kind| {
+    let is_word = |kind: &Kind| {
         let before = name.rfind(kind.tag()).and_then(|start| name[..start].chars().next_back());
         kind.tag().starts_with('_') || before.is_none_or(|before| before == '-')
     };
-    Kind::ALL.into_iter().find(|kind| sequence_of(name, *kind).is_some() && is_word(*kind))
+    tagged(name).filter(is_word)
 }
 
 /// The number that ends a child's name, whatever stands before it.
@@ -216,6 +222,8 @@ mod tests {
     fn words_that_end_in_a_tag_are_no_contenders_of_that_kind() {
         for name in ["release-0000000001", "block-0000000001", "x_latch-0000000001"] {
             assert_eq!(kind_of(name), None, "{name}");
+            // Who has that tag yields to them all the same.
+            assert!(tagged(name).is_some(), "{name}");
         }
         for name in ["lease-0000000001", "x-lease-0000000001"] {
             assert_eq!(kind_of(name), Some(Kind::Lease), "{name}");

@@ -13,6 +13,7 @@ use crate::error::{ConfigError, SessionError};
 use crate::lock_path::LockPath;
 use crate::metrics::PathLabel;
 use crate::retry::RetryPolicy;
+use crate::session::epoch::Epoch;
 use crate::session::lease::LossPolicy;
 use crate::session::state::ConnectionState;
 use crate::session::supervisor::{adopt, connect, open};
@@ -96,11 +97,7 @@ impl Curator {
     ///
     /// [`SessionError::NotNow`] between two sessions, and after the last why there is none.
     pub fn client(&self) -> Result<ZooKeeperClient, SessionError> {
-        let epoch = self.handle.session.present_epoch().map_err(|none| match none {
-            NoEpoch::NotNow => SessionError::NotNow,
-            NoEpoch::Over(error) => error,
-        })?;
-        let client = epoch.lend_client().map_err(|_| SessionError::NotNow)?;
+        let client = self.present_epoch()?.lend_client().map_err(|_| SessionError::NotNow)?;
         Ok(client.inner().clone())
     }
 
@@ -110,11 +107,17 @@ impl Curator {
     ///
     /// As [`client`](Self::client).
     pub fn session_id(&self) -> Result<i64, SessionError> {
-        match self.handle.session.present_epoch() {
-            Ok(epoch) => Ok(epoch.session_id()),
-            Err(NoEpoch::NotNow) => Err(SessionError::NotNow),
-            Err(NoEpoch::Over(error)) => Err(error),
-        }
+        Ok(self.present_epoch()?.session_id())
+    }
+
+    /// The present session's timeout, as the servers granted it; at most
+    /// [what was asked for](CuratorBuilder::session_timeout).
+    ///
+    /// # Errors
+    ///
+    /// As [`client`](Self::client).
+    pub fn session_timeout(&self) -> Result<Duration, SessionError> {
+        Ok(self.present_epoch()?.timeout())
     }
 
     /// Closes: everything that is held is lost, waiters get an error, and the ZooKeeper session ends
@@ -135,6 +138,13 @@ impl Curator {
     /// of the session.
     pub async fn close(&self) -> Result<(), SessionError> {
         self.handle.session.close().await
+    }
+
+    fn present_epoch(&self) -> Result<Arc<Epoch>, SessionError> {
+        self.handle.session.present_epoch().map_err(|none| match none {
+            NoEpoch::NotNow => SessionError::NotNow,
+            NoEpoch::Over(error) => error,
+        })
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {

@@ -97,10 +97,11 @@
 //! | type | what it is |
 //! | --- | --- |
 //! | [`CuratorBuilder`], [`RetryPolicy`], [`ConnectionState`] | timeouts, credentials, ACLs, namespace; when to try again; what is known of the connection |
-//! | [`MutexGuard`], [`ReadGuard`], [`WriteGuard`], [`Lease`], [`Leases`], [`MultiGuard`], [`Leadership`] | what is held: is it still, how was it lost, its fencing token |
+//! | [`MutexGuard`], [`ReadGuard`], [`WriteGuard`], [`Lease`], [`Leadership`] | what is held: is it still, how was it lost, its fencing token |
+//! | [`Leases`], [`MultiGuard`] | several of them: a slice of leases; a guard whose members have the tokens |
 //! | [`Loss`], [`MemberLoss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
 //! | [`Owner`] | who re-enters a lock |
-//! | [`Participant`], [`ContenderFilter`], [`CustomFilter`] | one that holds or waits; who counts as one |
+//! | [`Participant`], [`ContenderKind`], [`ContenderFilter`], [`CustomFilter`] | one that holds or waits, and what it is; who counts as one |
 //! | [`LeaderWatch`], [`LeaderState`], [`LeaderRun`], [`CloseMode`] | what a latch and a selector give, and how they close |
 //! | [`VersionedCount`], [`CountWatch`] | a shared count as it was, and as it changes |
 //! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`RevokeError`], [`SharedCountError`], [`LeaderError`], [`TermError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
@@ -178,6 +179,7 @@ pub use crate::client::ClientError;
 #[cfg(feature = "testkit")]
 pub use crate::contender::Shortcuts;
 pub use crate::contender_filter::{ContenderFilter, CustomFilter};
+pub use crate::contender_name::Kind as ContenderKind;
 pub use crate::curator::{Curator, CuratorBuilder};
 pub use crate::error::{
     AcquireError, ConfigError, FencedError, Loss, MemberFailure, MultiReleaseError, ReleaseError,

@@ -5,9 +5,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::try_join_all;
+
 use crate::admission::{Family, Rank, queue, standings};
 use crate::client::{Failure, Node};
-use crate::contender_name::{ContenderName, Kind, sequence_of};
+use crate::contender_name::{ContenderName, Kind, tagged};
 use crate::error::AcquireError;
 use crate::fencing::FencingToken;
 use crate::lock_path::LockPath;
@@ -15,6 +17,9 @@ use crate::reading::reading;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
 use crate::session::epoch::Epoch;
+
+/// What a node's data is when its contender is asked to give way; Curator's.
+pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// One that holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +49,24 @@ impl Participant {
         Self { path, sequence, session, data, holds, since, czxid }
     }
 
+    /// The name of its node: the last segment of the path.
+    pub fn node_name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// What it is, by its node's name: who reads and who writes, and whether it is one of kazoo's. `None` for one that
+    /// only a [custom filter](crate::ContenderFilter::custom) counts. Who waits for leases and has none yet is a
+    /// [`Lock`](Kind::Lock).
+    pub fn kind(&self) -> Option<Kind> {
+        tagged(self.node_name())
+    }
+
+    /// Whether somebody had asked it to give its place back, as a [`Revoker`](crate::Revoker) does. The request has
+    /// replaced what its node says of who it is. `false` where the node may not be read.
+    pub fn revocation_requested(&self) -> bool {
+        self.data == REVOKE
+    }
+
     /// What its node says of who it is, as text.
     pub fn id(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.data)
@@ -52,10 +75,6 @@ impl Participant {
     /// The token that its hold has, or will have; but for a read beside a write hold, which has that one's.
     pub fn fencing_token(&self) -> FencingToken {
         FencingToken::new(self.czxid)
-    }
-
-    pub(crate) fn is(&self, kind: Kind) -> bool {
-        self.path.rsplit('/').next().is_some_and(|name| sequence_of(name, kind).is_some())
     }
 }
 
@@ -83,32 +102,37 @@ async fn read(
 ) -> Result<Vec<Participant>, Failure> {
     let children = list(epoch, path).await?;
     let client = epoch.client()?;
-    // All are sent before the first is awaited.
+    // All are sent before the first is awaited; so are the second looks.
     let reads: Vec<_> = standings(&children, family)
         .into_iter()
         .map(|(contender, holds)| {
             let path = path.child(contender.as_str());
             let read = client.read(&path);
-            (path, contender, holds, read)
+            async move {
+                let node = or_look(epoch, &path, read).await?;
+                Ok(node.map(|node| Participant::new(path, &contender, holds, node)))
+            }
         })
         .collect();
     drop(client);
-    let mut participants = Vec::with_capacity(reads.len());
-    for (path, contender, holds, read) in reads {
-        let node = match read.await {
-            Err(Failure::Refused(error)) if error.is_no_auth() => {
-                // Without what it says; that it is there, anybody may know who may list the path.
-                let look = epoch.client()?.look(&path);
-                look.await?
-            }
-            Err(Failure::NoNode) => None,
-            read => Some(read?),
-        };
-        if let Some(node) = node {
-            participants.push(Participant::new(path, &contender, holds, node));
+    Ok(try_join_all(reads).await?.into_iter().flatten().collect())
+}
+
+/// What a read found, if the node is there; without what it says, where it may not be read. That it is there, anybody
+/// may know who may list the path.
+async fn or_look(
+    epoch: &Epoch,
+    path: &str,
+    read: impl Future<Output = Result<Node, Failure>>,
+) -> Result<Option<Node>, Failure> {
+    match read.await {
+        Err(Failure::Refused(error)) if error.is_no_auth() => {
+            let look = epoch.client()?.look(path);
+            look.await
         }
+        Err(Failure::NoNode) => Ok(None),
+        read => read.map(Some),
     }
-    Ok(participants)
 }
 
 /// Who holds alone.

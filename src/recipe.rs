@@ -106,7 +106,7 @@ impl Recipe {
         kind: Option<Kind>,
     ) -> Result<Vec<Participant>, AcquireError> {
         let all = participants(self.curator.session(), &self.path, family, &self.retry).await?;
-        let wanted = |participant: &Participant| kind.is_none_or(|kind| participant.is(kind));
+        let wanted = |participant: &Participant| kind.is_none_or(|_| participant.kind() == kind);
         Ok(all.into_iter().filter(wanted).collect())
     }
 

@@ -12,10 +12,8 @@ use crate::contender_name::last_number;
 use crate::curator::Curator;
 use crate::error::{ConfigError, Loss, RevokeError};
 use crate::lock_path::LockPath;
+use crate::participants::REVOKE;
 use crate::session::{NoEpoch, Session};
-
-/// What a node's data is when its contender is asked to give way; Curator's.
-pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// How often to look where there is no room for a watch, or reading fails.
 const LOOK: Duration = Duration::from_secs(1);

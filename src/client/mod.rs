@@ -239,8 +239,8 @@ impl Client {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<bool, Failure>> + Send + use<> {
-        let sent = self.rooted.check_stat(path);
-        async move { Ok(sent.await.map_err(Failure::of)?.is_some()) }
+        let node = self.look(path);
+        async move { Ok(node.await?.is_some()) }
     }
 
     /// A node's origin, without its data, if it is there; with a watch for when that changes, which stays on one that is

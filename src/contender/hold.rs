@@ -72,10 +72,7 @@ impl HoldState {
     /// before any timer fires (invariant 5).
     pub(crate) fn end(&self) -> Option<Loss> {
         let own = self.own_end.get().copied();
-        own.or_else(|| {
-            let lasts = self.epoch.lease.lasts(&self.term, Moment::now());
-            if lasts { None } else { self.term.loss() }
-        })
+        own.or_else(|| self.epoch.lease.loss(&self.term, Moment::now()))
     }
 
     /// How long the lease lasts if nothing renews it; nothing once the hold has ended.

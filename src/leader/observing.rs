@@ -27,7 +27,6 @@ use crate::error::AcquireError;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::participants::{Participant, first};
-use crate::revoke::REVOKE;
 use crate::session::epoch::Epoch;
 use crate::session::{NoEpoch, Session};
 
@@ -205,7 +204,7 @@ impl Following {
         (self.newest, self.older) = (newest, 0);
         self.observed.send_if_modified(|observed| {
             if let (Some(leader), Observed::Leader(Some(told))) = (&mut leader, &observed)
-                && leader.data == REVOKE
+                && leader.revocation_requested()
                 && leader.path == told.path
             {
                 // A request to step down has taken the place of its name.

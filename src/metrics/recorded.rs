@@ -175,8 +175,12 @@ impl Labels {
         std::iter::once(recipe).chain(path).chain(more).collect()
     }
 
-    /// A counter that first appears with its first loss has not grown, to who looks at its growth.
+    /// A counter that first appears with its first loss has not grown, to who looks at its growth; and who asks whether
+    /// nobody holds finds no gauge that never was. Nothing is set: the others of its kind may hold by now.
     fn begin_at_zero(&self) {
+        for name in [WAITING, HOLDING] {
+            tell(|| gauge!(name, self.with(None)).increment(0.0));
+        }
         for cause in LOST.into_iter().filter_map(cause) {
             tell(|| counter!(LOSSES, self.with(Some(("cause", cause)))).increment(0));
         }
@@ -467,7 +471,9 @@ fn describe_all() {
 }
 
 fn begin_at_zero() {
-    tell(|| counter!(SESSIONS_LOST).increment(0));
+    for name in [SESSIONS_OPENED, SESSIONS_LOST] {
+        tell(|| counter!(name).increment(0));
+    }
     for operation in Operation::RETRIED {
         tell(|| counter!(RETRIES, "operation" => operation.label()).increment(0));
     }

@@ -187,10 +187,10 @@ impl Lease {
         term
     }
 
-    /// Whether `term` lasts at this instant.
-    pub(crate) fn lasts(&self, term: &Term, now: Moment) -> bool {
+    /// How `term` has ended, if it has at this instant.
+    pub(crate) fn loss(&self, term: &Term, now: Moment) -> Option<Loss> {
         self.look(now).wake();
-        term.loss().is_none()
+        term.loss()
     }
 
     /// Ends what is over at this instant, for who wakes them when it has let go of its own locks.
@@ -337,11 +337,10 @@ mod tests {
         lease.renew(at(0), at(100));
         let term = lease.term(LEASE, at(100)).unwrap();
         assert_eq!(lease.end(), Some(at(1600)));
-        assert!(lease.lasts(&term, at(1599)));
+        assert_eq!(lease.loss(&term, at(1599)), None);
         assert!(!term.ended().is_cancelled());
-        assert!(!lease.lasts(&term, at(1600)));
+        assert_eq!(lease.loss(&term, at(1600)), Some(Loss::LeaseEnded));
         assert!(term.ended().is_cancelled());
-        assert_eq!(term.loss(), Some(Loss::LeaseEnded));
     }
 
     #[test]
@@ -352,7 +351,7 @@ mod tests {
         lease.renew(at(300), at(301));
         lease.renew(at(100), at(302));
         assert_eq!(lease.end(), Some(at(1900)));
-        assert!(lease.lasts(&term, at(1899)));
+        assert_eq!(lease.loss(&term, at(1899)), None);
     }
 
     #[test]
@@ -428,11 +427,10 @@ mod tests {
         lease.renew(at(0), at(1));
         let old = lease.term(LEASE, at(1)).unwrap();
         lease.renew(at(1590), at(1610));
-        assert!(!lease.lasts(&old, at(1611)));
-        assert_eq!(old.loss(), Some(Loss::LeaseEnded));
+        assert_eq!(lease.loss(&old, at(1611)), Some(Loss::LeaseEnded));
         let new = lease.term(LEASE, at(1611)).unwrap();
-        assert!(lease.lasts(&new, at(2299)));
-        assert!(!lease.lasts(&old, at(1611)));
+        assert_eq!(lease.loss(&new, at(2299)), None);
+        assert_eq!(lease.loss(&old, at(1611)), Some(Loss::LeaseEnded));
     }
 
     #[test]
@@ -486,7 +484,7 @@ mod tests {
     fn who_waits_for_the_loss_is_woken_outside_the_lock() {
         type Ends = fn(&Lease, &Term);
         let ways: [(&str, LossPolicy, Ends); 5] = [
-            ("lasts", LEASE, |lease, term| assert!(!lease.lasts(term, at(1600)))),
+            ("loss", LEASE, |lease, term| assert!(lease.loss(term, at(1600)).is_some())),
             ("term", LEASE, |lease, _| assert!(lease.term(LEASE, at(1600)).is_none())),
             ("renew", LEASE, |lease, _| lease.renew(at(1590), at(1610))),
             ("suspend", LossPolicy::Suspended, |lease, _| lease.suspend()),
@@ -519,15 +517,14 @@ mod tests {
             let term = suspended.term(policy, at(1)).unwrap();
             suspended.suspend();
             assert_eq!(term.loss(), by_suspension, "{policy:?}");
-            assert_eq!(suspended.lasts(&term, at(2)), by_suspension.is_none(), "{policy:?}");
+            assert_eq!(suspended.loss(&term, at(2)), by_suspension, "{policy:?}");
             suspended.resume();
-            assert_eq!(suspended.lasts(&term, at(2)), by_suspension.is_none(), "{policy:?}");
+            assert_eq!(suspended.loss(&term, at(2)), by_suspension, "{policy:?}");
 
             let ended = lease();
             ended.renew(at(0), at(1));
             let term = ended.term(policy, at(1)).unwrap();
-            assert_eq!(ended.lasts(&term, at(1600)), by_the_lease.is_none(), "{policy:?}");
-            assert_eq!(term.loss(), by_the_lease, "{policy:?}");
+            assert_eq!(ended.loss(&term, at(1600)), by_the_lease, "{policy:?}");
             assert!(
                 ended.term(policy, at(1601)).is_none(),
                 "handed out without a lease: {policy:?}"

@@ -14,8 +14,8 @@ use zookeeper_recipes::testkit::{
     Fault, FaultProxy, LocalGuard, LocalLock, TestEnsemble, TestServer,
 };
 use zookeeper_recipes::{
-    AcquireError, ConfigError, ConnectionState, CountWatch, Curator, CuratorBuilder, Fenced,
-    FencedError, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    AcquireError, ConfigError, ConnectionState, ContenderKind, CountWatch, Curator, CuratorBuilder,
+    Fenced, FencedError, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     LockGuard, Loss, LossPolicy, MemberFailure, MemberLoss, MultiGuard, MultiReleaseError,
     MutexGuard, Owner, Participant, ReleaseError, Released, RetryPolicy, SessionError, SharedCount,
     SharedCountError, SharedError, VersionedCount, WithError,
@@ -55,6 +55,7 @@ fn types_can_be_sent_shared_and_printed() {
     sync::<LocalGuard>();
     sync::<Owner>();
     sync::<Participant>();
+    sync::<ContenderKind>();
     sync::<RetryPolicy>();
     sync::<FencingToken>();
     sync::<ConnectionState>();

@@ -8,6 +8,29 @@ use zookeeper_recipes::{
 use crate::harness::{Arena, within};
 use crate::scrape::Scraped;
 
+/// Before anybody wants it: who asks whether nobody holds would find nothing otherwise.
+#[tokio::test]
+async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let curator = arena.curator().await;
+    let all_are = |recipe, count| {
+        for gauge in ["waiting", "holding"] {
+            assert_eq!(scraped.find(gauge, &[("recipe", recipe)]), count, "{gauge} {recipe}");
+        }
+    };
+    all_are("leader_latch", None);
+    let _latch = LeaderLatch::new(&curator, &arena.path).unwrap();
+    all_are("leader_latch", Some(0.0));
+    let _lock = arena.read_write(&curator);
+    all_are("read_lock", Some(0.0));
+    all_are("write_lock", Some(0.0));
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let _other = arena.mutex(&curator);
+    assert_eq!(scraped.find("holding", &[("recipe", "mutex")]), Some(1.0));
+    guard.release().await.unwrap();
+    all_are("mutex", Some(0.0));
+}
+
 #[tokio::test]
 async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);

@@ -4,13 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
-    Curator, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
-    InterProcessSemaphoreMutex, Participant,
+    ContenderFilter, ContenderKind, Curator, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, Participant,
 };
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, eventually, within};
 use crate::leases::{asks, asks_for};
 
 async fn named(arena: &Arena, identity: &str) -> Curator {
@@ -95,6 +96,70 @@ async fn one_that_may_not_be_read_is_told_without_its_data() {
     }
     for node in nodes {
         arena.admin.delete(&node, None).await.unwrap();
+    }
+    arena.admin.delete(&arena.path, None).await.unwrap();
+}
+
+/// Their looks are sent together, as all reads are.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_may_not_be_read_are_looked_at_in_one_round_trip() {
+    const HIDDEN: usize = 40;
+    let arena = Arena::new().await;
+    let (proxy, curator) = arena.linked(arena.builder()).await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-lock-", arena.path);
+    let acls = [Acl::new(Permission::CREATE, AuthId::anyone())];
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::new(&acls));
+    let mut nodes = Vec::new();
+    for _ in 0..HIDDEN {
+        let (_, sequence) = arena.admin.create(&name, b"hidden", &options).await.unwrap();
+        nodes.push(format!("{name}{sequence}"));
+    }
+    let first_answer = proxy.hold(Message::reply(Operation::Exists));
+    let mutex = arena.mutex(&curator);
+    let listing = tokio::spawn(async move { mutex.participants().await });
+    let sent = async || proxy.requests(Operation::Exists) == HIDDEN;
+    eventually("a look at each", sent).await;
+    first_answer.heal();
+    let all = within("all", listing).await.unwrap().unwrap();
+    assert_eq!(all.iter().map(|one| &one.path).collect::<Vec<_>>(), Vec::from_iter(&nodes));
+    for node in nodes {
+        arena.admin.delete(&node, None).await.unwrap();
+    }
+    arena.admin.delete(&arena.path, None).await.unwrap();
+}
+
+/// Whatever else stands in the name, and whether or not the recipe is for such.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_each_is_is_told_by_the_name_of_its_node() {
+    const GUID: &str = "_c_01234567-89ab-4def-8123-456789abcdef-";
+    let rows = [
+        (format!("{GUID}lock-"), Some(ContenderKind::Lock)),
+        (format!("{GUID}__READ__"), Some(ContenderKind::Read)),
+        (format!("{GUID}__WRIT__"), Some(ContenderKind::Write)),
+        (format!("{GUID}lease-"), Some(ContenderKind::Lease)),
+        (format!("{GUID}latch-"), Some(ContenderKind::Latch)),
+        ("0123__lock__".to_owned(), Some(ContenderKind::KazooLock)),
+        ("0123__rlock__".to_owned(), Some(ContenderKind::KazooRead)),
+        ("__READ__lock-".to_owned(), Some(ContenderKind::Lock)),
+        ("7-core-n_".to_owned(), None),
+    ];
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let mut expected = Vec::new();
+    for (name, kind) in rows {
+        let path = format!("{}/{name}", arena.path);
+        let (_, sequence) = arena.admin.create(&path, b"", &options).await.unwrap();
+        expected.push((format!("{name}{sequence}"), kind));
+    }
+    let all = ContenderFilter::custom("all", |_| true);
+    let all = arena.mutex(&curator).with_filter(all).unwrap().participants().await.unwrap();
+    let told: Vec<_> = all.iter().map(|one| (one.node_name().to_owned(), one.kind())).collect();
+    assert_eq!(told, expected);
+    for one in all {
+        arena.admin.delete(&one.path, None).await.unwrap();
     }
     arena.admin.delete(&arena.path, None).await.unwrap();
 }

@@ -7,8 +7,8 @@ use zookeeper_recipes::testkit::Cut;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, Permission};
 use zookeeper_recipes::{
     ConfigError, Curator, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
-    InterProcessSemaphoreMutex, Lease, Loss, MutexGuard, ReadGuard, RevokeError, Revoker,
-    SessionError, WriteGuard,
+    InterProcessSemaphoreMutex, Lease, Loss, MutexGuard, Participant, ReadGuard, RevokeError,
+    Revoker, SessionError, WriteGuard,
 };
 
 use crate::harness::{Arena, within};
@@ -155,6 +155,10 @@ async fn a_waiter_can_be_asked_before_it_holds() {
     let waits = arena.mutex(&curator).participants().await.unwrap().pop().unwrap();
     assert!(!waits.holds);
     assert!(Revoker::new(&curator).attempt_revoke(&waits.path).await.unwrap());
+    // Who looks sees it of who was asked, and of nobody else.
+    let all = arena.mutex(&curator).participants().await.unwrap();
+    let asked: Vec<_> = all.iter().map(Participant::revocation_requested).collect();
+    assert_eq!(asked, [false, true]);
     // And is no less in the queue for it.
     assert!(!acquiring.is_finished());
     let mut of_holder: BoxFuture<'static, _> = Box::pin(holder.revocation_requested());

@@ -56,7 +56,7 @@ mod admission;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../src/contender_filter.rs"]
 mod contender_filter;
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../src/contender_name.rs"]
 mod contender_name;
 
