@@ -94,7 +94,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fenced", &["client", "contender", "error", "guard", "lock_path", "metrics", "session"]),
     (
         "revoke",
-        &["client", "contender", "contender_name", "curator", "error", "lock_path", "session"],
+        &[
+            "client",
+            "contender",
+            "contender_name",
+            "curator",
+            "error",
+            "lock_path",
+            "participants",
+            "session",
+        ],
     ),
     (
         "guard",
@@ -195,14 +204,15 @@ const TOOL_ARROWS: &[(&str, &[&str])] = &[
     ("stderr", &[]),
     ("exit", &["stderr", "text"]),
     ("arguments", &["exit"]),
-    ("output", &["exit", "stderr"]),
+    ("signals", &["exit"]),
+    ("output", &["exit", "signals", "stderr"]),
     ("settings", &["arguments", "exit"]),
     ("connection", &["exit", "settings"]),
     ("contenders", &["exit", "text"]),
-    ("waiting", &["contenders", "exit", "text"]),
-    ("signals", &[]),
+    ("screen", &["stderr"]),
     ("supervision", &["arguments", "exit", "signals"]),
-    // Commands. A leader's command is run as a holder's is.
+    ("waiting", &["contenders", "exit", "screen", "stderr", "supervision", "text"]),
+    // Commands.
     ("run", RUNS),
     ("elect", RUNS),
     ("ls", LOOKS),
@@ -217,7 +227,7 @@ const RUNS: &[&str] = &[
     "connection",
     "contenders",
     "exit",
-    "run",
+    "output",
     "settings",
     "signals",
     "supervision",
@@ -225,7 +235,7 @@ const RUNS: &[&str] = &[
 ];
 
 const LOOKS: &[&str] =
-    &["arguments", "connection", "contenders", "exit", "output", "settings", "text"];
+    &["arguments", "connection", "contenders", "exit", "output", "settings", "signals", "text"];
 
 /// For a recipe whose contenders queue.
 const QUEUED: &[&str] = &[

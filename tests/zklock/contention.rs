@@ -1,5 +1,6 @@
 //! Who gets a lock, and who waits.
 
+use std::fs::File;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -13,24 +14,14 @@ use crate::lock::{Party, acquired};
 use crate::peers;
 use crate::rules::{Hold, Mode, Rule, judge};
 use crate::scene::Scene;
-use crate::tool::{Running, Tool, ZKLOCK};
-
-/// Says that it has begun, and waits at a gate.
-const STAYS: &str =
-    r#"exec 9>"$LIFE"; echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 5"#;
-/// Says that it has begun, and stays until it is ended.
-const UP: &str = r#"exec 9>"$LIFE"; echo up >&9; exec sleep 1000"#;
-
-async fn ends(running: Running) {
-    running.signal(Signal::SIGTERM);
-    running.ended().await.quietly(143);
-}
+use crate::scripts::{GOES_ON, STAYS, ends};
+use crate::tool::{Tool, ZKLOCK};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_two_machines_at_two_in_the_morning_one_runs_and_the_other_says_so() {
     let scene = Scene::new().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let tool = scene.run_with(["-n"], STAYS).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = scene.run_with(["-n"], GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
     let first = tool.env("ZKLOCK_ID", "host-a").start();
     life.says("up").await;
     let second = scene.run_with(["-n"], "touch ran").env("ZKLOCK_ID", "host-b").ended().await;
@@ -38,8 +29,8 @@ async fn on_two_machines_at_two_in_the_morning_one_runs_and_the_other_says_so() 
     assert!(!scene.folder.join("ran").exists());
     scene.children_are(1).await;
     gate.open().await;
-    first.ended().await.quietly(5);
-    scene.run_with(["-n"], "exit 6").ended().await.quietly(6);
+    first.ended().await.quietly(6);
+    scene.run_with(["-n"], "exit 7").ended().await.quietly(7);
     scene.end().await;
 }
 
@@ -54,12 +45,14 @@ async fn first_come_first_served() {
         waiting.push(scene.run(&script).env("LIFE", &life.path).start());
         scene.children_are(number + 2).await;
     }
+    // Held open by the test, too: it does not end between the one and the next.
+    let held_open = File::options().write(true).open(&life.path).unwrap();
     holder.release().await;
     for (number, running) in waiting.into_iter().enumerate() {
         running.ended().await.quietly(number.try_into().unwrap());
+        life.says(&number.to_string()).await;
     }
-    let said: Vec<String> = life.heard().into_iter().filter(|line| line != "(end)").collect();
-    assert_eq!(said, ["0", "1", "2", "3"]);
+    drop(held_open);
     scene.end().await;
 }
 
@@ -75,7 +68,7 @@ async fn two_zklocks_and_curator_on_one_path() {
     let ended = scene.run_with(["-n"], "touch ran").ended().await;
     ended.one_line(75, &["is busy: held by "]);
     let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let tool = scene.run(STAYS).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
     let waiting = tool.start();
     scene.children_are(2).await;
     assert_eq!(life.heard(), Vec::<String>::new());
@@ -85,7 +78,7 @@ async fn two_zklocks_and_curator_on_one_path() {
     let next = lock.begin_acquire();
     scene.children_are(2).await;
     gate.open().await;
-    waiting.ended().await.quietly(5);
+    waiting.ended().await.quietly(6);
     next.await;
     lock.release().await;
     scene.children_are(0).await;
@@ -132,15 +125,15 @@ fn hold(who: &str, line: &str) -> Hold {
 async fn readers_run_together_and_a_writer_alone() {
     let scene = Scene::new().await;
     let (mut one, mut other, mut alone) = (scene.lifeline(), scene.lifeline(), scene.lifeline());
-    let reader = scene.run_with(["--read"], UP).env("LIFE", &one.path).start();
+    let reader = scene.run_with(["--read"], STAYS).env("LIFE", &one.path).start();
     one.says("up").await;
-    let beside = scene.run_with(["-s", "-n"], UP).env("LIFE", &other.path).start();
+    let beside = scene.run_with(["-s", "-n"], STAYS).env("LIFE", &other.path).start();
     other.says("up").await;
     scene.run_with(["--shared"], "exit 2").ended().await.quietly(2);
     for write in ["--write", "-x", "--exclusive"] {
         scene.run_with([write, "-n"], "true").ended().await.one_line(75, &["held by "]);
     }
-    let writer = scene.run_with(["--write"], UP).env("LIFE", &alone.path).start();
+    let writer = scene.run_with(["--write"], STAYS).env("LIFE", &alone.path).start();
     scene.children_are(3).await;
     // Nobody passes a writer that waits.
     scene.run_with(["--read", "-n"], "true").ended().await.one_line(75, &["is busy"]);
@@ -161,7 +154,7 @@ async fn of_so_many_leases_each_is_had_by_one() {
     let mut lives = [scene.lifeline(), scene.lifeline()];
     let mut running = Vec::new();
     for life in &mut lives {
-        running.push(scene.run_with(["--count", "2"], UP).env("LIFE", &life.path).start());
+        running.push(scene.run_with(["--count", "2"], STAYS).env("LIFE", &life.path).start());
         life.says("up").await;
     }
     scene.run_with(["--count=2", "-n"], "true").ended().await.one_line(75, &["held by "]);
@@ -178,7 +171,7 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
     let scene = Scene::new().await;
     let (a, b) = (format!("{}/a", scene.path), format!("{}/b", scene.path));
     let mut life = scene.lifeline();
-    let script = ["--", "sh", "-c", UP];
+    let script = ["--", "sh", "-c", STAYS];
     let both = scene.zklock(["run", &a, &b]).args(script).env("LIFE", &life.path).start();
     life.says("up").await;
     for path in [&a, &b] {
@@ -307,10 +300,10 @@ async fn a_server_that_is_restarted_costs_nobody_anything() {
     let with = |tool: Tool, link: &FaultProxy| {
         tool.env("ZKLOCK_SERVER", link.connect_string()).env("ZKLOCK_SESSION_TIMEOUT", "60s")
     };
-    let tool = scene.run(STAYS).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
     let holding = with(tool, &links[0]).start();
     life.says("up").await;
-    let waiting = with(scene.run("exit 6"), &links[1]).start();
+    let waiting = with(scene.run("exit 5"), &links[1]).start();
     scene.children_are(2).await;
     let before = scene.children().await;
     let answered = links.each_ref().map(|link| link.replies(Operation::Sync));
@@ -322,8 +315,8 @@ async fn a_server_that_is_restarted_costs_nobody_anything() {
     after.sort_by_key(|name| before.iter().position(|other| other == name));
     assert_eq!(after, before);
     gate.open().await;
-    holding.ended().await.quietly(5);
-    waiting.ended().await.quietly(6);
+    holding.ended().await.quietly(6);
+    waiting.ended().await.quietly(5);
     scene.end().await;
 }
 

@@ -1,14 +1,17 @@
 //! `zklock elect` and `zklock observe`.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use zookeeper_recipes::LeaderLatch;
 use zookeeper_recipes::testkit::Cut;
+use zookeeper_recipes::zookeeper_client::Error;
 
 use crate::harness::{children, within};
 use crate::lifeline::Lifeline;
-use crate::loss::STUBBORN;
 use crate::scene::Scene;
+use crate::scripts::STUBBORN;
 use crate::tool::{Running, Tool};
 
 /// Says that it leads, until it is ended.
@@ -100,6 +103,48 @@ async fn who_loses_the_leadership_ends_the_command_and_stands_again() {
     let ended = running.ended().await;
     assert_eq!((ended.code(), ended.stderr.lines().count()), (Some(7), 2), "{ended}");
     scene.end().await;
+}
+
+/// Also before its command is started, which takes some milliseconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn whenever_the_leadership_is_lost_it_stands_again() {
+    let scene = Scene::new().await;
+    let tool = elect(&scene, &[], "exec sleep 1000");
+    let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "2s").start();
+    let mut last = String::new();
+    for round in 0..5 {
+        let node = another_node(&scene, &last).await;
+        tokio::time::sleep(Duration::from_millis(4) * round).await;
+        running.signal(Signal::SIGSTOP);
+        let gone = scene.deletion(&node).await;
+        within("its session is over", gone).await.unwrap();
+        running.signal(Signal::SIGCONT);
+        last = node;
+    }
+    another_node(&scene, &last).await;
+    running.signal(Signal::SIGTERM);
+    let ended = running.ended().await;
+    assert_eq!(ended.code(), Some(143), "{ended}");
+    scene.end().await;
+}
+
+/// As soon as it is there.
+async fn another_node(scene: &Scene, last: &str) -> String {
+    let next = async {
+        loop {
+            let listed = scene.admin.list_and_watch_children(&scene.path).await;
+            let Ok((children, watcher)) = listed.map_err(|error| assert_eq!(error, Error::NoNode))
+            else {
+                // The first one makes the path, too.
+                continue;
+            };
+            match children.first().map(|child| format!("{}/{child}", scene.path)) {
+                Some(node) if node != last => return node,
+                _ => watcher.changed().await,
+            };
+        }
+    };
+    within("another node", next).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,19 +283,65 @@ async fn who_observes_without_a_connection_says_so() {
     scene.end().await;
 }
 
-/// `zklock observe … | head -1`.
+/// `zklock observe … | head -1`; also where there is nothing more to write.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_observes_ends_when_nobody_reads_any_more() {
+async fn who_only_tells_ends_when_nobody_reads_any_more() {
     let scene = Scene::new().await;
-    for options in ["", "--json"] {
+    for (command, until) in
+        [("observe", "nobody"), ("observe --json", "nobody"), ("elect", "leader")]
+    {
         let script = format!(
-            r#""$ZKLOCK" observe "$LOCK" {options} | head -n 1; echo "${{PIPESTATUS[*]}}""#
+            r#""$ZKLOCK" {command} "$LOCK" | grep -m 1 {until}; echo "${{PIPESTATUS[*]}}""#
         );
         let tool = scene.tool("bash").args(["-c", &script]).env("LOCK", &scene.path);
         let ended = tool.ended().await;
         ended.quietly(0);
         assert_eq!(ended.text().lines().last(), Some("0 0"), "{ended}");
+        assert_eq!(scene.children().await, Vec::<String>::new());
     }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_tells_says_that_it_cannot_write() {
+    let scene = Scene::new().await;
+    for command in ["observe", "elect"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut tool = scene.zklock([command, &scene.path]);
+        tool.command().stdout(full);
+        tool.ended().await.one_line(70, &["cannot write to stdout"]);
+        assert_eq!(scene.children().await, Vec::<String>::new());
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_tells_ends_well_at_each_signal() {
+    let scene = Scene::new().await;
+    for (command, word) in [("observe", "nobody"), ("elect", "leader")] {
+        for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {
+            let mut running = scene.zklock([command, &scene.path]).start();
+            running.stdout.says(word).await;
+            running.signal(signal);
+            running.ended().await.quietly(0);
+            assert_eq!(scene.children().await, Vec::<String>::new());
+        }
+    }
+    scene.end().await;
+}
+
+/// Not only when it is its turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stands_by_is_told_of_wrong_options_at_once() {
+    let scene = Scene::new().await;
+    let holder = scene.curator().await;
+    let latch = LeaderLatch::new(&holder, &scene.path).unwrap();
+    latch.start().unwrap();
+    within("it leads", latch.await_leadership()).await.unwrap();
+    let ended = elect(&scene, &["--kill-after", "4s"], "true").ended().await;
+    ended.one_line(64, &["--kill-after", "10s"]);
+    assert_eq!(scene.children().await.len(), 1);
+    latch.close().await.unwrap();
     scene.end().await;
 }
 

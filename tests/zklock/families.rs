@@ -13,6 +13,7 @@ use nix::unistd::mkfifo;
 use zookeeper_recipes::testkit::Operation;
 
 use crate::harness::eventually;
+use crate::peers;
 use crate::processes::{Process, send};
 use crate::scene::Scene;
 use crate::terminal::Terminal;
@@ -22,7 +23,7 @@ use crate::tool::{Running, Tool};
 const GROUPS: &str =
     r#"exec 9>"$LIFE"; timeout 1000 sh -c 'echo up >&9; while :; do sleep 0.1; done'; exit 4"#;
 
-async fn up(scene: &Scene, script: &str, life: &OsStr) -> Running {
+fn start(scene: &Scene, script: &str, life: &OsStr) -> Running {
     scene.run(script).env("LIFE", life).start()
 }
 
@@ -33,7 +34,7 @@ async fn at_a_loss_goes_what_has_a_group_of_its_own() {
     let jobs = r#"exec 9>"$LIFE"; exec bash -c 'set -m; (echo up >&9; sleep 1000) & wait'"#;
     for script in [GROUPS, jobs] {
         let mut life = scene.lifeline();
-        let running = up(&scene, script, life.path.as_os_str()).await;
+        let running = start(&scene, script, life.path.as_os_str());
         life.says("up").await;
         scene.zklock(["break", &scene.path, "--yes"]).ended().await;
         running.ended().await.one_line(76, &["lost ", "the command was ended"]);
@@ -48,7 +49,7 @@ async fn at_a_loss_goes_what_has_a_session_of_its_own() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
     let script = r#"exec 9>"$LIFE"; setsid sh -c '(trap "" TERM; echo up >&9; sleep 1000) &'; exec sleep 1000"#;
-    let running = up(&scene, script, life.path.as_os_str()).await;
+    let running = start(&scene, script, life.path.as_os_str());
     life.says("up").await;
     scene.zklock(["break", &scene.path, "--yes"]).ended().await;
     running.ended().await.one_line(76, &["lost "]);
@@ -61,7 +62,7 @@ async fn at_a_loss_goes_what_has_a_session_of_its_own() {
 async fn at_the_end_of_the_command_goes_what_has_a_group_of_its_own() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let running = up(&scene, GROUPS, life.path.as_os_str()).await;
+    let running = start(&scene, GROUPS, life.path.as_os_str());
     life.says("up").await;
     let deletion = scene.deletion(&scene.node().await).await;
     running.signal(Signal::SIGTERM);
@@ -222,7 +223,7 @@ async fn in_a_namespace_of_its_own_it_is_the_same() {
     let scene = Scene::new().await;
     let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
     if scene.tool("unshare").args(inside).arg("true").ended().await.code() != Some(0) {
-        println!("not here: no namespace can be made");
+        peers::skipped("no namespace can be made");
         return scene.end().await;
     }
     let (mut life, gate) = (scene.lifeline(), scene.gate());
@@ -235,6 +236,42 @@ async fn in_a_namespace_of_its_own_it_is_the_same() {
     life.end().await;
     let ended = running.ended().await;
     assert_eq!(ended.text(), "code 3\n", "{ended}");
+    scene.end().await;
+}
+
+/// Also those of a container, which come to its first process, while it waits and while the command runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_left_without_a_parent_is_buried() {
+    let scene = Scene::new().await;
+    let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+    if scene.tool("unshare").args(inside).arg("true").ended().await.code() != Some(0) {
+        println!("not here: no namespace can be made");
+        return scene.end().await;
+    }
+    let holder = scene.holder("host-a").await;
+    let (mut life, end, gates) = (scene.lifeline(), scene.gate(), [scene.gate(), scene.gate()]);
+    let script = r#"for gate in "$FIRST" "$SECOND"; do sh -c '(read line < "$0") & echo "id $!"' "$gate" & done; wait
+        exec "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; exit 3'"#;
+    let tool = scene.tool("unshare").args(inside).args(["sh", "-c", script]);
+    let tool = tool.env("FIRST", &gates[0].path).env("SECOND", &gates[1].path);
+    let tool = tool.env("LOCK", &scene.path).env("LIFE", &life.path).env("GATE", &end.path);
+    let mut running = tool.start();
+    running.stdout.lines(2).await;
+    scene.children_are(2).await;
+    let first_process = Process::children_of(running.id)[0].id;
+    let children = || Process::children_of(first_process).len();
+    assert_eq!(children(), 2);
+    let [first, second] = gates;
+    first.open().await;
+    eventually("it is buried while the lock is waited for", async || children() == 1).await;
+    holder.release().await;
+    life.says("up").await;
+    assert_eq!(children(), 2, "the supervisor, and who waits at the second gate");
+    second.open().await;
+    eventually("it is buried while the command runs", async || children() == 1).await;
+    end.open().await;
+    life.end().await;
+    running.ended().await.quietly(3);
     scene.end().await;
 }
 

@@ -5,10 +5,9 @@ use serde_json::Value;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
 use crate::scene::Scene;
+use crate::scripts::{GIVES_WAY, STAYS, ends};
 use crate::terminal::Terminal;
 use crate::tool::{Ended, Running, ZKLOCK};
-
-const UP: &str = r#"exec 9>"$LIFE"; echo up >&9; exec sleep 1000"#;
 
 fn array(ended: &Ended) -> Vec<Value> {
     assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{ended}");
@@ -17,15 +16,10 @@ fn array(ended: &Ended) -> Vec<Value> {
 
 async fn up(scene: &Scene, id: &str, options: &[&str]) -> Running {
     let mut life = scene.lifeline();
-    let tool = scene.run_with(options, UP).env("LIFE", &life.path).env("ZKLOCK_ID", id);
+    let tool = scene.run_with(options, STAYS).env("LIFE", &life.path).env("ZKLOCK_ID", id);
     let running = tool.start();
     life.says("up").await;
     running
-}
-
-async fn ends(running: Running) {
-    running.signal(Signal::SIGTERM);
-    running.ended().await.quietly(143);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,7 +28,8 @@ async fn ls_shows_who_holds_and_who_waits() {
     let holding = up(&scene, "host-a", &[]).await;
     let waiting = scene.run("true").env("ZKLOCK_ID", "host-b").start();
     scene.children_are(2).await;
-    let all = array(&scene.zklock(["ls", &scene.path, "--json"]).ended().await);
+    let ended = scene.zklock(["ls", &scene.path, "--json"]).ended().await;
+    let (all, listed) = (array(&ended), ended.text());
     let names: Vec<[&str; 3]> = all
         .iter()
         .map(|one| ["identity", "state", "kind"].map(|key| one[key].as_str().unwrap()))
@@ -48,6 +43,14 @@ async fn ls_shows_who_holds_and_who_waits() {
         assert_eq!(one["session"], format!("0x{:x}", stat.ephemeral_owner));
         assert!(one["age"].is_number(), "{one}");
     }
+    let keys = ["place", "state", "kind", "identity", "session", "since", "age", "token", "node"];
+    let line = listed.lines().nth(1).unwrap();
+    let found: Vec<_> = keys
+        .into_iter()
+        .chain(["path", "revocation_requested"])
+        .map(|key| line.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key}: {line}")))
+        .collect();
+    assert!(found.is_sorted(), "{line}");
     let ended = scene.zklock(["ls", &scene.path]).ended().await;
     ended.quietly(0);
     let text = ended.text();
@@ -161,9 +164,7 @@ async fn ls_watches() {
 async fn break_takes_the_lock_away_and_the_holder_is_told() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let script = r#"exec 9>"$LIFE"; trap 'echo TERM >&9; exit 1' TERM; echo up >&9
-        while :; do sleep 1000 & wait; done"#;
-    let tool = scene.run(script).env("LIFE", &life.path).env("ZKLOCK_ID", "host-a");
+    let tool = scene.run(GIVES_WAY).env("LIFE", &life.path).env("ZKLOCK_ID", "host-a");
     let holding = tool.start();
     life.says("up").await;
     let name = scene.children().await.remove(0);

@@ -9,18 +9,8 @@ use crate::harness::eventually;
 use crate::lifeline::Lifeline;
 use crate::processes::{Process, send};
 use crate::scene::Scene;
+use crate::scripts::{GIVES_WAY, GOES_ON, STUBBORN};
 use crate::tool::{Running, Tool};
-
-/// Ends when it is told to.
-const POLITE: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9; exit 0' TERM
-    echo up >&9; while :; do sleep 1000 & wait; done"#;
-/// Does not, nor does what it started.
-pub(crate) const STUBBORN: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM
-    sh -c 'trap "echo inner TERM >&9" TERM; echo up >&9; while :; do sleep 1000 & wait; done' &
-    while :; do wait; done"#;
-/// Goes on until the gate is opened.
-const WORKS: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM; echo up >&9
-    until read line < "$GATE"; do :; done 2>/dev/null; echo done >&9; exit 0"#;
 
 /// Runs the command and waits until it is there.
 async fn up(tool: Tool, life: &mut Lifeline) -> Running {
@@ -39,7 +29,7 @@ async fn a_polite_command_is_told_and_ends_by_itself() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
     // So long a time before KILL that it would be seen.
-    let tool = scene.run_with(["--session-timeout=60s", "--kill-after=20s"], POLITE);
+    let tool = scene.run_with(["--session-timeout=60s", "--kill-after=20s"], GIVES_WAY);
     let running = up(tool, &mut life).await;
     let lost = tokio::time::Instant::now();
     taken(&scene).await;
@@ -56,7 +46,7 @@ async fn a_polite_command_is_told_and_ends_by_itself() {
 async fn a_stubborn_command_is_killed_with_all_of_its_group() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let running = up(scene.run_with(["--kill-after=1s"], STUBBORN), &mut life).await;
+    let running = up(scene.run_with(["--kill-after=3s"], STUBBORN), &mut life).await;
     taken(&scene).await;
     let mut first = vec![life.line().await, life.line().await];
     first.sort();
@@ -86,7 +76,7 @@ async fn with_on_lost_kill_nobody_is_asked() {
 async fn with_on_lost_warn_it_is_said_and_the_command_goes_on() {
     let scene = Scene::new().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let tool = scene.run_with(["--on-lost=warn"], WORKS).env("GATE", &gate.path);
+    let tool = scene.run_with(["--on-lost=warn"], GOES_ON).env("GATE", &gate.path);
     let mut running = up(tool, &mut life).await;
     taken(&scene).await;
     running.stderr.says(&format!("zklock: lost {}", scene.path)).await;
@@ -118,7 +108,7 @@ async fn with_on_lost_warn_the_command_still_ends_with_zklock() {
 async fn a_short_disturbance_loses_nothing() {
     let scene = Scene::new().await;
     let (mut life, gate, link) = (scene.lifeline(), scene.gate(), scene.link().await);
-    let tool = scene.run_with(["--session-timeout=60s"], WORKS).env("GATE", &gate.path);
+    let tool = scene.run_with(["--session-timeout=60s"], GOES_ON).env("GATE", &gate.path);
     let running = up(tool.env("ZKLOCK_SERVER", link.connect_string()), &mut life).await;
     let node = scene.node().await;
     for cut in [Cut::Reset, Cut::Finish, Cut::Reset] {
@@ -128,7 +118,7 @@ async fn a_short_disturbance_loses_nothing() {
     }
     assert_eq!(scene.node().await, node);
     gate.open().await;
-    running.ended().await.quietly(0);
+    running.ended().await.quietly(6);
     assert_eq!(life.end().await.0, ["done"]);
     scene.end().await;
 }
@@ -166,9 +156,7 @@ async fn a_loss_at_the_moment_of_the_end_is_one_or_the_other() {
     let (mut normal, mut lost) = (0, 0);
     for round in 0..12_u64 {
         let (mut life, gate) = (scene.lifeline(), scene.gate());
-        let script =
-            r#"exec 9>"$LIFE"; echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null"#;
-        let tool = scene.run_with(["--on-lost=kill"], script).env("GATE", &gate.path);
+        let tool = scene.run_with(["--on-lost=kill"], GOES_ON).env("GATE", &gate.path);
         let running = up(tool, &mut life).await;
         let node = scene.node().await;
         let deleting = async {
@@ -179,9 +167,9 @@ async fn a_loss_at_the_moment_of_the_end_is_one_or_the_other() {
         tokio::join!(gate.open(), deleting);
         let ended = running.ended().await;
         match ended.code() {
-            Some(0) => {
+            Some(6) => {
                 normal += 1;
-                ended.quietly(0);
+                ended.quietly(6);
             }
             _ => {
                 lost += 1;
@@ -200,7 +188,7 @@ async fn a_loss_at_the_moment_of_the_end_is_one_or_the_other() {
 async fn a_loss_that_is_learned_at_the_release_is_76() {
     let scene = Scene::new().await;
     let (mut life, gate, link) = (scene.lifeline(), scene.gate(), scene.link().await);
-    let tool = scene.run(WORKS).env("GATE", &gate.path);
+    let tool = scene.run(GOES_ON).env("GATE", &gate.path);
     let tool = tool.env("ZKLOCK_SERVER", link.connect_string());
     let running = up(tool.env("ZKLOCK_SESSION_TIMEOUT", "30s"), &mut life).await;
     // It hears nothing more; what it sends arrives.
@@ -221,7 +209,7 @@ async fn a_loss_that_is_learned_at_the_release_is_76() {
 async fn servers_that_are_gone_end_the_command() {
     let scene = Scene::new().await;
     let (mut life, link) = (scene.lifeline(), scene.link().await);
-    let tool = scene.run(POLITE).env("ZKLOCK_SERVER", link.connect_string());
+    let tool = scene.run(GIVES_WAY).env("ZKLOCK_SERVER", link.connect_string());
     let running = up(tool.env("ZKLOCK_SESSION_TIMEOUT", "3s"), &mut life).await;
     let refused = link.refuse();
     link.cut(Cut::Reset);

@@ -1,5 +1,5 @@
-//! Needs a real ZooKeeper, which the testkit starts; for one test Apache Curator, as `tests/interop` does (where it is missing, the
-//! test says so and is skipped; with `CI` set it fails).
+//! Needs a real ZooKeeper, which the testkit starts; for one test each Apache Curator, as `tests/interop` does, a ZooKeeper with TLS,
+//! and the right to make namespaces (where it is missing, the test says so and is skipped; with `CI` set it fails).
 //!
 //! The real `zklock`, as a process with an environment of its own: no configuration file of the machine, nothing inherited but `PATH`.
 //! What becomes of its command is seen by events: the command holds a pipe, and tells what happens to it; that the last
@@ -41,6 +41,7 @@ mod revocation;
 #[path = "../interop/rules.rs"]
 mod rules;
 mod scene;
+mod scripts;
 mod settings;
 mod signals;
 mod strangers;

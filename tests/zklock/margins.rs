@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 use zookeeper_recipes::testkit::{Cut, Direction, Fault, FaultProxy};
 
-use crate::loss::STUBBORN;
 use crate::scene::Scene;
+use crate::scripts::STUBBORN;
 use crate::tool::Running;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

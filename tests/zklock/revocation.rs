@@ -3,13 +3,8 @@
 use nix::sys::signal::Signal;
 use zookeeper_recipes::{Curator, Revoker};
 
-use crate::harness::eventually;
 use crate::scene::Scene;
-
-const GIVES_WAY: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9; exit 5' TERM
-    echo up >&9; while :; do sleep 1000 & wait; done"#;
-const GOES_ON: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM
-    echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 6"#;
+use crate::scripts::{GIVES_WAY, GOES_ON};
 
 async fn requested(curator: &Curator, scene: &Scene) {
     let node = scene.node().await;
@@ -64,14 +59,12 @@ async fn with_on_revoke_ignore_the_command_is_not_told() {
     let curator = scene.curator().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
     let tool = scene.run_with(["--on-revoke=ignore"], GOES_ON).env("LIFE", &life.path);
-    let running = tool.env("GATE", &gate.path).start();
+    let mut running = tool.env("GATE", &gate.path).start();
     life.says("up").await;
     requested(&curator, &scene).await;
-    let node = scene.node().await;
-    let asked = async || scene.admin.get_data(&node).await.unwrap().0 == b"__REVOKE__";
-    eventually("the request is at the server", asked).await;
+    running.stderr.says("ignored").await;
     gate.open().await;
-    assert_eq!(life.end().await.0, Vec::<String>::new());
+    assert_eq!(life.end().await.0, ["done"]);
     running.ended().await.one_line(6, &["asked to give the lock back", "ignored"]);
     scene.end().await;
 }
@@ -105,8 +98,17 @@ async fn nobody_to_ask_is_no_failure() {
         assert_eq!(ended.stderr.lines().count(), 1, "{ended}");
         scene.run("true").ended().await.quietly(0); // and where the path is, and empty
     }
+    let tool = scene.zklock(["revoke", &scene.path, "--node", "lock-0000000000"]);
+    tool.ended().await.one_line(0, &["lock-0000000000 is not at "]);
+    scene.end().await;
+}
+
+/// What cannot be there is a slip of who typed it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_name_of_a_node_is_wrong_usage() {
+    let scene = Scene::new().await;
     let ended = scene.zklock(["revoke", &scene.path, "--node", "_c_none"]).ended().await;
-    assert!(!ended.stderr.is_empty(), "{ended}");
+    ended.one_line(64, &["--node _c_none: no name of a contender's node"]);
     scene.end().await;
 }
 

@@ -7,6 +7,7 @@ use zookeeper_recipes::zookeeper_client::Acls;
 use zookeeper_recipes::{Curator, InterProcessMutex};
 
 use crate::harness::within;
+use crate::peers;
 use crate::scene::Scene;
 use crate::tool::Tool;
 
@@ -187,10 +188,9 @@ async fn credentials_are_not_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_by_files() {
-    let server = TestServer::builder().mutual_tls().start().await;
-    let Ok(server) = server else {
-        println!("SKIPPED: {}", server.unwrap_err());
-        return;
+    let server = match TestServer::builder().mutual_tls().start().await {
+        Ok(server) => server,
+        Err(error) => return peers::skipped(&format!("no server with TLS, {error}")),
     };
     let tls = server.client_tls().unwrap().clone();
     let (secure, plain) =

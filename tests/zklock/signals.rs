@@ -4,6 +4,7 @@ use nix::sys::signal::Signal;
 
 use crate::processes::Process;
 use crate::scene::Scene;
+use crate::scripts::{GOES_ON, STAYS, STAYS_AS};
 
 pub(crate) const FORWARDED: [Signal; 6] = [
     Signal::SIGHUP,
@@ -70,8 +71,8 @@ async fn a_command_that_dies_of_it_gives_128_and_the_signal() {
     let scene = Scene::new().await;
     for signal in FORWARDED {
         let mut life = scene.lifeline();
-        let script = r#"ulimit -c 0; exec 9>"$LIFE"; echo up >&9; exec sleep 1000"#;
-        let running = scene.run(script).env("LIFE", &life.path).start();
+        let script = format!("ulimit -c 0; {STAYS}");
+        let running = scene.run(&script).env("LIFE", &life.path).start();
         life.says("up").await;
         running.signal(signal);
         running.ended().await.quietly(128 + signal as i32);
@@ -87,10 +88,8 @@ async fn a_command_that_dies_of_it_gives_128_and_the_signal() {
 async fn a_command_may_take_its_time_to_end() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let script = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM; echo up >&9
-        until read line < "$GATE"; do :; done 2>/dev/null; exit 6"#;
     let gate = scene.gate();
-    let tool = scene.run(script).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
     let mut running = tool.start();
     life.says("up").await;
     running.signal(Signal::SIGTERM);
@@ -172,8 +171,7 @@ async fn all_processes_can_be_told_at_once() {
 async fn the_command_has_a_group_of_its_own() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let script = r#"exec 9>"$LIFE"; echo id $$ >&9; exec sleep 1000"#;
-    let running = scene.run(script).env("LIFE", &life.path).start();
+    let running = scene.run(STAYS_AS).env("LIFE", &life.path).start();
     let command = Process::find(life.process("id").await).unwrap();
     let supervisor = Process::find(running.supervisor()).unwrap();
     let tool = Process::find(running.id).unwrap();

@@ -7,11 +7,11 @@ use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permiss
 
 use crate::harness::within;
 use crate::scene::Scene;
+use crate::scripts::STAYS;
 use crate::terminal::Terminal;
 use crate::tool::{Ended, ZKLOCK};
 
 const GUID: &str = "_c_01234567-89ab-4def-8123-456789abcdef-";
-const UP: &str = r#"exec 9>"$LIFE"; echo up >&9; exec sleep 1000"#;
 const ANYTHING: Permission = Permission::ALL;
 /// Who may queue may let nobody read its node.
 const NOTHING: Permission = Permission::CREATE;
@@ -74,7 +74,7 @@ async fn break_asks_again_where_a_waiter_holds_meanwhile() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a").await;
     let mut life = scene.lifeline();
-    let tool = scene.run(UP).env("LIFE", &life.path).env("ZKLOCK_ID", "host-b");
+    let tool = scene.run(STAYS).env("LIFE", &life.path).env("ZKLOCK_ID", "host-b");
     let waiting = tool.start();
     scene.children_are(2).await;
     let (all, _) = scene.listed().await;
@@ -205,6 +205,30 @@ async fn who_watches_a_lock_goes_on_after_an_outage() {
     for node in [node, other] {
         scene.admin.delete(&node, None).await.unwrap();
     }
+    scene.end().await;
+}
+
+/// Bytes that are no text are told in full, of who leads as of who is listed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_identity_that_is_no_text_is_there_in_hex() {
+    let scene = Scene::new().await;
+    let node = scene.contender(&format!("{GUID}latch-"), b"a\xff", ANYTHING).await;
+    let mut observing = scene.zklock(["observe", &scene.path, "--json"]).start();
+    let line: Value = serde_json::from_str(&observing.stdout.lines(1).await[0]).unwrap();
+    observing.signal(Signal::SIGTERM);
+    observing.ended().await.quietly(0);
+    let (mut all, _) = scene.listed().await;
+    for one in [&line["leader"], &all[0]] {
+        assert_eq!(one["identity"], "a\u{fffd}", "{one}");
+        assert_eq!(one["identity_hex"], "61ff", "{one}");
+    }
+    // It is the same object, but for what an election has one of.
+    let listed = all[0].as_object_mut().unwrap();
+    listed.retain(|key, _| !["place", "state", "kind", "age"].contains(&key.as_str()));
+    let mut leader = line["leader"].clone();
+    assert!(leader.as_object_mut().unwrap().remove("age").is_some_and(|age| age.is_number()));
+    assert_eq!(leader, all[0]);
+    scene.admin.delete(&node, None).await.unwrap();
     scene.end().await;
 }
 

@@ -4,10 +4,12 @@ use std::ffi::OsStr;
 use std::process::Stdio;
 
 use nix::sys::signal::Signal;
+use zookeeper_recipes::testkit::Operation;
 
 use crate::harness::eventually;
-use crate::processes::Process;
+use crate::processes::{Process, send};
 use crate::scene::Scene;
+use crate::scripts::STAYS_AS;
 use crate::terminal::{Terminal, plain};
 use crate::tool::ZKLOCK;
 
@@ -98,6 +100,46 @@ async fn a_wait_that_fails_leaves_one_line() {
     scene.end().await;
 }
 
+/// Ctrl-S, or a connection that hangs: neither the place in the queue is lost by it nor a signal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_that_is_stopped_keeps_nobody_waiting() {
+    let scene = Scene::new().await;
+    for is_ended in [true, false] {
+        let holder = scene.holder("host-a:123").await;
+        let (mut life, link) = (scene.lifeline(), scene.link().await);
+        let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; exit 3'; echo "code $?""#;
+        let variables = [
+            ("LIFE", life.path.as_os_str()),
+            ("LOCK", OsStr::new(&scene.path)),
+            ("ZKLOCK_SERVER", OsStr::new(link.connect_string())),
+        ];
+        let program = ["bash", "--norc", "--noprofile", "-c", script];
+        let mut terminal = Terminal::start(&scene, &program, &variables);
+        terminal.shows("2nd in the queue").await;
+        terminal.types("\u{13}");
+        // It would have drawn by then.
+        let asked = link.replies(Operation::List);
+        eventually("it asks on", async || link.replies(Operation::List) > asked + 2).await;
+        let code = if is_ended {
+            let waiting = Process::children_of(terminal.id);
+            send(Signal::SIGTERM, waiting[0].id);
+            scene.children_are(1).await;
+            143
+        } else {
+            3
+        };
+        holder.release().await;
+        if !is_ended {
+            life.says("up").await;
+            life.end().await;
+        }
+        terminal.types("\u{11}");
+        terminal.shows(&format!("code {code}")).await;
+        terminal.ended().await;
+    }
+    scene.end().await;
+}
+
 /// `less`, an editor, a question: who is in the background is stopped when it reads.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_can_read_from_the_terminal() {
@@ -163,8 +205,7 @@ async fn the_keys_for_signals_go_to_the_command() {
 async fn a_command_that_dies_of_ctrl_c_gives_130() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let script = r#"exec 9>"$LIFE"; echo id $$ >&9; exec sleep 1000"#;
-    let terminal = directly(&scene, &[], script, life.path.as_os_str());
+    let terminal = directly(&scene, &[], STAYS_AS, life.path.as_os_str());
     let command = life.process("id").await;
     terminal.foreground_is(command).await;
     terminal.types("\u{3}");

@@ -4,8 +4,10 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Once};
 
 use nix::sys::signal::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -20,6 +22,22 @@ pub(crate) const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
 pub(crate) struct Tool {
     command: Command,
     input: Option<Vec<u8>>,
+}
+
+/// What we were started with ignored, as by `nohup` or in a script's background, is ignored in all that we start. A handler
+/// is not passed on.
+fn hear_signals() {
+    static HEARD: Once = Once::new();
+    HEARD.call_once(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
+            if ignored >> (signal - 1) & 1 == 1 {
+                signal_hook::flag::register(signal, Arc::default()).unwrap();
+            }
+        }
+    });
 }
 
 /// One that ended.
@@ -47,6 +65,7 @@ pub(crate) struct Running {
 
 impl Tool {
     pub(crate) fn new(program: impl AsRef<OsStr>, folder: &std::path::Path) -> Self {
+        hear_signals();
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.current_dir(folder).kill_on_drop(true);

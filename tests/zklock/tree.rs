@@ -7,12 +7,10 @@ use nix::sys::signal::Signal;
 use zookeeper_recipes::testkit::Direction;
 
 use crate::harness::eventually;
-use crate::loss::STUBBORN;
 use crate::processes::{Process, send};
 use crate::scene::Scene;
+use crate::scripts::{GOES_ON, STAYS_AS, STUBBORN};
 use crate::tool::stop;
-
-const UP: &str = r#"exec 9>"$LIFE"; echo id $$ >&9; exec sleep 1000"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_kills_zklock_kills_the_command_and_its_group() {
@@ -54,7 +52,7 @@ async fn who_kills_the_supervisor_kills_the_command_and_the_lock_goes_after_it()
 async fn who_kills_both_at_once_kills_the_command() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let tool = scene.run(UP).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "2s");
+    let tool = scene.run(STAYS_AS).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "2s");
     let running = tool.start();
     life.process("id").await;
     let supervisor = running.supervisor();
@@ -92,15 +90,14 @@ async fn a_zklock_that_is_stopped_does_not_keep_the_command_alive() {
 async fn a_zklock_that_is_stopped_and_continued_in_time_loses_nothing() {
     let scene = Scene::new().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let script = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM; echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 3"#;
-    let tool = scene.run(script).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
     let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
     life.says("up").await;
     running.stop().await;
     running.signal(Signal::SIGCONT);
     gate.open().await;
-    running.ended().await.quietly(3);
-    assert_eq!(life.end().await.0, Vec::<String>::new());
+    running.ended().await.quietly(6);
+    assert_eq!(life.end().await.0, ["done"]);
     scene.end().await;
 }
 
@@ -109,9 +106,7 @@ async fn a_zklock_that_is_stopped_and_continued_in_time_loses_nothing() {
 async fn a_command_may_end_while_zklock_is_stopped() {
     let scene = Scene::new().await;
     let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let script =
-        r#"exec 9>"$LIFE"; echo up >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 3"#;
-    let tool = scene.run(script).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
     let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
     life.says("up").await;
     running.stop().await;
@@ -119,7 +114,7 @@ async fn a_command_may_end_while_zklock_is_stopped() {
     life.end().await;
     assert_eq!(scene.children().await.len(), 1);
     running.signal(Signal::SIGCONT);
-    running.ended().await.quietly(3);
+    running.ended().await.quietly(6);
     assert_eq!(scene.children().await, Vec::<String>::new());
     scene.end().await;
 }
@@ -177,7 +172,7 @@ async fn what_the_command_leaves_behind_is_killed_if_it_must_be() {
     let script = r#"exec 9>"$LIFE"
         sh -c "trap 'echo TERM >&9' TERM; echo up >&9; while :; do sleep 1000 & wait; done" &
         until read line < "$GATE"; do :; done 2>/dev/null; exit 3"#;
-    let tool = scene.run_with(["--kill-after=300ms"], script);
+    let tool = scene.run_with(["--kill-after=2s"], script);
     let running = tool.env("LIFE", &life.path).env("GATE", &gate.path).start();
     life.says("up").await;
     let deletion = scene.deletion(&scene.node().await).await;
@@ -238,7 +233,7 @@ async fn nothing_is_left_the_moment_zklock_ends() {
 async fn a_command_that_is_stopped_is_killed_when_the_lock_is_lost() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let running = scene.run(UP).env("LIFE", &life.path).start();
+    let running = scene.run(STAYS_AS).env("LIFE", &life.path).start();
     let id = life.process("id").await;
     stop(id).await;
     scene.admin.delete(&scene.node().await, None).await.unwrap();

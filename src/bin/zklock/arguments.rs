@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::exit::Failure;
+
 const OF_CONNECTION: &str = "Connection options";
 const SEE_ALSO: &str = "Connection options: zklock --help";
 
@@ -268,6 +270,20 @@ pub(crate) struct Man {
     /// Write the pages there
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+impl Supervision {
+    /// From TERM to KILL: as the options say, or a sixth of the session timeout that the servers granted.
+    pub(crate) fn kill_after(&self, session: Duration) -> Result<Duration, Failure> {
+        let longest = session / 3;
+        match self.kill_after {
+            None => Ok(session / 6),
+            Some(time) if time <= longest => Ok(time),
+            Some(time) => Err(Failure::usage(format!(
+                "--kill-after {time:?} is too long: at most a third of the session timeout, which is {session:?}"
+            ))),
+        }
+    }
 }
 
 impl Arguments {

@@ -4,11 +4,11 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use std::time::Duration;
 
 use zookeeper_recipes::Curator;
-use zookeeper_recipes::zookeeper_client::{self as client, Error};
+use zookeeper_recipes::zookeeper_client::Error;
 
 use crate::arguments::Break;
 use crate::connection::connect;
-use crate::contenders::{Contender, check_name, chosen, contenders};
+use crate::contenders::{Contender, check_name, chosen, contenders, nobody};
 use crate::exit::{Failure, First, Outcome, say};
 use crate::output::printed;
 use crate::settings::Settings;
@@ -33,17 +33,13 @@ pub(crate) async fn break_lock(arguments: &Break, settings: &Settings) -> Outcom
 
 async fn break_with(curator: &Curator, arguments: &Break) -> Outcome {
     let Break { path, node, all, yes } = arguments;
-    let shown = text::visible(path.as_bytes());
     let mut meant = chosen(contenders(curator, path).await?, node.as_deref());
     if meant.is_empty() {
-        say(&match node {
-            Some(node) => format!("{} is not at {shown}", text::visible(node.as_bytes())),
-            None => format!("nobody holds {shown}"),
-        });
+        say(&nobody(path, node.as_deref()));
         return Ok(0);
     }
     if meant.len() > 1 && !all {
-        let count = meant.len();
+        let (shown, count) = (text::visible(path.as_bytes()), meant.len());
         return Err(Failure::usage(format!(
             "{shown} is held by {count}: say --all, or which by --node; see zklock ls"
         )));
@@ -148,12 +144,21 @@ async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failur
                 continue;
             }
         };
-        match delete_by(&client, path, token).await {
+        let version = match client.check_stat(path).await {
+            Ok(Some(stat)) if stat.czxid == token => stat.version,
+            // What was tried before, and never answered, did it.
+            Ok(_) => return Ok(is_unsure),
+            Err(error) => {
+                last = Some(error.to_string());
+                continue;
+            }
+        };
+        match client.delete(path, Some(version)).await {
             Err(Error::NotEmpty) => {
                 return Err(Failure::unavailable(format!("cannot delete {path}: it has children")));
             }
-            // What was tried before, and never answered, did it.
-            Ok(deleted) => return Ok(deleted || is_unsure),
+            Ok(()) => return Ok(true),
+            Err(Error::NoNode) => return Ok(is_unsure),
             Err(Error::NoAuth) => {
                 return Err(Failure::unavailable(format!("no permission to delete {path}")));
             }
@@ -165,15 +170,9 @@ async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failur
         }
     }
     let why = last.unwrap_or_default();
-    Err(Failure::unavailable(format!("whether {path} was deleted is not known: {why}")))
-}
-
-async fn delete_by(client: &client::Client, path: &str, token: i64) -> Result<bool, Error> {
-    match client.check_stat(path).await? {
-        Some(stat) if stat.czxid == token => match client.delete(path, Some(stat.version)).await {
-            Err(Error::NoNode) => Ok(false),
-            deleted => deleted.map(|()| true),
-        },
-        _ => Ok(false),
-    }
+    Err(Failure::unavailable(if is_unsure {
+        format!("whether {path} was deleted is not known: {why}")
+    } else {
+        format!("cannot delete {path}: {why}")
+    }))
 }

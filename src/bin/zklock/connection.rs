@@ -18,6 +18,9 @@ const TCP_SCHEME: &str = "tcp://";
 /// How long a server is asked whether it is there, once it is known that it gives no session.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the end waits for the servers where there is nothing to report of it.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Waits for a session.
 ///
 /// # Errors
@@ -28,12 +31,8 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     match builder.connect(&servers).await {
         Ok(curator) => Ok(curator),
         Err(SessionError::Config(error)) => Err(wrong(settings, &error)),
-        Err(SessionError::Unreachable { source, .. }) => {
-            let servers = &settings.server.value;
-            let said = match diagnose(servers, settings.tls.is_some()).await {
-                found if !found.is_empty() => found,
-                _ => source.map(|error| error.to_string()).unwrap_or_default(),
-            };
+        Err(SessionError::Unreachable { .. }) => {
+            let said = diagnose(&settings.server.value, settings.tls.is_some()).await;
             let within = humantime::format_duration(settings.connection_timeout());
             Err(Failure::unavailable(format!("no ZooKeeper within {within}: {said}")))
         }
@@ -47,6 +46,11 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Ends the session, so that nothing of us is left; the servers remove it later if they do not answer now.
+pub(crate) async fn goodbye(curator: Curator) {
+    let _ = timeout(FAREWELL, curator.close()).await;
 }
 
 fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
@@ -73,18 +77,12 @@ fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
 
 /// Every server by TLS.
 fn by_tls(servers: &str) -> String {
-    let server = |server: &str| {
-        let (server, _) = without_scheme(server.trim());
-        format!("{TLS_SCHEME}{server}")
-    };
+    let server = |server: &str| format!("{TLS_SCHEME}{}", without_scheme(server.trim()));
     servers.split(',').map(server).collect::<Vec<_>>().join(",")
 }
 
-fn without_scheme(server: &str) -> (&str, bool) {
-    match server.strip_prefix(TLS_SCHEME) {
-        Some(rest) => (rest, true),
-        None => (server.strip_prefix(TCP_SCHEME).unwrap_or(server), false),
-    }
+fn without_scheme(server: &str) -> &str {
+    [TLS_SCHEME, TCP_SCHEME].iter().find_map(|scheme| server.strip_prefix(scheme)).unwrap_or(server)
 }
 
 fn certificates(tls: &Tls) -> Result<TlsCerts, Failure> {
@@ -122,7 +120,7 @@ fn wrong(settings: &Settings, error: &ConfigError) -> Failure {
 /// What each server does when it is spoken to. The client tells only that the time is over.
 async fn diagnose(servers: &str, tls: bool) -> String {
     let ask = |server: &str| {
-        let server = without_scheme(server.trim()).0;
+        let server = without_scheme(server.trim());
         let server = server.split('/').next().unwrap_or_default().to_owned();
         async move {
             let does = does(&server, tls).await;

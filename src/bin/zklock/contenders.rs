@@ -1,8 +1,11 @@
 //! Who holds a lock and who waits, of whatever recipe.
 
+use std::borrow::Cow;
+
 use futures_util::try_join;
+use serde::Serialize;
 use zookeeper_recipes::{
-    AcquireError, ConfigError, ContenderFilter, Curator, InterProcessMutex,
+    AcquireError, ConfigError, ContenderFilter, ContenderKind, Curator, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphore, LeaderLatch, Participant, SessionError,
 };
 
@@ -20,6 +23,15 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// By its node's name alone.
+    fn of(participant: &Participant) -> Self {
+        match participant.kind() {
+            Some(ContenderKind::Read | ContenderKind::KazooRead) => Self::Read,
+            Some(ContenderKind::Write) => Self::Write,
+            _ => Self::Mutex,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
@@ -39,18 +51,15 @@ pub(crate) struct Contender {
     pub(crate) participant: Participant,
 }
 
-/// What a request to give it back leaves in place of an identity.
-const REVOKED: &[u8] = b"__REVOKE__";
-
 impl Contender {
     /// The name of its node.
     pub(crate) fn node(&self) -> &str {
-        self.participant.path.rsplit('/').next().unwrap_or_default()
+        self.participant.node_name()
     }
 
     /// Whether somebody has asked it to give the lock back.
     pub(crate) fn is_revoked(&self) -> bool {
-        is_revoked(&self.participant)
+        self.participant.revocation_requested()
     }
 
     /// Who it says it is, safe for a terminal; nothing once that was replaced.
@@ -66,7 +75,8 @@ impl Contender {
 
     /// Whether kazoo's recipes count it.
     fn is_of_kazoo(&self) -> bool {
-        ["__lock__", "__rlock__"].iter().any(|mark| self.node().contains(mark))
+        use ContenderKind::{KazooLock, KazooRead};
+        matches!(self.participant.kind(), Some(KazooLock | KazooRead))
     }
 
     /// The same node, as it stands among `all`; as it was, where it is there no more.
@@ -89,17 +99,49 @@ impl Contender {
     }
 }
 
-/// Whether somebody has asked it to give its place back.
-pub(crate) fn is_revoked(participant: &Participant) -> bool {
-    participant.data == REVOKED
-}
-
 /// Who it says it is, safe for a terminal; nothing once that was replaced.
 pub(crate) fn identity(participant: &Participant) -> Option<String> {
-    match &participant.data[..] {
-        b"" | REVOKED => None,
-        data => Some(text::shown(data)),
+    let says = !participant.data.is_empty() && !participant.revocation_requested();
+    says.then(|| text::shown(&participant.data))
+}
+
+/// One that holds or waits, for programs.
+#[derive(Serialize)]
+pub(crate) struct Entry<'a> {
+    /// None once a request to give it back has taken its place.
+    identity: Option<Cow<'a, str>>,
+    /// Where that is not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity_hex: Option<String>,
+    session: String,
+    since: String,
+    age: u64,
+    token: i64,
+    node: &'a str,
+    path: &'a str,
+    revocation_requested: bool,
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn of(participant: &'a Participant) -> Self {
+        let is_text = std::str::from_utf8(&participant.data).is_ok();
+        let revocation_requested = participant.revocation_requested();
+        Self {
+            identity: (!revocation_requested).then(|| participant.id()),
+            identity_hex: (!is_text).then(|| hex(&participant.data)),
+            session: text::session(participant.session),
+            since: text::time(participant.since),
+            age: text::since(participant.since).as_secs(),
+            token: participant.fencing_token().value(),
+            node: participant.node_name(),
+            path: &participant.path,
+            revocation_requested,
+        }
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether `end` is the last segments of the path, or all of it.
@@ -161,7 +203,7 @@ pub(crate) async fn look(curator: &Curator, path: &str) -> Result<Vec<Contender>
     let all = queues.flat_map(|(participants, kind)| {
         participants.into_iter().enumerate().map(move |(before, participant)| Contender {
             place: before + 1,
-            kind: kind.unwrap_or_else(|| kind_of(&participant)),
+            kind: kind.unwrap_or_else(|| Kind::of(&participant)),
             participant,
         })
     });
@@ -200,20 +242,9 @@ fn failure(path: &str, error: AcquireError) -> Failure {
     }
 }
 
-fn kind_of(participant: &Participant) -> Kind {
-    let name = participant.path.rsplit('/').next().unwrap_or_default();
-    if name.contains("__READ__") || name.contains("__rlock__") {
-        Kind::Read
-    } else if name.contains("__WRIT__") {
-        Kind::Write
-    } else {
-        Kind::Mutex
-    }
-}
-
 /// kazoo's readers stand in the queue of its mutexes, and hold together when nobody else is before them.
 fn of_kazoo_hold(queue: &mut [Participant]) {
-    for reader in queue.iter_mut().take_while(|one| kind_of(one) == Kind::Read) {
+    for reader in queue.iter_mut().take_while(|one| Kind::of(one) == Kind::Read) {
         reader.holds = true;
     }
 }
@@ -236,6 +267,15 @@ pub(crate) fn chosen(contenders: Vec<Contender>, node: Option<&str>) -> Vec<Cont
         None => contender.participant.holds,
     };
     contenders.into_iter().filter(is_meant).collect()
+}
+
+/// What is said where nobody is meant.
+pub(crate) fn nobody(path: &str, node: Option<&str>) -> String {
+    let path = text::visible(path.as_bytes());
+    match node {
+        Some(node) => format!("{} is not at {path}", text::visible(node.as_bytes())),
+        None => format!("nobody holds {path}"),
+    }
 }
 
 /// Refuses what cannot be the name of a contender's node, which is never there.

@@ -3,14 +3,13 @@
 use std::slice;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
-use zookeeper_recipes::{Curator, LeaderLatch, LeaderState, Leadership};
+use zookeeper_recipes::{Curator, LeaderLatch, LeaderState, Leadership, SessionError};
 
 use crate::arguments::{Elect, OnRevoke};
-use crate::connection::connect;
-use crate::exit::{Failure, Outcome, chain, say};
-use crate::run::{goodbye, kill_after};
+use crate::connection::{connect, goodbye};
+use crate::exit::{Failure, LOST, Outcome, chain, say};
+use crate::output::Ends;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Environment, Supervisor};
@@ -21,50 +20,48 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn elect(arguments: Elect, settings: &Settings) -> Outcome {
     let mut signals = Signals::new()?;
-    let curator = tokio::select! {
-        signal = signals.ending() => return Err(Failure::signal(signal)),
-        curator = connect(settings) => curator?,
-    };
-    let latch = LeaderLatch::new(&curator, &arguments.path)?;
-    latch.start()?;
-    let outcome = if arguments.command.is_empty() {
-        announce(&latch, &mut signals).await
-    } else {
-        Candidate { arguments: &arguments, settings, curator: &curator, latch: &latch }
-            .stand(&mut signals)
-            .await
-    };
-    if let Ok(Err(error)) = timeout(FAREWELL, latch.close()).await {
-        say(&chain(&error));
-    }
+    let curator = signals.unless_ended(connect(settings)).await??;
+    let outcome = take_part(&arguments, settings, &curator, signals).await;
     goodbye(curator).await;
     outcome
 }
 
-/// Says who we are, until a signal or until nobody listens.
-async fn announce(latch: &LeaderLatch, signals: &mut Signals) -> Outcome {
+async fn take_part(
+    arguments: &Elect,
+    settings: &Settings,
+    curator: &Curator,
+    mut signals: Signals,
+) -> Outcome {
+    // Not only once it leads.
+    arguments.supervision.kill_after(curator.session_timeout()?)?;
+    let latch = LeaderLatch::new(curator, &arguments.path)?;
+    latch.start()?;
+    let outcome = if arguments.command.is_empty() {
+        announce(&latch, Ends::new(signals)).await
+    } else {
+        Candidate { arguments, settings, curator, latch: &latch }.stand(&mut signals).await
+    };
+    if let Ok(Err(error)) = timeout(FAREWELL, latch.close()).await {
+        say(&chain(&error));
+    }
+    outcome
+}
+
+/// Says who we are, until told to end.
+async fn announce(latch: &LeaderLatch, mut ends: Ends) -> Outcome {
     let mut watch = latch.watch();
     let mut state = watch.state();
-    let mut stdout = tokio::io::stdout();
     loop {
         let line = match &state {
-            LeaderState::Leader(leadership) => format!("leader {}", leadership.fencing_token()),
-            LeaderState::NotLeader => "follower".to_owned(),
+            LeaderState::Leader(leadership) => format!("leader {}\n", leadership.fencing_token()),
+            LeaderState::NotLeader => "follower\n".to_owned(),
         };
-        let line = format!("{line}\n");
-        // Not by this thread, which renews the lease: nobody may read it.
-        let written = async {
-            stdout.write_all(line.as_bytes()).await?;
-            stdout.flush().await
-        };
-        tokio::select! {
-            _ = signals.ending() => return Ok(0),
-            written = written => if written.is_err() {
-                return Ok(0);
-            },
+        if let Err(outcome) = ends.print(&line).await {
+            return outcome;
         }
         state = tokio::select! {
-            _ = signals.ending() => return Ok(0),
+            biased;
+            () = ends.told() => return Ok(0),
             changed = watch.changed() => changed?,
         };
     }
@@ -83,28 +80,41 @@ impl Candidate<'_> {
         let path = &self.arguments.path;
         loop {
             let paths = slice::from_ref(path);
-            let leadership = tokio::select! {
-                biased;
-                signal = signals.ending() => return Err(Failure::signal(signal)),
-                leadership = self.latch.await_leadership() => leadership?,
-                never = waiting::show(self.curator, paths, self.settings.verbose()) => match never {},
+            let wait = self.latch.await_leadership();
+            let wait = waiting::shown(self.curator, paths, self.settings.verbose(), wait);
+            let leadership = signals.unless_ended(wait).await??;
+            let (failure, stands_again) = match self.lead(&leadership, signals).await {
+                Ok(end) => match end.failure(leadership.loss()) {
+                    None => return Ok(end.code),
+                    // Who ends by itself is not started again; who was ended is, in the next term.
+                    Some(failure) => (failure, end.cause.is_some()),
+                },
+                // Before the command was started.
+                Err(failure) if failure.code() == LOST => (failure, true),
+                Err(failure) => return Err(failure),
             };
-            let end = self.lead(&leadership, signals).await?;
-            match end.failure(leadership.loss()) {
-                None => return Ok(end.code),
-                // Who ends by itself is not started again; who was ended is, in the next term.
-                Some(failure) if self.arguments.once || end.cause.is_none() => return Err(failure),
-                Some(failure) => say(&failure.to_string()),
+            if self.arguments.once || !stands_again {
+                return Err(failure);
             }
+            say(&failure.to_string());
         }
     }
 
     async fn lead(&self, leadership: &Leadership, signals: &mut Signals) -> Result<End, Failure> {
         let Elect { supervision, command, .. } = self.arguments;
+        let session = match self.curator.session_timeout() {
+            // The lead goes with its session.
+            Err(SessionError::NotNow) => {
+                let (path, loss) = (leadership.path(), leadership.lost().await);
+                let why = format!("lost {path}: {loss}; the command was not started");
+                return Err(Failure::new(LOST, why));
+            }
+            session => session?,
+        };
         let supervisor = Supervisor {
             path: leadership.path().to_owned(),
             on_lost: supervision.on_lost,
-            kill_after: kill_after(supervision, self.curator)?,
+            kill_after: supervision.kill_after(session)?,
             on_revoke: OnRevoke::Term,
             only: false,
             verbose: self.settings.verbose(),

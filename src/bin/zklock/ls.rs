@@ -1,6 +1,5 @@
 //! `zklock ls`.
 
-use std::borrow::Cow;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
@@ -9,10 +8,11 @@ use zookeeper_recipes::Curator;
 
 use crate::arguments::Ls;
 use crate::connection::connect;
-use crate::contenders::{Contender, STRANGERS, Unknown, are_strangers, contenders, look};
+use crate::contenders::{Contender, Entry, STRANGERS, Unknown, are_strangers, contenders, look};
 use crate::exit::{Outcome, say};
 use crate::output::{Ends, now, printed};
 use crate::settings::Settings;
+use crate::signals::Signals;
 use crate::text;
 
 /// A shorter one would only load the servers.
@@ -52,7 +52,7 @@ async fn say_why(curator: &Curator, path: &str) {
 }
 
 async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
-    let mut ends = Ends::new()?;
+    let mut ends = Ends::new(Signals::new()?);
     let mut screen = Screen { lines: 0, size: size() };
     let in_place = stdout().is_terminal() && !arguments.json;
     loop {
@@ -96,7 +96,7 @@ fn titled(path: &str, text: &str) -> String {
 
 fn rendered(found: &[Contender], as_json: bool, in_one_line: bool) -> String {
     if as_json {
-        let lines: Vec<_> = found.iter().map(|one| text::json(&Entry::of(one))).collect();
+        let lines: Vec<_> = found.iter().map(|one| text::json(&Line::of(one))).collect();
         return match (&lines[..], in_one_line) {
             ([], _) => "[]\n".to_owned(),
             (lines, true) => format!("[{}]\n", lines.join(",")),
@@ -131,48 +131,23 @@ fn row(contender: &Contender) -> [String; 8] {
 
 /// For programs.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct Line<'a> {
     place: usize,
     state: &'static str,
     kind: &'static str,
-    /// None once a request to give the lock back has taken its place.
-    identity: Option<Cow<'a, str>>,
-    /// Where that is not all of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    identity_hex: Option<String>,
-    session: String,
-    since: String,
-    age: u64,
-    token: i64,
-    node: &'a str,
-    path: &'a str,
-    revocation_requested: bool,
+    #[serde(flatten)]
+    entry: Entry<'a>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> Line<'a> {
     fn of(contender: &'a Contender) -> Self {
-        let participant = &contender.participant;
-        let is_text = std::str::from_utf8(&participant.data).is_ok();
-        let is_revoked = contender.is_revoked();
         Self {
             place: contender.place,
             state: state(contender),
             kind: contender.kind.name(),
-            identity: (!is_revoked).then(|| participant.id()),
-            identity_hex: (!is_text).then(|| hex(&participant.data)),
-            session: text::session(participant.session),
-            since: text::time(participant.since),
-            age: text::since(participant.since).as_secs(),
-            token: participant.fencing_token().value(),
-            node: contender.node(),
-            path: &participant.path,
-            revocation_requested: is_revoked,
+            entry: Entry::of(&contender.participant),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What was drawn last, to be drawn over.

@@ -15,6 +15,7 @@ mod output;
 mod pages;
 mod revoke;
 mod run;
+mod screen;
 mod settings;
 mod signals;
 mod stderr;

@@ -1,16 +1,15 @@
 //! `zklock observe`.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 use zookeeper_recipes::{ConnectionState, Curator, LeaderError, LeaderObserver, Participant};
 
 use crate::arguments::Observe;
 use crate::connection::connect;
-use crate::contenders::{identity, is_revoked};
+use crate::contenders::{Entry, identity};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Ends, now};
 use crate::settings::Settings;
+use crate::signals::Signals;
 use crate::text;
 
 pub(crate) async fn observe(arguments: &Observe, settings: &Settings) -> Outcome {
@@ -30,7 +29,7 @@ enum Known {
 }
 
 async fn follow(curator: &Curator, arguments: &Observe) -> Outcome {
-    let mut ends = Ends::new()?;
+    let mut ends = Ends::new(Signals::new()?);
     let mut states = curator.watch_state();
     let mut told: Option<Known> = None;
     loop {
@@ -80,9 +79,8 @@ fn observer(curator: &Curator, arguments: &Observe) -> Result<LeaderObserver, Fa
 async fn until(states: &mut tokio::sync::watch::Receiver<ConnectionState>, answers: bool) {
     use ConnectionState::{Closed, Connected, Reconnected};
     let is_so = |state: &ConnectionState| match state {
-        // The observer says why.
-        Closed => answers,
-        Connected | Reconnected => answers,
+        // Of a closed one the observer says why.
+        Connected | Reconnected | Closed => answers,
         _ => !answers,
     };
     if states.wait_for(is_so).await.is_err() {
@@ -93,7 +91,7 @@ async fn until(states: &mut tokio::sync::watch::Receiver<ConnectionState>, answe
 fn line(known: &Known, as_json: bool) -> String {
     if as_json {
         let (state, leader) = match known {
-            Known::Leader(leader) => ("leader", Some(Leader::of(leader))),
+            Known::Leader(leader) => ("leader", Some(Entry::of(leader))),
             Known::Nobody => ("nobody", None),
             Known::Unknown => ("unknown", None),
         };
@@ -104,7 +102,7 @@ fn line(known: &Known, as_json: bool) -> String {
             let (session, token) = (text::session(leader.session), leader.fencing_token());
             match identity(leader) {
                 Some(who) => format!("{who} leads (session {session}, token {token})"),
-                None if is_revoked(leader) => {
+                None if leader.revocation_requested() => {
                     format!("session {session} leads (asked to give it back, token {token})")
                 }
                 None => format!("session {session} leads (token {token})"),
@@ -121,32 +119,5 @@ fn line(known: &Known, as_json: bool) -> String {
 struct Line<'a> {
     time: String,
     state: &'static str,
-    leader: Option<Leader<'a>>,
-}
-
-#[derive(Serialize)]
-struct Leader<'a> {
-    /// None once a request to give the lead back has taken its place.
-    identity: Option<Cow<'a, str>>,
-    session: String,
-    since: String,
-    token: i64,
-    node: &'a str,
-    path: &'a str,
-    revocation_requested: bool,
-}
-
-impl<'a> Leader<'a> {
-    fn of(leader: &'a Participant) -> Self {
-        let is_revoked = is_revoked(leader);
-        Self {
-            identity: (!is_revoked).then(|| leader.id()),
-            session: text::session(leader.session),
-            since: text::time(leader.since),
-            token: leader.fencing_token().value(),
-            node: leader.path.rsplit('/').next().unwrap_or_default(),
-            path: &leader.path,
-            revocation_requested: is_revoked,
-        }
-    }
+    leader: Option<Entry<'a>>,
 }

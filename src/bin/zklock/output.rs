@@ -6,11 +6,11 @@ use std::time::SystemTime;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::io::AsyncWriteExt;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{Failure, Outcome};
+use crate::signals::Signals;
 use crate::stderr::Stderr;
 
 /// Writes it at once.
@@ -56,19 +56,12 @@ pub(crate) fn log() {
 
 /// The ways in which what goes on for ever is ended.
 pub(crate) struct Ends {
-    interrupt: Signal,
-    terminate: Signal,
+    signals: Signals,
     closed: oneshot::Receiver<()>,
 }
 
 impl Ends {
-    pub(crate) fn new() -> Result<Self, Failure> {
-        let handler = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::internal(format!("cannot wait for signals: {error}")))
-        };
-        let (interrupt, terminate) =
-            (handler(SignalKind::interrupt())?, handler(SignalKind::terminate())?);
+    pub(crate) fn new(signals: Signals) -> Self {
         let (tell, closed) = oneshot::channel();
         // A thread, for tokio would make stdout non-blocking, for all who share it. It ends with the process.
         std::thread::spawn(move || {
@@ -78,14 +71,13 @@ impl Ends {
                 std::mem::forget(tell); // a dropped one would be heard
             }
         });
-        Ok(Self { interrupt, terminate, closed })
+        Self { signals, closed }
     }
 
-    /// Resolves at INT and TERM, and when nobody reads our stdout any more.
+    /// Resolves at a signal that ends us, and when nobody reads our stdout any more.
     pub(crate) async fn told(&mut self) {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.signals.ending() => {}
             _ = &mut self.closed => {}
         }
     }

@@ -4,7 +4,7 @@ use zookeeper_recipes::{Curator, Revoker};
 
 use crate::arguments::Revoke;
 use crate::connection::connect;
-use crate::contenders::{check_name, chosen, contenders};
+use crate::contenders::{check_name, chosen, contenders, nobody};
 use crate::exit::{First, Outcome, say};
 use crate::output::printed;
 use crate::settings::Settings;
@@ -39,11 +39,7 @@ async fn ask(curator: &Curator, arguments: &Revoke) -> Outcome {
         first.note(printed(&format!("asked {who}, which {does}, for {age} ({node})\n")));
     }
     if reached == 0 {
-        let path = text::visible(path.as_bytes());
-        say(&match node {
-            Some(node) => format!("{} is not at {path}", text::visible(node.as_bytes())),
-            None => format!("nobody holds {path}"),
-        });
+        say(&nobody(path, node.as_deref()));
     }
     first.outcome()
 }

@@ -11,6 +11,8 @@ use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use tokio::signal::unix::{self, SignalKind, signal};
 
+use crate::exit::Failure;
+
 /// What a command is sent when `zklock` is.
 pub(crate) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
@@ -35,6 +37,22 @@ impl Signals {
     /// The next one that ends, or is passed on.
     pub(crate) async fn ending(&mut self) -> i32 {
         poll_fn(|context| self.poll(context)).await
+    }
+
+    /// The work, unless one of them comes before it is done.
+    ///
+    /// # Errors
+    ///
+    /// What to end with by that signal.
+    pub(crate) async fn unless_ended<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            signal = self.ending() => Err(Failure::signal(signal)),
+            done = work => Ok(done),
+        }
     }
 
     /// The next of those, or that we were continued.

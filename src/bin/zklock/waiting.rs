@@ -1,14 +1,18 @@
 //! What a terminal shows while a lock is waited for.
 
 use std::convert::Infallible;
-use std::io::{IsTerminal, stderr};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use tokio::time::MissedTickBehavior;
 use zookeeper_recipes::{ConnectionState, Curator};
 
 use crate::contenders::{Contender, contenders, held_by};
 use crate::exit::say;
+use crate::screen::Screen;
+use crate::stderr;
+use crate::supervision::bury_all;
 use crate::text::{ordinal, visible};
 
 /// A lock that is had at once shows nothing.
@@ -18,17 +22,41 @@ const DRAW: Duration = Duration::from_secs(1);
 /// How often the servers are asked; and for each who waits, so that many do not ask too much.
 const ASK: Duration = Duration::from_secs(2);
 const ASK_EACH: Duration = Duration::from_millis(20);
+/// How long a terminal that shows nothing now, as after Ctrl-S, is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Shows who holds what we wait for, beside the waiting: on a terminal one line, which is gone when this is dropped;
-/// if `verbose`, a line for each change; else nothing.
-pub(crate) async fn show(curator: &Curator, paths: &[String], verbose: bool) -> Infallible {
-    let line = match (verbose, stderr().is_terminal()) {
+/// Waits, and shows meanwhile who holds what is waited for: on a terminal by one line, which is gone then; if `verbose`,
+/// by a line for each change; else not.
+pub(crate) async fn shown<T>(
+    curator: &Curator,
+    paths: &[String],
+    verbose: bool,
+    wait: impl Future<Output = T>,
+) -> T {
+    let line = match (verbose, io::stderr().is_terminal()) {
         // Among the lines of the log.
-        (true, _) => Line::Plain(None),
-        (false, true) => Line::Bar(bar()),
-        (false, false) => return std::future::pending().await,
+        (true, _) => Some(Line::Plain(None)),
+        (false, true) => Some(Line::Bar(bar())),
+        (false, false) => None,
     };
-    follow(curator, paths, line).await
+    let in_place = matches!(line, Some(Line::Bar(_)));
+    let shown = async {
+        match line {
+            Some(line) => follow(curator, paths, line).await,
+            None => std::future::pending().await,
+        }
+    };
+    let done = tokio::select! {
+        biased;
+        done = wait => done,
+        never = shown => match never {},
+        never = bury_all() => match never {},
+    };
+    if in_place {
+        // It is gone before anybody else writes.
+        stderr::shown(PATIENCE).await;
+    }
+    done
 }
 
 enum Line {
@@ -49,7 +77,7 @@ fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_msg}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
     // Drawn only when it is told to: nothing shows before.
-    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+    ProgressBar::with_draw_target(None, ProgressDrawTarget::term_like(Box::<Screen>::default()))
         .with_style(style)
         .with_finish(ProgressFinish::AndClear)
 }
@@ -58,6 +86,7 @@ async fn follow(curator: &Curator, paths: &[String], mut line: Line) -> Infallib
     tokio::time::sleep(BEFORE_FIRST).await;
     let mut queue = None;
     let mut draw = tokio::time::interval(DRAW);
+    draw.set_missed_tick_behavior(MissedTickBehavior::Delay); // Ctrl-Z may suspend it for hours
     loop {
         let pause = queue.as_ref().map(|(_, queue): &(_, Vec<Contender>)| {
             ASK + ASK_EACH * u32::try_from(queue.len()).unwrap_or(u32::MAX)

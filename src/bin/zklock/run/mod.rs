@@ -3,13 +3,12 @@
 mod locks;
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use tokio::time::timeout;
 use zookeeper_recipes::{Curator, LockGuard, Loss, ReleaseError};
 
-use crate::arguments::{Run, Supervision};
-use crate::connection::connect;
+use crate::arguments::Run;
+use crate::connection::{FAREWELL, connect, goodbye};
 use crate::contenders::{contenders, held_by};
 use crate::exit::{Failure, Outcome, chain, say};
 use crate::settings::Settings;
@@ -17,15 +16,9 @@ use crate::signals::Signals;
 use crate::supervision::{End, Supervisor};
 use crate::waiting;
 
-/// How long the end waits for the servers where there is nothing to report of it.
-const FAREWELL: Duration = Duration::from_secs(2);
-
 pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     let mut signals = Signals::new()?;
-    let curator = tokio::select! {
-        signal = signals.ending() => return Err(Failure::signal(signal)),
-        curator = connect(settings) => curator?,
-    };
+    let curator = signals.unless_ended(connect(settings)).await??;
     let outcome = hold(&arguments, settings, &curator, &mut signals).await;
     goodbye(curator).await;
     outcome
@@ -37,16 +30,14 @@ async fn hold(
     curator: &Curator,
     signals: &mut Signals,
 ) -> Outcome {
-    let kill_after = kill_after(&arguments.supervision, curator)?;
+    let kill_after = arguments.supervision.kill_after(curator.session_timeout()?)?;
     let lock = locks::lock(curator, arguments)?;
-    let guard = tokio::select! {
-        biased;
-        signal = signals.ending() => return Err(Failure::signal(signal)),
-        guard = locks::acquire(&*lock, arguments) => guard?,
-        never = waiting::show(curator, &arguments.paths, settings.verbose()) => match never {},
-    };
+    let acquire = locks::acquire(&*lock, arguments);
+    let acquire = waiting::shown(curator, &arguments.paths, settings.verbose(), acquire);
+    let guard = signals.unless_ended(acquire).await??;
     let Some(guard) = guard else {
-        return Err(busy(arguments, curator).await);
+        let holder = signals.unless_ended(holder(curator, &arguments.paths)).await?;
+        return Err(busy(arguments, &holder.unwrap_or_default()));
     };
     let supervisor = Supervisor {
         path: guard.path().to_owned(),
@@ -70,23 +61,26 @@ fn command(arguments: &Run) -> Vec<OsString> {
     }
 }
 
-/// Says who has it.
-async fn busy(arguments: &Run, curator: &Curator) -> Failure {
+fn busy(arguments: &Run, holder: &str) -> Failure {
     let after =
         arguments.timeout.map(|limit| format!(" after {}", humantime::format_duration(limit)));
-    let paths = arguments.paths.join(", ");
-    let mut holder = String::new();
-    for path in &arguments.paths {
-        // It is only to be told.
-        if let Ok(Ok(contenders)) = timeout(FAREWELL, contenders(curator, path)).await
-            && contenders.iter().any(|contender| contender.participant.holds)
-        {
-            holder = format!(": {}", held_by(&contenders));
-            break;
-        }
-    }
-    let after = after.unwrap_or_default();
+    let (paths, after) = (arguments.paths.join(", "), after.unwrap_or_default());
     Failure::new(arguments.conflict_exit_code, format!("{paths} is busy{after}{holder}"))
+}
+
+/// Who has it, if that can be told soon.
+async fn holder(curator: &Curator, paths: &[String]) -> Option<String> {
+    let held = async {
+        for path in paths {
+            if let Ok(contenders) = contenders(curator, path).await
+                && contenders.iter().any(|contender| contender.participant.holds)
+            {
+                return Some(format!(": {}", held_by(&contenders)));
+            }
+        }
+        None
+    };
+    timeout(FAREWELL, held).await.ok().flatten()
 }
 
 /// Gives the lock back, and says what became of it. A signal ends the waiting for that, not the release.
@@ -115,35 +109,4 @@ fn loss_of(error: &ReleaseError) -> Option<Loss> {
         ReleaseError::Members { source, .. } => source.loss().map(|(_, loss)| loss),
         _ => None,
     }
-}
-
-/// From TERM to KILL: as the options say, or a sixth of the session timeout that the servers granted.
-pub(crate) fn kill_after(
-    supervision: &Supervision,
-    curator: &Curator,
-) -> Result<Duration, Failure> {
-    let session = curator.client()?.session_timeout();
-    let longest = session / 3;
-    match supervision.kill_after {
-        None => Ok(session / 6),
-        Some(time) if time <= longest => Ok(time),
-        Some(time) => Err(Failure::usage(format!(
-            "--kill-after {time:?} is too long: at most a third of the session timeout, which is {session:?}"
-        ))),
-    }
-}
-
-/// Ends the session, so that nothing of us is left; the servers remove it later if they do not answer now.
-pub(crate) async fn goodbye(curator: Curator) {
-    // A `Curator` that has lent its client leaves the end of the session to whoever has that.
-    let watcher = curator.client().ok().map(|client| client.state_watcher());
-    let ended = async {
-        let _ = curator.close().await; // the servers do it later
-        if let Some(mut watcher) = watcher {
-            while !watcher.peek_state().is_terminated() {
-                watcher.changed().await;
-            }
-        }
-    };
-    let _ = timeout(FAREWELL, ended).await;
 }

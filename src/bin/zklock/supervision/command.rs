@@ -7,18 +7,15 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use rustix::net::{Shutdown, shutdown};
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, set_child_subreaper, waitid,
-};
-use tokio::net::UnixStream;
+use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
+use super::control::Control;
 use super::ending::Plan;
 use super::processes::{Family, Inherited, Which};
 use super::supervisor::SUPERVISE;
 use super::terminal::Terminal;
-use super::wire::{LONGEST, Order, Report, decode, encode, pair, send_with};
-use super::{NAME, processes};
+use super::wire::{Order, Report, pair, send_with};
+use super::{NAME, orphans, processes};
 use crate::signals::{self, PASSED_ON};
 
 /// What the command is told of what is held, by its environment.
@@ -33,7 +30,7 @@ pub(crate) struct Environment {
 #[derive(Debug)]
 pub(super) struct Supervised {
     supervisor: Child,
-    control: UnixStream,
+    control: Control,
     /// Once it was started.
     group: Option<Pid>,
     /// If the command was put into its foreground.
@@ -71,38 +68,22 @@ impl Supervised {
         let terminal = Terminal::in_foreground().filter(|_| processes::alone_in_group());
         let begin = Order::Begin { plan, foreground: terminal.is_some() };
         send_with(&control, &begin, &io::stdin().as_fd())?;
-        control.set_nonblocking(true)?;
-        let control = UnixStream::from_std(control)?;
+        let control = Control::new(control)?;
         Ok(Self { supervisor, control, group: None, terminal, inherited })
     }
 
     /// The next report; `None` when the supervisor is gone.
     pub(super) async fn report(&mut self) -> Option<Report> {
-        let mut packet = [0; LONGEST];
-        loop {
-            self.control.readable().await.ok()?;
-            match self.control.try_read(&mut packet) {
-                Ok(0) => return None,
-                Ok(length) => {
-                    let report = decode(&packet[..length]).ok()?;
-                    if let Report::Started(pid) = report {
-                        self.group = Pid::from_raw(pid);
-                    }
-                    return Some(report);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // It ended with an order unread. That is told once, and before what it said last.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
-                Err(_) => return None,
-            }
+        let report = self.control.report().await;
+        if let Some(Report::Started(pid)) = report {
+            self.group = Pid::from_raw(pid);
         }
+        report
     }
 
-    /// Whoever is stopped reads it later, and what is lost of the lease is on the safe side.
-    pub(super) fn order(&self, order: &Order) {
-        if let Ok(packet) = encode(order) {
-            let _ = self.control.try_write(&packet);
-        }
+    /// Whoever is stopped is continued, and reads it.
+    pub(super) fn order(&mut self, order: Order) {
+        self.control.order(order);
         self.keep_going();
     }
 
@@ -133,6 +114,11 @@ impl Supervised {
         self.family().signal(self.which(), &[Signal::KILL]);
     }
 
+    /// Whose numbers nobody else is to get: the supervisor's, and that of a command which it left.
+    pub(super) fn kept(&self) -> [Option<Pid>; 2] {
+        [Some(self.supervisor()), self.group]
+    }
+
     /// Whether something of it lives, or may.
     pub(super) fn lives(&self) -> bool {
         self.family().lives(self.which())
@@ -156,15 +142,13 @@ impl Supervised {
 impl Drop for Supervised {
     fn drop(&mut self) {
         // If it has not ended by itself, it kills all of the command now.
-        let _ = shutdown(&self.control, Shutdown::Both);
+        self.control.close();
         self.keep_going();
         let _ = self.supervisor.wait();
         if let Some(terminal) = &self.terminal {
             terminal.take_back();
         }
-        for adopted in processes::ended_children() {
-            let _ = waitid(WaitId::Pid(adopted), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
-        }
+        orphans::bury_the_rest();
     }
 }
 

@@ -1,8 +1,8 @@
 //! When a command is told to end, and when it is killed. Pure: the present is an argument.
 //!
-//! Let `T` be the session timeout. The lease ends `2T/3` after the servers were last heard of, the servers can give the
-//! lock away `3T/4` after that at the earliest: what is killed when the lease ends is dead before. It is told to end
-//! some time ahead of that. Whoever is frozen and goes on later sees at its first look what is due.
+//! The lease ends `T/24` at least before the servers can give the lock away, where `T` is the session timeout
+//! (`session/lease.rs` of the crate): what is killed when the lease ends is dead before. It is told to end some time ahead
+//! of that. Whoever is frozen and goes on later sees at its first look what is due.
 
 use std::time::Duration;
 

@@ -12,8 +12,10 @@
 
 mod clock;
 mod command;
+mod control;
 mod ending;
 mod execute;
+mod orphans;
 mod processes;
 mod supervisor;
 mod terminal;
@@ -26,6 +28,7 @@ const NAME: &str = "lock-supervisor";
 
 pub(crate) use command::Environment;
 pub(crate) use execute::{EXECUTE, main as execute};
+pub(crate) use orphans::bury_all;
 pub(crate) use supervisor::{SUPERVISE, main as supervise};
 pub(crate) use terminal::Terminal;
 pub(crate) use watch::{End, Supervisor};

@@ -1,6 +1,8 @@
 //! The processes of a command, as `/proc` has them.
 //!
-//! That a process is gone is only what `/proc` says of it: whatever else cannot be read may hide one that lives.
+//! That a process is gone is only what `/proc` says of it: whatever else cannot be read may hide one that lives. But for
+//! what may not be read: where `/proc` hides the processes of others (`hidepid`), these are taken for gone, or no
+//! command would ever be known to have ended.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -41,7 +43,7 @@ impl Process {
         Some(Self { pid: pid.parse().ok()?, parent, group, session, started, zombie })
     }
 
-    /// `None` if it is gone.
+    /// `None` if it is gone, or hidden from us.
     fn read(folder: &Path) -> io::Result<Option<Self>> {
         match fs::read(folder.join("stat")) {
             // A name need not be UTF-8.

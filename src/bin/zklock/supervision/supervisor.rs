@@ -31,7 +31,7 @@ use super::clock::Moment;
 use super::ending::{Cause, Due, Ending};
 use super::processes::{Family, Which};
 use super::wire::{Ended, LONGEST, Order, Report, decode, encode, receive_with};
-use super::{NAME, execute, processes};
+use super::{NAME, execute, orphans, processes};
 use crate::exit;
 use crate::signals::{PASSED_ON, is_ignored, unblock};
 
@@ -181,12 +181,13 @@ impl Supervisor {
             self.take_orders();
             // Ahead of all that takes time.
             self.act();
-            self.look_after_children();
+            self.look_after_command();
             if self.is_done() {
                 break;
             }
             // What is left of a command that has just ended.
             self.act();
+            self.bury_adopted();
             self.wait();
         }
         let (code, at) = self.code.unwrap_or((exit::INTERNAL, Moment::now()));
@@ -296,23 +297,22 @@ impl Supervisor {
         }
     }
 
-    fn look_after_children(&mut self) {
-        let mut told = [0; 64];
-        while matches!(self.children.read(&mut told), Ok(1..)) {}
+    /// Only while it goes on: at the end `zklock` buries them, and nobody waits for a look at all processes.
+    fn bury_adopted(&self) {
         let Some(command) = self.command else { return };
-        self.look_after_command(command);
         if self.code.is_some() {
             // The command, which is kept, may hide those who ended after it.
-            let adopted = processes::ended_children().into_iter().filter(|pid| *pid != command);
-            adopted.for_each(reap);
-            return;
+            return orphans::bury(&[Some(command)]);
         }
         while let Some(pid) = an_ended_child().filter(|pid| *pid != command) {
             reap(pid);
         }
     }
 
-    fn look_after_command(&mut self, command: Pid) {
+    fn look_after_command(&mut self) {
+        let mut told = [0; 64];
+        while matches!(self.children.read(&mut told), Ok(1..)) {}
+        let Some(command) = self.command else { return };
         let command = || WaitId::Pid(command);
         if let Ok(Some(change)) = waitid(command(), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)
             && let Some(signal) = change.stopping_signal()

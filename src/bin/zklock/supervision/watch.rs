@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGCONT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
-use tokio::time::{Interval, Sleep, interval, sleep};
+use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 use zookeeper_recipes::Loss;
 
 use super::clock::Moment;
 use super::command::{Environment, Supervised, let_go_of_input_and_output};
 use super::ending::{Cause, Plan};
+use super::orphans::Orphans;
 use super::watched::Watched;
 use super::wire::{Ended, Order, Report};
 use crate::arguments::{OnLost, OnRevoke};
@@ -83,7 +84,8 @@ impl Supervisor {
             loss: None,
             overdue: None,
             wants_terminal: false,
-            looks: interval(LOOK),
+            looks: looks(),
+            orphans: Orphans::new(),
             pause: AGAIN,
         };
         let last = watch.follow(hold, signals).await;
@@ -146,6 +148,7 @@ struct Watch<'a> {
     /// Whether the command waits for the foreground of the terminal.
     wants_terminal: bool,
     looks: Interval,
+    orphans: Orphans,
     /// Until those are killed again who should be dead.
     pause: Duration,
 }
@@ -158,9 +161,10 @@ impl Watch<'_> {
         loop {
             // Before it is asked for what is left: so no renewal is missed.
             let renewed = hold.lease_renewed();
+            let kept = self.supervised.kept();
             if self.loss.is_none() {
                 self.lease_end = self.lease_end.max(lease_end(hold));
-                self.supervised.order(&Order::Lease(self.lease_end));
+                self.supervised.order(Order::Lease(self.lease_end));
             }
             tokio::select! {
                 biased;
@@ -179,6 +183,7 @@ impl Watch<'_> {
                 }
                 // Who puts us into the foreground need not say so.
                 _ = self.looks.tick(), if self.wants_terminal => self.offer_terminal(),
+                never = self.orphans.bury(&kept) => match never {},
                 _ = renewed, if self.loss.is_none() => {}
             }
         }
@@ -186,7 +191,7 @@ impl Watch<'_> {
 
     fn lost(&mut self, loss: Loss) {
         self.loss = Some(loss);
-        self.supervised.order(&Order::Lost);
+        self.supervised.order(Order::Lost);
         let wait = match (self.supervisor.on_lost, loss) {
             (OnLost::Warn, _) => {
                 let path = &self.supervisor.path;
@@ -210,21 +215,21 @@ impl Watch<'_> {
         if signal == SIGCONT {
             self.offer_terminal();
         }
-        self.supervised.order(&Order::Signal(signal));
+        self.supervised.order(Order::Signal(signal));
     }
 
     /// If we are in the foreground.
     fn offer_terminal(&mut self) {
         if self.supervised.take_terminal() && std::mem::take(&mut self.wants_terminal) {
-            self.supervised.order(&Order::Signal(SIGCONT));
+            self.supervised.order(Order::Signal(SIGCONT));
         }
     }
 
-    fn asked(&self) {
+    fn asked(&mut self) {
         match self.supervisor.on_revoke {
             OnRevoke::Ignore => say("asked to give the lock back; ignored"),
             OnRevoke::Term => {
-                self.supervised.order(&Order::Signal(SIGTERM));
+                self.supervised.order(Order::Signal(SIGTERM));
                 say("asked to give the lock back: the command is told to end");
             }
         }
@@ -283,6 +288,13 @@ fn why(cause: Cause) -> &'static str {
         Cause::Lost => "the lock is lost",
         Cause::Orphaned => "nobody supervises it",
     }
+}
+
+/// Nobody may have looked for hours.
+fn looks() -> Interval {
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
 }
 
 /// On the safe side: the clock is read first.
