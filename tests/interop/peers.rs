@@ -56,16 +56,15 @@ pub(crate) fn start(name: &'static str, program: &[String]) -> Arc<Peer> {
     Peer::start(name, program, &folder().join(format!("{name}-{number}.log")))
 }
 
-/// A missing one is said where a test's output is not kept back; in CI it is a failure.
 fn present(program: Result<Vec<String>, String>) -> Option<Vec<String>> {
-    let missing = match program {
-        Ok(program) => return Some(program),
-        Err(missing) => missing,
-    };
+    program.map_err(|missing| skipped(&missing)).ok()
+}
+
+/// What is missing is said where a test's output is not kept back; in CI it is a failure.
+pub(crate) fn skipped(missing: &str) {
     let in_ci = std::env::var("CI").is_ok_and(|value| !value.is_empty());
     assert!(!in_ci, "{missing}, and in CI nothing may be missing");
     let _ = writeln!(std::io::stderr(), "\nSKIPPED: {missing}; its tests are not run\n");
-    None
 }
 
 fn curator_program() -> Result<Vec<String>, String> {

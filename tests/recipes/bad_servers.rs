@@ -76,7 +76,7 @@ async fn a_session_timeout_that_the_server_cuts_down() {
     let server = TestServer::builder().property("maxSessionTimeout", "2000").start().await.unwrap();
     let arena = Arena::on(Arc::new(server)).await;
     let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(60))).await;
-    assert_eq!(curator.client().unwrap().session_timeout(), Duration::from_secs(2));
+    assert_eq!(curator.session_timeout().unwrap(), Duration::from_secs(2));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     let began = Instant::now();
     arena.server.pause().await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zookeeper_recipes::testkit::{self, Cut, Message, Operation};
-use zookeeper_recipes::zookeeper_client::{Client, SessionState};
+use zookeeper_recipes::zookeeper_client::SessionState;
 use zookeeper_recipes::{
     AcquireError, Curator, InterProcessMutex, Released, SessionError, Shortcuts,
 };
@@ -164,7 +164,7 @@ async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s9_a_session_that_was_over_before_is_seen_to_be_over() {
     let arena = Arena::new().await;
-    let client = Client::connect(arena.server.connect_string()).await.unwrap();
+    let client = arena.client().await;
     let session = client.session().clone();
     testkit::kill_session(arena.server.connect_string(), &session).await.unwrap();
     eventually("the end", async || client.state() == SessionState::Expired).await;

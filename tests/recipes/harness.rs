@@ -109,12 +109,16 @@ impl Arena {
         (link, refused, curator)
     }
 
-    /// For a `Curator` from a client. So long a session that nobody looks after it within a test's time.
+    /// For a `Curator` from a client, by a link of its own.
     pub(crate) async fn linked_client(&self) -> (FaultProxy, Client) {
         let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
-        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
-        let client = connector.connect(link.connect_string()).await.unwrap();
+        let client = long_lived(link.connect_string()).await;
         (link, client)
+    }
+
+    /// For a `Curator` from a client.
+    pub(crate) async fn client(&self) -> Client {
+        long_lived(self.server.connect_string()).await
     }
 
     pub(crate) fn mutex(&self, curator: &Curator) -> InterProcessMutex {
@@ -152,6 +156,12 @@ impl Arena {
             .await
             .expect("a killed session");
     }
+}
+
+/// So long a session that nobody looks after it within a test's time, and no busy server ends its lease.
+async fn long_lived(connect_string: &str) -> Client {
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
+    connector.connect(connect_string).await.unwrap()
 }
 
 /// None where the path is missing.

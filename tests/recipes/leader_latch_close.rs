@@ -122,9 +122,9 @@ async fn a_close_while_the_link_is_down_ends() {
         let builder = arena.builder().session_timeout(Duration::from_secs(60));
         let (link, curator) = arena.linked(builder.connection_timeout(PATIENCE)).await;
         let lost = link.lose(lost);
+        let refused = link.refuse();
         let latch = arena.latch(&curator);
         latch.start().unwrap();
-        let refused = link.refuse();
         within("the create", lost.struck()).await;
         within("a refusal", refused.struck()).await;
         let closed = within("the close", latch.close()).await;

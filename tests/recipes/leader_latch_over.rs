@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{
     AcquireError, ConnectionState, Curator, LeaderError, LeaderLatch, Leadership, Loss,
     SessionError,
@@ -71,7 +70,7 @@ async fn is_over(latch: &LeaderLatch, because: impl Fn(LeaderError)) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latch_ends_with_the_session_of_a_clients_own() {
     let arena = Arena::new().await;
-    let client = Client::connect(arena.server.connect_string()).await.unwrap();
+    let client = arena.client().await;
     let curator = Curator::from_client(client.clone()).unwrap();
     let (latch, leads) = arena.leading(&curator).await;
     let owner = arena.stat(leads.node()).await.unwrap().ephemeral_owner;

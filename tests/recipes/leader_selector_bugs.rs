@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zookeeper_recipes::testkit::{Cut, Message, Operation};
+use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{AcquireError, LeaderSelector, RetryPolicy, TermError};
 
@@ -37,12 +37,11 @@ async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_
     let (link, curator) = arena.linked(arena.builder()).await;
     for retry in [RetryPolicy::never(), RetryPolicy::one_time(Duration::from_millis(50))] {
         let created = link.lose(Message::reply(Operation::Create));
+        // And the link does not come back: nobody learns whether the create took effect.
+        let refused = link.refuse();
         let selector = arena.selector(&curator).with_retry(retry);
         let mut led = Led::obedient(&selector);
         within("the create", created.struck()).await;
-        // And as soon as the link is back, it is cut again: nobody learns whether the create took effect.
-        let refused = link.refuse();
-        link.cut(Cut::Reset);
         match led.report().await {
             Err(TermError::Acquire(AcquireError::RetriesExhausted { path, .. })) => {
                 assert_eq!(path, arena.path);

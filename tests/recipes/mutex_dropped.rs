@@ -7,7 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use zookeeper_recipes::testkit::{Message, Operation};
-use zookeeper_recipes::{AcquireError, Curator, MutexGuard, ReleaseError, Released};
+use zookeeper_recipes::{
+    AcquireError, Curator, InterProcessMutex, MutexGuard, ReleaseError, Released,
+};
 
 use crate::harness::{Arena, session_of, within};
 
@@ -127,12 +129,18 @@ async fn release_dropped_at_every_poll_releases() {
 
 type Releasing = Pin<Box<dyn Future<Output = Result<Released, ReleaseError>>>>;
 
-/// Polled once.
-async fn begun(guard: MutexGuard) -> Releasing {
-    let mut releasing: Releasing = Box::pin(guard.release());
-    let begun = poll_fn(|context| Poll::Ready(releasing.as_mut().poll(context).is_pending()));
-    assert!(begun.await, "released before anybody was asked");
-    releasing
+/// A release that was polled once, and the node that it is of.
+async fn begun(mutex: &InterProcessMutex) -> (Releasing, String) {
+    loop {
+        let guard = mutex.acquire().await.unwrap();
+        let node = guard.node().to_owned();
+        let mut releasing: Releasing = Box::pin(guard.release());
+        match futures_util::poll!(releasing.as_mut()) {
+            Poll::Pending => return (releasing, node),
+            // The answer came while this thread had no processor.
+            Poll::Ready(released) => drop(released.unwrap()),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,9 +151,8 @@ async fn a_release_that_is_not_polled_any_more_goes_on() {
     let rival = arena.curator().await;
     let session = session_of(&curator).id();
     for message in [Message::request, Message::reply] {
-        let guard = arena.mutex(&curator).acquire().await.unwrap();
         let lost = link.lose(message(Operation::Delete));
-        let releasing = begun(guard).await;
+        let (releasing, _) = begun(&arena.mutex(&curator)).await;
         within("the loss", lost.struck()).await;
         let next = within("the next", arena.mutex(&rival).acquire()).await.unwrap();
         // It was deleted, and did not go with its session.
@@ -160,9 +167,7 @@ async fn a_release_that_is_not_polled_any_more_goes_on() {
 async fn a_release_that_is_not_polled_any_more_does_not_keep_close() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let node = guard.node().to_owned();
-    let releasing = begun(guard).await;
+    let (releasing, node) = begun(&arena.mutex(&curator)).await;
     within("the end", curator.close()).await.unwrap();
     assert!(arena.stat(&node).await.is_none());
     assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
@@ -174,10 +179,8 @@ async fn a_release_that_is_not_polled_any_more_is_done_before_close() {
     let arena = Arena::new().await;
     let (link, client) = arena.linked_client().await;
     let curator = Curator::from_client(client.clone()).unwrap();
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let node = guard.node().to_owned();
     let lost = link.lose(Message::request(Operation::Delete));
-    let releasing = begun(guard).await;
+    let (releasing, node) = begun(&arena.mutex(&curator)).await;
     within("the loss", lost.struck()).await;
     within("the end", curator.close()).await.unwrap();
     assert!(arena.stat(&node).await.is_none());

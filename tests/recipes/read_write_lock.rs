@@ -6,8 +6,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
-    AcquireError, ConfigError, Curator, FencingToken, InterProcessReadWriteLock, ReadGuard,
-    Released, WriteGuard,
+    AcquireError, ConfigError, ContenderKind, Curator, FencingToken, InterProcessReadWriteLock,
+    ReadGuard, Released, WriteGuard,
 };
 
 use crate::harness::{Arena, within};
@@ -222,8 +222,9 @@ async fn a_reader_and_a_writer_behind_a_writer_come_in_their_turn() {
     let reader = arena.reads(&two).await;
     let writer = arena.writes(&three).await;
     let queue = lock.participants().await.unwrap();
-    let kinds: Vec<_> = queue.iter().map(|one| one.path.contains("__WRIT__")).collect();
-    assert_eq!(kinds, [true, false, true]);
+    let kinds: Vec<_> = queue.iter().map(|one| one.kind()).collect();
+    let (reads, writes) = (Some(ContenderKind::Read), Some(ContenderKind::Write));
+    assert_eq!(kinds, [writes, reads, writes]);
     assert_eq!(queue[0].path, holder.node());
     holder.release().await.unwrap();
     let reader = got_read(reader).await;
