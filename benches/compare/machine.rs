@@ -1,5 +1,7 @@
 //! The machine, and whether others disturbed the run.
 
+mod processors;
+
 use std::collections::HashMap;
 use std::fs;
 
@@ -11,6 +13,8 @@ use crate::crew::Peer;
 use crate::stage::Link;
 use crate::statistics::Summary;
 use crate::works::Kind;
+
+use self::processors::{Ticks, model};
 
 /// Shares from which on a run is called noisy.
 const OTHERS: f64 = 0.10;
@@ -24,6 +28,8 @@ pub(crate) struct Machine {
     load_before: String,
     load_after: String,
     before: Ticks,
+    /// Of the busy ones of them.
+    ours_before: u64,
     backend: Option<Backend>,
     /// Of the time of all processors: used by processes that are not ours.
     others: Option<f64>,
@@ -33,27 +39,15 @@ pub(crate) struct Machine {
     spread: Option<f64>,
 }
 
-/// In ticks of the clock, since the boot.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ticks {
-    all: u64,
-    busy: u64,
-    stolen: u64,
-    ours: u64,
-}
-
 impl Machine {
     pub(crate) fn before() -> Result<Self, Failure> {
-        let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = information.lines().find_map(|line| line.strip_prefix("model name"));
-        let model =
-            model.map_or("unknown processor", |rest| rest.trim_start_matches(['\t', ':', ' ']));
         Ok(Self {
             cpus: std::thread::available_parallelism()?.get(),
-            model: model.to_owned(),
+            model: model(),
             load_before: load_average(),
             load_after: String::new(),
             before: Ticks::now(),
+            ours_before: of_our_tree(),
             backend: None,
             others: None,
             stolen: 0.0,
@@ -64,13 +58,12 @@ impl Machine {
     /// Called while our processes are still there, or have been waited for.
     pub(crate) fn after(&mut self, results: &Results, backend: Backend) {
         self.load_after = load_average();
-        let (before, now) = (self.before, Ticks::now());
-        let share = |ticks: u64| ticks as f64 / now.all.saturating_sub(before.all).max(1) as f64;
-        let busy = now.busy.saturating_sub(before.busy);
-        let ours = now.ours.saturating_sub(before.ours);
+        let passed = Ticks::now().since(self.before);
+        let ours = of_our_tree().saturating_sub(self.ours_before);
+        let others = passed.share(passed.busy.saturating_sub(ours));
         // A container's processes are the daemon's, not ours.
-        self.others = (backend == Backend::Process).then_some(share(busy.saturating_sub(ours)));
-        self.stolen = share(now.stolen.saturating_sub(before.stolen));
+        self.others = (backend == Backend::Process).then_some(others);
+        self.stolen = passed.share(passed.stolen);
         self.backend = Some(backend);
         let is_probe = |kind| matches!(kind, Kind::Cycle);
         let probe = results
@@ -130,20 +123,6 @@ impl Machine {
 fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
-}
-
-impl Ticks {
-    /// Zeros where there is no `/proc`.
-    fn now() -> Self {
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let cpu = stat.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
-        let fields: Vec<u64> = cpu.split_whitespace().flat_map(str::parse).collect();
-        let field = |index: usize| fields.get(index).copied().unwrap_or_default();
-        // user, nice, system, idle, iowait, irq, softirq, steal; guests are in the first two.
-        let busy = field(0) + field(1) + field(2);
-        let all = fields.iter().take(8).sum();
-        Self { all, busy, stolen: field(7), ours: of_our_tree() }
-    }
 }
 
 /// Of this process, its descendants, and what those have waited for.

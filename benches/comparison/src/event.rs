@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::now;
+
 /// To a worker, on its standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
@@ -28,6 +30,13 @@ pub(crate) enum Look {
     Lost,
     /// This way to lock has nothing to look at.
     CannotTell,
+}
+
+impl Look {
+    /// Of a holder that has the lock for a time, and knows by its clock alone when that is over.
+    pub(crate) fn until(end: Duration) -> Self {
+        if now() < end { Self::Held } else { Self::Lost }
+    }
 }
 
 /// What a release did.

@@ -1,5 +1,8 @@
 //! What it was run on.
 
+#[path = "../../compare/machine/processors.rs"]
+mod processors;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Seek, Write};
@@ -13,6 +16,8 @@ use crate::Failure;
 use crate::server::{Kind, Scratch};
 use crate::settings::Settings;
 use crate::statistics::Summary;
+
+use self::processors::{Ticks, model};
 
 /// To tell what the disk costs.
 const WRITES: usize = 100;
@@ -28,46 +33,12 @@ pub(crate) struct Machine {
     disk: String,
     /// The median of a write of 4 KiB that is waited for, in milliseconds.
     synced_write_ms: Option<f64>,
-    /// Of the time of all processors, in the second before we began: by work of others.
+    /// Of the time of all processors, in the second before we began: by processes of others.
     others: f64,
     #[serde(skip)]
     before: Ticks,
     /// Of the time of all processors: given to other machines by the one that this is a part of.
     stolen: f64,
-}
-
-/// In ticks of the clock, since the boot.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ticks {
-    all: u64,
-    idle: u64,
-    stolen: u64,
-}
-
-impl Ticks {
-    /// Zeros where there is no `/proc`.
-    fn now() -> Self {
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
-        // user, nice, system, idle, iowait, irq, softirq, steal; guests are in the first two.
-        let fields: Vec<u64> = line.split_whitespace().take(8).flat_map(str::parse).collect();
-        let field = |index: usize| fields.get(index).copied().unwrap_or_default();
-        Self { all: fields.iter().sum(), idle: field(3) + field(4), stolen: field(7) }
-    }
-
-    /// What passed since then.
-    fn since(self, before: Self) -> Self {
-        let [all, idle, stolen] = [
-            self.all.saturating_sub(before.all),
-            self.idle.saturating_sub(before.idle),
-            self.stolen.saturating_sub(before.stolen),
-        ];
-        Self { all, idle, stolen }
-    }
-
-    fn share(self, ticks: u64) -> f64 {
-        ticks as f64 / self.all.max(1) as f64
-    }
 }
 
 impl Machine {
@@ -76,19 +47,16 @@ impl Machine {
         let before = Ticks::now();
         sleep(Duration::from_secs(1)).await;
         let begun = Ticks::now().since(before);
-        let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = information.lines().find_map(|line| line.strip_prefix("model name"));
-        let model = model.map_or("unknown", |rest| rest.trim_start_matches(['\t', ':', ' ']));
         let versions =
             kinds.iter().filter_map(|kind| Some((kind.name(), kind.version().ok()?))).collect();
         let disk = settings.disk();
         Self {
             processors: std::thread::available_parallelism().map_or(0, usize::from),
-            model: model.to_owned(),
+            model: model(),
             versions,
             synced_write_ms: synced_write(&disk).ok().flatten(),
             disk: file_system(&disk),
-            others: begun.share(begun.all - begun.idle),
+            others: begun.share(begun.busy),
             before: Ticks::now(),
             stolen: 0.0,
         }
@@ -134,7 +102,7 @@ fn synced_write(root: &Path) -> Result<Option<f64>, Failure> {
         file.sync_data()?;
         times.push(begun.elapsed());
     }
-    Ok(Summary::of(times).map(|summary| summary.median))
+    Ok(Summary::of_times(times).map(|summary| summary.median))
 }
 
 /// Of the longest mount point that the folder is below.

@@ -2,28 +2,17 @@
 
 use std::time::Duration;
 
-/// In milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Summary {
-    pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-}
+#[path = "../../compare/statistics/summary.rs"]
+mod summary;
 
+pub(crate) use summary::Summary;
+
+/// In milliseconds.
 impl Summary {
     /// `None` of no values.
-    pub(crate) fn of(values: impl IntoIterator<Item = Duration>) -> Option<Self> {
-        let mut sorted: Vec<f64> =
-            values.into_iter().map(|value| value.as_secs_f64() * 1e3).collect();
-        sorted.sort_by(f64::total_cmp);
-        let (least, most) = (*sorted.first()?, *sorted.last()?);
-        let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[middle]
-        } else {
-            f64::midpoint(sorted[middle - 1], sorted[middle])
-        };
-        Some(Self { median, least, most })
+    pub(crate) fn of_times(values: impl IntoIterator<Item = Duration>) -> Option<Self> {
+        let values: Vec<_> = values.into_iter().map(|value| value.as_secs_f64() * 1e3).collect();
+        Self::of(&values)
     }
 
     /// `MEDIAN (LEAST..MOST)` with a unit; the median alone if it is of one value.
@@ -70,7 +59,8 @@ mod tests {
 
     #[test]
     fn medians_of_odd_and_even_counts() {
-        let of = |values: &[u64]| Summary::of(values.iter().copied().map(Duration::from_millis));
+        let of =
+            |values: &[u64]| Summary::of_times(values.iter().copied().map(Duration::from_millis));
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[3, 1, 2]), Some(Summary { median: 2.0, least: 1.0, most: 3.0 }));
         assert_eq!(of(&[4, 1, 2, 3]).map(|summary| summary.median), Some(2.5));

@@ -110,7 +110,7 @@ impl<'a> Entrant<'a> {
     fn found(self, circumstances: Circumstances) -> Result<Finding, Failure> {
         let Self { stage, times, requests, .. } = self;
         let cycles = times.len();
-        let cycle = Summary::of(times).ok_or("no cycles")?;
+        let cycle = Summary::of_times(times).ok_or("no cycles")?;
         let requests = requests as f64 / cycles as f64;
         let trips = (requests / stage.servers.len() as f64).round();
         let seen = format!(

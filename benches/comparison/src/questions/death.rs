@@ -31,8 +31,8 @@ pub(super) async fn ask(stage: &Stage<'_>) -> Result<Finding, Failure> {
         }
         waits.push((got - killed, got - held));
     }
-    let after = Summary::of(waits.iter().map(|both| both.0)).ok_or("no rounds")?;
-    let since = Summary::of(waits.iter().map(|both| both.1)).ok_or("no rounds")?;
+    let after = Summary::of_times(waits.iter().map(|both| both.0)).ok_or("no rounds")?;
+    let since = Summary::of_times(waits.iter().map(|both| both.1)).ok_or("no rounds")?;
     let seen = format!(
         "the next held {} after the kill, {} after the dead one had got the lock",
         after.text(),

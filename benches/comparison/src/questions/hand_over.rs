@@ -32,7 +32,7 @@ pub(super) async fn ask(stage: &Stage<'_>) -> Result<Finding, Failure> {
         times.push(held.saturating_sub(released));
         swap(&mut holder, &mut next);
     }
-    let time = Summary::of(times).ok_or("no hand-overs")?;
+    let time = Summary::of_times(times).ok_or("no hand-overs")?;
     let seen = format!("{} over {} hand-overs", time.text(), stage.settings.hand_overs());
     Ok(Finding::new(Question::HandOver, stage.way, &time.short(), seen)
         .with("hand_over_median_ms", time.median)

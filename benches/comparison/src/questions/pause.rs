@@ -37,7 +37,7 @@ pub(super) async fn ask(stage: &Stage<'_>) -> Result<Finding, Failure> {
         rounds.push(round(stage).await?);
     }
     let last = rounds.last().ok_or("no rounds")?;
-    let Some(held) = Summary::of(rounds.iter().filter_map(|round| round.next_held)) else {
+    let Some(held) = Summary::of_times(rounds.iter().filter_map(|round| round.next_held)) else {
         let stopped = stage.settings.lease() * 2;
         let seen = format!(
             "nobody got it while the holder was stopped, {stopped:?}; woken, its release: {}",
@@ -46,7 +46,7 @@ pub(super) async fn ask(stage: &Stage<'_>) -> Result<Finding, Failure> {
         return Ok(Finding::new(Question::Pause, stage.way, "no: the next waits", seen)
             .with("stopped_ms", stopped.as_secs_f64() * 1e3));
     };
-    let both = Summary::of(rounds.iter().map(|round| round.both)).ok_or("no rounds")?;
+    let both = Summary::of_times(rounds.iter().map(|round| round.both)).ok_or("no rounds")?;
     let knew = rounds.iter().filter(|round| round.first_look == Some(Look::Lost)).count();
     let until_told = format!("yes, {} until told", both.short());
     let (brief, belief) = if stage.way.is_optimistic() {

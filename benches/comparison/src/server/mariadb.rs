@@ -66,10 +66,15 @@ pub(super) fn command(port: u16, folder: &Path) -> Command {
     command
 }
 
-pub(super) async fn connect(address: &str) -> Result<Conn, Failure> {
+/// As its root, over TCP.
+pub(crate) fn options(address: &str) -> Result<OptsBuilder, Failure> {
     let (host, port) = address.split_once(':').ok_or("no port in the address")?;
     let options = OptsBuilder::default().ip_or_hostname(host).tcp_port(port.parse()?);
-    Ok(Conn::new(options.prefer_socket(false).user(Some("root"))).await?)
+    Ok(options.prefer_socket(false).user(Some("root")))
+}
+
+pub(super) async fn connect(address: &str) -> Result<Conn, Failure> {
+    Ok(Conn::new(options(address)?).await?)
 }
 
 pub(super) async fn serves(address: &str) -> bool {

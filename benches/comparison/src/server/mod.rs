@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::Failure;
 
+pub(crate) use self::mariadb::options as mariadb_options;
 pub(crate) use self::port::free_port;
 pub(crate) use self::scratch::{Scratch, sweep};
 

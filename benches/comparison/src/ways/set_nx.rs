@@ -56,7 +56,7 @@ impl Hold for SetNxHold {
     }
 
     fn look(&self) -> Look {
-        if now() < self.until { Look::Held } else { Look::Lost }
+        Look::until(self.until)
     }
 
     async fn ask(&mut self) -> Result<bool, Failure> {
