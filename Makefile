@@ -1,5 +1,5 @@
-# The one list of commands. Each sets up what it needs on a bare Debian machine (as root) and uses what
-# is there.
+# The one list of commands. What needs servers sets up all that it needs on a bare Debian machine (as root) and uses
+# what is there; the rest needs Rust and a C compiler.
 
 CARGO ?= cargo
 .DEFAULT_GOAL := help

@@ -15,6 +15,6 @@ trap 'rm -rf "$copy"' EXIT
 tar xzf "$archive" -C "$copy"
 cd "$copy/$name"
 printf '%s: %s files, %s KiB, unpacked %s KiB\n' "$name" "$(find . -type f | wc -l)" \
-  "$(($(stat -c %s "$archive") / 1024))" "$(($(find . -type f -printf '%s+')0) / 1024))"
+  "$(($(stat -c %s "$archive") / 1024))" "$((($(find . -type f -printf '%s+')0) / 1024))"
 $cargo check --quiet --locked --all-features --examples
 printf 'library, tool and examples are built from it\n'

@@ -22,10 +22,11 @@ check() {
 
 check 'as in Cargo.lock' --locked
 
-# A copy: the lock file is not touched. As it is here, committed or not.
+# A copy: the lock file is not touched. As it is here, committed or not; what is deleted is still in git's index.
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy"
+comm -z -23 <(git ls-files -z --cached --others --exclude-standard | sort -zu) <(git ls-files -z --deleted | sort -zu) |
+  xargs -0 cp --parents -t "$copy"
 cd "$copy"
 rm Cargo.lock
 sed -i 's/^members = .*/members = []/' Cargo.toml # the other members are not published
