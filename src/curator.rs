@@ -287,7 +287,8 @@ impl CuratorBuilder {
     }
 
     /// The client's own options, such as TLS or SASL. The session timeout and the credentials are set
-    /// on top. One that allows read-only servers, is detached or resumes a session is refused.
+    /// on top, and a connection timeout (after how long a silent server is left) where it has none: a fifth of the
+    /// session timeout, at least 1 s and at most 8 s; below 2.5 s the client's own, two fifths. One that allows read-only servers, is detached or resumes a session is refused.
     pub fn connector(mut self, connector: Connector) -> Self {
         self.connector = Some(connector);
         self
@@ -389,11 +390,10 @@ impl CuratorBuilder {
         let namespace = LockPath::parse("namespace", &self.namespace)?;
         let settings = self.settings(&namespace)?;
         let mut connector = self.connector.unwrap_or_else(ZooKeeperClient::connector);
-        connector = connector.with_session_timeout(self.session_timeout);
         for (scheme, credentials) in &self.auths {
             connector = connector.with_auth(scheme, credentials);
         }
-        Ok((Dialer::new(connector, connect_string, namespace)?, settings))
+        Ok((Dialer::new(connector, self.session_timeout, connect_string, namespace)?, settings))
     }
 
     /// See [`Curator::from_client`]. Credentials, connector and session timeout are the client's.

@@ -1,5 +1,7 @@
 //! Opening sessions.
 
+use std::time::Duration;
+
 use zookeeper_client as zk;
 
 use super::{Client, ClientError, Connector};
@@ -14,6 +16,11 @@ pub(crate) struct Dialer {
     hint: &'static str,
 }
 
+/// The bounds of what a server may be silent. Below the first a pause of its garbage collector would count as silence. The
+/// second is right for the longest session that servers grant by default, 40 s; the default asks for more.
+const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
+const LONGEST_SILENCE: Duration = Duration::from_secs(8);
+
 /// How the connect string asks for TLS.
 const TLS_SCHEME: &str = "tcp+tls://";
 /// How it asks for none.
@@ -23,6 +30,7 @@ impl Dialer {
     /// `connector` carries everything but the session.
     pub(crate) fn new(
         connector: Connector,
+        session_timeout: Duration,
         connect_string: &str,
         namespace: LockPath,
     ) -> Result<Self, ConfigError> {
@@ -56,7 +64,12 @@ impl Dialer {
             refuse_names_that_no_certificate_has(connect_string)?;
             choose_crypto_provider();
         }
-        let connector = connector.with_readonly(false);
+        let connector = if has_connection_timeout(&connector) {
+            connector
+        } else {
+            connector.with_connection_timeout(longest_silence(session_timeout))
+        };
+        let connector = connector.with_session_timeout(session_timeout).with_readonly(false);
         Ok(Self { connector, connect_string: connect_string.to_owned(), namespace, hint })
     }
 
@@ -108,11 +121,30 @@ pub(crate) enum DialError {
     Transient(ClientError),
 }
 
+/// After how long a silent server, or one that does not complete a handshake, is left for another; zero leaves it to the
+/// client, which takes two fifths of the timeout `T` that was granted. It may come to the same server again before it comes to
+/// another, and notices late, by an eighth: after `9T/10`, when the lease is over. With a fifth it is after `9T/20`, and of a
+/// lease at least `2T/3 - T/7` is left when a server falls silent. So it is from 5 s on.
+fn longest_silence(session_timeout: Duration) -> Duration {
+    if session_timeout * 2 / 5 <= SHORTEST_SILENCE {
+        return Duration::ZERO;
+    }
+    (session_timeout / 5).clamp(SHORTEST_SILENCE, LONGEST_SILENCE)
+}
+
+fn has_connection_timeout(connector: &Connector) -> bool {
+    !options_of(connector).contains(" connection_timeout: 0ns")
+}
+
 /// The client has no accessors for these; its `Debug` shows them. Were that to change, a test fails.
-fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), ConfigError> {
+fn options_of(connector: &Connector) -> String {
     let shown = format!("{connector:?}");
     // What stands before may be a password.
-    let shown = shown.rfind("session: ").map_or("", |at| &shown[at..]);
+    shown.rfind("session: ").map_or_else(String::new, |at| shown[at..].to_owned())
+}
+
+fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), ConfigError> {
+    let shown = options_of(connector);
     let refuse = |value: &str, reason| {
         Err(ConfigError::InvalidOption { option: "connector", value: value.to_owned(), reason })
     };
@@ -175,6 +207,33 @@ fn invalid_connect_string(connect_string: &str, reason: String) -> ConfigError {
 mod tests {
     use super::*;
 
+    const T: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_lease_outlasts_a_server_that_is_silent_twice() {
+        let seconds = Duration::from_secs;
+        for (asked, granted) in [(5, 5), (12, 12), (40, 40), (60, 40), (60, 60)] {
+            let left_of_the_lease = seconds(granted) * 2 / 3 - seconds(granted) / 7;
+            let noticed = longest_silence(seconds(asked)) * 9 / 8;
+            assert!(noticed * 2 < left_of_the_lease, "{asked}, {granted}");
+        }
+        assert_eq!(longest_silence(seconds(2)), Duration::ZERO);
+        assert_eq!(longest_silence(seconds(4)), seconds(1));
+    }
+
+    #[test]
+    fn a_connection_timeout_of_ones_own_is_kept() {
+        for (connector, expected) in [
+            (zk::Client::connector(), "8s"),
+            (zk::Client::connector().with_connection_timeout(Duration::from_secs(3)), "3s"),
+        ] {
+            let namespace = LockPath::parse("namespace", "/").unwrap();
+            let dialer = Dialer::new(connector, T, "127.0.0.1", namespace).unwrap();
+            let shown = format!("{:?}", dialer.connector);
+            assert!(shown.contains(&format!("connection_timeout: {expected}")), "{shown}");
+        }
+    }
+
     #[test]
     fn connectors_that_cannot_be_supervised_are_refused() {
         let plain = || zk::Client::connector().with_auth("digest", b"user:secret");
@@ -219,7 +278,8 @@ mod tests {
         let root = |connect_string: &str| {
             let namespace = LockPath::parse("namespace", "/ns").unwrap();
             let connector = zk::Client::connector();
-            Dialer::new(connector, connect_string, namespace).unwrap().root().map(|r| r.to_string())
+            let dialer = Dialer::new(connector, T, connect_string, namespace);
+            dialer.unwrap().root().map(|r| r.to_string())
         };
         for (connect_string, expected) in [
             ("a", "/ns"),
@@ -235,6 +295,6 @@ mod tests {
 
     fn refusal(connector: Connector, connect_string: &str) -> Option<String> {
         let namespace = LockPath::parse("namespace", "/").unwrap();
-        Dialer::new(connector, connect_string, namespace).err().map(|e| e.to_string())
+        Dialer::new(connector, T, connect_string, namespace).err().map(|e| e.to_string())
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
-use zookeeper_recipes::testkit::{TestEnsemble, TestServer};
+use zookeeper_recipes::testkit::{Direction, FaultProxy, TestEnsemble, TestServer};
 use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex, Loss, SessionError};
 
 use crate::harness::{Arena, eventually, within};
@@ -75,7 +75,7 @@ async fn a_read_only_server() {
 async fn a_session_timeout_that_the_server_cuts_down() {
     let server = TestServer::builder().property("maxSessionTimeout", "2000").start().await.unwrap();
     let arena = Arena::on(Arc::new(server)).await;
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(60))).await;
+    let curator = arena.connect(arena.patient_builder()).await;
     assert_eq!(curator.session_timeout().unwrap(), Duration::from_secs(2));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     let began = Instant::now();
@@ -153,4 +153,38 @@ impl Road {
     pub(crate) fn turn_to(&self, server: &str) {
         server.clone_into(&mut self.target.lock().unwrap());
     }
+}
+
+/// A client that leaves a silent server may come to it again before it comes to another: by the client's own limits the
+/// lease is over by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_silent_twice_costs_nothing() {
+    let arena = Arena::new().await;
+    let (link, curator) = arena.linked(arena.patient_builder()).await;
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    let silence = link.stall(Direction::Both);
+    let tries = link.accepted();
+    eventually("a second try", async || link.accepted() == tries + 2).await;
+    silence.heal();
+    let mut state = curator.watch_state();
+    let back = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    drop(within("the connection", back).await.unwrap());
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+/// By the client's own limits it would be longer at the first than the default `connection_timeout`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_opened_where_the_first_server_is_silent() {
+    let arena = Arena::new().await;
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let silence = link.stall(Direction::Both);
+    let builder = arena.patient_builder().connection_timeout(Duration::from_secs(20));
+    let connecting = builder.connect(link.connect_string());
+    let next_answers = async {
+        eventually("a second try", async || link.accepted() == 2).await;
+        silence.heal();
+    };
+    let (curator, ()) = within("a session", async { tokio::join!(connecting, next_answers) }).await;
+    curator.unwrap().close().await.unwrap();
 }

@@ -201,8 +201,7 @@ async fn curator_489_every_entering_has_a_guid_of_its_own() {
 async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
     let arena = Arena::new().await;
     let patience = Duration::from_millis(300);
-    let builder =
-        arena.builder().session_timeout(Duration::from_secs(60)).connection_timeout(patience);
+    let builder = arena.patient_builder().connection_timeout(patience);
     let (link, curator) = arena.linked_with_parent(builder).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let silence = link.stall(Direction::Both);

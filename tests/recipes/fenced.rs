@@ -1,7 +1,6 @@
 //! Writes that ZooKeeper refuses once the hold is over.
 
 use std::task::Poll;
-use std::time::Duration;
 
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{FencedError, Loss, MutexGuard};
@@ -51,7 +50,7 @@ async fn while_the_lock_is_held_writes_take_effect_under_the_namespace() {
 async fn a_holder_whose_node_is_gone_is_refused_by_the_server() {
     let arena = Arena::new().await;
     // A long session: nobody looks for the node within the test's time.
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(60))).await;
+    let curator = arena.connect(arena.patient_builder()).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let counter = format!("{}-counter", arena.path);
     let fenced = guard.fenced();
@@ -71,7 +70,7 @@ async fn a_holder_whose_node_is_gone_is_refused_by_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_holder_is_refused_after_the_lock_path_was_made_again() {
     let arena = Arena::new().await;
-    let builder = || arena.builder().session_timeout(Duration::from_secs(60));
+    let builder = || arena.patient_builder();
     let (curator, other) = (arena.connect(builder()).await, arena.connect(builder()).await);
     let stale = arena.mutex(&curator).acquire().await.unwrap();
     arena.admin.delete(stale.node(), None).await.unwrap();

@@ -58,7 +58,7 @@ impl Arena {
 
     pub(crate) fn builder(&self) -> CuratorBuilder {
         Curator::builder()
-            .session_timeout(Duration::from_secs(10))
+            .session_timeout(Duration::from_secs(30))
             .retry(RetryPolicy::n_times(100, Duration::from_millis(100)))
     }
 
@@ -68,7 +68,11 @@ impl Arena {
 
     /// With a session that outlives a restart of the server, however busy the machine is.
     pub(crate) async fn patient_curator(&self) -> Curator {
-        self.connect(self.builder().session_timeout(Duration::from_secs(60))).await
+        self.connect(self.patient_builder()).await
+    }
+
+    pub(crate) fn patient_builder(&self) -> CuratorBuilder {
+        self.builder().session_timeout(Duration::from_secs(60))
     }
 
     /// With a session that a test can outlive.

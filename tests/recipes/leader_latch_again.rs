@@ -208,8 +208,7 @@ async fn a_latch_that_closes_before_it_leads_again_leaves_nothing() {
 async fn a_lost_place_that_is_given_up_lets_nobody_in() {
     let arena = Arena::new().await;
     // So long that the process looks after its nodes only later.
-    let (link, curator) =
-        arena.linked(arena.builder().session_timeout(Duration::from_secs(60))).await;
+    let (link, curator) = arena.linked(arena.patient_builder()).await;
     let (first, leads) = arena.leading(&curator).await;
     let second = arena.queued(&curator).await;
     round_trip(&curator).await;

@@ -49,7 +49,7 @@ async fn a_close_that_is_dropped_goes_on() {
 async fn a_close_that_nobody_confirms_says_so_and_goes_on() {
     let arena = Arena::new().await;
     let patience = Duration::from_millis(300);
-    let builder = arena.builder().session_timeout(Duration::from_secs(60));
+    let builder = arena.patient_builder();
     let (link, curator) = arena.linked(builder.connection_timeout(patience)).await;
     let (latch, leads) = arena.leading(&curator).await;
     let silence = link.stall(Direction::Both);
@@ -96,7 +96,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 async fn a_close_of_a_candidate_that_nobody_confirms_says_so() {
     for own in [true, false] {
         let arena = Arena::new().await;
-        let builder = arena.builder().session_timeout(Duration::from_secs(60));
+        let builder = arena.patient_builder();
         let (link, curator) = arena.linked(builder.connection_timeout(PATIENCE)).await;
         let other = if own { curator.clone() } else { arena.curator().await };
         let (leader, _) = arena.leading(&other).await;
@@ -119,7 +119,7 @@ async fn a_close_while_the_link_is_down_ends() {
     let arena = Arena::new().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
     for lost in [Message::reply(Operation::Create), Message::request(Operation::Create)] {
-        let builder = arena.builder().session_timeout(Duration::from_secs(60));
+        let builder = arena.patient_builder();
         let (link, curator) = arena.linked(builder.connection_timeout(PATIENCE)).await;
         let lost = link.lose(lost);
         let refused = link.refuse();

@@ -52,8 +52,7 @@ async fn a_short_disconnection_is_an_event_only_under_the_suspended_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latch_has_its_own_policy() {
     let arena = Arena::new().await;
-    let (link, curator) =
-        arena.linked(arena.builder().session_timeout(Duration::from_secs(60))).await;
+    let (link, curator) = arena.linked(arena.patient_builder()).await;
     let path = format!("{}-other", arena.path);
     let strict = arena.latch(&curator).with_loss_policy(LossPolicy::Suspended);
     let lease = LeaderLatch::new(&curator, &path).unwrap();

@@ -34,7 +34,9 @@ fn no_auth(report: Report) {
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_out() {
     let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.builder()).await;
+    // It is given up with its session.
+    let (link, curator) =
+        arena.linked(arena.builder().session_timeout(Duration::from_secs(4))).await;
     for retry in [RetryPolicy::never(), RetryPolicy::one_time(Duration::from_millis(50))] {
         let created = link.lose(Message::reply(Operation::Create));
         // And the link does not come back: nobody learns whether the create took effect.

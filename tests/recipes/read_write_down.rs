@@ -18,7 +18,7 @@ use crate::read_write_lock::{got_read, got_write, settled};
 /// A client whose messages can be lost, and a write hold of it.
 async fn linked(arena: &Arena) -> (FaultProxy, Curator, WriteGuard) {
     // So long that nobody looks for its node within a test's time.
-    let builder = arena.builder().session_timeout(Duration::from_secs(60));
+    let builder = arena.patient_builder();
     let (link, curator) = arena.linked(builder).await;
     let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
     (link, curator, write)

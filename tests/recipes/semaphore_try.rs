@@ -19,7 +19,7 @@ fn took(link: &FaultProxy) -> Vec<Operation> {
 }
 
 async fn linked(arena: &Arena) -> (FaultProxy, Curator) {
-    arena.linked(arena.builder().session_timeout(Duration::from_secs(60))).await
+    arena.linked(arena.patient_builder()).await
 }
 
 fn tries(semaphore: &InterProcessSemaphore) -> Waiting<Option<zookeeper_recipes::Lease>> {

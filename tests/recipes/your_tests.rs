@@ -142,7 +142,7 @@ async fn a_restart_of_the_server_costs_nothing() -> Result {
 async fn a_frozen_member_costs_nothing() -> Result {
     let ensemble = TestEnsemble::start(3).await?;
     let curator = Curator::builder()
-        .session_timeout(Duration::from_secs(20)) // it gives a silent member up after 2/5 of that
+        .session_timeout(Duration::from_secs(20)) // a silent member is left after a fifth of it
         .connect(ensemble.connect_string())
         .await?;
     let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
