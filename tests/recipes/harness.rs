@@ -15,6 +15,10 @@ use zookeeper_recipes::{
 /// Longer than anything takes on a busy machine; a test that waits so long has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
+/// How long a lock that is not free is waited for: so long that the server answers in between on a busy machine, else the time
+/// is up with nothing known, which is an error.
+pub(crate) const BUSY: Duration = Duration::from_secs(2);
+
 /// One server for all tests that run at the same time. The last one to end stops it.
 static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());
 

@@ -1,13 +1,11 @@
 //! What somebody who may write under the lock path can put there, and what it does to us: nothing, or what it would do
 //! to a contender of Curator's.
 
-use std::time::Duration;
-
 use zookeeper_recipes::Released;
 use zookeeper_recipes::testkit::{Cut, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, BUSY, within};
 
 /// Names that are no contenders, or pass for some; the server takes them all.
 fn harmless() -> Vec<String> {
@@ -80,8 +78,7 @@ async fn a_well_formed_fake_is_a_contender_and_no_more() {
     let curator = arena.curator().await;
     let mutex = arena.mutex(&curator);
     assert!(mutex.try_acquire().await.unwrap().is_none(), "busy: a fake is ahead");
-    let limit = Duration::from_millis(300);
-    assert!(within("busy", mutex.acquire_timeout(limit)).await.unwrap().is_none());
+    assert!(within("busy", mutex.acquire_timeout(BUSY)).await.unwrap().is_none());
     // Nothing of ours stays.
     arena.children_are(fakes.len()).await;
     let waiting = {

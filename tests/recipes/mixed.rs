@@ -5,7 +5,7 @@ use zookeeper_recipes::{
     AcquireError, ContenderFilter, InterProcessMutex, InterProcessReadWriteLock,
 };
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, BUSY, within};
 
 /// The child that an acquiring was refused for.
 fn refused<T: std::fmt::Debug>(acquired: Result<T, AcquireError>) -> String {
@@ -81,8 +81,7 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
         within("the path", mutex.acquire()).await.unwrap().release().await.unwrap();
         let node = format!("{path}/{child}");
         arena.create(&node, CreateMode::Persistent).await;
-        let waiting =
-            within("a limit", mutex.acquire_timeout(std::time::Duration::from_millis(200)));
+        let waiting = within("a limit", mutex.acquire_timeout(BUSY));
         if counts {
             assert!(waiting.await.unwrap().is_none(), "{child} by {filter:?}");
         } else {

@@ -13,7 +13,7 @@ use zookeeper_recipes::{
     InterProcessSemaphoreMutex, LockGuard, Owner, ReleaseError, Released,
 };
 
-use crate::harness::{Arena, children, eventually, within};
+use crate::harness::{Arena, BUSY, LONG, children, eventually, within};
 
 /// Curator's own test has these two.
 const MEMBERS: [&str; 2] = ["our-lock-1", "our-lock-2"];
@@ -101,7 +101,7 @@ async fn an_owner_enters_three_times_and_the_last_guard_releases() {
     let nested = async {
         let one = both.acquire().await.unwrap();
         let two = both.try_acquire().await.unwrap().unwrap();
-        let three = both.acquire_timeout(Duration::from_secs(1)).await.unwrap().unwrap();
+        let three = both.acquire_timeout(LONG).await.unwrap().unwrap();
         assert_eq!(contenders(&arena).await, [1, 1], "nested guards have no nodes");
         assert_eq!(three.release().await.unwrap(), Released::StillHeld);
         assert_eq!(one.release().await.unwrap(), Released::StillHeld);
@@ -120,11 +120,10 @@ async fn another_owner_does_not_get_in_while_one_is_nested() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     let both = multi(&arena, &curator);
-    let limit = Duration::from_millis(300);
     let nested = async {
         let _one = both.acquire().await.unwrap();
         let _two = both.acquire().await.unwrap();
-        let other = Owner::new().scope(both.acquire_timeout(limit)).await;
+        let other = Owner::new().scope(both.acquire_timeout(BUSY)).await;
         assert!(other.unwrap().is_none(), "another owner is in");
         let _three = both.acquire().await.unwrap();
     };
@@ -262,7 +261,7 @@ async fn a_busy_member_is_none_and_nothing_is_left() {
     assert!(all.try_acquire().await.unwrap().is_none());
     assert_eq!(count().await, [0, 0, 1]);
     // One deadline for the three.
-    assert!(all.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
+    assert!(all.acquire_timeout(BUSY).await.unwrap().is_none());
     eventually("nothing is left", async || count().await == [0, 0, 1]).await;
     assert!(holder.is_held());
     holder.release().await.unwrap();

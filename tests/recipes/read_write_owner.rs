@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zookeeper_recipes::{AcquireError, Loss, Owner, Released};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, BUSY, LONG, within};
 use crate::read_write_lock::{got_write, settled};
 
 fn is_upgrade<T: std::fmt::Debug>(arena: &Arena, acquired: Result<T, AcquireError>) {
@@ -38,8 +38,7 @@ async fn an_owner_nests_each_half_in_itself() {
             got_write(writer).await.release().await.unwrap();
 
             let one = lock.write().acquire().await.unwrap();
-            let limit = Duration::from_secs(1);
-            let two = lock.write().acquire_timeout(limit).await.unwrap().expect("nested");
+            let two = lock.write().acquire_timeout(LONG).await.unwrap().expect("nested");
             assert_eq!(one.node(), two.node());
             assert_eq!(one.release().await.unwrap(), Released::StillHeld);
             assert!(rival.read().try_acquire().await.unwrap().is_none());
@@ -116,15 +115,14 @@ async fn another_owner_contends() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     let lock = arena.read_write(&curator);
-    let limit = Duration::from_millis(300);
     Owner::new()
         .scope(async {
             let _write = lock.write().acquire().await.unwrap();
             let other = Owner::new();
-            assert!(other.scope(lock.read().acquire_timeout(limit)).await.unwrap().is_none());
-            assert!(other.scope(lock.write().acquire_timeout(limit)).await.unwrap().is_none());
+            assert!(other.scope(lock.read().acquire_timeout(BUSY)).await.unwrap().is_none());
+            assert!(other.scope(lock.write().acquire_timeout(BUSY)).await.unwrap().is_none());
             let reader = lock.read();
-            let nobody = tokio::spawn(async move { reader.acquire_timeout(limit).await });
+            let nobody = tokio::spawn(async move { reader.acquire_timeout(BUSY).await });
             assert!(nobody.await.unwrap().unwrap().is_none(), "a spawned task is nobody's");
         })
         .await;

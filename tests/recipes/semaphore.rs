@@ -9,11 +9,10 @@ use tokio::task::JoinSet;
 use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::{InterProcessSemaphore, Loss, Released, RetryPolicy};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, BUSY, eventually, within};
 use crate::leases::{Limited, asks};
 
 /// Long enough for an answer of the servers.
-const BRIEF: Duration = Duration::from_secs(1);
 
 /// Counts who is in.
 #[derive(Debug, Default)]
@@ -42,7 +41,7 @@ async fn the_only_lease_is_had_by_one() {
         let curator = arena.curator().await;
         let semaphore = limited.semaphore(&arena, &curator, 1).await;
         let lease = within("the lease", semaphore.acquire()).await.unwrap();
-        assert!(semaphore.acquire_timeout(BRIEF).await.unwrap().is_none());
+        assert!(semaphore.acquire_timeout(BUSY).await.unwrap().is_none());
         assert!(lease.is_held());
         assert_eq!(lease.release().await.unwrap(), Released::Unlocked);
         arena.nodes_are(0, 0).await;
@@ -61,7 +60,7 @@ async fn three_objects_share_three_leases() {
             leases.push(within("a lease", semaphore.acquire()).await.unwrap());
         }
         let fourth = limited.semaphore(&arena, &other, 3).await;
-        assert!(fourth.acquire_timeout(BRIEF).await.unwrap().is_none());
+        assert!(fourth.acquire_timeout(BUSY).await.unwrap().is_none());
         leases.swap_remove(1).release().await.unwrap();
         let lease = within("the one given back", fourth.acquire()).await.unwrap();
         assert!(lease.is_held() && leases.iter().all(|lease| lease.is_held()));

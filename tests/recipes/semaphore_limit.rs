@@ -1,12 +1,8 @@
 //! A semaphore whose limit is a shared count.
 
-use std::time::Duration;
-
 use zookeeper_recipes::{AcquireError, Curator, InterProcessSemaphore, Lease, SharedCount};
 
-use crate::harness::{Arena, eventually, within};
-
-const SOON: Duration = Duration::from_millis(300);
+use crate::harness::{Arena, BUSY, eventually, within};
 
 async fn count(arena: &Arena, curator: &Curator, seed: i32) -> SharedCount {
     SharedCount::start(curator, &format!("{}-limit", arena.path), seed).await.expect("a count")
@@ -54,7 +50,7 @@ async fn lowering_the_limit_takes_nothing_from_holders() {
     limit.set(1).await.unwrap();
     eventually("it is known", async || semaphore.limit() == 1).await;
     assert!(three.iter().all(Lease::is_held));
-    assert!(semaphore.acquire_timeout(SOON).await.unwrap().is_none());
+    assert!(semaphore.acquire_timeout(BUSY).await.unwrap().is_none());
     let mut three = three.into_iter();
     for _ in 0..2 {
         three.next().unwrap().release().await.unwrap();
@@ -109,7 +105,7 @@ async fn a_limit_of_foreign_data_stays_as_it_was() {
     let semaphore = semaphore(&arena, &curator, &limit);
     let held = within("a lease", semaphore.acquire()).await.unwrap();
     arena.admin.set_data(limit.path(), b"seventeen", None).await.unwrap();
-    assert!(semaphore.acquire_timeout(SOON).await.unwrap().is_none());
+    assert!(semaphore.acquire_timeout(BUSY).await.unwrap().is_none());
     arena.admin.set_data(limit.path(), &2_i32.to_be_bytes(), None).await.unwrap();
     within("a second", semaphore.acquire()).await.unwrap().release().await.unwrap();
     held.release().await.unwrap();

@@ -11,7 +11,7 @@ use zookeeper_recipes::{
     Loss, MutexGuard, Owner, ReleaseError, Released,
 };
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, BUSY, eventually, within};
 use crate::leases::Waiting;
 
 fn asks(arena: &Arena, curator: &Curator) -> Waiting<MutexGuard> {
@@ -146,7 +146,7 @@ async fn nobody_re_enters_not_even_an_owner() {
     let scoped = async {
         let guard = mutex.acquire().await.unwrap();
         assert!(mutex.try_acquire().await.unwrap().is_none());
-        let again = mutex.acquire_timeout(Duration::from_secs(1)).await;
+        let again = mutex.acquire_timeout(BUSY).await;
         assert!(again.unwrap().is_none());
         // By the guard it is, as any.
         let nested = guard.reenter();

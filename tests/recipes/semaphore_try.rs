@@ -1,13 +1,11 @@
 //! Trying: what it costs when all is taken, and for whom it waits.
 
-use std::time::Duration;
-
 use zookeeper_recipes::testkit::FaultProxy;
 use zookeeper_recipes::testkit::Operation::{self, List, Sync};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{Curator, InterProcessSemaphore};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, BUSY, within};
 use crate::leases::{Limited, Waiting, asks, asks_for};
 
 /// Requests, without probes of the session.
@@ -138,7 +136,6 @@ async fn who_passes_through_costs_nobody_a_lease_that_is_free() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_covers_locks_and_leases() {
-    const LIMIT: Duration = Duration::from_secs(1);
     for limited in Limited::KINDS {
         let arena = Arena::new().await;
         let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -146,12 +143,12 @@ async fn a_deadline_covers_locks_and_leases() {
         let rival = limited.semaphore(&arena, &other, 1).await;
         let holder = within("the lease", semaphore.acquire()).await.unwrap();
         // As the first, who has `locks` …
-        assert!(within("refused", rival.acquire_timeout(LIMIT)).await.unwrap().is_none());
+        assert!(within("refused", rival.acquire_timeout(BUSY)).await.unwrap().is_none());
         arena.nodes_are(0, 1).await;
         // … and behind another.
         let waiting = asks(&semaphore);
         arena.nodes_are(1, 2).await;
-        assert!(within("refused", rival.acquire_timeout(LIMIT)).await.unwrap().is_none());
+        assert!(within("refused", rival.acquire_timeout(BUSY)).await.unwrap().is_none());
         arena.nodes_are(1, 2).await;
         holder.release().await.unwrap();
         waiting.served().await.release().await.unwrap();
