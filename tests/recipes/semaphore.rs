@@ -12,8 +12,6 @@ use zookeeper_recipes::{InterProcessSemaphore, Loss, Released, RetryPolicy};
 use crate::harness::{Arena, BUSY, eventually, within};
 use crate::leases::{Limited, asks};
 
-/// Long enough for an answer of the servers.
-
 /// Counts who is in.
 #[derive(Debug, Default)]
 struct Room {
