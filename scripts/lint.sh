@@ -12,9 +12,11 @@ run() {
 }
 
 # Where it is missing it is built, by the processor that the compiler leaves idle with one crate.
+set -m # with a group of its own, so that its compilers end with it
 scripts/cargo-deny.sh &
 built=$!
-trap 'kill "$built" 2>/dev/null || true' EXIT
+set +m
+trap 'kill -- "-$built" 2>/dev/null || true' EXIT
 
 run $cargo fmt --all --check
 for script in scripts/*.sh scripts/image/*.sh .ci/run; do bash -n "$script"; done

@@ -288,7 +288,8 @@ impl CuratorBuilder {
 
     /// The client's own options, such as TLS or SASL. The session timeout and the credentials are set
     /// on top, and a connection timeout (after how long a silent server is left) where it has none: a fifth of the
-    /// session timeout, at least 1 s and at most 8 s; below 2.5 s the client's own, two fifths. One that allows read-only servers, is detached or resumes a session is refused.
+    /// session timeout, at least 1 s and at most 8 s; below 2.5 s the client's own, two fifths. One that allows
+    /// read-only servers, is detached or resumes a session is refused.
     pub fn connector(mut self, connector: Connector) -> Self {
         self.connector = Some(connector);
         self

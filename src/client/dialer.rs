@@ -227,9 +227,7 @@ mod tests {
             (zk::Client::connector(), "8s"),
             (zk::Client::connector().with_connection_timeout(Duration::from_secs(3)), "3s"),
         ] {
-            let namespace = LockPath::parse("namespace", "/").unwrap();
-            let dialer = Dialer::new(connector, T, "127.0.0.1", namespace).unwrap();
-            let shown = format!("{:?}", dialer.connector);
+            let shown = format!("{:?}", dialer(connector, "127.0.0.1", "/").unwrap().connector);
             assert!(shown.contains(&format!("connection_timeout: {expected}")), "{shown}");
         }
     }
@@ -276,9 +274,7 @@ mod tests {
     #[test]
     fn the_root_is_what_the_client_takes_for_it() {
         let root = |connect_string: &str| {
-            let namespace = LockPath::parse("namespace", "/ns").unwrap();
-            let connector = zk::Client::connector();
-            let dialer = Dialer::new(connector, T, connect_string, namespace);
+            let dialer = dialer(zk::Client::connector(), connect_string, "/ns");
             dialer.unwrap().root().map(|r| r.to_string())
         };
         for (connect_string, expected) in [
@@ -294,7 +290,15 @@ mod tests {
     }
 
     fn refusal(connector: Connector, connect_string: &str) -> Option<String> {
-        let namespace = LockPath::parse("namespace", "/").unwrap();
-        Dialer::new(connector, T, connect_string, namespace).err().map(|e| e.to_string())
+        dialer(connector, connect_string, "/").err().map(|e| e.to_string())
+    }
+
+    fn dialer(
+        connector: Connector,
+        connect_string: &str,
+        namespace: &str,
+    ) -> Result<Dialer, ConfigError> {
+        let namespace = LockPath::parse("namespace", namespace).unwrap();
+        Dialer::new(connector, T, connect_string, namespace)
     }
 }

@@ -11,6 +11,7 @@ use zookeeper_recipes::testkit::{Direction, FaultProxy, TestEnsemble, TestServer
 use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex, Loss, SessionError};
 
 use crate::harness::{Arena, eventually, within};
+use crate::latches::until;
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -166,9 +167,7 @@ async fn a_server_that_is_silent_twice_costs_nothing() {
     let tries = link.accepted();
     eventually("a second try", async || link.accepted() == tries + 2).await;
     silence.heal();
-    let mut state = curator.watch_state();
-    let back = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    drop(within("the connection", back).await.unwrap());
+    until(&curator, ConnectionState::Reconnected).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
 }

@@ -44,8 +44,7 @@ async fn client_s1_however_the_link_ends_the_outcome_is_found_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
     let arena = Arena::new().await;
-    let builder = arena.builder().session_timeout(Duration::from_secs(30));
-    let (link, curator) = arena.linked_with_parent(builder).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let refused = link.refuse();
     link.cut(Cut::Reset);
     within("a refusal", refused.struck()).await;
@@ -95,8 +94,7 @@ async fn client_s3_a_future_that_is_never_polled_sends_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s4_the_watches_that_we_use_outlive_a_connection() {
     let arena = Arena::new().await;
-    let builder = arena.builder().session_timeout(Duration::from_secs(30));
-    let (link, curator) = arena.linked_with_parent(builder).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let other = arena.curator().await;
     for released_meanwhile in [false, true] {
         let holder = arena.mutex(&other).acquire().await.unwrap();

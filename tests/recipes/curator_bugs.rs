@@ -239,8 +239,7 @@ async fn curator_106_a_delete_that_fails_for_ever_is_repeated_with_growing_pause
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_505_a_flapping_link_costs_nobody_the_place_in_the_queue() {
     let arena = Arena::new().await;
-    let builder = arena.builder().session_timeout(Duration::from_secs(30));
-    let (link, curator) = arena.linked_with_parent(builder).await;
+    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let holder = arena.mutex(&curator).acquire().await.unwrap();
     let mutex = arena.mutex(&curator);
     let waiting = tokio::spawn(async move { mutex.acquire().await });

@@ -17,9 +17,7 @@ use crate::latches::{ceased, gained, is_quiet, leadership, round_trip, told, unt
 async fn a_short_disconnection_is_an_event_only_under_the_suspended_policy() {
     let arena = Arena::own().await;
     for policy in [LossPolicy::Lease, LossPolicy::SessionExpired, LossPolicy::Suspended] {
-        let long = Duration::from_secs(60);
-        let builder = arena.builder().session_timeout(long).loss_policy(policy);
-        let curator = arena.connect(builder).await;
+        let curator = arena.connect(arena.patient_builder().loss_policy(policy)).await;
         let (latch, leads) = arena.leading(&curator).await;
         let mut watch = told(&latch);
         arena.server.stop().await.unwrap();

@@ -14,8 +14,7 @@ use crate::harness::{Arena, within};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
     let arena = Arena::own().await;
-    let long = Duration::from_secs(60);
-    let strict = arena.builder().session_timeout(long).loss_policy(LossPolicy::Suspended);
+    let strict = arena.patient_builder().loss_policy(LossPolicy::Suspended);
     let curator = arena.connect(strict).await;
     let path = |name: &str| format!("{}-{name}", arena.path);
     let mutex =

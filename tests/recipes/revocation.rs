@@ -228,8 +228,7 @@ async fn who_listens_is_told_how_the_hold_ended_before() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_made_while_the_holder_is_cut_off_is_seen_after() {
     let arena = Arena::new().await;
-    let builder = arena.builder().session_timeout(Duration::from_secs(30));
-    let (link, curator) = arena.linked(builder).await;
+    let (link, curator) = arena.linked(arena.builder()).await;
     for kind in KINDS {
         let held = Held::new(kind, &curator, &arena).await;
         let mut requested = held.requested();

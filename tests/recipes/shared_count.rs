@@ -34,8 +34,7 @@ async fn write(arena: &Arena, data: &[u8]) {
 
 /// Behind a proxy, with the watch on the node in place.
 async fn linked(arena: &Arena, seed: i32) -> (FaultProxy, Curator, SharedCount) {
-    let builder = arena.builder().session_timeout(Duration::from_secs(30));
-    let (link, curator) = arena.linked(builder).await;
+    let (link, curator) = arena.linked(arena.builder()).await;
     let count = start(arena, &curator, seed).await;
     eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
     (link, curator, count)

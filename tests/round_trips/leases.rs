@@ -7,7 +7,7 @@ use zookeeper_recipes::{
     AcquireError, InterProcessSemaphore, InterProcessSemaphoreMutex, Leases, Shortcuts,
 };
 
-use crate::harness::{Arena, children, eventually, within};
+use crate::harness::{Arena, BUSY, children, eventually, within};
 use crate::link::{Linked, settle};
 
 const ALL: Shortcuts = Shortcuts::ALL;
@@ -200,8 +200,7 @@ async fn a_strangers_lease_counts_where_nothing_is_listed() {
     released(&linked, leases).await;
     let (mine, took) = acquired(&linked, &semaphore, LIMIT - 1).await;
     assert!(!took.contains(&List), "{took:?}");
-    let limit = std::time::Duration::from_secs(2);
-    assert!(semaphore.acquire_timeout(limit).await.unwrap().is_none(), "one too many");
+    assert!(semaphore.acquire_timeout(BUSY).await.unwrap().is_none(), "one too many");
     let folder = format!("{}/leases", arena.path);
     eventually("what was asked for in vain is gone", async || {
         children(&arena.admin, &folder).await.len() == mine.len() + held.len()

@@ -18,7 +18,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use zookeeper_recipes::{ConnectionState, InterProcessSemaphore, SharedCount};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, BUSY, eventually, within};
 
 /// What the whole process told. Tests find what is theirs by their path.
 static NOTES: LazyLock<Notes> = LazyLock::new(|| {
@@ -144,16 +144,15 @@ async fn waiting_for_oneself_is_a_warning() {
     let curator = arena.curator().await;
     let mutex = arena.mutex(&curator);
     let words = [arena.path.as_str(), "this very task holds"];
-    let limit = std::time::Duration::from_secs(2);
     let guard = mutex.acquire().await.unwrap();
     // Somebody else waits for it: nothing to warn of.
     let other = {
         let mutex = mutex.clone();
-        tokio::spawn(async move { mutex.acquire_timeout(limit).await })
+        tokio::spawn(async move { mutex.acquire_timeout(BUSY).await })
     };
     assert!(other.await.unwrap().unwrap().is_none());
     assert!(!notes.has_event(Level::WARN, &words));
-    assert!(mutex.acquire_timeout(limit).await.unwrap().is_none());
+    assert!(mutex.acquire_timeout(BUSY).await.unwrap().is_none());
     assert!(notes.has_event(Level::WARN, &words));
     drop(guard);
 }
@@ -163,7 +162,6 @@ async fn waiting_for_oneself_is_a_warning() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_reads_and_waits_behind_itself_is_warned() {
     let notes = &*NOTES;
-    let limit = std::time::Duration::from_secs(2);
     for upgrades in [true, false] {
         let arena = Arena::new().await;
         let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -171,16 +169,16 @@ async fn who_reads_and_waits_behind_itself_is_warned() {
         let words = [arena.path.as_str(), "this very task holds"];
         let (reader, writer) = (lock.read(), lock.write());
         let first = tokio::spawn(async move { reader.acquire().await }).await.unwrap().unwrap();
-        assert!(writer.acquire_timeout(limit).await.unwrap().is_none());
+        assert!(writer.acquire_timeout(BUSY).await.unwrap().is_none());
         assert!(!notes.has_event(Level::WARN, &words), "another task holds it");
         let guard = lock.read().acquire().await.unwrap();
         if upgrades {
-            assert!(writer.acquire_timeout(limit).await.unwrap().is_none());
+            assert!(writer.acquire_timeout(BUSY).await.unwrap().is_none());
         } else {
             let stranger = arena.read_write(&other).write();
             let waiting = tokio::spawn(async move { stranger.acquire().await });
             arena.children_are(3).await;
-            assert!(lock.read().acquire_timeout(limit).await.unwrap().is_none());
+            assert!(lock.read().acquire_timeout(BUSY).await.unwrap().is_none());
             waiting.abort();
         }
         assert!(notes.has_event(Level::WARN, &words), "{upgrades}");
