@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::clock::Moment;
@@ -37,7 +37,6 @@ pub(crate) struct Epoch {
     over: CancellationToken,
     left_to_others: CancellationToken,
     contenders: AtomicUsize,
-    demand: Notify,
     watched: Arc<Semaphore>,
     ephemerals: AtomicUsize,
 }
@@ -72,7 +71,6 @@ impl Epoch {
             lent: AtomicBool::new(false),
             borrowers: AtomicUsize::new(0),
             contenders: AtomicUsize::new(0),
-            demand: Notify::new(),
             watched: Arc::new(Semaphore::new(WATCHED_BYTES)),
             ephemerals: AtomicUsize::new(0),
             client: Mutex::new(Some(client)),
@@ -136,18 +134,12 @@ impl Epoch {
 
     /// Counts somebody who holds or waits: the lease is renewed while there is one.
     pub(crate) fn demand(self: &Arc<Self>) -> Demand {
-        if self.contenders.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.demand.notify_one();
-        }
+        self.contenders.fetch_add(1, Ordering::Relaxed);
         Demand(self.clone())
     }
 
     pub(super) fn is_demanded(&self) -> bool {
         self.contenders.load(Ordering::Relaxed) > 0
-    }
-
-    pub(super) async fn demanded(&self) {
-        self.demand.notified().await;
     }
 
     /// Awaits the answer to a write or a `sync` that was handed to the client at `stamp`; a good one
@@ -174,6 +166,17 @@ impl Epoch {
         let answer = self.proven(stamp, std::future::ready(answer)).await;
         left.tell();
         answer
+    }
+
+    /// Lets the server of `client` catch up with the leader. A read that is made after this call, and before it is
+    /// awaited, shares its trip, and shows every write that any client saw confirmed before. Renews the lease as a
+    /// probe does.
+    pub(crate) fn caught_up<'a>(
+        &'a self,
+        client: &'a Client,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<'a> {
+        let stamp = Moment::now();
+        self.proven(stamp, client.sync())
     }
 
     /// Room to watch all of `nodes`; waits for it in turn. For paths too long to ever be watched that is for

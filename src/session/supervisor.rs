@@ -287,15 +287,17 @@ impl Supervisor {
                         tracing::warn!(session = %format_args!("{:#x}", epoch.session_id()), "the lease ended: what was held is lost");
                     }
                 }
-                // Before the probe: a connection that broke is no other one's proof.
-                _ = looks.tick(), if answering && epoch.is_demanded() => {
+                // Before the probe: a connection that broke is no other one's proof. Also while nothing is held: the
+                // first hold after a reconnect starts with the anchor of that reconnect.
+                _ = looks.tick(), if answering => {
                     let now = Moment::now();
                     if link.has_changed() {
                         break event_of(link.now());
                     }
                     epoch.lease.seen_up(now);
                 }
-                // A request made now would wait for the link, and its stamp grow stale.
+                // A request made now would wait for the link, and its stamp grow stale. No contender postpones a tick:
+                // the anchor must advance also while contenders come and go.
                 _ = ticks.tick(), if answering => {
                     budget.left(|| epoch.free_room());
                     idle = if epoch.is_demanded() { 0 } else { (idle + 1) % IDLE_PROBES };
@@ -310,8 +312,6 @@ impl Supervisor {
                         }
                     });
                 }
-                // The first contender's own create renews: a short hold costs no probe.
-                () = epoch.demanded(), if !epoch.is_demanded() => ticks.reset(),
                 Some(_) = probes.join_next() => {}
             }
         };

@@ -1,10 +1,12 @@
 //! What a `Curator` does with its sessions.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use zookeeper_recipes::testkit::{Cut, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 use zookeeper_recipes::{
     AcquireError, ConnectionState, Curator, InterProcessMutex, Loss, RetryPolicy, SessionError,
+    Shortcuts,
 };
 
 use crate::harness::{Arena, eventually, within};
@@ -42,6 +44,54 @@ async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
         "{error:?}"
     );
     assert!(matches!(curator.client(), Err(SessionError::Closed)));
+}
+
+/// Else the lease of the next hold has no anchor to begin with, however long the link has been in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn tries_that_find_a_lock_busy_do_not_postpone_the_probes() {
+    const T: Duration = Duration::from_secs(6);
+    let arena = Arena::new().await;
+    let other = arena.patient_curator().await;
+    let held = arena.mutex(&other).acquire().await.unwrap();
+    // Without the look first, which catches up with the leader itself.
+    let rules = Shortcuts { look_first: false, ..Shortcuts::ALL };
+    let (link, curator) = arena.linked(arena.builder().session_timeout(T).shortcuts(rules)).await;
+    let mutex = arena.mutex(&curator);
+    let (began, probes) = (Instant::now(), link.requests(Operation::Sync));
+    while link.requests(Operation::Sync) < probes + 3 {
+        assert!(began.elapsed() < 5 * T, "fewer than 3 probes in five session timeouts");
+        assert!(mutex.try_acquire().await.unwrap().is_none());
+        tokio::time::sleep(T / 20).await;
+    }
+    held.release().await.unwrap();
+    within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// The reconnect is an anchor of the lease, also for a `Curator` that holds nothing: so its next hold has a lease at once,
+/// and lists no second time to get one.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_hold_after_an_outage_has_a_lease_at_once() {
+    const T: Duration = Duration::from_secs(14);
+    let arena = Arena::new().await;
+    let (link, curator) = arena.linked_with_parent(arena.builder().session_timeout(T)).await;
+    let probes = async |count| {
+        let answered = link.replies(Operation::Sync) + count;
+        eventually("probes", async || link.replies(Operation::Sync) >= answered).await;
+    };
+    // Idle for so long that the anchor is two probes old, and then without a server for so long that the servers
+    // could have expired a session of that age.
+    probes(3).await;
+    tokio::time::sleep(T / 4).await;
+    let refused = link.refuse();
+    assert!(link.cut(Cut::Reset) > 0);
+    tokio::time::sleep(T / 2).await;
+    refused.heal();
+    probes(1).await;
+    link.clear_log();
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    let lists = link.log().iter().filter(|one| **one == Operation::List).count();
+    assert!(lists <= 1, "{:?}", link.log());
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
