@@ -35,7 +35,7 @@ use crate::lock_path::LockPath;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Owner {
-    slots: Arc<Mutex<HashMap<SlotKey, Arc<Slot>>>>,
+    slots: Arc<Mutex<Slots>>,
 }
 
 tokio::task_local! {
@@ -63,7 +63,22 @@ pub(crate) struct Kept {
     pub(crate) shared: Weak<Held>,
 }
 
-/// So many slots are kept before those that nobody needs are cleared away.
+/// What an owner has of each of its locks.
+#[derive(Debug)]
+struct Slots {
+    of: HashMap<SlotKey, Arc<Slot>>,
+    /// With this many the unused ones are removed. Doubled from what is left, so that holders of many locks do not sweep
+    /// at each new one.
+    sweep_at: usize,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self { of: HashMap::new(), sweep_at: SLOTS_KEPT }
+    }
+}
+
+/// The fewest slots that are swept.
 const SLOTS_KEPT: usize = 64;
 
 impl Owner {
@@ -87,19 +102,42 @@ impl Owner {
 
     pub(crate) fn slot(&self, curator: usize, path: &LockPath, family: &Family) -> Arc<Slot> {
         let mut slots = self.slots();
-        if slots.len() >= SLOTS_KEPT {
-            // Whoever acquires through a slot has a reference to it.
-            slots.retain(|_, slot| {
+        if slots.of.len() >= slots.sweep_at {
+            // A task that acquires through a slot has a reference to it.
+            slots.of.retain(|_, slot| {
                 Arc::strong_count(slot) > 1
                     || slot.kept.try_lock().is_ok_and(|kept| {
                         kept.exclusive.strong_count() + kept.shared.strong_count() > 0
                     })
             });
+            slots.sweep_at = SLOTS_KEPT.max(2 * slots.of.len());
         }
-        slots.entry((curator, path.clone(), family.clone())).or_default().clone()
+        slots.of.entry((curator, path.clone(), family.clone())).or_default().clone()
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<SlotKey, Arc<Slot>>> {
+    fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender_filter::ContenderFilter;
+
+    #[test]
+    fn unused_slots_are_removed_and_used_ones_are_not_swept_at_each_new_one() {
+        let owner = Owner::new();
+        let slot = |number: usize| {
+            let path = LockPath::parse("path", &format!("/{number}")).unwrap();
+            owner.slot(0, &path, &Family::Exclusive(ContenderFilter::Curator))
+        };
+        let used: Vec<_> = (0..10 * SLOTS_KEPT).map(slot).collect();
+        assert_eq!(owner.slots().of.len(), used.len());
+        assert!(owner.slots().sweep_at > used.len(), "the next one sweeps again");
+        drop(used);
+        let more = 10 * owner.slots().sweep_at;
+        (0..more).for_each(|number| drop(slot(number)));
+        assert!(owner.slots().of.len() <= SLOTS_KEPT);
     }
 }
