@@ -1,14 +1,15 @@
 //! Acquiring leases: the mutex `locks` beside them is held while their nodes are made and counted, as Curator does.
 
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
 use crate::acquire::out_of_patience;
 use crate::admission::Family;
-use crate::client::Failure;
+use crate::client::{ChildrenWatch, Failure};
 use crate::contender::{Hold, LeaseRequest, Limit, Queued, Request, changed, contend_for_leases};
 use crate::contender_filter::ContenderFilter;
 use crate::contender_name::{Kind, kind_of};
@@ -32,13 +33,31 @@ pub(crate) struct Leasing {
     pub(crate) leases: LockPath,
     /// The session in which others were looked for.
     looked_in: Arc<AtomicI64>,
+    counting: Arc<Counting>,
+}
+
+/// How the tries of a process that wait behind another holder of the mutex share their listings: the one that has the
+/// turn lists, and the others go by what it finds.
+#[derive(Debug, Default)]
+struct Counting {
+    turn: Mutex<()>,
+    /// How many listings were begun.
+    listings: AtomicU64,
+    counted: watch::Sender<Counted>,
+}
+
+/// How many leases there were in a listing, and which one that was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    listing: u64,
+    leases: usize,
 }
 
 impl Leasing {
     pub(crate) fn new(recipe: Recipe, limit: Limit) -> Self {
         let child = |name| recipe.path.join(&LockPath::segment(name));
         let (locks, leases) = (child("locks"), child("leases"));
-        Self { recipe, limit, locks, leases, looked_in: Arc::default() }
+        Self { recipe, limit, locks, leases, looked_in: Arc::default(), counting: Arc::default() }
     }
 
     /// All of `count`, or none.
@@ -91,7 +110,7 @@ impl Leasing {
             Patience::OnlyIfFree => tokio::select! {
                 biased;
                 leases = contending.answer() => leases?,
-                () = self.until_full_behind_others(count, is_locked) => None,
+                () = full_while_not(is_locked, || self.until_full(count)) => None,
             },
             Patience::For(limit) => match timeout(limit, contending.answer()).await {
                 Ok(leases) => leases?,
@@ -133,60 +152,66 @@ impl Leasing {
     }
 
     async fn is_full(&self, count: usize) -> Result<bool, AcquireError> {
-        let (leases, Recipe { curator, retry, .. }) = (&self.leases, &self.recipe);
+        let (counted, _) = self.count(false).await?;
+        Ok(counted.leases + count > self.limit.now())
+    }
+
+    /// Counts the leases, with a watch for the next change where one is wanted and there is room for it.
+    async fn count(&self, watched: bool) -> Result<(Counted, Option<ChildrenWatch>), AcquireError> {
+        let (leases, Recipe { curator, retry, .. }) = (self.leases.as_str(), &self.recipe);
         let list = |epoch: Arc<Epoch>| async move {
-            // Without the client, which a caller could keep for as long as its future.
-            let sent = epoch.client()?.list(leases.as_str());
-            match sent.await {
-                Ok(listing) => Ok(listing.children.len()),
-                Err(Failure::NoNode) => Ok(0),
+            let listing = self.counting.listings.fetch_add(1, Ordering::Relaxed) + 1;
+            let borrowed = epoch.borrow_client()?;
+            // A server that lags would count leases whose release was confirmed elsewhere.
+            let caught_up = epoch.caught_up(&borrowed.client);
+            let listed = match epoch.room_at_once(leases).filter(|_| watched) {
+                Some(room) => {
+                    let listed = borrowed.client.list_and_watch(leases);
+                    caught_up.await?;
+                    listed.await.map(|(listing, watch)| (listing, Some(watch.with(room))))
+                }
+                None => {
+                    let listed = borrowed.client.list(leases);
+                    caught_up.await?;
+                    listed.await.map(|listing| (listing, None))
+                }
+            };
+            match listed {
+                Ok((there, watch)) => Ok((Counted { listing, leases: there.children.len() }, watch)),
+                Err(Failure::NoNode) => Ok((Counted { listing, leases: 0 }, None)),
                 Err(failure) => Err(failure),
             }
         };
-        let there = reading(curator.session(), leases, retry, list).await?;
-        Ok(there + count > self.limit.now())
-    }
-
-    /// Waits until there are too few, while others have the mutex: our own nodes do not count.
-    async fn until_full_behind_others(&self, count: usize, mut is_locked: watch::Receiver<bool>) {
-        while is_locked.wait_for(|is_locked| !is_locked).await.is_ok() {
-            tokio::select! {
-                biased;
-                _ = is_locked.wait_for(|is_locked| *is_locked) => {}
-                full = self.until_full(count) => match full {
-                    Ok(()) => return,
-                    // Who contends says what is the matter.
-                    Err(_) => break,
-                },
-            }
-        }
-        std::future::pending().await
+        reading(curator.session(), &self.leases, retry, list).await
     }
 
     /// Waits until there are too few.
     async fn until_full(&self, count: usize) -> Result<(), AcquireError> {
-        let (leases, Recipe { curator, retry, .. }) = (&self.leases, &self.recipe);
+        let counting = &self.counting;
+        let begun = counting.listings.load(Ordering::Relaxed);
+        let (mut counted, mut limit) = (counting.counted.subscribe(), self.limit.clone());
+        loop {
+            let now = limit.now();
+            // An older listing may be from before a release that this caller saw confirmed.
+            let is_full = |last: &Counted| last.listing > begun && last.leases + count > now;
+            let turn = tokio::select! {
+                biased;
+                () = async { drop(counted.wait_for(is_full).await) } => return Ok(()),
+                () = limit.changed() => continue,
+                turn = counting.turn.lock() => turn,
+            };
+            let full = self.list_until_full(count).await;
+            drop(turn);
+            return full;
+        }
+    }
+
+    async fn list_until_full(&self, count: usize) -> Result<(), AcquireError> {
         let mut limit = self.limit.clone();
         loop {
-            let list = |epoch: Arc<Epoch>| async move {
-                let borrowed = epoch.borrow_client()?;
-                let listed = match epoch.room_at_once(leases.as_str()) {
-                    Some(room) => {
-                        let listed = borrowed.client.list_and_watch(leases.as_str()).await;
-                        listed.map(|(listing, watch)| (listing, Some(watch.with(room))))
-                    }
-                    None => {
-                        borrowed.client.list(leases.as_str()).await.map(|listing| (listing, None))
-                    }
-                };
-                match listed {
-                    Ok((listing, watch)) => Ok((listing.children.len(), watch)),
-                    Err(Failure::NoNode) => Ok((0, None)),
-                    Err(failure) => Err(failure),
-                }
-            };
-            let (there, watch) = reading(curator.session(), leases, retry, list).await?;
-            if there + count > limit.now() {
+            let (counted, watch) = self.count(true).await?;
+            self.counting.counted.send_replace(counted);
+            if counted.leases + count > limit.now() {
                 return Ok(());
             }
             tokio::select! {
@@ -221,5 +246,48 @@ impl Leasing {
         all.extend(waiting);
         all.sort_by_key(|participant| !participant.holds);
         Ok(all)
+    }
+}
+
+/// Waits until `until_full` says so, while the mutex is not ours: then our own nodes would count. Its errors are left to
+/// the one who contends.
+async fn full_while_not<F>(mut is_locked: watch::Receiver<bool>, until_full: impl Fn() -> F)
+where
+    F: Future<Output = Result<(), AcquireError>>,
+{
+    while is_locked.wait_for(|is_locked| !is_locked).await.is_ok() {
+        tokio::select! {
+            biased;
+            // The sender is dropped with the task that contends, whose answer is about to be polled.
+            locked = is_locked.wait_for(|is_locked| *is_locked) => if locked.is_err() { break },
+            full = until_full() => match full {
+                Ok(()) => return,
+                Err(_) => break,
+            },
+        }
+    }
+    std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_contender_that_has_ended_is_not_asked_again_and_again() {
+        let (sender, receiver) = watch::channel(false);
+        drop(sender);
+        assert!(full_while_not(receiver, std::future::pending).now_or_never().is_none());
+    }
+
+    #[test]
+    fn it_is_full_only_while_the_mutex_is_not_ours() {
+        let (sender, receiver) = watch::channel(true);
+        let mut waiting = Box::pin(full_while_not(receiver, || std::future::ready(Ok(()))));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        sender.send_replace(false);
+        assert!(waiting.as_mut().now_or_never().is_some());
     }
 }

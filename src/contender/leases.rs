@@ -12,7 +12,7 @@
 //! gone since, and ours are the most there can be.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
@@ -191,8 +191,8 @@ impl Leasing {
         // The wait for it says nothing of leases.
         self.behind.send_replace(false);
         let leased = lease_all(contender, lock.state(), *count, limit, caller).await;
-        if leased.is_err() {
-            // They are gone, or about to be.
+        if leased.is_err() && !contender.lingers.load(Ordering::Relaxed) {
+            // Nodes of ours that may still be there would be counted as another's.
             self.locked.send_replace(false);
         }
         leased

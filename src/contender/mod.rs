@@ -376,7 +376,13 @@ impl Contender {
     /// Looks whether the lock is free, before a node is made for nothing.
     async fn look(&self, lines: &Lines, line: &Line) -> Result<(), Stop> {
         let path = self.request.path.as_str();
-        let list = || async { lines.epoch.client()?.list(path).await };
+        // A server that lags would call a lock busy whose release was confirmed elsewhere.
+        let list = || async {
+            let client = lines.epoch.client()?;
+            let (caught_up, listing) = (lines.epoch.caught_up(&client), client.list(path));
+            caught_up.await?;
+            listing.await
+        };
         match self.session().retried(&self.request.retry, list).await {
             Ok(listing) => match line.family.other_recipe(&listing.children) {
                 Some(child) => Err(self.mixed(child.to_owned())),

@@ -123,6 +123,11 @@ impl Arena {
         .await;
     }
 
+    /// Leases that are free were refused: what the servers have.
+    pub(crate) async fn not_free(&self) -> ! {
+        panic!("refused; locks: {:?}, leases: {:?}", self.locks().await, self.leases().await);
+    }
+
     /// Deletes all of them.
     pub(crate) async fn delete(&self, nodes: &[String]) {
         for node in nodes {

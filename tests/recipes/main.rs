@@ -10,6 +10,7 @@ mod curator_bugs;
 mod fenced;
 mod harness;
 mod hostile;
+mod lagging_member;
 mod latches;
 mod leader_latch;
 mod leader_latch_acls;

@@ -1,11 +1,13 @@
 //! Trying: what it costs when all is taken, and for whom it waits.
 
+use std::time::Duration;
+
 use zookeeper_recipes::testkit::FaultProxy;
 use zookeeper_recipes::testkit::Operation::{self, List, Sync};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{Curator, InterProcessSemaphore};
 
-use crate::harness::{Arena, BUSY, within};
+use crate::harness::{Arena, BUSY, eventually, within};
 use crate::leases::{Limited, Waiting, asks, asks_for};
 
 /// Requests, without probes of the session.
@@ -107,6 +109,45 @@ async fn it_waits_for_one_who_passes_through_until_too_few_are_left() {
         arena.nodes_are(1, 2).await;
         arena.delete(&[lock, lease, last]).await;
     }
+}
+
+/// Of those that wait in one process, one lists, and the others go by what it finds.
+#[tokio::test(flavor = "multi_thread")]
+async fn tries_that_wait_for_one_who_passes_through_share_its_listings() {
+    const TRIES: usize = 12;
+    let arena = Arena::new().await;
+    let (link, curator) = linked(&arena).await;
+    let semaphore = Limited::Fixed.semaphore(&arena, &curator, 20).await;
+    within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
+    let lock = stranger(&arena, "locks", "lock").await;
+    let trying: Vec<_> = (0..TRIES).map(|_| tries(&semaphore)).collect();
+    arena.nodes_are(1 + TRIES, 0).await;
+    // The last of them has its watches when its link is quiet.
+    let mut asked = 0;
+    eventually("they wait", async || {
+        let before = std::mem::replace(&mut asked, link.requests(Operation::Any));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        before == asked
+    })
+    .await;
+    took(&link);
+    let mut leases = Vec::new();
+    for count in 1..=4 {
+        leases.push(stranger(&arena, "leases", "lease").await);
+        eventually("a listing", async || link.replies(List) > 0).await;
+        arena.nodes_are(1 + TRIES, count).await;
+    }
+    let listings = took(&link).iter().filter(|one| **one == List).count();
+    assert!(listings <= leases.len(), "{listings} listings for {} changes", leases.len());
+    // All are refused when too few are left.
+    for _ in 0..16 {
+        leases.push(stranger(&arena, "leases", "lease").await);
+    }
+    for trying in trying {
+        assert!(trying.served().await.is_none());
+    }
+    arena.delete(&leases).await;
+    arena.delete(&[lock]).await;
 }
 
 /// The same where those who pass are ours.
