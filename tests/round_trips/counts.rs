@@ -33,6 +33,22 @@ async fn the_first_acquire_learns_what_the_next_needs() {
     }
 }
 
+/// The lock path is missing, and so are further levels above it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_acquire_of_a_missing_path_makes_it_and_tries_again() {
+    for (levels, made) in [("one", 1), ("two/levels", 3), ("as/many/as/four", 7)] {
+        let arena = Arena::with_parent().await;
+        let linked = Linked::new(&arena, ALL).await;
+        let path = format!("{}/{levels}", arena.path);
+        let mutex = InterProcessMutex::new(&linked.curator, &path).unwrap();
+        linked.proxy.clear_log();
+        let guard = mutex.acquire().await.unwrap();
+        let first = [Create, GetData, List];
+        assert_eq!(linked.took(), [&first[..], &vec![Create; made][..], &first[..]].concat());
+        guard.release().await.unwrap();
+    }
+}
+
 /// Also of a waiter that had to wait: what its listings told is enough.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_takes_no_request_of_the_next_one() {
