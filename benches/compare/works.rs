@@ -224,10 +224,10 @@ pub(crate) const WORKS: &[Work] = &[
     },
     Work {
         name: "busy-reads",
-        what: "`try_acquire` of a busy lock: requests that read",
+        what: "`try_acquire` of a busy lock: requests that read, with the `sync` before them",
         link: Link::Counted,
         kind: Kind::BusyReads,
-        peers: &[(Peer::Curator, Some(Goal::AtMost(1.0)))],
+        peers: &[(Peer::Curator, Some(Goal::AtMost(2.0)))],
         ..ONE
     },
     Work {
