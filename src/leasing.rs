@@ -177,7 +177,9 @@ impl Leasing {
                 }
             };
             match listed {
-                Ok((there, watch)) => Ok((Counted { listing, leases: there.children.len() }, watch)),
+                Ok((there, watch)) => {
+                    Ok((Counted { listing, leases: there.children.len() }, watch))
+                }
                 Err(Failure::NoNode) => Ok((Counted { listing, leases: 0 }, None)),
                 Err(failure) => Err(failure),
             }
@@ -256,14 +258,19 @@ where
     F: Future<Output = Result<(), AcquireError>>,
 {
     while is_locked.wait_for(|is_locked| !is_locked).await.is_ok() {
-        tokio::select! {
+        let full = tokio::select! {
             biased;
-            // The sender is dropped with the task that contends, whose answer is about to be polled.
-            locked = is_locked.wait_for(|is_locked| *is_locked) => if locked.is_err() { break },
-            full = until_full() => match full {
-                Ok(()) => return,
-                Err(_) => break,
-            },
+            locked = async { is_locked.wait_for(|is_locked| *is_locked).await.is_ok() } => {
+                // The sender is dropped with the task that contends, whose answer is about to be polled.
+                if locked { continue } else { break }
+            }
+            full = until_full() => full,
+        };
+        match full {
+            // A listing that another try made may have our own nodes, which are made after the mutex is noted.
+            Ok(()) if *is_locked.borrow() => {}
+            Ok(()) => return,
+            Err(_) => break,
         }
     }
     std::future::pending().await
@@ -280,6 +287,16 @@ mod tests {
         let (sender, receiver) = watch::channel(false);
         drop(sender);
         assert!(full_while_not(receiver, std::future::pending).now_or_never().is_none());
+    }
+
+    #[test]
+    fn what_was_counted_after_the_mutex_became_ours_is_not_full() {
+        let (sender, receiver) = watch::channel(false);
+        let until_full = || async {
+            sender.send_replace(true);
+            Ok(())
+        };
+        assert!(full_while_not(receiver, until_full).now_or_never().is_none());
     }
 
     #[test]

@@ -62,11 +62,17 @@ async fn what_was_released_elsewhere_is_free_on_every_member() {
     assert!(within("busy", mine.try_acquire()).await.unwrap().is_none());
     let released = async { held.release().await.map(drop).unwrap() };
     let trying = async move { mine.try_acquire().await };
-    lagging.tried_after(released, trying).await.expect("the mutex is free").release().await.unwrap();
+    lagging
+        .tried_after(released, trying)
+        .await
+        .expect("the mutex is free")
+        .release()
+        .await
+        .unwrap();
 
     let path = random_path("test");
-    let [mine, theirs] =
-        [&lagging.ours, &lagging.other].map(|one| InterProcessSemaphore::new(one, &path, 2).unwrap());
+    let [mine, theirs] = [&lagging.ours, &lagging.other]
+        .map(|one| InterProcessSemaphore::new(one, &path, 2).unwrap());
     let held = within("both leases", theirs.acquire_many(2)).await.unwrap();
     assert!(within("full", mine.try_acquire()).await.unwrap().is_none());
     let released = async { held.release().await.unwrap() };
