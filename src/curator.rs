@@ -375,8 +375,7 @@ impl CuratorBuilder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for an option that cannot work, and for a connect string with a bad chroot or without a server; of
-    /// a bad address is told whoever asks.
+    /// [`ConfigError`] for an option or a connect string that cannot work.
     ///
     /// # Panics
     ///
@@ -384,7 +383,7 @@ impl CuratorBuilder {
     pub fn start(self, connect_string: &str) -> Result<Curator, ConfigError> {
         let shortcuts = self.shortcuts;
         let (dialer, settings) = self.prepare(connect_string)?;
-        Ok(Curator::new(open(dialer, settings)?, shortcuts))
+        Ok(Curator::new(open(dialer, settings), shortcuts))
     }
 
     fn prepare(self, connect_string: &str) -> Result<(Dialer, Settings), ConfigError> {

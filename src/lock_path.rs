@@ -20,6 +20,10 @@ impl LockPath {
         }
     }
 
+    pub(crate) fn root() -> Self {
+        Self("/".into())
+    }
+
     /// A path of one segment, which is known to be a good one.
     pub(crate) fn segment(name: &'static str) -> Self {
         Self(format!("/{name}").into())

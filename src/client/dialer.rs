@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zookeeper_client as zk;
 
+use super::connect_string::{ConnectString, Server, invalid};
 use super::{Client, ClientError, Connector};
 use crate::error::{ConfigError, SessionError};
 use crate::lock_path::LockPath;
@@ -11,7 +12,11 @@ use crate::lock_path::LockPath;
 /// Opens sessions, each a new one.
 pub(crate) struct Dialer {
     connector: Connector,
+    /// As it was given, for people.
     connect_string: String,
+    /// As the client takes it.
+    servers: String,
+    chroot: LockPath,
     namespace: LockPath,
     hint: &'static str,
 }
@@ -20,11 +25,6 @@ pub(crate) struct Dialer {
 /// second is right for the longest session that servers grant by default, 40 s; the default asks for more.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 const LONGEST_SILENCE: Duration = Duration::from_secs(8);
-
-/// How the connect string asks for TLS.
-const TLS_SCHEME: &str = "tcp+tls://";
-/// How it asks for none.
-const TCP_SCHEME: &str = "tcp://";
 
 impl Dialer {
     /// `connector` carries everything but the session.
@@ -35,11 +35,10 @@ impl Dialer {
         namespace: LockPath,
     ) -> Result<Self, ConfigError> {
         refuse_what_cannot_be_supervised(&connector)?;
-        // The client reads its connect string only when it connects; a lone comma would pass there.
-        if connect_string.trim().is_empty() {
-            return Err(invalid_connect_string(connect_string, "it names no server".to_owned()));
-        }
-        let hint = match (connect_string.contains(TLS_SCHEME), has_tls(&connector)) {
+        // The client reads its connect string only when it connects.
+        let parsed = ConnectString::parse(connect_string)?;
+        let asks_for_tls = parsed.servers.iter().any(Server::has_tls);
+        let hint = match (asks_for_tls, has_tls(&connector)) {
             (true, true) => {
                 "they are out of reach, without a quorum or read-only, or the TLS handshake fails: for the \
                  certificate authority, the host name, the client's certificate, or a port without TLS"
@@ -61,7 +60,7 @@ impl Dialer {
         };
         #[cfg(feature = "tls")]
         if has_tls(&connector) {
-            refuse_names_that_no_certificate_has(connect_string)?;
+            refuse_names_that_no_certificate_has(connect_string, &parsed)?;
             choose_crypto_provider();
         }
         let connector = if has_connection_timeout(&connector) {
@@ -70,7 +69,9 @@ impl Dialer {
             connector.with_connection_timeout(longest_silence(session_timeout))
         };
         let connector = connector.with_session_timeout(session_timeout).with_readonly(false);
-        Ok(Self { connector, connect_string: connect_string.to_owned(), namespace, hint })
+        let servers = parsed.to_string();
+        let connect_string = connect_string.to_owned();
+        Ok(Self { connector, connect_string, servers, chroot: parsed.chroot, namespace, hint })
     }
 
     /// Why no server may give a session, as far as can be told from here: the client tells only that the
@@ -84,25 +85,19 @@ impl Dialer {
     }
 
     /// Chroot and namespace in one, as the client will tell it.
-    pub(crate) fn root(&self) -> Result<LockPath, ConfigError> {
-        let last = self.connect_string.rsplit(',').next().unwrap_or_default();
-        let server = [TLS_SCHEME, TCP_SCHEME].iter().find_map(|scheme| last.strip_prefix(scheme));
-        let server = server.unwrap_or(last);
-        let chroot = server.find('/').map_or("/", |start| &server[start..]);
-        let chroot = LockPath::parse("chroot", chroot)
-            .map_err(|error| invalid_connect_string(&self.connect_string, error.to_string()))?;
-        Ok(chroot.join(&self.namespace))
+    pub(crate) fn root(&self) -> LockPath {
+        self.chroot.join(&self.namespace)
     }
 
     /// Opens a session.
     pub(crate) async fn dial(&self) -> Result<Client, DialError> {
-        let dialed = self.connector.clone().connect(&self.connect_string).await;
+        let dialed = self.connector.clone().connect(&self.servers).await;
         match dialed {
             Ok(client) => {
                 Client::new(client, &self.namespace).map_err(|e| DialError::Final(e.into()))
             }
             Err(zk::Error::BadArguments(reason)) => {
-                let config = invalid_connect_string(&self.connect_string, (*reason).to_owned());
+                let config = invalid(&self.connect_string, (*reason).to_owned());
                 Err(DialError::Final(config.into()))
             }
             Err(zk::Error::AuthFailed) => Err(DialError::Final(SessionError::AuthFailed {
@@ -182,25 +177,18 @@ fn choose_crypto_provider() {
 
 /// The client would panic at them.
 #[cfg(feature = "tls")]
-fn refuse_names_that_no_certificate_has(connect_string: &str) -> Result<(), ConfigError> {
+fn refuse_names_that_no_certificate_has(
+    connect_string: &str,
+    parsed: &ConnectString<'_>,
+) -> Result<(), ConfigError> {
     use rustls::pki_types::ServerName;
-    for server in connect_string.split(',').filter_map(|part| part.trim().strip_prefix(TLS_SCHEME))
-    {
-        let server = server.split('/').next().unwrap_or_default();
-        let host = match server.strip_prefix('[') {
-            Some(address) => address.split(']').next().unwrap_or_default(),
-            None => server.rsplit_once(':').map_or(server, |(host, _)| host),
-        };
-        if ServerName::try_from(host).is_err() {
-            let reason = format!("{host:?} is no host name that a certificate can have");
-            return Err(invalid_connect_string(connect_string, reason));
+    for server in parsed.servers.iter().filter(|server| server.has_tls()) {
+        if ServerName::try_from(server.host).is_err() {
+            let reason = format!("{:?} is no host name that a certificate can have", server.host);
+            return Err(invalid(connect_string, reason));
         }
     }
     Ok(())
-}
-
-fn invalid_connect_string(connect_string: &str, reason: String) -> ConfigError {
-    ConfigError::InvalidConnectString { connect_string: connect_string.to_owned(), reason }
 }
 
 #[cfg(test)]
@@ -266,7 +254,7 @@ mod tests {
         for server in ["zk1.example.org:2281", "127.0.0.1:2281", "127.0.0.1", "[::1]:2281"] {
             assert_eq!(refused(server), None);
         }
-        for server in ["fe80::1%eth0:2281", "[fe80::1%eth0]:2281", "a b:2281", ":2281"] {
+        for server in ["fe80::1%eth0:2281", "[fe80::1%eth0]:2281", "a..b:2281"] {
             assert!(refused(server).unwrap().contains("certificate"), "{server}");
         }
     }
@@ -275,18 +263,10 @@ mod tests {
     fn the_root_is_what_the_client_takes_for_it() {
         let root = |connect_string: &str| {
             let dialer = dialer(zk::Client::connector(), connect_string, "/ns");
-            dialer.unwrap().root().map(|r| r.to_string())
+            dialer.unwrap().root().to_string()
         };
-        for (connect_string, expected) in [
-            ("a", "/ns"),
-            ("a:2181,b:2181", "/ns"),
-            ("a:2181,b:2181/", "/ns"),
-            ("a:2181,tcp://b:2181/app/x", "/app/x/ns"),
-            ("tcp://a:2181,[::1]:2181/app", "/app/ns"),
-        ] {
-            assert_eq!(root(connect_string).unwrap(), expected, "{connect_string}");
-        }
-        assert!(root("a:2181/app/").unwrap_err().to_string().contains("a:2181/app/"));
+        assert_eq!(root("a:2181,b:2181/"), "/ns");
+        assert_eq!(root("a:2181,tcp://b:2181/app/x"), "/app/x/ns");
     }
 
     fn refusal(connector: Connector, connect_string: &str) -> Option<String> {

@@ -10,6 +10,7 @@
 //!   the server is definite; [`Failure`] sorts errors by that.
 //! * Only one-shot watches survive a reconnect.
 
+mod connect_string;
 mod data;
 mod dialer;
 mod failure;

@@ -15,7 +15,7 @@ use super::lease::LossPolicy;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
 use super::{Link, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
-use crate::error::{ConfigError, Loss, SessionError};
+use crate::error::{Loss, SessionError};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::retry::RetryPolicy;
@@ -72,9 +72,9 @@ fn supervise(
 }
 
 /// Supervises from before the first session, which is opened in the background.
-pub(crate) fn open(dialer: Dialer, settings: Settings) -> Result<Arc<Session>, ConfigError> {
-    let root = dialer.root()?;
-    Ok(Supervisor::new(Some(dialer), State::Opening, root, settings).start(None))
+pub(crate) fn open(dialer: Dialer, settings: Settings) -> Arc<Session> {
+    let root = dialer.root();
+    Supervisor::new(Some(dialer), State::Opening, root, settings).start(None)
 }
 
 async fn dial_first(

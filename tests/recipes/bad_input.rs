@@ -70,7 +70,14 @@ async fn connect_strings() {
         "host:0",
         "host:65536",
         "host:-1",
-        "a:2181,,b:2181",
+        ", ,",
+        "a:b",
+        "a:b,127.0.0.1:2181",
+        "a: 2181",
+        "a b:2181",
+        "::1",
+        "tcp://",
+        "a:2181/chroot,b:2181",
         "127.0.0.1:2181/chroot/",
         "127.0.0.1:2181/a//b",
         "127.0.0.1:2181/a/../b",
@@ -84,6 +91,34 @@ async fn connect_strings() {
             }
             other => panic!("{bad:?}: {other:?}"),
         }
+        // It would be tried for ever.
+        match Curator::builder().start(bad) {
+            Err(error @ ConfigError::InvalidConnectString { .. }) => {
+                assert!(error.to_string().contains(&format!("{bad:?}")), "{error}");
+            }
+            other => panic!("{bad:?}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blanks_and_empty_elements_of_a_connect_string_are_skipped() {
+    let arena = Arena::new().await;
+    let server = arena.server.connect_string();
+    let chroot = &arena.path;
+    let connect_strings = [
+        format!("127.0.0.1:1, {server}{chroot}"),
+        format!(" ,127.0.0.1:1,, {server},{chroot}"),
+        format!("127.0.0.1:1\t,\ttcp://{server} {chroot}"),
+    ];
+    for connect_string in connect_strings {
+        let connecting = arena.patient_builder().connect(&connect_string);
+        let curator = within(&connect_string, connecting).await.unwrap();
+        let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+        let guard = within("the lock", mutex.acquire()).await.unwrap();
+        assert!(arena.stat(&format!("{chroot}{}", guard.node())).await.is_some());
+        guard.release().await.unwrap();
+        curator.close().await.unwrap();
     }
 }
 
