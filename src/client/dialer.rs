@@ -1,5 +1,8 @@
 //! Opening sessions.
 
+use std::io;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
 use zookeeper_client as zk;
@@ -91,6 +94,10 @@ impl Dialer {
 
     /// Opens a session.
     pub(crate) async fn dial(&self) -> Result<Client, DialError> {
+        if let Err(error) = start_threads() {
+            let error = zk::Error::UnexpectedError(format!("no thread can be started: {error}"));
+            return Err(DialError::Transient(ClientError(error)));
+        }
         let dialed = self.connector.clone().connect(&self.servers).await;
         match dialed {
             Ok(client) => {
@@ -125,6 +132,24 @@ fn longest_silence(session_timeout: Duration) -> Duration {
         return Duration::ZERO;
     }
     (session_timeout / 5).clamp(SHORTEST_SILENCE, LONGEST_SILENCE)
+}
+
+/// The client starts one thread that resolves names and one that waits for sockets and timers.
+const THREADS_OF_THE_CLIENT: usize = 2;
+
+/// Starts as many threads at once as the client needs, and ends them. Where its first resolving thread cannot be started, the
+/// client tries again without a pause and never gives the runtime's thread back; without the other one it panics.
+fn start_threads() -> io::Result<()> {
+    let gate = Mutex::new(());
+    thread::scope(|scope| {
+        let closed = gate.lock();
+        let started: Vec<_> = (0..THREADS_OF_THE_CLIENT)
+            .map(|_| thread::Builder::new().spawn_scoped(scope, || drop(gate.lock())))
+            .collect();
+        drop(closed);
+        // The end of the scope waits for the closures alone, and a thread counts for longer.
+        started.into_iter().try_for_each(|thread| thread.map(|thread| drop(thread.join())))
+    })
 }
 
 fn has_connection_timeout(connector: &Connector) -> bool {

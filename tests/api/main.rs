@@ -4,6 +4,7 @@
 
 mod local_lock;
 mod multi_lock;
+mod no_threads;
 mod odd_locks;
 
 use std::error::Error;
