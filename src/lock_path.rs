@@ -101,10 +101,10 @@ fn fault_of(path: &str) -> Option<&'static str> {
     path.chars().any(is_forbidden).then_some("it has a character that ZooKeeper does not allow")
 }
 
-/// The union of what Apache Curator's and the client's path checks refuse: control characters,
-/// the private use area and the specials.
+/// The union of what Apache Curator's, the server's and the client's path checks refuse: control characters,
+/// the private use area, the specials, and all that Java writes as two surrogates.
 fn is_forbidden(c: char) -> bool {
-    matches!(c, '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
+    matches!(c, '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
 #[cfg(test)]
@@ -138,6 +138,9 @@ mod tests {
             ("/lo\u{85}cks", "character"),
             ("/lo\u{e000}cks", "character"),
             ("/lo\u{ffff}cks", "character"),
+            ("/\u{10000}", "character"),
+            ("/locks/\u{1f600}", "character"),
+            ("/lo\u{10ffff}cks", "character"),
         ];
         for (bad, reason) in table {
             let error = LockPath::parse("lock path", bad).unwrap_err();

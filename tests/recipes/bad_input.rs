@@ -27,6 +27,7 @@ const BAD_PATHS: &[&str] = &[
     "/locks/\u{1}",
     "/locks/\n",
     "/locks/\u{7f}",
+    "/locks/\u{1f600}",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
