@@ -27,7 +27,7 @@
 //! Nothing. [`TestServer::close`] and [`TestEnsemble::close`] remove all of it and say so; dropping does the same, also
 //! while unwinding and outside a runtime, and reports a failure to the log only. A local server dies with the process that
 //! started it, however that one dies, for it holds the other end of a pipe. Ctrl-C and `SIGTERM` remove containers and
-//! data folders before the process ends. What `process::exit` or `SIGKILL` leave (containers, data folders) carries its owner's
+//! data folders before the process ends, unless [`leave_signals_alone`] was called. What `process::exit` or `SIGKILL` leave (containers, data folders) carries its owner's
 //! identity, and the first server that the next process starts sweeps it away.
 //!
 //! # What is different from production
@@ -74,6 +74,7 @@ pub use proxy::{Cut, Direction, Fault, FaultProxy, Message, Operation};
 pub use security::ClientTls;
 pub use server::{TestServer, TestServerBuilder};
 pub use session::kill_session;
+pub use signals::leave_signals_alone;
 
 /// A path right under the root that no other test uses: `/PREFIX-UUID`.
 ///

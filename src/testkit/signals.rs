@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -31,12 +32,36 @@ pub(super) enum Leftover {
     Container(String),
 }
 
+static LEFT_ALONE: AtomicBool = AtomicBool::new(false);
+
+/// Leaves `SIGINT`, `SIGTERM` and `SIGQUIT` to this process, which has handlers of its own: for a test that sends one of them
+/// to itself. Otherwise the testkit removes its servers at such a signal and ends the process.
+///
+/// It is for the whole process, whenever it is called. A server then ends with its [`TestServer`](super::TestServer), or
+/// with the process, as after a `SIGKILL`.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zookeeper_recipes::testkit::{self, TestServer};
+///
+/// testkit::leave_signals_alone();
+/// let server = TestServer::start().await?;
+/// // Start the program under test, and send this process a SIGTERM.
+/// # Ok(())
+/// # }
+/// ```
+pub fn leave_signals_alone() {
+    LEFT_ALONE.store(true, Ordering::Relaxed);
+}
+
 static LEFTOVERS: Mutex<BTreeSet<Leftover>> = Mutex::new(BTreeSet::new());
 
 /// From now on a signal removes this.
 pub(super) fn watch(leftover: Leftover) {
     static STARTED: Once = Once::new();
-    STARTED.call_once(start);
+    if !LEFT_ALONE.load(Ordering::Relaxed) {
+        STARTED.call_once(start);
+    }
     leftovers().insert(leftover);
 }
 
@@ -69,6 +94,9 @@ fn start() {
     let spawned = Signals::new([SIGINT, SIGQUIT, SIGTERM]).and_then(|mut signals| {
         thread::Builder::new().name("testkit-signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
+                if LEFT_ALONE.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let leftovers = leftovers().clone();
                 remove(leftovers);
                 let _ = emulate_default_handler(signal);

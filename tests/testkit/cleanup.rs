@@ -136,6 +136,23 @@ async fn a_local_server_dies_with_its_owner() {
 }
 
 #[tokio::test]
+async fn signals_can_be_left_to_a_process_that_handles_them() {
+    for backend in OWNED {
+        if server_on(backend).await.is_none() {
+            continue;
+        }
+        for when in ["before", "after"] {
+            let task = format!("signal itself, left alone {when}");
+            let mut helper = Helper::start(&task, &[("ZOOKEEPER_BACKEND", backend.to_string())]);
+            helper.read("closed");
+            let status = helper.child.wait().expect("an end");
+            assert!(status.success(), "{backend}, {when} the server's start: {status}");
+            assert_eq!(traces(helper.pid()), "0 0 0");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_dead_owners_container_is_swept() {
     if server_on(Backend::Docker).await.is_none() {
         return;

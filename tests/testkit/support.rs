@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
-use zookeeper_recipes::testkit::{Backend, TestEnsemble, TestServer, TestkitError};
+use zookeeper_recipes::testkit::{self, Backend, TestEnsemble, TestServer, TestkitError};
 use zookeeper_recipes::zookeeper_client;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
@@ -153,6 +153,9 @@ async fn helper() {
     if task == "ensemble" {
         return hold_ensembles().await;
     }
+    if let Some(when) = task.strip_prefix("signal itself, left alone ") {
+        return signal_itself(when).await;
+    }
     match TestServer::start().await {
         Ok(server) => {
             println!("backend={}", server.backend());
@@ -166,6 +169,26 @@ async fn helper() {
         Err(error) => println!("error={}", error.to_string().replace('\n', " ")),
     }
     println!("done=");
+}
+
+/// As the test of a program that ends in an orderly way at `SIGTERM`.
+async fn signal_itself(when: &str) {
+    use tokio::signal::unix::{SignalKind, signal};
+    if when == "before" {
+        testkit::leave_signals_alone();
+    }
+    let server = TestServer::start().await.expect("a server");
+    if when == "after" {
+        testkit::leave_signals_alone();
+    }
+    let mut terminated = signal(SignalKind::terminate()).expect("a handler");
+    for _ in 0..10 {
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM).expect("sent");
+        terminated.recv().await.expect("a signal");
+    }
+    server.four_letter_word("srvr").await.expect("it serves");
+    server.close().await.expect("closed");
+    println!("closed=");
 }
 
 /// Says what there is after a cancelled start, while one ensemble is held, after its end, and holds another.
