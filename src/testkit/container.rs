@@ -96,11 +96,12 @@ impl Container {
 
     pub(super) async fn launch_again(&self) -> Result<(), TestkitError> {
         let container = self.container()?;
-        if !container.is_running().await.map_err(TestkitError::docker("inspect the container"))? {
-            tracing::info!("starting the ZooKeeper container {} again", self.name);
-            container.start().await.map_err(TestkitError::docker("start the container again"))?;
+        if container.is_running().await.map_err(TestkitError::docker("inspect the container"))? {
+            // It may be paused.
+            return self.resume().await;
         }
-        Ok(())
+        tracing::info!("starting the ZooKeeper container {} again", self.name);
+        container.start().await.map_err(TestkitError::docker("start the container again"))
     }
 
     pub(super) async fn stop(&self) -> Result<(), TestkitError> {

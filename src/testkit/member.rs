@@ -107,8 +107,8 @@ impl Member {
     }
 
     /// Starts a member that was stopped or killed, on the same ports and with the same data, and waits until it serves.
-    /// Without a quorum none serves: use [`launch`](Self::launch) where it takes others to have one. Nothing happens if
-    /// it is running and serves.
+    /// Without a quorum none serves: use [`launch`](Self::launch) where it takes others to have one. A
+    /// [paused](Self::pause) member is resumed. Nothing happens if it is running and serves.
     ///
     /// # Cancel safety
     ///

@@ -69,7 +69,11 @@ impl Process {
         running: &'a mut Option<Supervised>,
     ) -> Result<&'a Supervised, TestkitError> {
         let server = match running.take() {
-            Some(server) if !server.has_ended() => server,
+            Some(server) if !server.has_ended() => {
+                // It may be paused.
+                signal(&server, Signal::SIGCONT)?;
+                server
+            }
             _ => self.spawn()?,
         };
         Ok(running.insert(server))

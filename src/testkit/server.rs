@@ -121,7 +121,8 @@ impl TestServer {
     }
 
     /// Starts a server that was stopped or killed, on the same port and with the same data, and waits until it serves.
-    /// Sessions live on if their clients return in time. Nothing happens if it is running.
+    /// Sessions live on if their clients return in time. A [paused](Self::pause) server is resumed. Nothing happens if it is
+    /// running.
     ///
     /// # Cancel safety
     ///

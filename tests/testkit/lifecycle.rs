@@ -17,6 +17,7 @@ on_each_backend!(
     every_call_twice,
     pause_stalls_and_resume_heals,
     a_paused_server_can_be_stopped,
+    a_paused_server_goes_on_when_it_is_started,
     listens_on_loopback_only,
     two_servers_at_once,
     close_reports_and_removes,
@@ -105,6 +106,17 @@ async fn a_paused_server_can_be_stopped(server: TestServer) {
     server.start_again().await.expect("started");
     server.pause().await.expect("paused");
     server.close().await.expect("closed");
+}
+
+async fn a_paused_server_goes_on_when_it_is_started(server: TestServer) {
+    let client = connect(&server).await;
+    server.pause().await.expect("paused");
+    server.start_again().await.expect("resumed");
+    client.check_stat("/").await.expect("an answer");
+    let address = server.connect_string();
+    let sessions = server.four_letter_word("cons").await.expect("an answer");
+    let session = format!("{:x}", client.session_id().0);
+    assert!(sessions.contains(&session), "{session} at {address}, which never ended: {sessions}");
 }
 
 async fn listens_on_loopback_only(server: TestServer) {
