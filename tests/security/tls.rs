@@ -4,7 +4,7 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use rustls::crypto::{CryptoProvider, ring};
-use zookeeper_recipes::testkit::{self, ClientTls, TestServer};
+use zookeeper_recipes::testkit::{self, ClientTls, Cut, FaultProxy, TestServer};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, Error};
 use zookeeper_recipes::{
     ConfigError, ConnectionState, Curator, InterProcessMutex, Loss, SessionError,
@@ -61,6 +61,23 @@ async fn a_connection_over_tls_that_breaks_is_made_again() {
     drop(within("reconnected", reconnected).await.unwrap());
     assert!(guard.is_held());
     guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_passes_tls() {
+    let (server, tls) = start(true).await;
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let builder = options().connector(connector(&tls, true));
+    let curator = within("a session", builder.connect(proxy.connect_string())).await.unwrap();
+    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let mut state = curator.watch_state();
+    assert_eq!(proxy.cut(Cut::Reset), 1);
+    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    drop(within("reconnected", reconnected).await.unwrap());
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    curator.close().await.unwrap();
 }
 
 /// The server knows who has the certificate, and ACLs can say so.

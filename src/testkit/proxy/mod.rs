@@ -83,7 +83,7 @@ struct Shared {
 }
 
 impl FaultProxy {
-    /// Listens on a free port of 127.0.0.1 in front of the server at `upstream`, one `HOST:PORT`.
+    /// Listens on a free port of 127.0.0.1 in front of the server at `upstream`, one `HOST:PORT`, or `tcp+tls://HOST:PORT`.
     ///
     /// The server need not be there: a client that comes while it is not is reset.
     ///
@@ -93,11 +93,16 @@ impl FaultProxy {
     ///
     /// # Errors
     ///
-    /// [`TestkitError::InvalidOption`] if `upstream` is not one `HOST:PORT`; [`TestkitError::Io`] if no port can be had.
+    /// [`TestkitError::InvalidOption`] if `upstream` is not one of these; [`TestkitError::Io`] if no port can be had.
     pub async fn start(upstream: &str) -> Result<Self, TestkitError> {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.map_err(TestkitError::io("listen on a port of 127.0.0.1"))?;
-        Self::start_as(listener, upstream.to_owned(), Protocol::Client)
+        let schemes = ["tcp+tls://", "tcp://"];
+        let scheme = schemes.into_iter().find(|scheme| upstream.starts_with(scheme)).unwrap_or("");
+        let server = upstream[scheme.len()..].to_owned();
+        let mut proxy = Self::start_as(listener, server, Protocol::Client)?;
+        proxy.connect_string.insert_str(0, scheme);
+        Ok(proxy)
     }
 
     pub(super) fn start_as(
@@ -106,7 +111,7 @@ impl FaultProxy {
         protocol: Protocol,
     ) -> Result<Self, TestkitError> {
         let port = upstream.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
-        if !matches!(port, Some(Ok(_))) || upstream.contains(',') {
+        if !matches!(port, Some(Ok(_))) || upstream.contains([',', '/']) {
             let reason = "a proxy stands in front of one server, HOST:PORT";
             return Err(TestkitError::InvalidOption {
                 option: "upstream",
@@ -128,7 +133,7 @@ impl FaultProxy {
         Ok(Self { address, connect_string: address.to_string(), shared, stop, tasks })
     }
 
-    /// Where clients connect: `127.0.0.1:PORT`.
+    /// Where clients connect: `127.0.0.1:PORT`, after the scheme of the server's address if it has one.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
