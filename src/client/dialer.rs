@@ -43,7 +43,8 @@ impl Dialer {
         let asks_for_tls = parsed.servers.iter().any(Server::has_tls);
         let hint = match (asks_for_tls, has_tls(&connector)) {
             (true, true) => {
-                "they are out of reach, without a quorum or read-only, or the TLS handshake fails: for the \
+                "they are out of reach, without a quorum or read-only, have all the connections that they allow \
+                 from one address (`maxClientCnxns`, 60 by default), or the TLS handshake fails: for the \
                  certificate authority, the host name, the client's certificate, or a port without TLS"
             }
             (true, false) => {
@@ -54,11 +55,13 @@ impl Dialer {
                 });
             }
             (false, true) => {
-                "they are out of reach, without a quorum or read-only, or expect TLS: it is configured, \
+                "they are out of reach, without a quorum or read-only, have all the connections that they allow \
+                 from one address (`maxClientCnxns`, 60 by default), or expect TLS: it is configured, \
                  but the connect string asks for it nowhere by `tcp+tls://`"
             }
             (false, false) => {
-                "they are out of reach, without a quorum or read-only, or expect TLS (`tcp+tls://`)"
+                "they are out of reach, without a quorum or read-only, have all the connections that they allow \
+                 from one address (`maxClientCnxns`, 60 by default), or expect TLS (`tcp+tls://`)"
             }
         };
         #[cfg(feature = "tls")]

@@ -72,6 +72,17 @@ async fn a_read_only_server() {
     without_a_quorum(builder.start().await.unwrap(), "Mode: read-only").await;
 }
 
+/// The server accepts the connection and closes it without an answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_more_connections_of_an_address() {
+    let server = TestServer::builder().property("maxClientCnxns", "1").start().await.unwrap();
+    let holds = patient().connect(server.connect_string()).await.unwrap();
+    let error = within("the error", patient().connect(server.connect_string())).await.unwrap_err();
+    assert!(matches!(error, SessionError::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("`maxClientCnxns`"), "{error}");
+    holds.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_timeout_that_the_server_cuts_down() {
     let server = TestServer::builder().property("maxSessionTimeout", "2000").start().await.unwrap();
