@@ -77,8 +77,13 @@ fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
 
 /// Every server by TLS.
 fn by_tls(servers: &str) -> String {
-    let server = |server: &str| format!("{TLS_SCHEME}{}", without_scheme(server.trim()));
-    servers.split(',').map(server).collect::<Vec<_>>().join(",")
+    let server = |server: &str| format!("{TLS_SCHEME}{}", without_scheme(server));
+    each(servers).map(server).collect::<Vec<_>>().join(",")
+}
+
+/// Without blanks and empty elements, as the library reads them.
+fn each(servers: &str) -> impl Iterator<Item = &str> {
+    servers.split(',').map(str::trim).filter(|server| !server.is_empty())
 }
 
 fn without_scheme(server: &str) -> &str {
@@ -120,14 +125,14 @@ fn wrong(settings: &Settings, error: &ConfigError) -> Failure {
 /// What each server does when it is spoken to. The client tells only that the time is over.
 async fn diagnose(servers: &str, tls: bool) -> String {
     let ask = |server: &str| {
-        let server = without_scheme(server.trim());
+        let server = without_scheme(server);
         let server = server.split('/').next().unwrap_or_default().to_owned();
         async move {
             let does = does(&server, tls).await;
             format!("{server} {does}")
         }
     };
-    join_all(servers.split(',').map(ask)).await.join("; ")
+    join_all(each(servers).map(ask)).await.join("; ")
 }
 
 async fn does(server: &str, tls: bool) -> String {
@@ -165,6 +170,7 @@ mod tests {
         let rows = [
             ("a", "tcp+tls://a"),
             ("a:1,tcp://b:2, tcp+tls://c:3/app", "tcp+tls://a:1,tcp+tls://b:2,tcp+tls://c:3/app"),
+            ("a:1,, ,b:2,", "tcp+tls://a:1,tcp+tls://b:2"),
             ("[::1]:2281", "tcp+tls://[::1]:2281"),
         ];
         for (servers, by) in rows {
