@@ -109,3 +109,17 @@ async fn the_rest_of_the_environment_is_ours() {
     assert_eq!(lines, expected);
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_no_thread_can_be_started_there_is_no_zookeeper() {
+    let scene = Scene::new().await;
+    for server in ["localhost:1", "127.0.0.1:1"] {
+        let tool = scene.zklock(["run", &scene.path, "--server", server]);
+        // Each thread would have 256 TiB.
+        let tool = tool.env("RUST_MIN_STACK", (1_u64 << 48).to_string());
+        let tool = tool.args(["--connection-timeout", "1s", "--", "touch", "ran"]);
+        tool.ended().await.one_line(69, &["no thread can be started"]);
+    }
+    assert!(!scene.folder.join("ran").exists());
+    scene.end().await;
+}

@@ -1,10 +1,12 @@
 //! Connecting, and why it failed.
 
 use std::fmt;
+use std::net::ToSocketAddrs;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use zookeeper_recipes::zookeeper_client::{Client, TlsCa, TlsCerts, TlsIdentity, TlsOptions};
 use zookeeper_recipes::{ConfigError, Curator, CuratorBuilder, SessionError};
@@ -137,9 +139,15 @@ async fn diagnose(servers: &str, tls: bool) -> String {
 
 async fn does(server: &str, tls: bool) -> String {
     let address = if has_port(server) { server.to_owned() } else { format!("{server}:2181") };
-    let found = match timeout(PATIENCE, tokio::net::lookup_host(&address)).await {
-        Ok(Ok(addresses)) => addresses.collect::<Vec<_>>(),
-        Ok(Err(_)) => return "is not known by that name".to_owned(),
+    // The look-up of tokio panics where its first thread cannot be started.
+    let (found, answer) = oneshot::channel();
+    let look_up = move || found.send(address.to_socket_addrs());
+    if let Err(error) = std::thread::Builder::new().spawn(look_up) {
+        return format!("is not asked, because no thread can be started: {error}");
+    }
+    let found = match timeout(PATIENCE, answer).await {
+        Ok(Ok(Ok(addresses))) => addresses.collect::<Vec<_>>(),
+        Ok(_) => return "is not known by that name".to_owned(),
         Err(_) => return "has a name that nobody resolves in time".to_owned(),
     };
     match timeout(PATIENCE, TcpStream::connect(&found[..])).await {

@@ -2,7 +2,7 @@
 //! the lease, or from hearing a signal: a thread writes, and what it cannot keep up with is left out.
 
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -88,9 +88,11 @@ pub(crate) fn flush(limit: Duration) {
     let Some(writer) = WRITER.get() else { return };
     let (done, written) = sync_channel(1);
     // The queue may be full: another thread waits for room, and is not waited for longer.
-    let writer = writer.clone();
     let tell = move || done.send(()).unwrap_or_default(); // whoever asked may not wait any more
-    let _ = thread::Builder::new().spawn(move || writer.send(Message::Done(Box::new(tell))));
+    if let Err(TrySendError::Full(message)) = writer.try_send(Message::Done(Box::new(tell))) {
+        let writer = writer.clone();
+        let _ = thread::Builder::new().spawn(move || writer.send(message));
+    }
     let _ = written.recv_timeout(limit); // nobody reads it, then
 }
 
