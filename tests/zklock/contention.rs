@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use zookeeper_recipes::InterProcessMutex;
 use zookeeper_recipes::testkit::{Direction, FaultProxy, Operation, TestServer};
 
-use crate::harness::eventually;
+use crate::harness::{eventually, within};
 use crate::holder;
 use crate::lock::{Party, acquired};
 use crate::peers;
@@ -91,13 +91,20 @@ async fn two_zklocks_and_curator_on_one_path() {
     });
     let theirs = async {
         let mut holds = Vec::new();
-        while !loops.iter().all(|(log, _)| lines(log) == 12) {
-            let (time, longest) = (Duration::from_millis(500), Duration::from_millis(10));
-            holds.extend(lock.holds(Mode::Write, time, longest).await);
+        let counts = || loops.each_ref().map(|(log, _)| lines(log));
+        while counts() != [12, 12] {
+            let before = counts();
+            let one_more = async {
+                while counts() == before {
+                    let (time, longest) = (Duration::from_millis(500), Duration::from_millis(10));
+                    holds.extend(lock.holds(Mode::Write, time, longest).await);
+                }
+            };
+            within("another hold of a zklock", one_more).await;
         }
         holds
     };
-    let mut logs = vec![crate::harness::within("all holds", theirs).await];
+    let mut logs = vec![theirs.await];
     for (log, running) in loops {
         let ended = running.ended().await;
         assert_eq!(ended.code(), Some(0), "{ended}");

@@ -66,7 +66,7 @@ async fn who_kills_the_leader_has_the_next_one_lead() {
     let scene = Scene::new().await;
     let (mut one, mut other) = (scene.lifeline(), scene.lifeline());
     let tool = elect(&scene, &[], LEADS).env("LIFE", &one.path);
-    let first = tool.env("ZKLOCK_SESSION_TIMEOUT", "3s").start();
+    let first = tool.env("ZKLOCK_SESSION_TIMEOUT", "6s").start();
     leads(&mut one).await;
     let second = elect(&scene, &[], LEADS).env("LIFE", &other.path).start();
     scene.children_are(2).await;
@@ -114,9 +114,10 @@ async fn whenever_the_leadership_is_lost_it_stands_again() {
     let mut last = String::new();
     for round in 0..5 {
         let node = another_node(&scene, &last).await;
+        // Before the stop: once stopped, its session lasts two seconds.
+        let gone = scene.deletion(&node).await;
         tokio::time::sleep(Duration::from_millis(4) * round).await;
         running.signal(Signal::SIGSTOP);
-        let gone = scene.deletion(&node).await;
         within("its session is over", gone).await.unwrap();
         running.signal(Signal::SIGCONT);
         last = node;

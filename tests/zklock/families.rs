@@ -64,10 +64,10 @@ async fn at_the_end_of_the_command_goes_what_has_a_group_of_its_own() {
     let mut life = scene.lifeline();
     let running = start(&scene, GROUPS, life.path.as_os_str());
     life.says("up").await;
-    let deletion = scene.deletion(&scene.node().await).await;
+    let alive = scene.alive_at_deletion(&scene.node().await, &life).await;
     running.signal(Signal::SIGTERM);
-    let (_, dead) = life.end().await;
-    assert!(deletion.await.unwrap() > dead, "the lock went first");
+    life.end().await;
+    assert_eq!(alive.await.unwrap(), [], "the lock went first");
     running.ended().await.quietly(143);
     scene.end().await;
 }

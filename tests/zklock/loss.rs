@@ -210,7 +210,7 @@ async fn servers_that_are_gone_end_the_command() {
     let scene = Scene::new().await;
     let (mut life, link) = (scene.lifeline(), scene.link().await);
     let tool = scene.run(GIVES_WAY).env("ZKLOCK_SERVER", link.connect_string());
-    let running = up(tool.env("ZKLOCK_SESSION_TIMEOUT", "3s"), &mut life).await;
+    let running = up(tool, &mut life).await;
     let refused = link.refuse();
     link.cut(Cut::Reset);
     life.says("TERM").await;
@@ -231,7 +231,7 @@ async fn what_left_the_group_is_killed_with_it() {
             setsid sh -c 'setsid sh -c "trap : TERM; echo up >&9; while :; do sleep 1000 & wait; done" & exit' &
             wait $!; exec sleep 1000"#;
         let tool = scene.run_with(["--on-lost=kill"], script).env("LIFE", &life.path);
-        let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "3s").start();
+        let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "6s").start();
         life.says("up").await;
         let deletion = scene.deletion(&scene.node().await).await;
         if kills {

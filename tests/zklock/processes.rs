@@ -1,6 +1,7 @@
 //! The processes of a test, as `/proc` has them.
 
 use std::fs;
+use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -45,6 +46,11 @@ impl Process {
         .filter_map(Self::find)
         .filter(|process| process.state != 'Z')
         .collect()
+    }
+
+    pub(crate) fn has_open(&self, file: &Path) -> bool {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.id)).into_iter().flatten().flatten();
+        files.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|open| open == file)
     }
 
     pub(crate) fn children_of(parent: i32) -> Vec<Self> {

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
@@ -50,7 +50,9 @@ impl Scene {
     /// On a server of its own; if that has TLS, we ourselves reach it without.
     pub(crate) async fn on(server: TestServer) -> Self {
         let plain = server.plain_connect_string().to_owned();
-        let admin = Client::connect(&plain).await.expect("an administrator's connection");
+        // It outlives a restart of the server, however busy the machine is.
+        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
+        let admin = connector.connect(&plain).await.expect("an administrator's connection");
         let path = testkit::random_path("test");
         Self::at(Arena { path, admin, server: Arc::new(server) })
     }
@@ -133,8 +135,33 @@ impl Scene {
         format!("{}/{node}", self.path)
     }
 
-    /// When another client, with a way of its own to the server, is told that the node is gone.
+    /// When another client, which reaches the server by a way of its own, is notified of the node's deletion.
     pub(crate) async fn deletion(&self, node: &str) -> JoinHandle<Instant> {
+        self.at_deletion(node, Instant::now).await
+    }
+
+    /// The processes that still have the lifeline open when that client is notified. A stamp of the lifeline's end cannot be
+    /// compared with a stamp of the deletion where the two are milliseconds apart: on a busy machine the thread that read the
+    /// earlier event may run later.
+    pub(crate) async fn alive_at_deletion(
+        &self,
+        node: &str,
+        life: &Lifeline,
+    ) -> JoinHandle<Vec<Process>> {
+        let (mark, life) = (self.mark(), life.path.clone());
+        self.at_deletion(node, move || {
+            let mut all = processes(&mark);
+            all.retain(|process| process.has_open(&life));
+            all
+        })
+        .await
+    }
+
+    async fn at_deletion<T: Send + 'static>(
+        &self,
+        node: &str,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
         let (stat, mut watcher) = self.admin.check_and_watch_stat(node).await.unwrap();
         assert!(stat.is_some(), "{node} is gone already");
         let (admin, node) = (self.admin.clone(), node.to_owned());
@@ -142,11 +169,11 @@ impl Scene {
             loop {
                 let event = watcher.changed().await;
                 if event.event_type == EventType::NodeDeleted {
-                    return Instant::now();
+                    return look();
                 }
                 let (stat, again) = admin.check_and_watch_stat(&node).await.unwrap();
                 if stat.is_none() {
-                    return Instant::now();
+                    return look();
                 }
                 watcher = again;
             }
@@ -159,7 +186,7 @@ impl Scene {
 
     /// All that the test started and that is alive.
     pub(crate) fn processes(&self) -> Vec<Process> {
-        Process::with(&format!("{MARK}={}", self.mark()))
+        processes(&self.mark())
     }
 
     /// Nothing that the test started runs, and no node is left.
@@ -185,6 +212,10 @@ impl Holder {
         self.guard.release().await.unwrap();
         self.curator.close().await.unwrap();
     }
+}
+
+fn processes(mark: &str) -> Vec<Process> {
+    Process::with(&format!("{MARK}={mark}"))
 }
 
 /// The nodes of contenders below, however deep.

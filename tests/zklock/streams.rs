@@ -77,7 +77,7 @@ async fn ten_megabytes_come_out_byte_for_byte_however_slowly_they_are_read() {
         all
     });
     let reading = tokio::spawn(async move {
-        let (mut all, mut part) = (Vec::new(), vec![0; 16 * 1024]);
+        let (mut all, mut part) = (Vec::new(), vec![0; 64 * 1024]);
         while let count @ 1.. = stdout.read(&mut part).await.unwrap() {
             all.extend_from_slice(&part[..count]);
             // So that the command has to wait for us.

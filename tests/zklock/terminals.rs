@@ -33,9 +33,8 @@ async fn a_terminal_shows_who_holds_for_how_long_and_the_place_in_the_queue() {
     let second = scene.run("true").start();
     scene.children_are(2).await;
     let mut terminal = directly(&scene, &[], "echo it runs; exit 3", life.path.as_os_str());
-    terminal.shows("3rd in the queue").await;
     let line = format!("waiting for {}: 3rd in the queue, held by host-a:123 for ", scene.path);
-    assert!(plain(&terminal.text()).contains(&line), "{:?}", terminal.text());
+    eventually(&line, async || plain(&terminal.text()).contains(&line)).await;
     // As the one before it goes.
     second.signal(Signal::SIGTERM);
     terminal.shows("2nd in the queue").await;
@@ -75,7 +74,7 @@ async fn a_wait_that_fails_leaves_one_line() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a:123").await;
     for (options, keys, code, said) in [
-        (&["-w", "1s"][..], None, 75, "is busy after 1s: held by host-a:123"),
+        (&["-w", "3s"][..], None, 75, "is busy after 3s: held by host-a:123"),
         (&["-n"][..], None, 75, "is busy: held by host-a:123"),
         (&[][..], Some("\u{3}"), 130, "SIGINT"),
         (&[][..], Some("\u{1c}"), 131, "SIGQUIT"),

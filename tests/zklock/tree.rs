@@ -16,7 +16,7 @@ use crate::tool::stop;
 async fn who_kills_zklock_kills_the_command_and_its_group() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let tool = scene.run(STUBBORN).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "4s");
+    let tool = scene.run(STUBBORN).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "6s");
     let running = tool.start();
     life.says("up").await;
     let deletion = scene.deletion(&scene.node().await).await;
@@ -37,11 +37,11 @@ async fn who_kills_the_supervisor_kills_the_command_and_the_lock_goes_after_it()
     let mut life = scene.lifeline();
     let running = scene.run(STUBBORN).env("LIFE", &life.path).start();
     life.says("up").await;
-    let deletion = scene.deletion(&scene.node().await).await;
+    let alive = scene.alive_at_deletion(&scene.node().await, &life).await;
     send(Signal::SIGKILL, running.supervisor());
-    let (said, dead) = life.end().await;
+    let (said, _) = life.end().await;
     assert_eq!(said, Vec::<String>::new(), "nobody was asked");
-    assert!(deletion.await.unwrap() > dead, "the lock went first");
+    assert_eq!(alive.await.unwrap(), [], "the lock went first");
     running.ended().await.one_line(70, &[]);
     scene.children_are(0).await;
     scene.end().await;
@@ -52,7 +52,7 @@ async fn who_kills_the_supervisor_kills_the_command_and_the_lock_goes_after_it()
 async fn who_kills_both_at_once_kills_the_command() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
-    let tool = scene.run(STAYS_AS).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "2s");
+    let tool = scene.run(STAYS_AS).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "6s");
     let running = tool.start();
     life.process("id").await;
     let supervisor = running.supervisor();
@@ -70,7 +70,7 @@ async fn a_zklock_that_is_stopped_does_not_keep_the_command_alive() {
     for (on_lost, asked) in [("--on-lost=term", true), ("--on-lost=kill", false)] {
         let mut life = scene.lifeline();
         let tool = scene.run_with([on_lost], STUBBORN).env("LIFE", &life.path);
-        let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "4s").start();
+        let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "6s").start();
         life.says("up").await;
         let deletion = scene.deletion(&scene.node().await).await;
         running.stop().await;
@@ -155,11 +155,11 @@ async fn what_the_command_leaves_behind_is_ended_before_the_lock_is_given_back()
         let tool = scene.run(&script).env("LIFE", &life.path).env("GATE", &gate.path);
         let running = tool.start();
         life.says("up").await;
-        let deletion = scene.deletion(&scene.node().await).await;
+        let alive = scene.alive_at_deletion(&scene.node().await, &life).await;
         gate.open().await;
-        let (said, dead) = life.end().await;
+        let (said, _) = life.end().await;
         assert_eq!(said.contains(&"TERM".to_owned()), told, "{said:?}");
-        assert!(deletion.await.unwrap() > dead, "the lock went first");
+        assert_eq!(alive.await.unwrap(), [], "the lock went first");
         running.ended().await.quietly(3);
     }
     scene.end().await;
@@ -175,12 +175,12 @@ async fn what_the_command_leaves_behind_is_killed_if_it_must_be() {
     let tool = scene.run_with(["--kill-after=2s"], script);
     let running = tool.env("LIFE", &life.path).env("GATE", &gate.path).start();
     life.says("up").await;
-    let deletion = scene.deletion(&scene.node().await).await;
+    let alive = scene.alive_at_deletion(&scene.node().await, &life).await;
     gate.open().await;
     let told = life.says("TERM").await;
     let (_, dead) = life.end().await;
     assert!(dead - told > Duration::from_millis(150), "it had {:?}", dead - told);
-    assert!(deletion.await.unwrap() > dead, "the lock went first");
+    assert_eq!(alive.await.unwrap(), [], "the lock went first");
     running.ended().await.quietly(3);
     scene.end().await;
 }
@@ -195,7 +195,7 @@ async fn a_command_that_closes_all_its_files_is_still_watched() {
             exec 0<&- 1>&- 2>&- 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
             trap '' TERM; while :; do sleep 1; done"#;
         let tool = scene.run(script).env("LIFE", &life.path);
-        let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "3s").start();
+        let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "6s").start();
         let id = life.process("id").await;
         assert!(Process::is_alive(id));
         if kill {
@@ -248,7 +248,7 @@ async fn of_two_that_are_stopped_the_first_to_go_on_kills_the_command() {
     let scene = Scene::new().await;
     for supervisor_first in [true, false] {
         let mut life = scene.lifeline();
-        let tool = scene.run(STUBBORN).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "2s");
+        let tool = scene.run(STUBBORN).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "6s");
         let running = tool.start();
         life.says("up").await;
         let supervisor = running.supervisor();
