@@ -12,36 +12,43 @@ use zookeeper_recipes::testkit::{
 };
 use zookeeper_recipes::zookeeper_client;
 
-use crate::support::{LIMIT, eventually, folders, is_required};
+use crate::support::{LIMIT, LONG_SESSION, eventually, folders, is_required};
 
+/// Each with how many ticks members are patient with each other.
 macro_rules! on_each_backend {
-    ($($test:ident),* $(,)?) => {
+    ($($test:ident: $patience:ident),* $(,)?) => {
         mod docker {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $test() {
-                super::on(zookeeper_recipes::testkit::Backend::Docker, super::$test).await;
+                let backend = zookeeper_recipes::testkit::Backend::Docker;
+                super::on(backend, super::$patience, super::$test).await;
             })*
         }
         mod process {
             $(#[tokio::test]
             async fn $test() {
-                super::on(zookeeper_recipes::testkit::Backend::Process, super::$test).await;
+                let backend = zookeeper_recipes::testkit::Backend::Process;
+                super::on(backend, super::$patience, super::$test).await;
             })*
         }
     };
 }
 
+/// Four seconds, which a test that parts them waits out.
+const SHORT: &str = "20";
+/// Ten seconds: a test that parts them for a moment is not late on a busy machine.
+const LONG: &str = "50";
+
 on_each_backend!(
-    leaders_come_and_go,
-    an_isolated_follower_answers_from_what_it_has,
-    members_are_parted_and_the_others_stay,
-    a_client_that_is_cut_off_moves_with_its_session,
-    a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed,
+    leaders_come_and_go: SHORT,
+    an_isolated_follower_answers_from_what_it_has: LONG,
+    members_are_parted_and_the_others_stay: SHORT,
+    a_client_that_is_cut_off_moves_with_its_session: LONG,
+    a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed: SHORT,
 );
 
-async fn on(backend: Backend, test: impl AsyncFn(TestEnsemble)) {
-    // Four seconds of patience between members: a test that parts them for a moment is not late.
-    let builder = TestEnsemble::builder(3).backend(backend).property("syncLimit", "20");
+async fn on(backend: Backend, patience: &str, test: impl AsyncFn(TestEnsemble)) {
+    let builder = TestEnsemble::builder(3).backend(backend).property("syncLimit", patience);
     match builder.start().await {
         Ok(ensemble) => test(ensemble).await,
         Err(TestkitError::Unavailable { reason, .. }) if !is_required(backend) => {
@@ -158,7 +165,8 @@ async fn an_isolated_follower_answers_from_what_it_has(ensemble: TestEnsemble) {
 
     let fault = ensemble.isolate(leader);
     let next = another_leader(&ensemble, leader).await;
-    assert_eq!(role(ensemble.member(leader)).await, Role::Looking);
+    // It counted as none while it did not answer in time.
+    until(ensemble.member(leader), Role::Looking).await;
     drop(fault);
     ensemble.serving().await.expect("all three serve");
     assert_eq!(role(ensemble.member(leader)).await, Role::Follower);
@@ -185,7 +193,8 @@ async fn members_are_parted_and_the_others_stay(ensemble: TestEnsemble) {
 }
 
 async fn a_client_that_is_cut_off_moves_with_its_session(ensemble: TestEnsemble) {
-    let connector = Client::connector().with_session_timeout(Duration::from_secs(6));
+    // A silent server is left after two fifths of it, and may be tried twice.
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
     let client = connector.connect(ensemble.connect_string()).await.expect("a connection");
     let path = random_path("owner");
     let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
@@ -284,7 +293,7 @@ async fn another_leader(ensemble: &TestEnsemble, former: usize) -> usize {
 }
 
 async fn connect(addresses: &str) -> Client {
-    let connector = Client::connector().with_session_timeout(LIMIT);
+    let connector = Client::connector().with_session_timeout(LONG_SESSION);
     connector.connect(addresses).await.expect("a connection")
 }
 

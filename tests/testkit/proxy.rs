@@ -11,7 +11,7 @@ use zookeeper_client::{AddWatchMode, Client, CreateMode, Error, SessionState};
 use zookeeper_recipes::testkit::{Cut, Direction, FaultProxy, Operation, TestServer, random_path};
 use zookeeper_recipes::zookeeper_client;
 
-use crate::support::{LIMIT, connect, create, eventually};
+use crate::support::{LIMIT, LONG_SESSION, connect, create, eventually};
 
 /// One server for all tests that run at the same time.
 static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());
@@ -39,7 +39,7 @@ impl Link {
         drop(shared);
         let admin = connect(&server).await;
         let proxy = FaultProxy::start(server.connect_string()).await.expect("a proxy");
-        let client = connect_through(&proxy, LIMIT).await;
+        let client = connect_through(&proxy, LONG_SESSION).await;
         Self { client, proxy, admin, path: random_path("proxy"), server }
     }
 
@@ -146,20 +146,22 @@ async fn a_long_message_passes_and_a_round_trip_costs_little() {
     client.set_data(&path, &data, None).await.unwrap();
     assert!(client.get_data(&path).await.unwrap().0 == data);
     assert!(proxy.bytes(Direction::ToServer) > 1_000_000);
-    let mut medians = Vec::new();
-    for client in [&admin, &client] {
-        let mut times = Vec::new();
-        for _ in 0..1000 {
+    // In turn, so that a busy machine is as busy for both.
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..1000 {
+        for (client, times) in [&admin, &client].into_iter().zip(&mut times) {
             let start = Instant::now();
             client.check_stat(&path).await.unwrap();
             times.push(start.elapsed());
         }
-        times.sort_unstable();
-        medians.push(times[times.len() / 2]);
     }
-    println!("median of a round trip: {:?} direct, {:?} through the proxy", medians[0], medians[1]);
-    // Nagle's algorithm would cost 40 ms.
-    assert!(medians[1] < Duration::from_millis(20), "{medians:?}");
+    let [direct, proxied] = times.map(|mut times| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    });
+    println!("median of a round trip: {direct:?} direct, {proxied:?} through the proxy");
+    // Two trips and the proxy's own work; Nagle's algorithm would cost 40 ms.
+    assert!(proxied < direct * 4 + Duration::from_millis(20), "{direct:?}, {proxied:?}");
 }
 
 #[tokio::test]
@@ -187,7 +189,7 @@ async fn a_connection_can_be_stalled_before_its_handshake() {
     let Link { proxy, server: _server, .. } = Link::new().await;
     for direction in [Direction::ToServer, Direction::ToClient] {
         let stall = proxy.stall(direction);
-        let connecting = connect_through(&proxy, LIMIT);
+        let connecting = connect_through(&proxy, LONG_SESSION);
         tokio::pin!(connecting);
         tokio::select! {
             _ = &mut connecting => panic!("connected through a stall {direction:?}"),
@@ -212,7 +214,8 @@ async fn a_delay_adds_to_each_round_trip_and_not_to_each_message() {
     }
     let took = start.elapsed();
     assert!(took >= latency * 3, "{took:?}");
-    assert!(took < latency * 3 * 20, "{took:?}");
+    // One direction that delays message by message takes at least that long.
+    assert!(took < latency * 100, "{took:?}");
     assert!(delays.iter().all(|delay| delay.strikes() > 0));
     assert_eq!(link.proxy.replies(Operation::GetData), 100);
 }
@@ -265,13 +268,13 @@ async fn what_is_not_the_clients_protocol_passes_as_it_is() {
 async fn a_server_may_go_and_return_behind_the_proxy() {
     let server = TestServer::start().await.expect("a server");
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy, LIMIT).await;
+    let client = connect_through(&proxy, LONG_SESSION).await;
     let mut states = client.state_watcher();
     server.stop().await.unwrap();
     assert_eq!(timeout(LIMIT, states.changed()).await.unwrap(), SessionState::Disconnected);
     server.start_again().await.unwrap();
     // Another client, for the first one takes its time between tries.
-    let other = connect_through(&proxy, LIMIT).await;
+    let other = connect_through(&proxy, LONG_SESSION).await;
     let mut states = other.state_watcher();
     proxy.close().await;
     assert_eq!(timeout(LIMIT, states.changed()).await.unwrap(), SessionState::Disconnected);

@@ -172,7 +172,8 @@ async fn a_healed_fault_never_strikes() {
 #[tokio::test]
 async fn pings_handshakes_events_and_goodbyes_are_messages_too() {
     let link = Link::with_node().await;
-    let short = connect_through(&link.proxy, Duration::from_secs(2)).await;
+    // Short enough to ping soon, and long enough for two connections in what is left of it.
+    let short = connect_through(&link.proxy, Duration::from_secs(10)).await;
     let session = short.session_id();
     let (ping, connect) = (
         link.proxy.lose(Message::reply(Operation::Ping)),
@@ -180,7 +181,9 @@ async fn pings_handshakes_events_and_goodbyes_are_messages_too() {
     );
     strikes(&ping).await;
     strikes(&connect).await;
-    while short.check_stat("/").await.is_err() {}
+    while let Err(error) = short.check_stat("/").await {
+        assert!(is_loss(&error), "{error:?}");
+    }
     assert_eq!(short.session_id(), session);
     drop((ping, connect));
 
@@ -193,7 +196,7 @@ async fn pings_handshakes_events_and_goodbyes_are_messages_too() {
     let event = timeout(LIMIT, watcher.changed()).await.unwrap();
     assert_eq!(event.event_type, EventType::NodeDataChanged);
 
-    // The server learns nothing, and the session expires.
+    // The server learns nothing: the node stays until the session expires.
     create(&short, &format!("{}/e", link.path), CreateMode::Ephemeral).await;
     let goodbye = link.proxy.lose(Message::request(Operation::CloseSession));
     drop(short);
