@@ -206,12 +206,12 @@ public class CuratorPeer {
 
     /**
      * Whatever becomes of the session. Of a hold it logs what was believed: from a stamp after the first yes to one before the
-     * last. How many were lost is the last word.
+     * last. How many were lost is the last word; it goes on until one was.
      */
     private static String holdsUnderFaults(CuratorLock lock, long millis, long longest) throws Exception {
         StringJoiner log = new StringJoiner(" ");
         int lost = 0;
-        for (long end = after(millis); System.nanoTime() - end < 0; pause(LONGEST_REST)) {
+        for (long end = after(millis); System.nanoTime() - end < 0 || lost == 0; pause(LONGEST_REST)) {
             if (!acquiredNow(lock)) {
                 continue;
             }

@@ -13,7 +13,7 @@ use crate::peer::Peer;
 use crate::peers;
 
 /// Long, so that the server has the old session's node when the new session looks.
-const SESSION: Duration = Duration::from_secs(8);
+const SESSION: Duration = Duration::from_secs(12);
 
 /// Ours holds; Curator's waits, is cut off for a third of its session's time, gives that session up and comes back with
 /// another; ours lets go. It is not so where the machine was too busy, and the server expired the old session before.

@@ -14,11 +14,11 @@ use crate::peer::Peer;
 use crate::peers;
 use crate::rules::{Finding, Mode, Rule, judge};
 
-const OUR_SESSION: Duration = Duration::from_secs(1);
+const OUR_SESSION: Duration = Duration::from_secs(2);
 /// Curator's leaders have a third of it to step down, and nothing that tells them the time if the machine is busy.
 const ITS_SESSION: Duration = Duration::from_secs(3);
-/// Room for some faults, each of which lasts as long as the session.
-const TIME: Duration = Duration::from_secs(8);
+/// Room for some faults, each of which lasts as long as the session. It goes on until one hold was lost.
+const TIME: Duration = Duration::from_secs(10);
 /// Much longer than it takes to lose it: most are lost.
 const OUR_LONGEST_HOLD: Duration = Duration::from_secs(6);
 /// All are lost: there is time for few.
@@ -87,6 +87,19 @@ pub(crate) async fn ours_cut_off(
     cut_off_again_and_again(cut_off, (curator, theirs)).await
 }
 
+/// Two hold. It is not so where the machine was too busy: Curator came to hold only when ours had heard of the end.
+pub(crate) async fn is_caught(ours: &str, theirs: &str, curator: &Arc<Peer>) -> String {
+    let mut all_holds = Vec::new();
+    for _ in 0..3 {
+        let (findings, holds) = ours_cut_off(ours, theirs, curator).await;
+        if !findings.is_empty() {
+            return format!("{holds}, {} overlaps", findings.len());
+        }
+        all_holds.push(holds);
+    }
+    panic!("no two held: {all_holds:?}");
+}
+
 #[tokio::test]
 async fn our_mutex() {
     let Some(curator) = peers::curator() else { return };
@@ -108,8 +121,6 @@ async fn our_writer() {
 #[tokio::test]
 async fn our_mutex_that_waits_for_the_sessions_end_is_caught() {
     let Some(curator) = peers::curator() else { return };
-    let (findings, holds) = ours_cut_off("mutex-to-the-end", "mutex", &curator).await;
-    assert!(!findings.is_empty(), "of {holds}");
-    let row = ("mutex", "the same with `LossPolicy::SessionExpired`", BREAKS);
-    shown(row, format!("{holds}, {} overlaps", findings.len()));
+    let holds = is_caught("mutex-to-the-end", "mutex", &curator).await;
+    shown(("mutex", "the same with `LossPolicy::SessionExpired`", BREAKS), holds);
 }

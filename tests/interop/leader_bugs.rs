@@ -13,7 +13,7 @@ use crate::peer::Peer;
 use crate::peers;
 
 /// Long, so that the server has the old session's node when the new session looks.
-const SESSION: Duration = Duration::from_secs(8);
+const SESSION: Duration = Duration::from_secs(12);
 
 /// CURATOR-620 and CURATOR-696, mended in 5.7: Curator's leads, is cut off for a third of its session's time, gives that
 /// session up, and in another leads by the old one's node; once the server deletes that, ours leads. It is not so where the

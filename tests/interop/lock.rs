@@ -15,7 +15,7 @@
 //! | `participants NAME` | paths of nodes; kazoo: identities; of leaders: `ROLE=ID` for each |
 //! | `leader NAME`, Curator and ours | the same of who leads, if anybody does |
 //! | `holds NAME MS LONGEST_MICROS`: random holds | `FROM:TO` for each |
-//! | `holds-under-faults NAME MS LONGEST_MICROS`, Curator and ours: the same, of what the guard said yes to | `FROM:TO` for each, and how many were lost |
+//! | `holds-under-faults NAME MS LONGEST_MICROS`, Curator and ours: the same, of what the guard said yes to, until one was lost | `FROM:TO` for each, and how many were lost |
 //! | `downgrades WRITE READ MS LONGEST_MICROS`: random write holds, each followed by a read hold that begins within it | `FROM:TO` for each, a write and a read in turn |
 //! | `downgrade WRITE READ`, ours: the write hold becomes a read hold | |
 //! | `revocable NAME`, `requested NAME` | `requested` waits for a request, and answers with the stamp |
@@ -245,7 +245,11 @@ impl Lock {
 
 /// The stamp, if it was a yes.
 pub(crate) async fn acquired(answer: Answer) -> Option<Nanos> {
-    let answer = answer.await;
+    stamp(&answer.await)
+}
+
+/// The same, of an answer that has come.
+pub(crate) fn stamp(answer: &str) -> Option<Nanos> {
     let (word, stamp) = answer.split_once(' ').expect("a word and a stamp");
     (word == "yes").then(|| stamp.parse().unwrap())
 }

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::harness::{Arena, children, eventually};
-use crate::lock::{Lock, Party, acquired};
+use crate::harness::{Arena, LONG, children, eventually};
+use crate::lock::{Lock, Party, acquired, stamp};
 use crate::peer::Peer;
 use crate::rules::{Finding, Hold, Mode, Rule, judge};
 use std::sync::Arc;
 
-/// How long somebody is kept out who does not want to wait longer.
-const LIMIT: Duration = Duration::from_millis(300);
+/// How long a contender that is kept out waits. Ours fails if no server answered in that time; then it waits longer.
+const LIMITS: [Duration; 3] =
+    [Duration::from_millis(300), Duration::from_secs(3), Duration::from_secs(30)];
 /// How long both hold at random.
 pub(crate) const TIME: Duration = Duration::from_secs(2);
 pub(crate) const LONGEST_HOLD: Duration = Duration::from_millis(4);
@@ -116,11 +117,20 @@ impl Stage {
     /// The contender, while others hold.
     pub(crate) async fn keeps_out_while(&self, contender: &Lock) {
         let held = self.nodes().await.len();
-        let limited = contender.begin_acquire_for(LIMIT);
-        eventually("it queues", async || limited.is_there() || self.nodes().await.len() > held)
-            .await;
-        assert_eq!(acquired(limited).await, None, "{} got in", contender.name);
-        self.nodes_are(held).await;
+        for limit in LIMITS {
+            let limited = contender.begin_acquire_for(limit);
+            eventually("it queues", async || limited.is_there() || self.nodes().await.len() > held)
+                .await;
+            match limited.outcome().await {
+                Ok(answer) => {
+                    assert_eq!(stamp(&answer), None, "{} got in", contender.name);
+                    return self.nodes_are(held).await;
+                }
+                Err(error) => assert!(error.contains("TimedOut"), "{}: {error}", contender.name),
+            }
+            self.nodes_are(held).await;
+        }
+        panic!("{}: no answer within {LIMITS:?}", contender.name);
     }
 
     /// The contender, while others hold: it gets in, and not before `leave`, whose stamp is when.
@@ -146,7 +156,8 @@ impl Stage {
     /// Somebody whom ours would not keep out holds: ours says so, and leaves nothing.
     pub(crate) async fn refuses(&self, ours: &Lock) {
         let nodes = self.nodes().await;
-        for attempt in [ours.begin_acquire(), ours.begin_acquire_for(LIMIT)] {
+        // The refusal comes with the first answer of the server, however long it may wait.
+        for attempt in [ours.begin_acquire(), ours.begin_acquire_for(LONG)] {
             let error = attempt.error().await;
             let child = nodes[0].rsplit('/').next().unwrap();
             assert!(error.contains("OtherRecipe") && error.contains(child), "{error}");

@@ -22,7 +22,7 @@ use tokio::sync::oneshot::{self, Receiver, Sender};
 
 use crate::harness::within;
 
-type Told = Result<String, String>;
+pub(crate) type Told = Result<String, String>;
 
 pub(crate) struct Peer {
     /// As the table calls it.
@@ -106,11 +106,17 @@ fn hear(line: &str, waiting: &Mutex<HashMap<u64, Sender<Told>>>) {
 }
 
 impl Answer {
-    /// What went wrong.
-    pub(crate) async fn error(self) -> String {
+    /// The answer, or what went wrong.
+    pub(crate) async fn outcome(self) -> Told {
         let Self { question, receiver } = self;
         let told = within(&question, receiver).await;
-        told.unwrap_or_else(|_| panic!("{question}: it ended")).expect_err(&question)
+        told.unwrap_or_else(|_| panic!("{question}: it ended"))
+    }
+
+    /// What went wrong.
+    pub(crate) async fn error(self) -> String {
+        let question = self.question.clone();
+        self.outcome().await.expect_err(&question)
     }
 
     /// Whether it has come.
@@ -125,10 +131,8 @@ impl IntoFuture for Answer {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { question, receiver } = self;
-            let told = within(&question, receiver).await;
-            let told = told.unwrap_or_else(|_| panic!("{question}: it ended"));
-            told.unwrap_or_else(|error| panic!("{question}: {error}"))
+            let question = self.question.clone();
+            self.outcome().await.unwrap_or_else(|error| panic!("{question}: {error}"))
         })
     }
 }

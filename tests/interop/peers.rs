@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::class_path::class_path;
 use crate::peer::Peer;
@@ -123,8 +123,10 @@ fn kazoo_program() -> Result<Vec<String>, String> {
     ])
 }
 
-/// Compiled once for what the sources are.
+/// Compiled once for what the sources are. Another test may want the same, so only one at a time makes it.
 fn compiled(jars: &str, sources: &[PathBuf]) -> Result<PathBuf, String> {
+    static COMPILING: Mutex<()> = Mutex::new(());
+    let _alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut hasher = DefaultHasher::new();
     for source in sources {
         std::fs::read(source).unwrap().hash(&mut hasher);

@@ -15,8 +15,8 @@ use crate::peer::{Answer, Peer};
 use crate::peers;
 use crate::rules::Nanos;
 
-/// Short, as it is what the other waits for.
-pub(crate) const SESSION: Duration = Duration::from_secs(3);
+/// What the other waits for. A third of it is what a holder has to stop in, and what a busy machine may be late.
+pub(crate) const SESSION: Duration = Duration::from_secs(9);
 
 /// A holder, and somebody who waits.
 pub(crate) struct Succession {

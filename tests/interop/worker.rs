@@ -224,11 +224,11 @@ impl Entry {
 
 impl Entry {
     /// Whatever becomes of the session. Of a hold it logs what the guard said yes to: from a stamp after the first yes to
-    /// one before the last. How many were lost is the last word.
+    /// one before the last. How many were lost is the last word; it goes on until one was.
     async fn holds_under_faults(&self, time: Duration, longest: Duration) -> Result<String> {
         let end = now() + u64::try_from(time.as_nanos())?;
         let (mut log, mut lost) = (Vec::new(), 0);
-        while now() < end {
+        while now() < end || lost == 0 {
             let limit = Some(Duration::from_secs(1));
             let Ok(Some(guard)) = self.lock.acquire(limit, 1).await else { continue };
             let is_held = guard.is_held();

@@ -9,7 +9,7 @@ mod methods;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -97,13 +97,17 @@ impl Instance {
     }
 }
 
-/// The page's class as a file, and what makes a process of it.
+/// The page's class as a file, and what makes a process of it. Written once: another test may be reading it.
 fn java_sources() -> [PathBuf; 2] {
-    let folder = peers::folder().join(format!("biller-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let biller = folder.join("Biller.java");
-    std::fs::write(&biller, block("java")).unwrap();
-    [biller, peers::source("migration/BillingInstance.java")]
+    static BILLER: OnceLock<PathBuf> = OnceLock::new();
+    let biller = BILLER.get_or_init(|| {
+        let folder = peers::folder().join(format!("biller-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let biller = folder.join("Biller.java");
+        std::fs::write(&biller, block("java")).unwrap();
+        biller
+    });
+    [biller.clone(), peers::source("migration/BillingInstance.java")]
 }
 
 /// What a person sees who looks while the service runs: `zkCli.sh ls`.
