@@ -5,7 +5,7 @@ use zookeeper_recipes::{
     LeaderSelector, Owner,
 };
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, BUSY, within};
 use crate::scrape::Scraped;
 
 /// Before anybody wants it: who asks whether nobody holds would find nothing otherwise.
@@ -46,8 +46,7 @@ async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
     ]);
     assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
     scraped.is(&[("acquire_seconds_count", &[("outcome", "busy")], 1.0)]);
-    let limit = std::time::Duration::from_secs(1);
-    assert!(semaphore.acquire_many_timeout(2, limit).await.unwrap().is_none());
+    assert!(semaphore.acquire_many_timeout(2, BUSY).await.unwrap().is_none());
     scraped.is(&[("acquire_seconds_count", &[("outcome", "given_up")], 1.0)]);
     let waiting = {
         let semaphore = semaphore.clone();

@@ -14,7 +14,7 @@ use zookeeper_recipes::{Loss, MutexGuard};
 
 use crate::harness::{Arena, eventually, within};
 
-const TIMEOUT: Duration = Duration::from_secs(6);
+const TIMEOUT: Duration = Duration::from_secs(12);
 
 /// What a recorder is called for.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -81,7 +81,7 @@ async fn one_that_can_never_connect_again_is_counted_until_it_is_closed_or_dropp
 #[tokio::test]
 async fn what_is_left_of_the_lease_when_it_is_renewed() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let builder = arena.builder().session_timeout(Duration::from_secs(6));
+    let builder = arena.builder().session_timeout(Duration::from_secs(12));
     let (link, curator) = arena.linked(builder).await;
     eventually("idle probes", async || link.replies(Operation::Sync) >= 3).await;
     scraped.is(&[("lease_left_ratio_count", &[], 0.0)]);
@@ -96,7 +96,7 @@ async fn what_is_left_of_the_lease_when_it_is_renewed() {
 #[tokio::test]
 async fn what_watches_take_of_their_budget() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(6))).await;
+    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(12))).await;
     let budget = 96.0 * 1024.0;
     scraped.comes_to("watch_budget_limit_bytes", &[], budget).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();

@@ -17,7 +17,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn options() -> CuratorBuilder {
     Curator::builder()
-        .session_timeout(Duration::from_secs(10))
+        .session_timeout(Duration::from_secs(30))
         .retry(RetryPolicy::n_times(100, Duration::from_millis(100)))
 }
 

@@ -136,5 +136,5 @@ async fn tls_that_nobody_configured_is_an_error_at_once() {
         other => panic!("{other:?}"),
     }
     assert!(error.to_string().contains("with_tls"), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(10)); // it would be tried for 15 s
 }
