@@ -17,8 +17,10 @@ use crate::held::{Held, decode, encode};
 use crate::log::{Counter, Log, Mode, Name, Node, Outcome, What};
 use crate::settings::{COUNTER, LOCK};
 
-/// Between two looks at who leads, and how long one may take.
+/// Between two looks at who leads.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long one may take.
+const ANSWER: Duration = Duration::from_millis(500);
 
 pub(crate) struct NaiveLock {
     pub(crate) connect_string: String,
@@ -190,11 +192,11 @@ pub(crate) async fn observe(members: Vec<String>, log: Log) -> Result<()> {
         let client = match clients[place].take() {
             Some(client) => Ok(client),
             None => {
-                Client::connector().with_connection_timeout(LOOK).connect(&members[place]).await
+                Client::connector().with_connection_timeout(ANSWER).connect(&members[place]).await
             }
         };
         let Ok(client) = client else { continue };
-        if let Ok(Ok(leader)) = timeout(LOOK, first(&client)).await {
+        if let Ok(Ok(leader)) = timeout(ANSWER, first(&client)).await {
             clients[place] = Some(client);
             if told.as_ref() != Some(&leader) {
                 log.now(What::Observes { leader: leader.clone() })?;

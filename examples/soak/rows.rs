@@ -16,7 +16,7 @@ use crate::log::{Event, Log, Name, Nanos, Node, Signal, Tail, What, worker_log};
 use crate::settings::WorkerSettings;
 
 /// How long a worker may take to end when it is told.
-const END: Duration = Duration::from_secs(15);
+const END: Duration = Duration::from_secs(60);
 
 pub(crate) struct Row {
     pub(crate) settings: WorkerSettings,

@@ -25,8 +25,8 @@ use crate::{page, report};
 
 /// Between two looks at the logs.
 const LOOK: Duration = Duration::from_millis(20);
-/// Longer than a session, so that those of killed workers are over.
-const REST: Duration = Duration::from_secs(10);
+/// Longer than a session, so that those of killed workers are over, also on a busy machine.
+const REST: Duration = Duration::from_secs(30);
 
 /// What the faults work on.
 pub(crate) struct Scene {

@@ -96,7 +96,7 @@ fn healed(healed: u64, from: u64) -> Verdict {
 
 #[test]
 fn after_the_healing_there_is_a_leader_within_the_bound() {
-    let bound = T * 3 / 2 + 5000;
+    let bound = T * 3 / 2 + 10_000;
     let after = |verdict: &Verdict| verdict.leaders.clone().unwrap().after_healing;
     let in_time = healed(1000, 1000 + bound);
     assert!(in_time.is_clean(), "{:?}", in_time.findings);

@@ -5,7 +5,7 @@ use crate::log::{Event, MILLISECOND, Mode, Nanos, SECOND, What};
 
 /// Beside the expiry of sessions, and mostly at the same time: a client that connects again after its back-off, the
 /// hand-over, and a machine that has other work.
-const AND_SOME: Nanos = 5 * SECOND;
+const AND_SOME: Nanos = 10 * SECOND;
 
 /// What became of them, where there were any.
 #[derive(Clone, Debug, Default)]

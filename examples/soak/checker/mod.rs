@@ -61,9 +61,9 @@ pub(crate) use claims::Excused;
 pub(crate) use holds::{End, Hold};
 pub(crate) use leaders::Leaders;
 
-/// How long after the healing everybody must have had the lock: some sessions have to expire first, and everybody gets
-/// it in turn.
-pub(crate) const PATIENCE: Nanos = 30 * SECOND;
+/// How long after the healing everybody must have had the lock: some sessions have to expire first, everybody gets it in
+/// turn, and a busy machine makes each hold longer, which lasts for a number of steps.
+pub(crate) const PATIENCE: Nanos = 90 * SECOND;
 
 /// The log of one worker process.
 #[derive(Clone, Debug)]
