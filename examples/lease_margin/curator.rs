@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
@@ -67,7 +67,7 @@ impl CuratorProcess {
                     && let Ok(known) = known.lock()
                     && let Some(belief) = known.get(&(kind.to_owned(), timeout))
                 {
-                    end(belief);
+                    end(belief, Instant::now());
                 }
             }
         }));

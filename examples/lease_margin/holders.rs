@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
-use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
 use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, MutexGuard};
 
 use crate::Failure;
@@ -42,6 +42,22 @@ pub(crate) struct Holder {
     /// The node by which it holds.
     pub(crate) node: String,
     pub(crate) belief: Belief,
+}
+
+const TRIES: usize = 10;
+
+/// A session with a node.
+async fn ephemeral(
+    servers: &str,
+    path: &str,
+    node: &str,
+    timeout: Duration,
+) -> Result<Client, Error> {
+    let client = Client::connector().with_session_timeout(timeout).connect(servers).await?;
+    let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.mkdir(path, &persistent).await?;
+    client.create(node, b"", &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await?;
+    Ok(client)
 }
 
 /// What keeps the holders of a round alive.
@@ -87,12 +103,16 @@ impl Alive {
         path: &str,
         timeout: Duration,
     ) -> Result<Holder, Failure> {
-        let client = Client::connector().with_session_timeout(timeout).connect(servers).await?;
-        let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
-        client.mkdir(path, &persistent).await?;
-        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-        let node = format!("{path}/holder");
-        client.create(&node, b"", &options).await?;
+        // On a busy machine such a session may be over before it has its node.
+        let mut tries = (1..=TRIES).peekable();
+        let (client, node) = loop {
+            let node = format!("{path}/holder-{}", tries.next().unwrap_or_default());
+            match ephemeral(servers, path, &node, timeout).await {
+                Ok(client) => break (client, node),
+                Err(_) if tries.peek().is_some() => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
         let end = Arc::new(Mutex::new(Instant::now() + timeout * 2 / 3));
         let (prober, probed, ends) = (client.clone(), node.clone(), end.clone());
         self.watchers.spawn(async move {
@@ -121,18 +141,25 @@ impl Alive {
         Ok(Holder { kind: Kind::ReadProbe, timeout, node, belief })
     }
 
+    /// The belief ends with the last yes: when the no is heard, a busy machine may have kept this process from asking.
     fn watch(&mut self, belief: Belief, holds: impl Fn() -> bool + Send + 'static) {
         self.watchers.spawn(async move {
-            while holds() {
+            let mut last = Instant::now();
+            loop {
+                let asked = Instant::now();
+                if !holds() {
+                    break;
+                }
+                last = asked;
                 sleep(Duration::from_millis(2)).await;
             }
-            end(&belief);
+            end(&belief, last);
         });
     }
 }
 
-/// It ended now, unless it had before.
-pub(crate) fn end(belief: &Belief) {
+/// It ended at this moment, unless it had before.
+pub(crate) fn end(belief: &Belief, at: Instant) {
     let mut belief = belief.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    belief.get_or_insert_with(Instant::now);
+    belief.get_or_insert(at);
 }

@@ -175,8 +175,9 @@ impl Stage {
                 let path = format!("{}/{name}", self.path);
                 self.observer.sync("/").await?;
                 let children = self.observer.list_children(&path).await?;
-                let node = children.first().map(|child| format!("{path}/{child}"));
-                let node = node.ok_or("Curator holds without a node")?;
+                // Without a node its session is over already, as on a busy machine a short one may be.
+                let Some(child) = children.first() else { continue };
+                let node = format!("{path}/{child}");
                 holders.push(Holder { kind, timeout: session, node, belief });
             }
         }
