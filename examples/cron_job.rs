@@ -35,7 +35,7 @@ const DAY: u64 = 24 * 60 * 60;
 /// At two o'clock, UTC.
 const SCHEDULED: u64 = 2 * 60 * 60;
 /// A dead machine's lock is free so long after its end. Short, for the demonstration.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Which run is due: the number of the day whose scheduled time is nearest. All machines agree on it if no clock is
 /// wrong by half a day; the date of the clock alone would differ where a job is scheduled close to midnight.
@@ -215,7 +215,7 @@ async fn main() -> Result<ExitCode, Fault> {
     // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
     let server = TestServer::start().await?;
     println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
-    let done = timeout(Duration::from_secs(60), demonstrate(server.connect_string())).await;
+    let done = timeout(Duration::from_secs(120), demonstrate(server.connect_string())).await;
     server.close().await?;
     done??;
     Ok(ExitCode::SUCCESS)

@@ -12,7 +12,7 @@ use zookeeper_recipes::testkit::{Direction, FaultProxy, TestServer, random_path}
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{Curator, InterProcessMutex};
 
-const SESSION: Duration = Duration::from_secs(3);
+const SESSION: Duration = Duration::from_secs(6);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -22,7 +22,7 @@ use zookeeper_recipes::{Curator, FencingToken, InterProcessMutex};
 
 const LOCK: &str = "/locks/report";
 /// Short, for the demonstration.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // All or none: with one of them taken, neither is.
     let holder = InterProcessMutex::new(&curator, two)?.acquire().await?;
     let both = InterProcessMultiLock::from_paths(&curator, [one, two])?;
-    let limit = Duration::from_millis(200); // for both of them
+    let limit = Duration::from_secs(2); // for both of them
     assert!(both.acquire_timeout(limit).await?.is_none());
     println!("{} were not free within {limit:?}, so neither is held", both.path());
     assert!(InterProcessMutex::new(&curator, one)?.try_acquire().await?.is_some());

@@ -32,7 +32,7 @@ const LEASES: &str = "/leases";
 const SHARDS: &str = "/shards";
 const STEPS: u32 = 5;
 /// A dead worker's lease and shard are free so long after its end. Short, for the demonstration.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Works until nothing is left to do.
 async fn worker(name: &str) -> Result<(), Fault> {
@@ -185,7 +185,7 @@ async fn main() -> Result<(), Fault> {
     // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
     let server = TestServer::start().await?;
     println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
-    let done = timeout(Duration::from_secs(60), demonstrate(server.connect_string())).await;
+    let done = timeout(Duration::from_secs(120), demonstrate(server.connect_string())).await;
     server.close().await?;
     done?
 }

@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::service::LEADER;
 
 /// Past the session of a leader that died, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run() -> Result<(), Fault> {
     // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.

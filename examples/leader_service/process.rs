@@ -15,7 +15,7 @@ use crate::Fault;
 use crate::http::Answer;
 
 /// For a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The argument of a process that ends with the one that started it.
 pub(crate) const WITH_PARENT: &str = "with-parent";
 

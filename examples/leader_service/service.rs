@@ -15,7 +15,7 @@ use crate::{Fault, http, job};
 /// Under the namespace.
 pub(crate) const LEADER: &str = "/leader";
 /// So long, and up to a tick more, nobody leads after a leader died. Short, for the demonstration.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long requests that are under way may take when it ends.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
 
