@@ -10,6 +10,7 @@ use zookeeper_recipes::{Curator, InterProcessMutex};
 
 use crate::harness::within;
 use crate::scene::Scene;
+use crate::scripts::{STAYS, ends};
 use crate::signals::FORWARDED;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -209,7 +210,6 @@ async fn what_zookeeper_refuses_is_69() {
 async fn another_recipe_on_the_path_is_69() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a:123").await;
-    // (Beside a semaphore there is a warning in the log.)
     for options in [["--read"], ["--write"]] {
         let ended = scene.run_with(options, "touch ran").ended().await;
         ended.one_line(69, &[&scene.path]);
@@ -217,6 +217,30 @@ async fn another_recipe_on_the_path_is_69() {
     assert!(!scene.folder.join("ran").exists());
     scene.children_are(1).await;
     holder.release().await;
+    scene.end().await;
+}
+
+/// Neither keeps the other out, whichever came first. What a semaphore leaves behind keeps nobody out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_semaphore_beside_another_recipe_is_69() {
+    let scene = Scene::new().await;
+    let others: [&[&str]; 4] = [&["run"], &["run", "--read"], &["run", "--write"], &["elect"]];
+    for other in others {
+        for (first, second) in [(&["run", "--count=2"][..], other), (other, &["run", "--count=2"])]
+        {
+            let mut life = scene.lifeline();
+            let command = ["--", "sh", "-c", STAYS];
+            let tool = scene.zklock(first).arg(&scene.path).args(command);
+            let running = tool.env("LIFE", &life.path).start();
+            life.says("up").await;
+            let tool = scene.zklock(second).arg(&scene.path).args(["--", "touch", "ran"]);
+            tool.ended().await.one_line(69, &[&scene.path, "another recipe"]);
+            ends(running).await;
+        }
+        let tool = scene.zklock(other).arg(&scene.path).args(["--", "sh", "-c", "exit 3"]);
+        tool.ended().await.quietly(3);
+    }
+    assert!(!scene.folder.join("ran").exists());
     scene.end().await;
 }
 

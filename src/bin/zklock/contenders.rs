@@ -210,6 +210,41 @@ pub(crate) async fn look(curator: &Curator, path: &str) -> Result<Vec<Contender>
     Ok(all.collect())
 }
 
+/// Refuses a path that a semaphore shares with another recipe. The library sees only contenders with the same parent, and a
+/// semaphore has its own ones further down.
+///
+/// Call it while our own node is there: of two contenders that come at once, the later one sees the other.
+pub(crate) async fn check_recipe(
+    curator: &Curator,
+    path: &str,
+    is_semaphore: bool,
+) -> Result<(), Unknown> {
+    let found = if is_semaphore {
+        let any = ContenderFilter::custom("any recipe", |_| true);
+        InterProcessMutex::new(curator, path)?.with_filter(any)?.participants().await
+    } else {
+        InterProcessSemaphore::new(curator, path, 1)?.participants().await
+    };
+    let found = match found {
+        Ok(found) => found,
+        // A semaphore works without the permission to list the parent of its folders, and a mutex without theirs.
+        Err(AcquireError::NoAuth { .. }) => return Ok(()),
+        Err(error) => return Err(unknown(path, error)),
+    };
+    // The mutex of a semaphore proves nothing: `locks` may be the name of another lock.
+    let is_other = |one: &&Participant| match one.kind() {
+        Some(kind) => is_semaphore || kind == ContenderKind::Lease,
+        None => false,
+    };
+    match found.iter().find(is_other) {
+        None => Ok(()),
+        Some(other) => Err(Unknown::ForGood(Failure::unavailable(format!(
+            "{} is of another recipe, which the lock at {path} does not keep out",
+            other.path
+        )))),
+    }
+}
+
 /// Whether there are mutexes of two kinds, which do not see each other by themselves.
 pub(crate) fn are_strangers(contenders: &[Contender]) -> bool {
     let mutexes = || contenders.iter().filter(|one| matches!(one.kind, Kind::Mutex | Kind::Read));

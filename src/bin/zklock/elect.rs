@@ -8,6 +8,7 @@ use zookeeper_recipes::{Curator, LeaderLatch, LeaderState, Leadership, SessionEr
 
 use crate::arguments::{Elect, OnRevoke};
 use crate::connection::{connect, goodbye};
+use crate::contenders::{Unknown, check_recipe};
 use crate::exit::{Failure, LOST, Outcome, chain, say};
 use crate::output::Ends;
 use crate::settings::Settings;
@@ -83,6 +84,15 @@ impl Candidate<'_> {
             let wait = self.latch.await_leadership();
             let wait = waiting::shown(self.curator, paths, self.settings.verbose(), wait);
             let leadership = signals.unless_ended(wait).await??;
+            match signals.unless_ended(check_recipe(self.curator, path, false)).await? {
+                Ok(()) => {}
+                // Whoever has lost the connection is about to lose the lead.
+                Err(Unknown::Now(failure)) => {
+                    say(&failure.to_string());
+                    continue;
+                }
+                Err(Unknown::ForGood(failure)) => return Err(failure),
+            }
             let (failure, stands_again) = match self.lead(&leadership, signals).await {
                 Ok(end) => match end.failure(leadership.loss()) {
                     None => return Ok(end.code),

@@ -9,7 +9,7 @@ use zookeeper_recipes::{Curator, LockGuard, Loss, ReleaseError};
 
 use crate::arguments::Run;
 use crate::connection::{FAREWELL, connect, goodbye};
-use crate::contenders::{contenders, held_by};
+use crate::contenders::{check_recipe, contenders, held_by};
 use crate::exit::{Failure, Outcome, chain, say};
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -39,6 +39,10 @@ async fn hold(
         let holder = signals.unless_ended(holder(curator, &arguments.paths)).await?;
         return Err(busy(arguments, &holder.unwrap_or_default()));
     };
+    for path in &arguments.paths {
+        let alone = check_recipe(curator, path, arguments.count.is_some());
+        signals.unless_ended(alone).await??;
+    }
     let supervisor = Supervisor {
         path: guard.path().to_owned(),
         on_lost: arguments.supervision.on_lost,
