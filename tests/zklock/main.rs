@@ -50,6 +50,7 @@ mod terminal;
 mod terminals;
 mod tool;
 mod tree;
+mod usage;
 #[allow(dead_code)]
 #[path = "../interop/who.rs"]
 mod who;

@@ -1,15 +1,18 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 
 const OF_CONNECTION: &str = "Connection options";
+const EXAMPLE: &str = "zklock run PATH -- COMMAND";
 const SEE_ALSO: &str = "Connection options: zklock --help";
 
 /// ZooKeeper locks and elections for the shell, on the znodes of Apache Curator.
@@ -137,7 +140,7 @@ pub(crate) struct Run {
     /// When somebody asks for the lock back: TERM, or nothing
     #[arg(long, value_name = "term|ignore", default_value = "term", hide_possible_values = true)]
     pub(crate) on_revoke: OnRevoke,
-    /// A line for /bin/sh instead of a command
+    /// A line for /bin/sh instead of a command; with one PATH
     #[arg(long = "shell", short = 'c', value_name = "LINE", conflicts_with = "command")]
     pub(crate) line: Option<OsString>,
     /// The command and its arguments
@@ -291,16 +294,40 @@ impl Arguments {
         let mut command = command();
         let arguments =
             Self::from_arg_matches(&command.try_get_matches_from_mut(std::env::args_os())?)?;
-        if let Command::Run(Run { command: words, line: None, .. }) = &arguments.command
-            && words.is_empty()
-        {
-            let kind = clap::error::ErrorKind::MissingRequiredArgument;
-            return Err(
-                command.error(kind, "no command: zklock run PATH -- COMMAND, or --shell LINE")
-            );
+        if let Command::Run(run) = &arguments.command {
+            run.check().map_err(|(kind, wrong)| command.error(kind, wrong))?;
         }
         Ok(arguments)
     }
+}
+
+impl Run {
+    /// Refuses a command line without a command, and one whose command stands among the paths, where it would be locked.
+    fn check(&self) -> Result<(), (ErrorKind, String)> {
+        let [_, others @ ..] = self.paths.as_slice() else { return Ok(()) };
+        // The first one may have the name of a file, as with `flock`; but not where `-c` is a shell's.
+        let others = if self.line.is_some() { &self.paths } else { others };
+        if let Some(program) = others.iter().find(|path| is_program(path)) {
+            let wrong = format!(
+                "{program} is a program on this machine: write -- before a command, as in {EXAMPLE}"
+            );
+            return Err((ErrorKind::ValueValidation, wrong));
+        }
+        if self.line.is_some() && self.paths.len() > 1 {
+            let wrong = format!("-c takes one PATH: write -- before a command, as in {EXAMPLE}");
+            return Err((ErrorKind::ArgumentConflict, wrong));
+        }
+        if self.line.is_none() && self.command.is_empty() {
+            let wrong = format!("no command: {EXAMPLE}, or --shell LINE");
+            return Err((ErrorKind::MissingRequiredArgument, wrong));
+        }
+        Ok(())
+    }
+}
+
+/// Whether this is a file on this machine that can be executed.
+fn is_program(path: &str) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// The command line, for help, completions and the manual.
