@@ -29,6 +29,7 @@ mod looking;
 mod loss;
 mod margins;
 mod pages;
+mod patience;
 #[allow(dead_code)]
 #[path = "../interop/peer.rs"]
 mod peer;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use zookeeper_recipes::zookeeper_client::{Client, TlsCa, TlsCerts, TlsIdentity, TlsOptions};
-use zookeeper_recipes::{ConfigError, Curator, CuratorBuilder, SessionError};
+use zookeeper_recipes::{ConfigError, ConnectionState, Curator, CuratorBuilder, ReleaseError, SessionError};
 
-use crate::exit::{Failure, chain};
+use crate::exit::{Failure, chain, say};
 use crate::settings::{Given, Settings, Tls};
 
 const TLS_SCHEME: &str = "tcp+tls://";
@@ -34,9 +34,8 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
         Ok(curator) => Ok(curator),
         Err(SessionError::Config(error)) => Err(wrong(settings, &error)),
         Err(SessionError::Unreachable { .. }) => {
-            let said = diagnose(&settings.server.value, settings.tls.is_some()).await;
-            let within = humantime::format_duration(settings.connection_timeout());
-            Err(Failure::unavailable(format!("no ZooKeeper within {within}: {said}")))
+            let said = diagnose(&settings.server.value, settings.tls.is_some(), PATIENCE).await;
+            Err(no_session(settings.connection_timeout(), &said))
         }
         Err(error @ SessionError::AuthFailed { .. }) => {
             let which = if settings.auths.is_empty() {
@@ -50,9 +49,60 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     }
 }
 
-/// Ends the session, so that nothing of us is left; the servers remove it later if they do not answer now.
-pub(crate) async fn goodbye(curator: Curator) {
-    let _ = timeout(FAREWELL, curator.close()).await;
+/// [`connect`], at most for `limit`.
+pub(crate) async fn connect_within(
+    settings: &Settings,
+    limit: Duration,
+) -> Result<Curator, Failure> {
+    // By then it is known why there is no session.
+    let share = PATIENCE.min(limit / 2);
+    let in_vain = async {
+        sleep(limit - share).await;
+        let diagnosed = diagnose(&settings.server.value, settings.tls.is_some(), share);
+        tokio::join!(diagnosed, sleep(share)).0
+    };
+    tokio::select! {
+        connected = connect(settings) => connected,
+        said = in_vain => Err(no_session(limit, &said)),
+    }
+}
+
+fn no_session(within: Duration, said: &str) -> Failure {
+    let within = humantime::format_duration(within);
+    Failure::unavailable(format!("no ZooKeeper within {within}: {said}"))
+}
+
+/// Ends the session, so that nothing of us is left, and says whether the servers confirmed it in time. They remove what is left when
+/// the session times out.
+pub(crate) async fn goodbye(curator: Curator, limit: Duration) -> bool {
+    matches!(timeout(limit, curator.close()).await, Ok(Ok(())))
+}
+
+/// Whether a server is there to be asked, as far as is known.
+pub(crate) fn is_connected(curator: &Curator) -> bool {
+    matches!(curator.state(), ConnectionState::Connected | ConnectionState::Reconnected)
+}
+
+/// Says how a release failed, but gives the paths of which no server has confirmed it yet: the end of the session may.
+pub(crate) fn not_released(error: &ReleaseError) -> Vec<String> {
+    match error {
+        ReleaseError::Unconfirmed { path, .. } => vec![path.clone()],
+        ReleaseError::Members { source, .. } => {
+            source.failures().iter().flat_map(|member| not_released(&member.error)).collect()
+        }
+        error => {
+            say(&chain(error));
+            Vec::new()
+        }
+    }
+}
+
+/// After the end of the session was not confirmed either.
+pub(crate) fn say_unconfirmed(paths: &[String]) {
+    let paths = paths.join(", ");
+    say(&format!(
+        "no server has confirmed the release of {paths}, which may stay taken until the session times out"
+    ));
 }
 
 fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
@@ -124,20 +174,20 @@ fn wrong(settings: &Settings, error: &ConfigError) -> Failure {
     }
 }
 
-/// What each server does when it is spoken to. The client tells only that the time is over.
-async fn diagnose(servers: &str, tls: bool) -> String {
+/// What each server does when it is spoken to; each step may take `limit`. The client tells only that the time is over.
+async fn diagnose(servers: &str, tls: bool, limit: Duration) -> String {
     let ask = |server: &str| {
         let server = without_scheme(server);
         let server = server.split('/').next().unwrap_or_default().to_owned();
         async move {
-            let does = does(&server, tls).await;
+            let does = does(&server, tls, limit).await;
             format!("{server} {does}")
         }
     };
     join_all(each(servers).map(ask)).await.join("; ")
 }
 
-async fn does(server: &str, tls: bool) -> String {
+async fn does(server: &str, tls: bool, limit: Duration) -> String {
     let address = if has_port(server) { server.to_owned() } else { format!("{server}:2181") };
     // The look-up of tokio panics where its first thread cannot be started.
     let (found, answer) = oneshot::channel();
@@ -145,12 +195,12 @@ async fn does(server: &str, tls: bool) -> String {
     if let Err(error) = std::thread::Builder::new().spawn(look_up) {
         return format!("is not asked, because no thread can be started: {error}");
     }
-    let found = match timeout(PATIENCE, answer).await {
+    let found = match timeout(limit, answer).await {
         Ok(Ok(Ok(addresses))) => addresses.collect::<Vec<_>>(),
         Ok(_) => return "is not known by that name".to_owned(),
         Err(_) => return "has a name that nobody resolves in time".to_owned(),
     };
-    match timeout(PATIENCE, TcpStream::connect(&found[..])).await {
+    match timeout(limit, TcpStream::connect(&found[..])).await {
         Err(_) => "does not answer".to_owned(),
         Ok(Err(error)) => format!("cannot be connected to: {error}"),
         Ok(Ok(_)) if tls => {

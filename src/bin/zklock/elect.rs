@@ -7,9 +7,9 @@ use tokio::time::timeout;
 use zookeeper_recipes::{Curator, LeaderLatch, LeaderState, Leadership, SessionError};
 
 use crate::arguments::{Elect, OnRevoke};
-use crate::connection::{connect, goodbye};
+use crate::connection::{self, connect, goodbye, not_released, say_unconfirmed};
 use crate::contenders::{Unknown, check_recipe};
-use crate::exit::{Failure, LOST, Outcome, chain, say};
+use crate::exit::{Failure, LOST, Outcome, say};
 use crate::output::Ends;
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -22,8 +22,11 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub(crate) async fn elect(arguments: Elect, settings: &Settings) -> Outcome {
     let mut signals = Signals::new()?;
     let curator = signals.unless_ended(connect(settings)).await??;
-    let outcome = take_part(&arguments, settings, &curator, signals).await;
-    goodbye(curator).await;
+    let mut unconfirmed = Vec::new();
+    let outcome = take_part(&arguments, settings, &curator, signals, &mut unconfirmed).await;
+    if !goodbye(curator, connection::FAREWELL).await && !unconfirmed.is_empty() {
+        say_unconfirmed(&unconfirmed);
+    }
     outcome
 }
 
@@ -32,6 +35,7 @@ async fn take_part(
     settings: &Settings,
     curator: &Curator,
     mut signals: Signals,
+    unconfirmed: &mut Vec<String>,
 ) -> Outcome {
     // Not only once it leads.
     arguments.supervision.kill_after(curator.session_timeout()?)?;
@@ -42,8 +46,10 @@ async fn take_part(
     } else {
         Candidate { arguments, settings, curator, latch: &latch }.stand(&mut signals).await
     };
-    if let Ok(Err(error)) = timeout(FAREWELL, latch.close()).await {
-        say(&chain(&error));
+    match timeout(FAREWELL, latch.close()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => *unconfirmed = not_released(&error),
+        Err(_) => unconfirmed.push(arguments.path.clone()),
     }
     outcome
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use tokio::time::MissedTickBehavior;
-use zookeeper_recipes::{ConnectionState, Curator};
+use zookeeper_recipes::Curator;
 
+use crate::connection::is_connected;
 use crate::contenders::{Contender, contenders, held_by};
 use crate::exit::say;
 use crate::screen::Screen;
@@ -154,9 +155,8 @@ fn told(
     paths: &[String],
     queue: Option<&(&str, Vec<Contender>)>,
 ) -> Option<(News, String)> {
-    use ConnectionState::{Connected, Reconnected};
     let waiting = |path: &str| format!("waiting for {}", visible(path.as_bytes()));
-    if !matches!(curator.state(), Connected | Reconnected) {
+    if !is_connected(curator) {
         let text = format!("{}: no server answers", waiting(&paths.join(", ")));
         return Some((News::NoServer, text));
     }

@@ -53,14 +53,20 @@ fn waits(arguments: &Run) -> bool {
     !arguments.nonblock && arguments.timeout != Some(Duration::ZERO)
 }
 
-/// Acquires it as the options say; `None` if somebody else has it.
+/// What bounds the time to wait, if something does.
+pub(super) fn limit(arguments: &Run) -> Option<Duration> {
+    arguments.timeout.filter(|_| waits(arguments))
+}
+
+/// Acquires it as the options say, with what is `left` of the time to wait; `None` if somebody else has it.
 pub(super) fn acquire<'a>(
     lock: &'a dyn InterProcessLock,
     arguments: &Run,
+    left: Duration,
 ) -> BoxFuture<'a, Result<Option<Box<dyn LockGuard>>, AcquireError>> {
-    match arguments.timeout {
+    match limit(arguments) {
         _ if !waits(arguments) => lock.try_acquire(),
-        Some(limit) => lock.acquire_timeout(limit),
+        Some(_) => lock.acquire_timeout(left),
         None => Box::pin(async move { lock.acquire().await.map(Some) }),
     }
 }

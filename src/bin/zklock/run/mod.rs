@@ -4,57 +4,162 @@ mod locks;
 
 use std::ffi::OsString;
 
-use tokio::time::timeout;
-use zookeeper_recipes::{Curator, LockGuard, Loss, ReleaseError};
+use tokio::time::{Duration, Instant, sleep, timeout};
+use zookeeper_recipes::{AcquireError, Curator, LockGuard, Loss, ReleaseError};
 
 use crate::arguments::Run;
-use crate::connection::{FAREWELL, connect, goodbye};
-use crate::contenders::{check_recipe, contenders, held_by};
-use crate::exit::{Failure, Outcome, chain, say};
+use crate::connection::{
+    FAREWELL, connect, connect_within, goodbye, is_connected, not_released, say_unconfirmed,
+};
+use crate::contenders::{Unknown, check_recipe, contenders, held_by};
+use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor};
 use crate::waiting;
 
 pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
+    let began = Instant::now();
     let mut signals = Signals::new()?;
-    let curator = signals.unless_ended(connect(settings)).await??;
-    let outcome = hold(&arguments, settings, &curator, &mut signals).await;
-    goodbye(curator).await;
+    let limit = locks::limit(&arguments);
+    let connecting = async {
+        match limit {
+            Some(limit) => connect_within(settings, limit).await,
+            None => connect(settings).await,
+        }
+    };
+    let curator = signals.unless_ended(connecting).await??;
+    let deadline = limit.map(|limit| began + limit);
+    let mut wait =
+        Wait { arguments: &arguments, settings, curator: &curator, deadline, is_in_vain: false };
+    let (mut unconfirmed, mut farewell) = (Vec::new(), FAREWELL);
+    let outcome = match wait.acquired(&mut signals).await {
+        Ok(guard) => wait.hold(guard, &mut signals, &mut unconfirmed).await,
+        Err(failure) => {
+            if wait.is_in_vain {
+                farewell = Duration::ZERO;
+            }
+            Err(failure)
+        }
+    };
+    if !goodbye(curator, farewell).await && !unconfirmed.is_empty() {
+        say_unconfirmed(&unconfirmed);
+    }
     outcome
 }
 
-async fn hold(
-    arguments: &Run,
-    settings: &Settings,
-    curator: &Curator,
-    signals: &mut Signals,
-) -> Outcome {
-    let kill_after = arguments.supervision.kill_after(curator.session_timeout()?)?;
-    let lock = locks::lock(curator, arguments)?;
-    let acquire = locks::acquire(&*lock, arguments);
-    let acquire = waiting::shown(curator, &arguments.paths, settings.verbose(), acquire);
-    let guard = signals.unless_ended(acquire).await??;
-    let Some(guard) = guard else {
-        let holder = signals.unless_ended(holder(curator, &arguments.paths)).await?;
-        return Err(busy(arguments, &holder.unwrap_or_default()));
-    };
-    for path in &arguments.paths {
-        let alone = check_recipe(curator, path, arguments.count.is_some());
-        signals.unless_ended(alone).await??;
+struct Wait<'a> {
+    arguments: &'a Run,
+    settings: &'a Settings,
+    curator: &'a Curator,
+    deadline: Option<Instant>,
+    /// The time is up, and no server answers any more.
+    is_in_vain: bool,
+}
+
+impl Wait<'_> {
+    async fn acquired(&mut self, signals: &mut Signals) -> Result<Box<dyn LockGuard>, Failure> {
+        let Self { arguments, settings, curator, .. } = *self;
+        arguments.supervision.kill_after(curator.session_timeout()?)?;
+        let lock = locks::lock(curator, arguments)?;
+        let acquire = locks::acquire(&*lock, arguments, self.left());
+        let acquire = waiting::shown(curator, &arguments.paths, settings.verbose(), acquire);
+        let (acquired, holder) = signals.unless_ended(self.beside(acquire)).await?;
+        match acquired {
+            Ok(Some(guard)) => match signals.unless_ended(self.check_recipes()).await? {
+                Some(checked) => checked.map(|()| guard).map_err(Failure::from),
+                None => Err(self.silence()),
+            },
+            Ok(None) if self.deadline.is_some() => {
+                self.is_in_vain = holder.is_none() || !is_connected(curator);
+                let in_vain = ", as the servers said last: none answers now".to_owned();
+                let holder = if self.is_in_vain { Some(in_vain) } else { holder.flatten() };
+                Err(busy(arguments, &holder.unwrap_or_default()))
+            }
+            Ok(None) => {
+                let holder = timeout(FAREWELL, holder_of(curator, &arguments.paths));
+                let holder = signals.unless_ended(holder).await?.ok().flatten();
+                Err(busy(arguments, &holder.unwrap_or_default()))
+            }
+            Err(error) if self.deadline.is_some() && is_timeout(&error) => Err(self.silence()),
+            Err(error) => Err(error.into()),
+        }
     }
-    let supervisor = Supervisor {
-        path: guard.path().to_owned(),
-        on_lost: arguments.supervision.on_lost,
-        kill_after,
-        on_revoke: arguments.on_revoke,
-        only: true,
-        verbose: settings.verbose(),
-    };
-    let command = command(arguments);
-    let environment = locks::environment(&*guard);
-    let end = supervisor.run(&command, &environment, &guard, signals).await?;
-    finish(end, guard, signals).await
+
+    /// What is left of the time to wait.
+    fn left(&self) -> Duration {
+        self.deadline.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// The outcome of `acquire`. Shortly before the time is up, the holder is looked for, as far as that can be had in time.
+    async fn beside<T>(&self, acquire: impl Future<Output = T>) -> (T, Option<Option<String>>) {
+        let look = async {
+            match self.deadline {
+                Some(_) => sleep(self.left().saturating_sub(FAREWELL)).await,
+                None => std::future::pending().await,
+            }
+            holder_of(self.curator, &self.arguments.paths).await
+        };
+        tokio::pin!(acquire, look);
+        let mut holder = None;
+        loop {
+            tokio::select! {
+                biased;
+                acquired = &mut acquire => return (acquired, holder),
+                found = &mut look, if holder.is_none() => holder = Some(found),
+            }
+        }
+    }
+
+    /// `None` if the time is up before the servers answer.
+    async fn check_recipes(&self) -> Option<Result<(), Unknown>> {
+        let check = async {
+            for path in &self.arguments.paths {
+                check_recipe(self.curator, path, self.arguments.count.is_some()).await?;
+            }
+            Ok(())
+        };
+        timeout(self.left(), check).await.ok()
+    }
+
+    /// Nobody said in time whether the lock is free.
+    fn silence(&mut self) -> Failure {
+        self.is_in_vain = true;
+        let paths = self.arguments.paths.join(", ");
+        let within = self.arguments.timeout.unwrap_or_default();
+        let within = humantime::format_duration(within);
+        Failure::unavailable(format!("no answer of the servers about {paths} within {within}"))
+    }
+
+    async fn hold(
+        &self,
+        guard: Box<dyn LockGuard>,
+        signals: &mut Signals,
+        unconfirmed: &mut Vec<String>,
+    ) -> Outcome {
+        let supervision = &self.arguments.supervision;
+        let supervisor = Supervisor {
+            path: guard.path().to_owned(),
+            on_lost: supervision.on_lost,
+            kill_after: supervision.kill_after(self.curator.session_timeout()?)?,
+            on_revoke: self.arguments.on_revoke,
+            only: true,
+            verbose: self.settings.verbose(),
+        };
+        let command = command(self.arguments);
+        let environment = locks::environment(&*guard);
+        let end = supervisor.run(&command, &environment, &guard, signals).await?;
+        finish(end, guard, signals, unconfirmed).await
+    }
+}
+
+/// Whether the servers did not say in time what they were asked.
+fn is_timeout(error: &AcquireError) -> bool {
+    match error {
+        AcquireError::TimedOut { .. } => true,
+        AcquireError::Member { source, .. } => is_timeout(source),
+        _ => false,
+    }
 }
 
 /// The command, or the line for a shell.
@@ -72,35 +177,42 @@ fn busy(arguments: &Run, holder: &str) -> Failure {
     Failure::new(arguments.conflict_exit_code, format!("{paths} is busy{after}{holder}"))
 }
 
-/// Who has it, if that can be told soon.
-async fn holder(curator: &Curator, paths: &[String]) -> Option<String> {
-    let held = async {
-        for path in paths {
-            if let Ok(contenders) = contenders(curator, path).await
-                && contenders.iter().any(|contender| contender.participant.holds)
-            {
-                return Some(format!(": {}", held_by(&contenders)));
-            }
+/// The holder of the first of them that has one.
+async fn holder_of(curator: &Curator, paths: &[String]) -> Option<String> {
+    for path in paths {
+        if let Ok(contenders) = contenders(curator, path).await
+            && contenders.iter().any(|contender| contender.participant.holds)
+        {
+            return Some(format!(": {}", held_by(&contenders)));
         }
-        None
-    };
-    timeout(FAREWELL, held).await.ok().flatten()
+    }
+    None
 }
 
-/// Gives the lock back, and says what became of it. A signal ends the waiting for that, not the release.
-async fn finish(end: End, guard: Box<dyn LockGuard>, signals: &mut Signals) -> Outcome {
+/// Gives the lock back, and says what became of it, but of the paths that are `unconfirmed`: their nodes may be deleted with
+/// the session. A signal ends the waiting for that, not the release.
+async fn finish(
+    end: End,
+    guard: Box<dyn LockGuard>,
+    signals: &mut Signals,
+    unconfirmed: &mut Vec<String>,
+) -> Outcome {
+    let path = guard.path().to_owned();
     if let Some(failure) = end.failure(guard.loss()) {
         return Err(failure);
     }
     let released = tokio::select! {
         biased;
         released = guard.release() => released,
-        _ = signals.ending() => return Ok(end.code),
+        _ = signals.ending() => {
+            unconfirmed.push(path);
+            return Ok(end.code);
+        }
     };
     if let Err(error) = released {
         match loss_of(&error) {
             Some(loss) => return end.failure(Some(loss)).map_or(Ok(end.code), Err),
-            None => say(&chain(&error)),
+            None => *unconfirmed = not_released(&error),
         }
     }
     Ok(end.code)

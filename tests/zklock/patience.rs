@@ -1,0 +1,71 @@
+//! How long `zklock` waits, and what it says at the end.
+
+use std::time::{Duration, Instant};
+
+use zookeeper_recipes::testkit::{Cut, Direction};
+
+use crate::scene::Scene;
+use crate::scripts::GOES_ON;
+
+/// Also by a server that accepts connections and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_to_wait_bounds_the_connecting() {
+    let scene = Scene::new().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = listener.local_addr().unwrap().to_string();
+    for (server, said) in [("127.0.0.1:1", "refused"), (&silent, "accepts connections")] {
+        let tool = scene.run_with(["-w", "2"], "touch ran").env("ZKLOCK_SERVER", server);
+        let ended = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "1h").ended().await;
+        ended.one_line(69, &["no ZooKeeper within 2s: ", said]);
+    }
+    assert!(!scene.folder.join("ran").exists());
+    scene.end().await;
+}
+
+/// Nobody is asked who has it, and the queue is left to the session's end: that took 4 s longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_to_wait_bounds_the_end_where_no_server_answers() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("first").await;
+    let mut quickest = Duration::MAX;
+    for _ in 0..5 {
+        let link = scene.link().await;
+        let tool = scene.run_with(["-w", "3"], "touch ran");
+        let began = Instant::now();
+        let waiting = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
+        scene.children_are(2).await;
+        let refused = link.refuse();
+        link.cut(Cut::Reset);
+        let ended = waiting.ended().await;
+        quickest = quickest.min(began.elapsed());
+        ended.one_line(75, &["is busy after 3s", "none answers now"]);
+        refused.heal();
+        scene.children_are(1).await;
+        // One of them is not disturbed by what else this machine does.
+        if quickest < Duration::from_millis(6500) {
+            break;
+        }
+    }
+    assert!(quickest < Duration::from_millis(6500), "{quickest:?}");
+    holder.release().await;
+    scene.end().await;
+}
+
+/// The lock stays taken until the session times out: the release does not go on when `zklock` has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_no_server_confirms_is_left_to_the_end_of_the_session() {
+    let scene = Scene::new().await;
+    let (mut life, gate, link) = (scene.lifeline(), scene.gate(), scene.link().await);
+    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = tool.env("ZKLOCK_SERVER", link.connect_string());
+    let tool = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "2s").env("ZKLOCK_SESSION_TIMEOUT", "30s");
+    let running = tool.start();
+    life.says("up").await;
+    let stalled = link.stall(Direction::Both);
+    gate.open().await;
+    let ended = running.ended().await;
+    let line = ended.one_line(6, &[&scene.path, "until the session times out"]);
+    assert!(!line.contains("goes on"), "{line}");
+    stalled.heal();
+    scene.end().await;
+}
