@@ -80,6 +80,21 @@ async fn a_file_says_all_that_the_flags_do() {
     scene.end().await;
 }
 
+/// A folder that is another user's, as of a `HOME` that `su` or `sudo` kept. (Root may read all of them: a folder in place of the file.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_ours_that_cannot_be_read_is_left_out() {
+    let scene = Scene::new().await;
+    fs::create_dir_all(scene.folder.join("config/zklock.toml")).unwrap();
+    scene.run("exit 3").ended().await.quietly(3);
+    let ended = scene.run_with(["-v"], "exit 3").ended().await;
+    assert_eq!(ended.code(), Some(3), "{ended}");
+    assert!(ended.stderr.contains("config/zklock.toml"), "{ended}");
+    // It may have named the servers, and nothing else does.
+    let ended = scene.run("exit 3").without("ZKLOCK_SERVER").ended().await;
+    ended.one_line(64, &["cannot read ", "config/zklock.toml", "server"]);
+    scene.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_wrong_is_64_and_named() {
     let scene = Scene::new().await;

@@ -1,4 +1,4 @@
-//! The configuration file.
+//! The configuration files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,31 +11,39 @@ use crate::exit::Failure;
 
 /// What it says, all of it checked.
 #[derive(Debug)]
-pub(super) struct ConfigFile {
+struct ConfigFile {
     file: PathBuf,
     /// With the line that each stands in.
     values: BTreeMap<&'static str, (String, usize)>,
 }
 
-impl ConfigFile {
-    /// The one that is named, which must be there; else the first that is.
+/// The configuration files that count, the first of them before the others, key by key.
+#[derive(Debug, Default)]
+pub(super) struct ConfigFiles {
+    files: Vec<ConfigFile>,
+    /// What is there and cannot be read.
+    unreadable: Vec<String>,
+}
+
+impl ConfigFiles {
+    /// The one that is named, which must be there; else the user's and the machine's.
     pub(super) fn find(
         option: Option<&Path>,
         environment: &Environment<'_>,
         etc: &Path,
-    ) -> Result<Option<Self>, Failure> {
+    ) -> Result<Self, Failure> {
         const VARIABLE: &str = "ZKLOCK_CONFIG";
         let named = match option {
             Some(file) => Some((file.to_owned(), "--config")),
             None => environment.value(VARIABLE).map(|file| (PathBuf::from(file), VARIABLE)),
         };
+        let mut found = Self::default();
         if let Some((file, by)) = named {
-            return match std::fs::read(&file) {
-                Ok(text) => Self::parse(file, &text).map(Some),
-                Err(error) => {
-                    Err(Failure::usage(format!("{by}: cannot read {}: {error}", file.display())))
-                }
-            };
+            let text = std::fs::read(&file).map_err(|error| {
+                Failure::usage(format!("{by}: cannot read {}: {error}", file.display()))
+            })?;
+            found.files.push(ConfigFile::parse(file, &text)?);
+            return Ok(found);
         }
         let home = || environment.value("HOME").map(|home| PathBuf::from(home).join(".config"));
         let base = environment.value("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -43,17 +51,33 @@ impl ConfigFile {
         for folder in base.iter().map(PathBuf::as_path).chain([etc]) {
             let file = folder.join("zklock.toml");
             match std::fs::read(&file) {
-                Ok(text) => return Self::parse(file, &text).map(Some),
+                Ok(text) => found.files.push(ConfigFile::parse(file, &text)?),
                 Err(error) if is_absence(&error) => {}
+                // Often another user's folder, which `su` or `sudo` left in `HOME`.
                 Err(error) => {
-                    return Err(Failure::usage(format!("cannot read {}: {error}", file.display())));
+                    found.unreadable.push(format!("cannot read {}: {error}", file.display()));
                 }
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
-    pub(super) fn parse(file: PathBuf, text: &[u8]) -> Result<Self, Failure> {
+    /// What is to be said of those that are left out.
+    pub(super) fn unreadable(&self) -> &[String] {
+        &self.unreadable
+    }
+
+    pub(super) fn text(&self, key: &'static str) -> Option<Given<String>> {
+        self.files.iter().find_map(|file| file.text(key))
+    }
+
+    pub(super) fn path(&self, key: &'static str) -> Option<Given<PathBuf>> {
+        self.files.iter().find_map(|file| file.path(key))
+    }
+}
+
+impl ConfigFile {
+    fn parse(file: PathBuf, text: &[u8]) -> Result<Self, Failure> {
         let wrong = |line: usize, reason: &str| {
             Failure::usage(format!("{}:{line}: {reason}", file.display()))
         };
@@ -93,13 +117,13 @@ impl ConfigFile {
         Ok(Self { file, values })
     }
 
-    pub(super) fn text(&self, key: &'static str) -> Option<Given<String>> {
+    fn text(&self, key: &'static str) -> Option<Given<String>> {
         let (value, line) = self.values.get(key)?;
         let origin = Origin::File { file: self.file.clone(), line: *line, key };
         Some(Given { value: value.clone(), origin })
     }
 
-    pub(super) fn path(&self, key: &'static str) -> Option<Given<PathBuf>> {
+    fn path(&self, key: &'static str) -> Option<Given<PathBuf>> {
         let Given { value, origin } = self.text(key)?;
         let folder = self.file.parent().unwrap_or_else(|| Path::new(""));
         Some(Given { value: folder.join(value), origin })

@@ -1,4 +1,4 @@
-//! Where ZooKeeper is, and as whom to speak to it: from the command line, the environment and the configuration file,
+//! Where ZooKeeper is, and as whom to speak to it: from the command line, the environment and the configuration files,
 //! in that order.
 
 mod config_file;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::config_file::ConfigFile;
+use self::config_file::ConfigFiles;
 pub(crate) use self::secrets::Credentials;
 use crate::arguments::{Connection, duration};
 use crate::exit::{Failure, say};
@@ -102,14 +102,18 @@ impl Settings {
         etc: &Path,
     ) -> Result<Self, Failure> {
         let environment = Environment(environment);
-        let file = ConfigFile::find(arguments.config.as_deref(), &environment, etc)?;
-        let sources = Sources { environment: &environment, file };
+        let files = ConfigFiles::find(arguments.config.as_deref(), &environment, etc)?;
+        if arguments.verbose {
+            files.unreadable().iter().for_each(|why| say(&format!("{why}; it is left out")));
+        }
+        let sources = Sources { environment: &environment, files };
         let default =
             |key, value: &str| Given { value: value.to_owned(), origin: Origin::Default(key) };
         Ok(Self {
-            server: sources
-                .text("server", arguments.server.as_deref())?
-                .unwrap_or_else(|| default("server", SERVER)),
+            server: match sources.text("server", arguments.server.as_deref())? {
+                Some(server) => server,
+                None => sources.no_server().map_or_else(|| Ok(default("server", SERVER)), Err)?,
+            },
             namespace: sources
                 .text("namespace", arguments.namespace.as_deref())?
                 .unwrap_or_else(|| default("namespace", "/")),
@@ -159,7 +163,7 @@ impl Environment<'_> {
 
 struct Sources<'a> {
     environment: &'a Environment<'a>,
-    file: Option<ConfigFile>,
+    files: ConfigFiles,
 }
 
 impl Sources<'_> {
@@ -176,7 +180,13 @@ impl Sources<'_> {
         if let Some(value) = self.environment.text(&variable)? {
             return Ok(Some(Given { value, origin: Origin::Variable(variable) }));
         }
-        Ok(self.file.as_ref().and_then(|file| file.text(key)))
+        Ok(self.files.text(key))
+    }
+
+    /// A file that cannot be read may name the servers: a lock at others would keep nobody out.
+    fn no_server(&self) -> Option<Failure> {
+        let why = self.files.unreadable().first()?;
+        Some(Failure::usage(format!("{why}; and nothing else says the server")))
     }
 
     /// Those of the configuration file are seen from where that is.
@@ -193,7 +203,7 @@ impl Sources<'_> {
         if let Some(value) = self.environment.value(&variable) {
             return Ok(Some(Given { value: value.into(), origin: Origin::Variable(variable) }));
         }
-        Ok(self.file.as_ref().and_then(|file| file.path(key)))
+        Ok(self.files.path(key))
     }
 
     fn duration(
@@ -351,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_configuration_file_that_is_there_is_read() {
+    fn the_users_file_goes_before_the_machines_key_by_key() {
         let home = Home::new();
         fs::create_dir_all(home.0.join("etc")).unwrap();
         fs::create_dir_all(home.0.join("xdg")).unwrap();
@@ -362,10 +372,20 @@ mod tests {
         assert_eq!(namespace(&none(), &[]), "/etc");
         home.write(".config/zklock.toml", "namespace = '/home'");
         assert_eq!(namespace(&none(), &[]), "/home");
+        home.write("etc/zklock.toml", "namespace = '/etc'\nserver = 'etc'\nauth-file = 'auth'");
+        home.write("etc/auth", "digest:user:password");
+        home.write(".config/zklock.toml", "id = 'home'\nnamespace = '/home'");
+        let both = read(&home, &none(), &[]).unwrap();
+        assert_eq!((both.id.as_deref(), both.namespace.value.as_str()), (Some("home"), "/home"));
+        assert_eq!((both.server.value.as_str(), both.auths.len()), ("etc", 1));
+        assert!(both.server.origin.to_string().ends_with("/etc/zklock.toml:2: server"));
         home.write("xdg/zklock.toml", "namespace = '/xdg'");
         let xdg = home.0.join("xdg").to_str().unwrap().to_owned();
         assert_eq!(namespace(&none(), &[("XDG_CONFIG_HOME", &xdg)]), "/xdg");
+        // One that is named stands alone.
         let named = home.write("named.toml", "namespace = '/named'");
+        let stands_alone = [("ZKLOCK_CONFIG", named.to_str().unwrap())];
+        assert_eq!(read(&home, &none(), &stands_alone).unwrap().server.value, SERVER);
         let variable = [("ZKLOCK_CONFIG", named.to_str().unwrap())];
         assert_eq!(namespace(&none(), &variable), "/named");
         let other = home.write("other.toml", "namespace = '/other'");
