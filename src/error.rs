@@ -124,10 +124,10 @@ pub enum AcquireError {
         source: SessionError,
     },
     /// The server says that these credentials may not do it.
-    #[error("no permission to {operation} {path}")]
+    #[error("no permission to {operation} {path}{}", or_under(operation))]
     #[non_exhaustive]
     NoAuth {
-        /// The path.
+        /// The path. Where `create` was refused and the path is there, a node under it was to be created.
         path: String,
         /// What was refused: `create`, `list`, `read` or `delete`.
         operation: &'static str,
@@ -278,6 +278,11 @@ pub enum AcquireError {
         #[source]
         source: SharedError,
     },
+}
+
+/// A lock path may be there without the permission to create a contender's node under it.
+fn or_under(operation: &str) -> &'static str {
+    if operation == "create" { " or a node under it" } else { "" }
 }
 
 /// For whoever implements [`InterProcessLock`](crate::InterProcessLock).

@@ -28,6 +28,7 @@ mod lock;
 mod looking;
 mod loss;
 mod margins;
+mod messages;
 mod pages;
 mod patience;
 #[allow(dead_code)]

@@ -92,12 +92,7 @@ impl First {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One line, whatever an error says.
-        for (position, part) in self.message.split_whitespace().enumerate() {
-            let space = if position == 0 { "" } else { " " };
-            write!(f, "{space}{part}")?;
-        }
-        Ok(())
+        f.write_str(&joined(&self.message))
     }
 }
 
@@ -193,12 +188,18 @@ fn in_one_line(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let mut paragraphs = text.split("\n\n").take_while(|part| !part.starts_with("Usage:"));
     let wrong = paragraphs.next().unwrap_or_default();
-    let mut line = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut line = joined(wrong);
     let tips = paragraphs.flat_map(str::lines);
     if let Some(tip) = tips.filter_map(|tip| tip.trim().strip_prefix("tip: ")).next() {
         line = format!("{line}; {tip}");
     }
     format!("{line}; see --help")
+}
+
+/// In one line, whatever an error says. Blanks within a line stay: they may be a path's.
+fn joined(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
 }
 
 /// One line on stderr. That there may be nobody who reads it is no reason to end.

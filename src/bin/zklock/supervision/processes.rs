@@ -99,11 +99,11 @@ fn all() -> io::Result<Vec<Process>> {
 
 /// Whether `/proc` is that of the processes among which we are.
 pub(super) fn check() -> io::Result<()> {
-    let own = fs::read_link("/proc/self")?;
-    if own == Path::new(&std::process::id().to_string()) {
-        return Ok(());
+    // In that of another PID namespace the link cannot be read.
+    match fs::read_link("/proc/self") {
+        Ok(own) if own == Path::new(&std::process::id().to_string()) => Ok(()),
+        _ => Err(io::Error::other("/proc is missing, or is that of another PID namespace")),
     }
-    Err(io::Error::other("the /proc that is mounted here is that of other processes"))
 }
 
 /// Whether no other process is in our group: no pipeline, no script.

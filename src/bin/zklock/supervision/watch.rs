@@ -58,6 +58,8 @@ pub(crate) struct End {
     is_told: bool,
     /// Whether the command ended before the lease did.
     in_time: bool,
+    /// Whether one of its processes could not be ended.
+    is_refused: bool,
 }
 
 impl Supervisor {
@@ -84,6 +86,7 @@ impl Supervisor {
             loss: None,
             overdue: None,
             wants_terminal: false,
+            is_refused: false,
             looks: looks(),
             orphans: Orphans::new(),
             pause: AGAIN,
@@ -106,10 +109,10 @@ impl Supervisor {
                 (KILLED, Some(Cause::Lost), None)
             }
         };
-        let Watch { loss, lease_end, .. } = watch;
+        let Watch { loss, lease_end, is_refused, .. } = watch;
         let is_told = loss.is_some() && on_lost == OnLost::Warn;
         let in_time = at.is_some_and(|at| at <= lease_end);
-        Ok(End { path: self.path.clone(), code, cause, loss, is_told, in_time })
+        Ok(End { path: self.path.clone(), code, cause, loss, is_told, in_time, is_refused })
     }
 }
 
@@ -130,6 +133,9 @@ impl End {
             (None, None) => return None,
         };
         let command = match cause {
+            Some(_) if self.is_refused => {
+                "a process of the command could not be ended, and ended by itself".to_owned()
+            }
             Some(_) => "the command was ended".to_owned(),
             None => format!("the command ended by itself with {code}"),
         };
@@ -147,6 +153,8 @@ struct Watch<'a> {
     overdue: Option<Pin<Box<Sleep>>>,
     /// Whether the command waits for the foreground of the terminal.
     wants_terminal: bool,
+    /// Whether a process of the command could not be signalled.
+    is_refused: bool,
     looks: Interval,
     orphans: Orphans,
     /// Until those are killed again who should be dead.
@@ -241,6 +249,7 @@ impl Watch<'_> {
                 say("the command cannot be suspended while it holds the lock");
             }
             Report::Refused(pid) => {
+                self.is_refused = true;
                 say(&format!("process {pid} of the command cannot be ended: it is another user's"));
             }
             Report::Stopped { signal: SIGTTIN | SIGTTOU, .. } => {
