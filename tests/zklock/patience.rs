@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zookeeper_recipes::testkit::{Cut, Direction};
+use zookeeper_recipes::testkit::{Cut, Direction, TestServer};
 
 use crate::scene::Scene;
 use crate::scripts::GOES_ON;
@@ -67,5 +67,16 @@ async fn a_release_that_no_server_confirms_is_left_to_the_end_of_the_session() {
     let line = ended.one_line(6, &[&scene.path, "until the session times out"]);
     assert!(!line.contains("goes on"), "{line}");
     stalled.heal();
+    scene.end().await;
+}
+
+/// The limit counts all connections from one address, and the waiters have one each.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_connections_from_here_are_named() {
+    let server = TestServer::builder().property("maxClientCnxns", "1").start().await.unwrap();
+    let scene = Scene::on(server).await;
+    let tool = scene.run("touch ran").env("ZKLOCK_CONNECTION_TIMEOUT", "3s");
+    tool.ended().await.one_line(69, &["maxClientCnxns"]);
+    assert!(!scene.folder.join("ran").exists());
     scene.end().await;
 }

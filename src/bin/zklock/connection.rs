@@ -20,6 +20,9 @@ const TCP_SCHEME: &str = "tcp://";
 /// How long a server is asked whether it is there, once it is known that it gives no session.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// A server closes connections beyond its limit without a word, and each waiter has one.
+const LIMIT: &str = "has too many connections from this machine (maxClientCnxns, 60 by default)";
+
 /// How long the end waits for the servers where there is nothing to report of it.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -203,14 +206,14 @@ async fn does(server: &str, tls: bool, limit: Duration) -> String {
     match timeout(limit, TcpStream::connect(&found[..])).await {
         Err(_) => "does not answer".to_owned(),
         Ok(Err(error)) => format!("cannot be connected to: {error}"),
-        Ok(Ok(_)) if tls => {
-            "accepts connections, but gives no session: it has no quorum, speaks no TLS, or one side does not \
-             trust the other's certificate or name"
-                .to_owned()
-        }
-        Ok(Ok(_)) => "accepts connections, but gives no session: it has no quorum, expects TLS (--tls-ca), or \
-                      is no ZooKeeper"
-            .to_owned(),
+        Ok(Ok(_)) if tls => format!(
+            "accepts connections, but gives no session: it has no quorum, {LIMIT}, speaks no TLS, or one side does \
+             not trust the other's certificate or name"
+        ),
+        Ok(Ok(_)) => format!(
+            "accepts connections, but gives no session: it has no quorum, {LIMIT}, expects TLS (--tls-ca), or is no \
+             ZooKeeper"
+        ),
     }
 }
 
