@@ -1,9 +1,12 @@
-//! How long `zklock` waits, and what it says at the end.
+//! How long `zklock` waits, what it asks of the servers meanwhile, and what it says at the end.
 
 use std::time::{Duration, Instant};
 
-use zookeeper_recipes::testkit::{Cut, Direction, TestServer};
+use nix::sys::signal::Signal;
+use zookeeper_recipes::InterProcessMutex;
+use zookeeper_recipes::testkit::{Cut, Direction, Operation, TestServer};
 
+use crate::harness::eventually;
 use crate::scene::Scene;
 use crate::scripts::GOES_ON;
 
@@ -78,5 +81,70 @@ async fn too_many_connections_from_here_are_named() {
     let tool = scene.run("touch ran").env("ZKLOCK_CONNECTION_TIMEOUT", "3s");
     tool.ended().await.one_line(69, &["maxClientCnxns"]);
     assert!(!scene.folder.join("ran").exists());
+    scene.end().await;
+}
+
+/// However long the queue is, and however often it is shown anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_waiter_shows_does_not_cost_a_read_for_each_other() {
+    const OTHERS: usize = 30;
+    let scene = Scene::new().await;
+    let holder = scene.holder("host-a:123").await;
+    let curator = scene.curator().await;
+    let mutex = InterProcessMutex::new(&curator, &scene.path).unwrap();
+    let mut others = Vec::new();
+    for number in 2..=OTHERS + 1 {
+        let mutex = mutex.clone();
+        others.push(tokio::spawn(async move { mutex.acquire().await }));
+        scene.children_are(number).await;
+    }
+    let link = scene.link().await;
+    let tool = scene.run_with(["-v"], "exit 3").env("ZKLOCK_SERVER", link.connect_string());
+    let mut waiting = tool.start();
+    waiting.stderr.says(&format!("{}nd in the queue, held by host-a:123", OTHERS + 2)).await;
+    let reads = link.requests(Operation::GetData);
+    for place in [OTHERS + 1, OTHERS, OTHERS - 1] {
+        others.remove(0).abort();
+        waiting.stderr.says(&format!(" {place}")).await;
+    }
+    let more = link.requests(Operation::GetData) - reads;
+    assert!(more < 10, "{more} reads to see three changes of {OTHERS}");
+    // It goes on to ask where nothing has changed, and lists nothing.
+    let (lists, looks) = (link.requests(Operation::List), link.replies(Operation::Exists));
+    eventually("it looks", async || link.replies(Operation::Exists) > looks + 2).await;
+    assert_eq!(link.requests(Operation::List), lists);
+    for other in &others {
+        other.abort();
+    }
+    scene.children_are(2).await;
+    holder.release().await;
+    assert_eq!(waiting.ended().await.code(), Some(3));
+    assert!(link.log().contains(&Operation::CloseSession), "{:?}", link.log());
+    drop(curator);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_is_followed_in_each_kind_of_queue() {
+    let scene = Scene::new().await;
+    for kind in ["--count=1", "--write", "--read"] {
+        let (mut life, gate) = (scene.lifeline(), scene.gate());
+        // A reader waits for writers only.
+        let first = if kind == "--read" { "--write" } else { kind };
+        let tool = scene.run_with([first], GOES_ON).env("GATE", &gate.path);
+        let tool = tool.env("LIFE", &life.path).env("ZKLOCK_ID", "host-a");
+        let holding = tool.start();
+        life.says("up").await;
+        let mut second = scene.run_with([first, "-v"], "exit 3").start();
+        second.stderr.says("2nd in the queue, held by host-a").await;
+        let mut third = scene.run_with([kind, "-v"], "exit 4").start();
+        third.stderr.says("3rd in the queue, held by host-a").await;
+        second.signal(Signal::SIGTERM);
+        third.stderr.says("2nd in the queue, held by host-a").await;
+        gate.open().await;
+        holding.ended().await.quietly(6);
+        assert_eq!(third.ended().await.code(), Some(4), "{kind}");
+        second.ended().await;
+    }
     scene.end().await;
 }

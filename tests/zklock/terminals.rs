@@ -117,8 +117,8 @@ async fn a_terminal_that_is_stopped_keeps_nobody_waiting() {
         terminal.shows("2nd in the queue").await;
         terminal.types("\u{13}");
         // It would have drawn by then.
-        let asked = link.replies(Operation::List);
-        eventually("it asks on", async || link.replies(Operation::List) > asked + 2).await;
+        let asked = link.replies(Operation::Exists);
+        eventually("it asks on", async || link.replies(Operation::Exists) > asked + 2).await;
         let code = if is_ended {
             let waiting = Process::children_of(terminal.id);
             send(Signal::SIGTERM, waiting[0].id);

@@ -327,7 +327,8 @@ impl Run {
 
 /// Whether this is a file on this machine that can be executed.
 fn is_program(path: &str) -> bool {
-    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    std::fs::metadata(path)
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// The command line, for help, completions and the manual.

@@ -9,7 +9,9 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::zookeeper_client::{Client, TlsCa, TlsCerts, TlsIdentity, TlsOptions};
-use zookeeper_recipes::{ConfigError, ConnectionState, Curator, CuratorBuilder, ReleaseError, SessionError};
+use zookeeper_recipes::{
+    ConfigError, ConnectionState, Curator, CuratorBuilder, ReleaseError, SessionError,
+};
 
 use crate::exit::{Failure, chain, say};
 use crate::settings::{Given, Settings, Tls};

@@ -79,6 +79,17 @@ impl Contender {
         matches!(self.participant.kind(), Some(KazooLock | KazooRead))
     }
 
+    /// Which of the queues of a path it stands in; kazoo's are their own.
+    pub(crate) fn queue(&self) -> (Kind, bool) {
+        let is_of_kazoo = self.is_of_kazoo();
+        let kind = match self.kind {
+            Kind::Read if is_of_kazoo => Kind::Mutex,
+            Kind::Read => Kind::Write,
+            kind => kind,
+        };
+        (kind, is_of_kazoo)
+    }
+
     /// The same node, as it stands among `all`; as it was, where it is there no more.
     pub(crate) fn among(&self, all: &[Self]) -> Self {
         let is_it = |other: &&Self| {

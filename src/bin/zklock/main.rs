@@ -13,6 +13,7 @@ mod ls;
 mod observe;
 mod output;
 mod pages;
+mod queue;
 mod revoke;
 mod run;
 mod screen;

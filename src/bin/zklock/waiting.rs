@@ -9,8 +9,9 @@ use tokio::time::MissedTickBehavior;
 use zookeeper_recipes::Curator;
 
 use crate::connection::is_connected;
-use crate::contenders::{Contender, contenders, held_by};
+use crate::contenders::held_by;
 use crate::exit::say;
+use crate::queue::Queue;
 use crate::screen::Screen;
 use crate::stderr;
 use crate::supervision::bury_all;
@@ -20,9 +21,6 @@ use crate::text::{ordinal, visible};
 const BEFORE_FIRST: Duration = Duration::from_millis(300);
 /// How often ages are shown anew.
 const DRAW: Duration = Duration::from_secs(1);
-/// How often the servers are asked; and for each who waits, so that many do not ask too much.
-const ASK: Duration = Duration::from_secs(2);
-const ASK_EACH: Duration = Duration::from_millis(20);
 /// How long a terminal that shows nothing now, as after Ctrl-S, is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -85,18 +83,16 @@ fn bar() -> ProgressBar {
 
 async fn follow(curator: &Curator, paths: &[String], mut line: Line) -> Infallible {
     tokio::time::sleep(BEFORE_FIRST).await;
-    let mut queue = None;
+    let mut queue: Option<Queue> = None;
     let mut draw = tokio::time::interval(DRAW);
     draw.set_missed_tick_behavior(MissedTickBehavior::Delay); // Ctrl-Z may suspend it for hours
     loop {
-        let pause = queue.as_ref().map(|(_, queue): &(_, Vec<Contender>)| {
-            ASK + ASK_EACH * u32::try_from(queue.len()).unwrap_or(u32::MAX)
-        });
+        let known = queue.clone();
         let next = async move {
-            if let Some(pause) = pause {
-                tokio::time::sleep(pause).await;
+            match known {
+                Some(queue) => queue.later(curator, paths).await,
+                None => Queue::read(curator, paths).await,
             }
-            look(curator, paths).await
         };
         tokio::pin!(next);
         // While no server answers, it takes its time.
@@ -114,28 +110,8 @@ async fn follow(curator: &Curator, paths: &[String], mut line: Line) -> Infallib
     }
 }
 
-/// The path that we wait for, of several the first, and who is there. `None` if that cannot be told now.
-async fn look<'a>(curator: &Curator, paths: &'a [String]) -> Option<(&'a str, Vec<Contender>)> {
-    for path in paths {
-        let queue = contenders(curator, path).await.ok()?;
-        // The session is asked for last: the one whose place is looked for.
-        let session = curator.session_id().ok()?;
-        let ours = |contender: &&Contender| contender.participant.session == session;
-        // Of those before it we have ours.
-        if paths.len() == 1 || queue.iter().filter(ours).any(|ours| !ours.participant.holds) {
-            return Some((path, queue));
-        }
-    }
-    None
-}
-
 impl Line {
-    fn draw(
-        &mut self,
-        curator: &Curator,
-        paths: &[String],
-        queue: Option<&(&str, Vec<Contender>)>,
-    ) {
+    fn draw(&mut self, curator: &Curator, paths: &[String], queue: Option<&Queue>) {
         let Some((news, text)) = told(curator, paths, queue) else { return };
         match self {
             Self::Bar(bar) => bar.set_message(text),
@@ -150,24 +126,18 @@ impl Line {
 }
 
 /// Nothing while nothing is known.
-fn told(
-    curator: &Curator,
-    paths: &[String],
-    queue: Option<&(&str, Vec<Contender>)>,
-) -> Option<(News, String)> {
+fn told(curator: &Curator, paths: &[String], queue: Option<&Queue>) -> Option<(News, String)> {
     let waiting = |path: &str| format!("waiting for {}", visible(path.as_bytes()));
     if !is_connected(curator) {
         let text = format!("{}: no server answers", waiting(&paths.join(", ")));
         return Some((News::NoServer, text));
     }
-    let (path, queue) = queue?;
-    let session = curator.session_id().unwrap_or_default();
-    let ours = queue.iter().find(|one| one.participant.session == session);
-    let place = ours.map(|ours| ours.place);
-    let holders = queue.iter().filter(|one| one.participant.holds);
+    let Queue { path, before, .. } = queue?;
+    let place = queue?.place();
+    let holders = before.iter().filter(|one| one.participant.holds);
     let holders = holders.map(|one| one.participant.path.clone()).collect();
-    let news = News::Queue((*path).to_owned(), place, holders);
+    let news = News::Queue(path.clone(), place, holders);
     let place = place.map(|place| format!("{} in the queue, ", ordinal(place)));
-    let text = format!("{}: {}{}", waiting(path), place.unwrap_or_default(), held_by(queue));
+    let text = format!("{}: {}{}", waiting(path), place.unwrap_or_default(), held_by(before));
     Some((news, text))
 }
