@@ -211,7 +211,11 @@ const TOOL_ARROWS: &[(&str, &[&str])] = &[
     ("contenders", &["exit", "text"]),
     ("screen", &["stderr"]),
     ("supervision", &["arguments", "exit", "signals"]),
-    ("waiting", &["contenders", "exit", "screen", "stderr", "supervision", "text"]),
+    ("queue", &["contenders"]),
+    (
+        "waiting",
+        &["connection", "contenders", "exit", "queue", "screen", "stderr", "supervision", "text"],
+    ),
     // Commands.
     ("run", RUNS),
     ("elect", RUNS),

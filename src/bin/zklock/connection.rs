@@ -22,7 +22,7 @@ const TCP_SCHEME: &str = "tcp://";
 /// How long a server is asked whether it is there, once it is known that it gives no session.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A server closes connections beyond its limit without a word, and each waiter has one.
+/// A server closes connections beyond its limit without a reason, and each waiter has a connection.
 const LIMIT: &str = "has too many connections from this machine (maxClientCnxns, 60 by default)";
 
 /// How long the end waits for the servers where there is nothing to report of it.
@@ -59,7 +59,7 @@ pub(crate) async fn connect_within(
     settings: &Settings,
     limit: Duration,
 ) -> Result<Curator, Failure> {
-    // By then it is known why there is no session.
+    // The diagnosis must be ready when the time is up.
     let share = PATIENCE.min(limit / 2);
     let in_vain = async {
         sleep(limit - share).await;
@@ -88,7 +88,7 @@ pub(crate) fn is_connected(curator: &Curator) -> bool {
     matches!(curator.state(), ConnectionState::Connected | ConnectionState::Reconnected)
 }
 
-/// Says how a release failed, but gives the paths of which no server has confirmed it yet: the end of the session may.
+/// Says how a release failed. Returns the paths whose release no server has confirmed: the end of the session may still confirm it.
 pub(crate) fn not_released(error: &ReleaseError) -> Vec<String> {
     match error {
         ReleaseError::Unconfirmed { path, .. } => vec![path.clone()],
@@ -102,7 +102,7 @@ pub(crate) fn not_released(error: &ReleaseError) -> Vec<String> {
     }
 }
 
-/// After the end of the session was not confirmed either.
+/// For the case that no server has confirmed the end of the session either.
 pub(crate) fn say_unconfirmed(paths: &[String]) {
     let paths = paths.join(", ");
     say(&format!(

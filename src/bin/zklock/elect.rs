@@ -92,7 +92,7 @@ impl Candidate<'_> {
             let leadership = signals.unless_ended(wait).await??;
             match signals.unless_ended(check_recipe(self.curator, path, false)).await? {
                 Ok(()) => {}
-                // Whoever has lost the connection is about to lose the lead.
+                // Without a connection, the lead is about to be lost.
                 Err(Unknown::Now(failure)) => {
                     say(&failure.to_string());
                     continue;

@@ -1,4 +1,4 @@
-//! The queue before one that waits, and how it changes: many may wait and look, so a look does not read all of them.
+//! The queue before a waiter, and how it changes. Many processes may wait and look, so a look does not read every contender.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use zookeeper_recipes::zookeeper_client::{Client, Stat};
 
 use crate::contenders::{Contender, Kind, contenders};
 
-/// How often the servers are asked; and longer for each other contender, so that many do not ask too much.
+/// The pause between two looks, and what each contender before us adds to it: many waiters together must not overload the servers.
 const ASK: Duration = Duration::from_secs(2);
 const ASK_EACH: Duration = Duration::from_millis(20);
-/// The same for each two contenders of a semaphore, of which all are read anew.
+/// What each pair of contenders of a semaphore adds: every waiter there reads all contenders anew.
 const ASK_PAIRS: Duration = Duration::from_millis(10);
 
-/// What one that waits knows.
+/// What a waiter knows of its queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) path: String,
     /// `None` where our node is not there (yet).
     ours: Option<Contender>,
-    /// Those that hold, or wait before us.
+    /// The holders, and the waiters before us.
     pub(crate) before: Vec<Contender>,
-    /// What tells of each folder of contenders whether its children have changed.
+    /// The version of the set of children, for each folder of contenders.
     seen: Option<Vec<Seen>>,
 }
 
@@ -39,14 +39,14 @@ impl Seen {
 }
 
 impl Queue {
-    /// The queue that we wait in, at the first such path. `None` if that cannot be told now.
+    /// Reads the queue at the first path where we wait. `None` while the servers do not answer.
     pub(crate) async fn read(curator: &Curator, paths: &[String]) -> Option<Self> {
         for path in paths {
             let all = contenders(curator, path).await.ok()?;
-            // The session is asked for last: the one whose place is looked for.
+            // Asked for after the listing, in case a new session began meanwhile.
             let session = curator.session_id().ok()?;
             let is_ours = |one: &&Contender| one.participant.session == session;
-            // Of those before it we have ours.
+            // Our locks at the paths before it are held.
             let ours = all.iter().filter(is_ours).find(|ours| !ours.participant.holds).cloned();
             if ours.is_some() || paths.len() == 1 {
                 let is_before = |one: &Contender| match &ours {
@@ -60,7 +60,7 @@ impl Queue {
         None
     }
 
-    /// As it is some time later, for which it waits.
+    /// Waits for a while, and gives the queue as it is then.
     pub(crate) async fn later(mut self, curator: &Curator, paths: &[String]) -> Option<Self> {
         tokio::time::sleep(self.pause()).await;
         let Some(ours) = &self.ours else { return Self::read(curator, paths).await };
@@ -73,7 +73,7 @@ impl Queue {
             return Some(self);
         }
         if self.is_semaphore() || !self.follow(&client).await? {
-            // What was seen is older than what is read now.
+            // The versions were looked up first, so no change is missed.
             let read = Self::read(curator, paths).await?;
             let seen = (read.path == self.path).then_some(now);
             return Some(Self { seen, ..read });
@@ -100,23 +100,24 @@ impl Queue {
         ASK.saturating_add(more)
     }
 
-    /// One small answer for each folder, however many are in it.
+    /// Looks up the versions: one small answer for each folder, however many contenders it has.
     async fn look(&self, client: &Client) -> Option<Vec<Seen>> {
         let folders: &[&str] = if self.is_semaphore() { &["/leases", "/locks"] } else { &[""] };
         let mut seen = Vec::new();
         for folder in folders {
             let stat = client.check_stat(&format!("{}{folder}", self.path)).await.ok()?;
-            // One that is missing has changed.
+            // A missing folder makes the list shorter, which is a change.
             seen.extend(stat.as_ref().map(Seen::of));
         }
         Some(seen)
     }
 
-    /// Leaves out those who are gone, by the names alone: nobody comes before us. `false` if that does not tell who holds.
+    /// Removes the contenders whose names are not listed any more; no new contender comes before us. `false` if the names do not
+    /// show the holder.
     async fn follow(&mut self, client: &Client) -> Option<bool> {
         let (names, stat) = client.get_children(&self.path).await.ok()?;
         let names: HashSet<&str> = names.iter().map(String::as_str).collect();
-        // But a read lock may come in place of the write lock that it was, under the same number.
+        // Except a downgraded write lock: its read node has the same number.
         let numbers: HashSet<&str> = names.iter().filter_map(|name| number(name)).collect();
         let is_there = |one: &Contender| names.contains(one.node());
         let is_replaced = |one: &Contender| {

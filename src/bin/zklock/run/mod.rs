@@ -91,7 +91,7 @@ impl Wait<'_> {
         self.deadline.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
     }
 
-    /// The outcome of `acquire`. Shortly before the time is up, the holder is looked for, as far as that can be had in time.
+    /// Awaits `acquire`, and looks for the holder shortly before the time is up, so that the look is within that time, too.
     async fn beside<T>(&self, acquire: impl Future<Output = T>) -> (T, Option<Option<String>>) {
         let look = async {
             match self.deadline {
@@ -122,7 +122,7 @@ impl Wait<'_> {
         timeout(self.left(), check).await.ok()
     }
 
-    /// Nobody said in time whether the lock is free.
+    /// No server has said in time whether the lock is free.
     fn silence(&mut self) -> Failure {
         self.is_in_vain = true;
         let paths = self.arguments.paths.join(", ");
@@ -153,7 +153,7 @@ impl Wait<'_> {
     }
 }
 
-/// Whether the servers did not say in time what they were asked.
+/// Whether the time was up before the servers answered.
 fn is_timeout(error: &AcquireError) -> bool {
     match error {
         AcquireError::TimedOut { .. } => true,
@@ -189,8 +189,8 @@ async fn holder_of(curator: &Curator, paths: &[String]) -> Option<String> {
     None
 }
 
-/// Gives the lock back, and says what became of it, but of the paths that are `unconfirmed`: their nodes may be deleted with
-/// the session. A signal ends the waiting for that, not the release.
+/// Releases the lock, and says how that failed. Paths whose release no server has confirmed are added to `unconfirmed`: the end
+/// of the session may still delete their nodes. A signal ends the waiting for that, not the release.
 async fn finish(
     end: End,
     guard: Box<dyn LockGuard>,
