@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::sync::OwnedSemaphorePermit;
 use zookeeper_client as zk;
@@ -17,17 +17,35 @@ pub(crate) enum NodeEvent {
     SessionOver,
 }
 
-/// A one-shot watch on a node's data and existence; resolves when it fires, and stays resolved. To drop one that
-/// has not fired sends a request.
+/// The client's watcher. Resolves with `None` where the client panics: its task has ended with its runtime, and a
+/// caller on another runtime may still wait. Dropping a watcher that has not fired sends a request.
+struct Watcher(Pin<Box<dyn Future<Output = zk::WatchedEvent> + Send>>);
+
+impl Watcher {
+    fn new(watcher: zk::OneshotWatcher) -> Self {
+        Self(Box::pin(watcher.changed()))
+    }
+}
+
+impl Future for Watcher {
+    type Output = Option<zk::WatchedEvent>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let changed = AssertUnwindSafe(|| self.0.as_mut().poll(context));
+        catch_unwind(changed).map_or(Poll::Ready(None), |polled| polled.map(Some))
+    }
+}
+
+/// A one-shot watch on a node's data and existence; resolves when it fires, and stays resolved.
 pub(crate) struct NodeWatch {
-    changed: Pin<Box<dyn Future<Output = zk::WatchedEvent> + Send>>,
+    watcher: Watcher,
     fired: Option<NodeEvent>,
     czxid: i64,
 }
 
 impl NodeWatch {
     pub(super) fn new(watcher: zk::OneshotWatcher, czxid: i64) -> Self {
-        Self { changed: Box::pin(watcher.changed()), fired: None, czxid }
+        Self { watcher: Watcher::new(watcher), fired: None, czxid }
     }
 
     /// The transaction that created the node.
@@ -52,16 +70,13 @@ impl Future for NodeWatch {
         if let Some(event) = self.fired {
             return Poll::Ready(event);
         }
-        let changed = AssertUnwindSafe(|| self.changed.as_mut().poll(context));
-        let event = match catch_unwind(changed) {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(event)) => match event.event_type {
+        let event = match ready!(Pin::new(&mut self.watcher).poll(context)) {
+            None => NodeEvent::SessionOver,
+            Some(event) => match event.event_type {
                 zk::EventType::Session => NodeEvent::SessionOver,
                 zk::EventType::NodeDeleted => NodeEvent::Deleted,
                 _ => NodeEvent::Changed,
             },
-            // The client's task has gone with its runtime, and who is dropped with it may look still.
-            Err(_) => NodeEvent::SessionOver,
         };
         self.fired = Some(event);
         Poll::Ready(event)
@@ -76,14 +91,14 @@ impl fmt::Debug for NodeWatch {
 
 /// A one-shot watch on the set of a node's children.
 pub(crate) struct ChildrenWatch {
-    watcher: zk::OneshotWatcher,
+    watcher: Watcher,
     /// What it takes of the session, until it is dropped.
     room: Option<OwnedSemaphorePermit>,
 }
 
 impl ChildrenWatch {
     pub(super) fn new(watcher: zk::OneshotWatcher) -> Self {
-        Self { watcher, room: None }
+        Self { watcher: Watcher::new(watcher), room: None }
     }
 
     pub(crate) fn with(mut self, room: OwnedSemaphorePermit) -> Self {
@@ -91,10 +106,10 @@ impl ChildrenWatch {
         self
     }
 
-    /// Waits until the set has changed, the node is gone, or the session is over.
+    /// Waits until the set has changed, the node is deleted, or the session is over.
     pub(crate) async fn changed(self) {
         let _room = self.room;
-        self.watcher.changed().await;
+        self.watcher.await;
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use zookeeper_recipes::testkit::FaultProxy;
 use zookeeper_recipes::testkit::Operation::{self, List, Sync};
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 use zookeeper_recipes::{Curator, InterProcessSemaphore};
 
-use crate::harness::{Arena, BUSY, eventually, within};
+use crate::harness::{Arena, BUSY, LONG, eventually, within};
 use crate::leases::{Limited, Waiting, asks, asks_for};
 
 /// Requests, without probes of the session.
@@ -194,4 +195,43 @@ async fn a_deadline_covers_locks_and_leases() {
         holder.release().await.unwrap();
         waiting.served().await.release().await.unwrap();
     }
+}
+
+/// Its future watches the leases itself, without a task, so it may run on another runtime than the client does.
+#[test]
+fn a_client_whose_runtime_has_ended_is_an_error_and_no_panic() {
+    // It polls what is woken, and then ends.
+    let of_caller = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (of_client, of_curator) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let (arena, _link, trying) = of_caller.block_on(async {
+        let arena = Arena::new().await;
+        for path in ["", "/locks", "/leases"] {
+            arena.create(&format!("{}{path}", arena.path), CreateMode::Container).await;
+        }
+        stranger(&arena, "locks", "lock").await;
+        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+        let connect_string = link.connect_string().to_owned();
+        let connecting = async move { Client::connect(&connect_string).await };
+        let client = of_client.spawn(connecting).await.unwrap().unwrap();
+        let starting = async { Curator::from_client(client) };
+        let curator = of_curator.spawn(starting).await.unwrap().unwrap();
+        let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 2).unwrap();
+        let trying = tokio::spawn(async move { semaphore.try_acquire().await });
+        arena.nodes_are(2, 0).await;
+        // Of the path, of `locks`, and of `leases`: first without a watch, then with one.
+        eventually("all listings", async || link.replies(List) == 4).await;
+        (arena, link, trying)
+    });
+    of_client.shutdown_timeout(LONG);
+    of_caller.block_on(async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    });
+    of_curator.shutdown_timeout(LONG);
+    of_caller.block_on(async {
+        let tried = within("an answer", trying).await;
+        arena.delete(&arena.locks().await).await;
+        tried.expect("no panic").expect_err("no server can be asked any more");
+    });
 }
