@@ -29,13 +29,14 @@ pub struct Participant {
     pub path: String,
     /// Its place: smaller is earlier.
     pub sequence: i64,
-    /// The ZooKeeper session that owns the node.
+    /// The ZooKeeper session that owns the node; zero if none does, or if it is unknown, see [`since`](Self::since).
     pub session: i64,
     /// What the node says of who it is; nothing where it may not be read.
     pub data: Vec<u8>,
     /// Whether it holds; else it waits.
     pub holds: bool,
-    /// When its node was created, by the clock of the servers.
+    /// When its node was created, by the clock of the servers. [`SystemTime::UNIX_EPOCH`] if that is unknown, because
+    /// the node may not be read and the server is a newer one (3.9.5); then the session and the token are zero.
     pub since: SystemTime,
     /// The transaction that created its node.
     pub(crate) czxid: i64,

@@ -7,7 +7,7 @@ use zookeeper_client as zk;
 use super::{Acl, Acls, Client, Failure};
 
 /// Which change of a node's data it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     /// The transaction that created the node.
     pub(crate) czxid: i64,

@@ -84,8 +84,8 @@ impl LinkWatch {
     }
 }
 
-/// A node that was just created or looked up.
-#[derive(Clone, Debug)]
+/// A node that was just created or looked up. All is zero of one that is there and may not be looked at.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     /// The last one of its data.
     pub(crate) change: Change,
@@ -223,15 +223,19 @@ impl Client {
         }
     }
 
-    /// A node's origin, without its data, if it is there. Needs no permission on it.
+    /// A node's origin, without its data, if it is there. Needs no permission on it, but newer servers (3.9.5) give the
+    /// origin only to those who may read the node.
     pub(crate) fn look(
         &self,
         path: &str,
     ) -> impl Future<Output = Result<Option<Node>, Failure>> + Send + use<> {
         let sent = self.rooted.check_stat(path);
         async move {
-            let stat = sent.await.map_err(Failure::of)?;
-            Ok(stat.map(|stat| Node::new(Vec::new(), &stat)))
+            match sent.await {
+                // Of a node that is not there, such a server says so, whatever the permissions.
+                Err(zk::Error::NoAuth) => Ok(Some(Node::default())),
+                stat => Ok(stat.map_err(Failure::of)?.map(|stat| Node::new(Vec::new(), &stat))),
+            }
         }
     }
 
@@ -245,7 +249,7 @@ impl Client {
     }
 
     /// A node's origin, without its data, if it is there; with a watch for when that changes, which stays on one that is
-    /// not. Needs no permission on it.
+    /// not. Needs no permission on it; newer servers (3.9.5) want READ.
     pub(crate) fn look_and_watch<'a>(
         &'a self,
         path: &str,
@@ -414,6 +418,8 @@ async fn make_parent(server: &zk::Client, path: &str, acls: &[Acl]) -> Result<()
         Err(Failure::Refused(e)) if e.is_no_auth() => match server.check_stat(path).await {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err(Failure::Refused(e)),
+            // Newer servers (3.9.5) want READ, but only on a node that is there.
+            Err(zk::Error::NoAuth) => Ok(()),
             Err(error) => Err(Failure::of(error)),
         },
         made => made,

@@ -235,10 +235,16 @@ async fn read(
         return Ok((read?, None));
     };
     let (read, watch) = match client.read_and_watch(node).await {
-        // Without its name; that it is there, anybody may know.
-        Err(Failure::Refused(_)) => match client.look_and_watch(node).await? {
-            (Some(seen), watch) => (seen, watch),
-            (None, _) => return Err(Failure::NoNode),
+        // Without its name.
+        Err(Failure::Refused(_)) => match client.look_and_watch(node).await {
+            Ok((Some(seen), watch)) => (seen, watch),
+            Ok((None, _)) => return Err(Failure::NoNode),
+            // A newer server sets no watch on it, but says whether it is there.
+            Err(Failure::Refused(_)) => {
+                let seen = client.look(node).await?.ok_or(Failure::NoNode)?;
+                return Ok((seen, None));
+            }
+            Err(failure) => return Err(failure),
         },
         read => read?,
     };

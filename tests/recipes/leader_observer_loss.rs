@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use zookeeper_recipes::testkit::{
     self, Cut, FaultProxy, Message, Operation, TestEnsemble, random_path,
 };
-use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
     ConnectionState, Curator, FencingToken, LeaderObserver, LeaderSelector, Participant,
     RetryPolicy,
@@ -16,6 +16,23 @@ use zookeeper_recipes::{
 
 use crate::harness::{Arena, LONG, eventually, session_of, within};
 use crate::leading::{Led, Term};
+
+/// Servers that give no watch on such a node are asked again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_may_not_be_read_is_followed_by_its_node() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(6))).await;
+    arena.create(&arena.path, CreateMode::Container).await;
+    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-latch-", arena.path);
+    let acls = [Acl::new(Permission::CREATE, AuthId::anyone())];
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::new(&acls));
+    let (_, sequence) = arena.admin.create(&name, b"hidden", &options).await.unwrap();
+    let mut observer = LeaderObserver::of_latch(&curator, &arena.path).unwrap();
+    let leader = within("who leads", observer.changed()).await.unwrap().unwrap();
+    assert_eq!((leader.path.as_str(), leader.id()), (&*format!("{name}{sequence}"), "".into()));
+    arena.admin.delete(&leader.path, None).await.unwrap();
+    assert_eq!(within("that nobody leads", observer.changed()).await.unwrap(), None);
+}
 
 /// An observer behind a link, and a leader that it has been told of.
 struct Observed {

@@ -1,6 +1,7 @@
 //! Who holds a lock and who waits, of whatever recipe.
 
 use std::borrow::Cow;
+use std::time::SystemTime;
 
 use futures_util::try_join;
 use serde::Serialize;
@@ -101,6 +102,9 @@ impl Contender {
 
     /// How long its node has been there, as far as the clocks agree.
     pub(crate) fn age(&self) -> String {
+        if self.participant.since == SystemTime::UNIX_EPOCH {
+            return "an unknown time".to_owned();
+        }
         text::age(text::since(self.participant.since))
     }
 
