@@ -141,7 +141,7 @@ pub trait InterProcessLock: Debug + Send + Sync {
     fn acquire(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, AcquireError>>;
 
     /// Waits until the lock is held, at most for `limit`, which covers everything; `None` when the time is up and
-    /// somebody else has it.
+    /// somebody else has it. A limit of zero is [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     ///

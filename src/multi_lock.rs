@@ -150,7 +150,8 @@ impl InterProcessMultiLock {
     }
 
     /// Waits until all members are held, for all of them together at most for `limit`; `None` when the time is up and
-    /// somebody else has one of them. What was acquired is released then, in the background.
+    /// somebody else has one of them. What was acquired is released then, in the background. A limit of zero is
+    /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
     ///
@@ -168,7 +169,7 @@ impl InterProcessMultiLock {
         &self,
         limit: Duration,
     ) -> Result<Option<MultiGuard>, AcquireError> {
-        self.acquire_with(Patience::For(limit)).await
+        self.acquire_with(Patience::within(limit)).await
     }
 
     /// Takes all members if they are free; `None` if one is busy. It waits for answers, never for another holder.
@@ -256,7 +257,14 @@ impl Attempt {
         let asked = async {
             match self.patience {
                 Patience::OnlyIfFree => member.try_acquire().await,
-                Patience::For(limit) => member.acquire_timeout(self.left(limit)).await,
+                Patience::For(limit) => match self.left(limit) {
+                    // A member would take it for a try, whose time nothing limits.
+                    Duration::ZERO => {
+                        let path = member.path().to_owned();
+                        Err(AcquireError::TimedOut { path, waited: limit })
+                    }
+                    left => member.acquire_timeout(left).await,
+                },
                 Patience::Forever => member.acquire().await.map(Some),
             }
         };

@@ -38,6 +38,13 @@ pub(crate) enum Patience {
     Forever,
 }
 
+impl Patience {
+    /// Without any time, whether the answer comes first would be chance.
+    pub(crate) fn within(limit: Duration) -> Self {
+        if limit.is_zero() { Self::OnlyIfFree } else { Self::For(limit) }
+    }
+}
+
 impl Recipe {
     pub(crate) fn new(
         curator: &Curator,

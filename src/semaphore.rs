@@ -141,7 +141,7 @@ impl InterProcessSemaphore {
         count: usize,
         limit: Duration,
     ) -> Result<Option<Leases>, AcquireError> {
-        self.acquire_many_with(count, Patience::For(limit)).await
+        self.acquire_many_with(count, Patience::within(limit)).await
     }
 
     /// Takes `count` leases if so many are free; `None` if they are not.

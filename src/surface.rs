@@ -232,7 +232,8 @@ macro_rules! lock_surface {
             }
 
             /// Waits until the lock is held, at most for `limit`; `None` when the time is up and somebody else
-            /// has it. The limit covers everything: a server that does not answer, retries, a lost session.
+            /// has it. The limit covers everything: a server that does not answer, retries, a lost session. A limit of
+            /// zero is [`try_acquire`](Self::try_acquire), which waits for the servers' answers.
             ///
             /// # Cancel safety
             ///
@@ -250,7 +251,7 @@ macro_rules! lock_surface {
                 &self,
                 limit: std::time::Duration,
             ) -> Result<Option<$Guard>, $crate::error::AcquireError> {
-                self.acquire_with($crate::recipe::Patience::For(limit)).await
+                self.acquire_with($crate::recipe::Patience::within(limit)).await
             }
 
             /// Takes the lock if it is free; `None` if it is busy. It waits for the servers' answers, never for

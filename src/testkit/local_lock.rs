@@ -152,7 +152,8 @@ impl LocalLock {
         }
     }
 
-    /// Waits until the lock is held, at most for `limit`; `None` when the time is up and somebody else has it.
+    /// Waits until the lock is held, at most for `limit`; `None` when the time is up and somebody else has it. A limit
+    /// of zero is [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
     ///
@@ -169,6 +170,9 @@ impl LocalLock {
         &self,
         limit: Duration,
     ) -> Result<Option<LocalGuard>, AcquireError> {
+        if limit.is_zero() {
+            return self.try_acquire().await;
+        }
         timeout(limit, self.acquire()).await.ok().transpose()
     }
 

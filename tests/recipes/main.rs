@@ -66,3 +66,4 @@ mod session;
 mod shared_count;
 mod shared_count_lost;
 mod your_tests;
+mod zero_limit;

@@ -1,0 +1,80 @@
+//! A limit of zero: whatever `try_acquire` answers.
+
+use std::mem::discriminant;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zookeeper_recipes::testkit::LocalLock;
+use zookeeper_recipes::{
+    Curator, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, InterProcessSemaphoreMutex, Owner, RetryPolicy,
+};
+
+use crate::harness::{Arena, within};
+
+/// All kinds of lock, each on a path of its own.
+fn locks(arena: &Arena, curator: &Curator) -> Vec<Arc<dyn InterProcessLock>> {
+    let path = |name: &str| format!("{}/{name}", arena.path);
+    let mutex = |name| InterProcessMutex::new(curator, &path(name)).unwrap();
+    let lock = |name| InterProcessReadWriteLock::new(curator, &path(name)).unwrap();
+    let members: [Arc<dyn InterProcessLock>; 2] =
+        [Arc::new(mutex("one")), Arc::new(mutex("other"))];
+    vec![
+        Arc::new(mutex("mutex")),
+        Arc::new(lock("read").read()),
+        Arc::new(lock("write").write()),
+        Arc::new(InterProcessSemaphore::new(curator, &path("semaphore"), 1).unwrap()),
+        Arc::new(InterProcessSemaphoreMutex::new(curator, &path("semaphore-mutex")).unwrap()),
+        Arc::new(InterProcessMultiLock::new(members).unwrap()),
+    ]
+}
+
+/// Takes it while it is free, and does not while `holder` has it.
+async fn tries(lock: &dyn InterProcessLock, holder: &dyn InterProcessLock) {
+    for _ in 0..5 {
+        let ours = within("a try", lock.acquire_timeout(Duration::ZERO)).await;
+        let ours = ours.unwrap_or_else(|error| panic!("{lock:?} is free: {error}"));
+        ours.unwrap_or_else(|| panic!("{lock:?} is free")).release().await.unwrap();
+        let theirs = within("the lock", holder.acquire()).await.unwrap();
+        let refused = within("a try", lock.acquire_timeout(Duration::ZERO)).await;
+        let refused = refused.unwrap_or_else(|error| panic!("{lock:?} is busy: {error}"));
+        assert!(refused.is_none(), "{lock:?} is busy");
+        theirs.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_takes_what_is_free_and_says_what_is_busy() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let write = InterProcessReadWriteLock::new(&other, &format!("{}/read", arena.path)).unwrap();
+    let write: Arc<dyn InterProcessLock> = Arc::new(write.write());
+    for (lock, holder) in locks(&arena, &curator).iter().zip(locks(&arena, &other)) {
+        // Readers hold together.
+        let holder = if lock.path() == write.path() { write.clone() } else { holder };
+        tries(&**lock, &*holder).await;
+        Owner::new().scope(tries(&**lock, &*holder)).await;
+    }
+    let local = LocalLock::new("local");
+    tries(&local, &local.with_identity("other")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_server_it_is_the_same_error() {
+    let arena = Arena::new().await;
+    let builder = arena
+        .builder()
+        .connection_timeout(Duration::from_millis(100))
+        .retry(RetryPolicy::one_time(Duration::from_millis(10)));
+    let (_link, refused, curator) = arena.unconnected(builder).await;
+    for lock in locks(&arena, &curator) {
+        let tried = within("a try", lock.try_acquire()).await.unwrap_err();
+        let limited = within("a try", lock.acquire_timeout(Duration::ZERO)).await.unwrap_err();
+        let sources = [&tried, &limited].map(|error| match error {
+            zookeeper_recipes::AcquireError::Member { source, .. } => discriminant(&**source),
+            error => discriminant(error),
+        });
+        assert_eq!(sources[0], sources[1], "{lock:?}: {tried:?}, {limited:?}");
+    }
+    refused.heal();
+}
