@@ -3,7 +3,7 @@
 //! `cargo run --example cron_job -- NAME`, with `ZOOKEEPER_CONNECT` set, is what stands in the crontab of the machine
 //! `NAME`. It exits with 0 if the job was done, by this machine or by another; with 75 if another is at it, and says
 //! which; with 1 if it failed. Without arguments it plays a demonstration, against `ZOOKEEPER_CONNECT` or a ZooKeeper that
-//! the testkit starts: two machines at the same time; one whose clock is late; the next day; a machine that dies.
+//! the testkit starts: two machines at the same time; one whose clock is late; a job that fails; a machine that dies.
 //!
 //! A lock alone is not enough. If the job takes five seconds and one machine's clock is ten seconds late, each finds
 //! the lock free and runs the job. So the holder notes, under the lock, which run is done.
@@ -16,7 +16,7 @@ use std::error::Error;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 use zookeeper_recipes::testkit::{TestServer, random_path};
@@ -53,11 +53,20 @@ async fn cron_job(machine: &str) -> Result<ExitCode, Fault> {
         .identity(machine)
         .connect(&servers)
         .await?;
-    let lock = InterProcessMutex::new(&curator, LOCK)?;
+    // On every path: a node that a guard leaves behind when the program ends keeps the others out for the session timeout.
+    let exit = on_one_machine(&curator).await;
+    let closed = curator.close().await;
+    let exit = exit?;
+    closed?;
+    Ok(exit)
+}
+
+async fn on_one_machine(curator: &Curator) -> Result<ExitCode, Fault> {
+    let lock = InterProcessMutex::new(curator, LOCK)?;
     // `acquire` in its place makes every other machine a stand-by, that takes over from one that dies.
-    let exit = match lock.try_acquire().await? {
+    Ok(match lock.try_acquire().await? {
         Some(guard) => {
-            once(&curator, guard, due(clock()?)?).await?;
+            once(curator, guard, due(clock()?)?).await?;
             ExitCode::SUCCESS
         }
         None => {
@@ -68,9 +77,7 @@ async fn cron_job(machine: &str) -> Result<ExitCode, Fault> {
             }
             ExitCode::from(BUSY)
         }
-    };
-    curator.close().await?;
-    Ok(exit)
+    })
 }
 
 /// Does the job, unless this run is done.
@@ -103,10 +110,11 @@ async fn once(curator: &Curator, guard: MutexGuard, run: u64) -> Result<(), Faul
     Ok(())
 }
 
-/// Stands for the work: done when its input ends. Under cron, that is at once.
+/// Stands for the work: done when its input ends, under cron at once. It fails if the input says why.
 async fn job(_token: FencingToken) -> Result<(), Fault> {
-    tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
-    Ok(())
+    let mut why = String::new();
+    tokio::io::stdin().read_to_string(&mut why).await?;
+    if why.is_empty() { Ok(()) } else { Err(why.into()) }
 }
 
 /// The machine's clock; the demonstration's machines have others.
@@ -182,17 +190,28 @@ async fn demonstrate(servers: &str) -> Result<(), Fault> {
     assert_eq!(cork.says().await?, "run 20000 was done before");
     assert_eq!(cork.ends().await?, Some(0));
 
-    println!("the next night; arles dies in the middle of it");
+    println!("the next night; the job fails on arles, which leaves the lock free at once");
     let mut arles = start("arles", night + DAY)?;
     assert_eq!(arles.says().await?, "begins run 20001");
+    if let Some(mut input) = arles.process.stdin.take() {
+        input.write_all(b"the disk is full").await?;
+    }
+    assert_eq!(arles.ends().await?, Some(1));
+    let mut bern = start("bern", night + DAY)?;
+    assert_eq!(bern.says().await?, "begins run 20001");
+    assert_eq!(bern.ends().await?, Some(0));
+
+    println!("the night after; arles dies in the middle of it");
+    let mut arles = start("arles", night + 2 * DAY)?;
+    assert_eq!(arles.says().await?, "begins run 20002");
     arles.process.kill().await?;
     println!("bern tries until arles' session is over; cron tries as often as its table says");
     loop {
-        let mut bern = start("bern", night + DAY)?;
+        let mut bern = start("bern", night + 2 * DAY)?;
         let said = bern.says().await?;
         let code = bern.ends().await?;
         if code != Some(BUSY.into()) {
-            assert_eq!((said.as_str(), code), ("begins run 20001", Some(0)));
+            assert_eq!((said.as_str(), code), ("begins run 20002", Some(0)));
             break;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
