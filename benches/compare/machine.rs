@@ -4,6 +4,7 @@ mod processors;
 
 use std::collections::HashMap;
 use std::fs;
+use std::process::Command;
 
 use zookeeper_recipes::testkit::Backend;
 
@@ -97,6 +98,11 @@ impl Machine {
         };
         let backend = self.backend.map_or("-".to_owned(), |backend| backend.to_string());
         vec![
+            format!(
+                "{}, commit {}",
+                said("date", &["-u", "+%F"]),
+                said("git", &["describe", "--always", "--dirty"])
+            ),
             format!("{cpus} x {model}, server backend {backend}"),
             format!("load average before {load_before}, after {load_after}"),
             format!(
@@ -117,6 +123,13 @@ impl Machine {
             format!("the machine was NOISY: {}", noise.join("; "))
         }
     }
+}
+
+/// What a program prints, in a line.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().ok();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Of one, five and fifteen minutes.
