@@ -235,17 +235,11 @@ async fn read(
         return Ok((read?, None));
     };
     let (read, watch) = match client.read_and_watch(node).await {
-        // Without its name.
-        Err(Failure::Refused(_)) => match client.look_and_watch(node).await {
-            Ok((Some(seen), watch)) => (seen, watch),
-            Ok((None, _)) => return Err(Failure::NoNode),
-            // A newer server sets no watch on it, but says whether it is there.
-            Err(Failure::Refused(_)) => {
-                let seen = client.look(node).await?.ok_or(Failure::NoNode)?;
-                return Ok((seen, None));
-            }
-            Err(failure) => return Err(failure),
-        },
+        // Without its name, and without a watch: a server that hides a node need not tell of its end.
+        Err(Failure::Refused(_)) => {
+            let seen = client.look(node).await?.ok_or(Failure::NoNode)?;
+            return Ok((seen, None));
+        }
         read => read?,
     };
     let watched = Watched::Node(node.to_owned(), watch);

@@ -17,7 +17,7 @@ use zookeeper_recipes::{
 use crate::harness::{Arena, LONG, eventually, session_of, within};
 use crate::leading::{Led, Term};
 
-/// Servers that give no watch on such a node are asked again and again.
+/// Servers refuse a watch on such a node (3.9.5), or set one that never fires (3.8.0 of Debian).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_may_not_be_read_is_followed_by_its_node() {
     let arena = Arena::new().await;
