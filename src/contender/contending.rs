@@ -1,7 +1,6 @@
 //! The caller's end of a contender.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
@@ -32,8 +31,8 @@ pub(super) enum Reply {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) reply: oneshot::Receiver<Reply>,
-    /// Gives whether a node may be left, if there is no reply.
-    pub(super) task: JoinHandle<bool>,
+    /// If there is no reply and a node may be left, how long its removal was waited for.
+    pub(super) task: JoinHandle<Option<Duration>>,
 }
 
 /// Whether the servers said that a contender has to wait for somebody.
@@ -96,30 +95,24 @@ impl Contending {
         let (stage, began) = (std::mem::replace(&mut self.stage, Stage::Over), Moment::now());
         let left = async {
             let parked = match stage {
-                Stage::Over => return Some(None),
+                Stage::Over => return Ok(None),
                 Stage::Parked(parked) => parked,
                 Stage::Task(Asked { mut reply, task }) => {
                     reply.close();
                     // One that does not come to its end goes with its runtime.
-                    let lingers = task.await.unwrap_or(false);
+                    let lingers = task.await.ok().flatten();
                     match reply.try_recv() {
-                        Ok(Reply::Answer(answer)) => return Some(answer.ok().flatten()),
+                        Ok(Reply::Answer(answer)) => return Ok(answer.ok().flatten()),
                         Ok(Reply::Parked(parked)) => parked,
-                        Err(_) if lingers => return None,
-                        Err(_) => return Some(None),
+                        Err(_) => return lingers.map_or(Ok(None), Err),
                     }
                 }
             };
             parked.leave().await;
-            Some(None)
+            Ok(None)
         };
-        match timeout(patience, left).await {
-            Ok(Some(hold)) => Ok(hold),
-            Ok(None) | Err(_) => {
-                let path = self.path.to_string();
-                Err(ReleaseError::Unconfirmed { path, waited: began.elapsed() })
-            }
-        }
+        let left = timeout(patience, left).await.unwrap_or_else(|_| Err(began.elapsed()));
+        left.map_err(|waited| ReleaseError::Unconfirmed { path: self.path.to_string(), waited })
     }
 }
 
@@ -165,7 +158,7 @@ fn start(
         asker: Asker::current(),
         began,
         retry,
-        lingers: AtomicBool::new(false),
+        lingers: Mutex::default(),
     };
     Contending { path, stage: Stage::Task(contender.start(start)), acquiring }
 }

@@ -11,8 +11,7 @@
 //! nobody else created anything since a listing, no listing is needed: those who were there then, who can only have
 //! gone since, and ours are the most there can be.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
@@ -132,7 +131,7 @@ pub(crate) fn contend_for_leases(
     let LeaseRequest { lease, lock, count, limit, full, behind, locked } = request;
     let path = lease.path.clone();
     let (began, retry) = (Moment::now(), lease.retry.start());
-    let lingers = AtomicBool::new(false);
+    let lingers = Mutex::default();
     let contenders = contenders.clone();
     let asker = Asker::current();
     let contender =
@@ -191,7 +190,7 @@ impl Leasing {
         // The wait for it says nothing of leases.
         self.behind.send_replace(false);
         let leased = lease_all(contender, lock.state(), *count, limit, caller).await;
-        if leased.is_err() && !contender.lingers.load(Ordering::Relaxed) {
+        if leased.is_err() && contender.lingers().is_none() {
             // Nodes of ours that may still be there would be counted as another's.
             self.locked.send_replace(false);
         }
@@ -368,7 +367,7 @@ impl Entering<'_> {
     async fn list_and_watch(&self) -> Result<(Listing, Option<ChildrenWatch>), Stop> {
         let path = self.contender.request.path.as_str();
         let Some(room) = self.epoch().room_at_once(path) else {
-            let listing = list(self.contender, self.epoch()).await?;
+            let listing = list(self.contender, self.epoch(), false).await?;
             return Ok((listing.ok_or(Stop::Again(None))?, None));
         };
         let ask = || async { self.epoch().client()?.list_and_watch(path).await };

@@ -33,7 +33,6 @@ mod wait;
 mod watches;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,10 +53,10 @@ use self::place::{Place, Room, note_place};
 #[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
 pub use self::shortcuts::Shortcuts;
 use self::trace::{Left, Trace};
-use self::wait::{Waited, stop, wait};
+use self::wait::{Waited, list, wait};
 use self::watches::Watches;
 use crate::admission::Family;
-use crate::client::{Acl, ClientError, Failure};
+use crate::client::{Acl, ClientError};
 use crate::contender_name::Kind;
 use crate::error::{AcquireError, ReleaseError, SessionError};
 use crate::lock_path::LockPath;
@@ -138,8 +137,8 @@ struct Contender {
     /// Of the present trouble.
     began: Moment,
     retry: Retry,
-    /// What was to be removed last was not known to be gone in time.
-    lingers: AtomicBool,
+    /// How long the last removal was waited for, if it was not confirmed by then.
+    lingers: Mutex<Option<Duration>>,
 }
 
 /// Where a contender's task begins.
@@ -186,8 +185,12 @@ impl Contender {
         Asked { reply, task: session.spawn(self.run(start, caller).instrument(span)) }
     }
 
-    /// Whether a node may be left when it ends without a reply.
-    async fn run(mut self, mut start: Start, mut caller: oneshot::Sender<Reply>) -> bool {
+    /// If it ends without a reply: see `lingers`.
+    async fn run(
+        mut self,
+        mut start: Start,
+        mut caller: oneshot::Sender<Reply>,
+    ) -> Option<Duration> {
         let answer = |answer| Reply::Answer(Box::new(answer));
         loop {
             let mut entered_at = None;
@@ -210,7 +213,7 @@ impl Contender {
                     let parked = Parked::new(self, place, turn, at);
                     return tell(caller, Reply::Parked(Box::new(parked))).await;
                 }
-                Err(Stop::Withdrawn) => return self.lingers.into_inner(),
+                Err(Stop::Withdrawn) => return self.lingers(),
                 Err(Stop::Busy) => return tell(caller, answer(Ok(None))).await,
                 Err(Stop::Failed(error)) => return tell(caller, answer(Err(error))).await,
                 Err(Stop::Again(cause)) => cause,
@@ -218,7 +221,7 @@ impl Contender {
             match self.before_again(cause, entered_at, &mut caller).await {
                 Ok(()) => {}
                 Err(Stop::Failed(error)) => return tell(caller, answer(Err(error))).await,
-                Err(_) => return self.lingers.into_inner(),
+                Err(_) => return self.lingers(),
             }
         }
     }
@@ -318,8 +321,13 @@ impl Contender {
         if !epoch.over().is_cancelled() {
             let patience = self.session().settings.connection_timeout.min(epoch.timeout() / 3);
             let gone = tokio::time::timeout(patience, futures_util::future::join_all(gone)).await;
-            self.lingers.store(gone.is_err(), Ordering::Relaxed);
+            let mut lingers = self.lingers.lock().unwrap_or_else(PoisonError::into_inner);
+            *lingers = gone.is_err().then_some(patience);
         }
+    }
+
+    fn lingers(&self) -> Option<Duration> {
+        *self.lingers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `None` if the place is gone.
@@ -375,22 +383,12 @@ impl Contender {
 
     /// Looks whether the lock is free, before a node is made for nothing.
     async fn look(&self, lines: &Lines, line: &Line) -> Result<(), Stop> {
-        let path = self.request.path.as_str();
         // A server that lags would call a lock busy whose release was confirmed elsewhere.
-        let list = || async {
-            let client = lines.epoch.client()?;
-            let (caught_up, listing) = (lines.epoch.caught_up(&client), client.list(path));
-            caught_up.await?;
-            listing.await
-        };
-        match self.session().retried(&self.request.retry, list).await {
-            Ok(listing) => match line.family.other_recipe(&listing.children) {
-                Some(child) => Err(self.mixed(child.to_owned())),
-                None if line.is_busy(&listing, self.request.is_shared()) => Err(Stop::Busy),
-                None => Ok(()),
-            },
-            Err(Failure::NoNode) => Ok(()),
-            Err(failure) => Err(stop(self, path, "list", failure)),
+        let Some(listing) = list(self, &lines.epoch, true).await? else { return Ok(()) };
+        match line.family.other_recipe(&listing.children) {
+            Some(child) => Err(self.mixed(child.to_owned())),
+            None if line.is_busy(&listing, self.request.is_shared()) => Err(Stop::Busy),
+            None => Ok(()),
         }
     }
 
@@ -462,21 +460,19 @@ impl Contender {
     }
 }
 
-/// If the caller is gone, what was for it is given up. Whether a node may be left of that.
-async fn tell(caller: oneshot::Sender<Reply>, reply: Reply) -> bool {
-    match caller.send(reply) {
-        Ok(()) => false,
-        Err(Reply::Parked(parked)) => {
+/// If the caller is gone, what was for it is given up. How long that was waited for, if a node may be left.
+async fn tell(caller: oneshot::Sender<Reply>, reply: Reply) -> Option<Duration> {
+    match caller.send(reply).err()? {
+        Reply::Parked(parked) => {
             parked.leave().await;
-            false
+            None
         }
-        Err(Reply::Answer(answer)) => match *answer {
-            // One that was lost is gone, or was found so.
-            Ok(Some(hold)) => {
-                !matches!(hold.release().await, Ok(()) | Err(ReleaseError::Lost { .. }))
-            }
-            Ok(None) | Err(_) => false,
-        },
+        Reply::Answer(answer) => {
+            let (hold, began) = (answer.ok().flatten()?, Moment::now());
+            // A hold that was lost has no node, or another client was found to have deleted it.
+            let is_left = !matches!(hold.release().await, Ok(()) | Err(ReleaseError::Lost { .. }));
+            is_left.then(|| began.elapsed())
+        }
     }
 }
 

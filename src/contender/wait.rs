@@ -108,7 +108,7 @@ async fn first(
         // Only who enters looks for another recipe's.
         Known::Place => relist(contender, epoch, line, spot).await?,
         Known::Nothing => {
-            let listing = list(contender, epoch).await?;
+            let listing = list(contender, epoch, false).await?;
             listing.map_or(Verdict::Gone, |listing| line.judge_entering(spot, listing))
         }
     })
@@ -121,14 +121,26 @@ async fn relist(
     spot: &Spot,
 ) -> Result<Verdict, Stop> {
     // Where nobody is left in the queue, we are not either.
-    let listing = list(contender, epoch).await?;
+    let listing = list(contender, epoch, false).await?;
     Ok(listing.map_or(Verdict::Gone, |listing| line.judge(spot, listing)))
 }
 
-/// `None` if the path is not there.
-pub(super) async fn list(contender: &Contender, epoch: &Epoch) -> Result<Option<Listing>, Stop> {
+/// `None` if the path is not there. `caught_up`: as the leader has it, not only this server.
+pub(super) async fn list(
+    contender: &Contender,
+    epoch: &Epoch,
+    caught_up: bool,
+) -> Result<Option<Listing>, Stop> {
     let path = contender.request.path.as_str();
-    let list = || async { epoch.client()?.list(path).await };
+    let list = || async {
+        let client = epoch.client()?;
+        let caught_up = caught_up.then(|| epoch.caught_up(&client));
+        let listing = client.list(path);
+        if let Some(caught_up) = caught_up {
+            caught_up.await?;
+        }
+        listing.await
+    };
     match contender.session().retried(&contender.request.retry, list).await {
         Ok(listing) => Ok(Some(listing)),
         Err(Failure::NoNode) => Ok(None),
