@@ -33,7 +33,8 @@ async fn the_time_to_wait_bounds_the_end_where_no_server_answers() {
     let mut quickest = Duration::MAX;
     for _ in 0..5 {
         let link = scene.link().await;
-        let tool = scene.run_with(["-w", "3"], "touch ran");
+        // In that time it must come to wait, also on a busy machine.
+        let tool = scene.run_with(["-w", "8"], "touch ran");
         let began = Instant::now();
         let waiting = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
         scene.children_are(2).await;
@@ -41,15 +42,15 @@ async fn the_time_to_wait_bounds_the_end_where_no_server_answers() {
         link.cut(Cut::Reset);
         let ended = waiting.ended().await;
         quickest = quickest.min(began.elapsed());
-        ended.one_line(75, &["is busy after 3s", "none answers now"]);
+        ended.one_line(75, &["is busy after 8s", "none answers now"]);
         refused.heal();
         scene.children_are(1).await;
         // One of them is not disturbed by what else this machine does.
-        if quickest < Duration::from_millis(6500) {
+        if quickest < Duration::from_millis(11_500) {
             break;
         }
     }
-    assert!(quickest < Duration::from_millis(6500), "{quickest:?}");
+    assert!(quickest < Duration::from_millis(11_500), "{quickest:?}");
     holder.release().await;
     scene.end().await;
 }
@@ -61,7 +62,7 @@ async fn a_release_that_no_server_confirms_is_left_to_the_end_of_the_session() {
     let (mut life, gate, link) = (scene.lifeline(), scene.gate(), scene.link().await);
     let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
     let tool = tool.env("ZKLOCK_SERVER", link.connect_string());
-    let tool = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "2s").env("ZKLOCK_SESSION_TIMEOUT", "30s");
+    let tool = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "6s").env("ZKLOCK_SESSION_TIMEOUT", "30s");
     let running = tool.start();
     life.says("up").await;
     let stalled = link.stall(Direction::Both);
@@ -78,7 +79,7 @@ async fn a_release_that_no_server_confirms_is_left_to_the_end_of_the_session() {
 async fn too_many_connections_from_here_are_named() {
     let server = TestServer::builder().property("maxClientCnxns", "1").start().await.unwrap();
     let scene = Scene::on(server).await;
-    let tool = scene.run("touch ran").env("ZKLOCK_CONNECTION_TIMEOUT", "3s");
+    let tool = scene.run("touch ran").env("ZKLOCK_CONNECTION_TIMEOUT", "6s");
     tool.ended().await.one_line(69, &["maxClientCnxns"]);
     assert!(!scene.folder.join("ran").exists());
     scene.end().await;
