@@ -1,23 +1,42 @@
 #!/usr/bin/env bash
 # All tests: what needs no server once, what needs one against each backend there is. In CI (`CI` set)
-# a missing backend is a failure.
+# a missing backend is a failure. A failed step does not stop the others; the last lines say which failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cargo=${CARGO:-cargo}
 say() { printf '\n== %s\n' "$*"; }
+steps=0
+failures=()
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+trap 'exit 130' INT # not the next step
+
+# Runs a step to its end, and notes whether it failed.
 timed() {
-  local what=$1 started=$SECONDS
+  local what=$1 started=$SECONDS names outcome=
   shift
-  "$@"
-  printf '== %s: %d s\n' "$what" $((SECONDS - started))
+  steps=$((steps + 1))
+  if ! "$@" 2>&1 | tee "$output"; then
+    names=$(failed_tests)
+    failures+=("$what${names:+$'\n'$names}")
+    outcome=", FAILED"
+  fi
+  printf '== %s: %d s%s\n' "$what" $((SECONDS - started)) "$outcome"
+}
+
+# The tests that a step lists as failed, each on an indented line.
+failed_tests() {
+  awk '/^failures:$/ { names = "" }
+    /^    [^ ]/ { names = names $0 "\n" }
+    /^test result: FAILED/ { printf "%s", names }' "$output"
 }
 
 # An example ends by itself, and fails if what it shows did not happen: backend, name, arguments.
 example() {
   local backend=$1 name=$2
   shift 2
-  timed "the example $name" env ZOOKEEPER_BACKEND="$backend" timeout --foreground 300 \
+  timed "$backend: the example $name" env ZOOKEEPER_BACKEND="$backend" timeout --foreground 300 \
     $cargo run --quiet --all-features --example "$name" -- "$@"
 }
 
@@ -50,25 +69,27 @@ fi
 [ ${#backends[@]} -gt 0 ] || { say "no backend at all"; exit 1; }
 say "backends: ${backends[*]}"
 
-timed build $cargo test --all-features --all-targets --no-run
+started=$SECONDS
+$cargo test --all-features --all-targets --no-run
+printf '== build: %d s\n' $((SECONDS - started))
 say "without a server, and the testkit itself"
-timed "unit tests" $cargo test --all-features --lib --bins --example demo --example rolling_restart --quiet
-timed "api and house rules" $cargo test --all-features --test api --test house --quiet
-timed "the model, in small" $cargo test --all-features --test safety -- --nocapture --test-threads=1
-timed "testkit" $cargo test --all-features --test testkit -- --test-threads=4
-timed "documentation" $cargo test --all-features --doc --quiet
+timed "unit tests" $cargo test --all-features --no-fail-fast --lib --bins --example demo --example rolling_restart --quiet
+timed "api and house rules" $cargo test --all-features --no-fail-fast --test api --test house --quiet
+timed "the model, in small" $cargo test --all-features --no-fail-fast --test safety -- --nocapture --test-threads=1
+timed "testkit" $cargo test --all-features --no-fail-fast --test testkit -- --test-threads=4
+timed "documentation" $cargo test --all-features --no-fail-fast --doc --quiet
 for backend in "${backends[@]}"; do
   say "against a real server: $backend"
   # Most of a test's time is waiting for a server, or for Docker's daemon, which more at once do not make faster.
   at_once=8
   [ "$backend" != docker ] || at_once=6
-  timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --test recipes --test round_trips --test traced -- --test-threads="$at_once"
+  timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --no-fail-fast --test recipes --test round_trips --test traced -- --test-threads="$at_once"
   example "$backend" mutex
 done
 # What these show does not depend on what a server runs in.
 one=${backends[-1]}
 say "on one backend: $one"
-timed "the fault product" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test faults -- --show-output --test-threads=8
+timed "the fault product" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --no-fail-fast --test faults -- --show-output --test-threads=8
 say "the examples (examples/README.md; tests/house looks that each is here)"
 examples=(
   read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation
@@ -78,24 +99,24 @@ examples=(
 )
 for name in "${examples[@]}"; do example "$one" "$name"; done
 CALM=1 example "$one" demo
-timed "metrics" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test metrics -- --test-threads=6
+timed "metrics" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --no-fail-fast --test metrics -- --test-threads=6
 say "how long before its node goes a holder knows, in one round on a quorum"
 example "$one" lease_margin 1 cut-off
 say "whether a leader stays one while the servers are restarted, and who follows one that is killed"
 example "$one" rolling_restart 1
 if [[ " ${backends[*]} " == *" process "* ]]; then
-  timed "security" env ZOOKEEPER_BACKEND=process $cargo test --all-features --test security --test providers --test secrets
+  timed "security" env ZOOKEEPER_BACKEND=process $cargo test --all-features --no-fail-fast --test security --test providers --test secrets
 fi
 say "beside Apache Curator and kazoo, on one backend"
 scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing, and in CI fails
-timed "interop" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test interop -- --show-output --test-threads=8
+timed "interop" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --no-fail-fast --test interop -- --show-output --test-threads=8
 say "the command line tool, and what becomes of its command"
-timed "zklock" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --test zklock -- --test-threads=6
+timed "zklock" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --no-fail-fast --test zklock -- --test-threads=6
 if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
   say "each bench once, beside the peers that are there"
-  timed "benches" $cargo test --all-features --bench compare --bench pure --bench operations
+  timed "benches" $cargo test --all-features --no-fail-fast --bench compare --bench pure --bench operations
   say "workers under random faults, on an ensemble"
-  timed "the soak's rules, and locks broken on purpose" $cargo test --all-features --test soak
+  timed "the soak's rules, and locks broken on purpose" $cargo test --all-features --no-fail-fast --test soak
   timed "soak" env FAULTS="${FAULTS:-60}" $cargo run --quiet --all-features --example soak
   for recipe in rw semaphore leader; do
     timed "soak: $recipe" env RECIPE="$recipe" FAULTS="${FAULTS:-12}" $cargo run --quiet --all-features --example soak
@@ -103,4 +124,9 @@ if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
 else
   say "no benches and no soak: their servers cannot be external ones"
 fi
-say "passed: everything, against ${backends[*]}"
+if [ ${#failures[@]} -gt 0 ]; then
+  say "FAILED: ${#failures[@]} of $steps steps, against ${backends[*]}"
+  printf '%s\n' "${failures[@]}"
+  exit 1
+fi
+say "passed: all $steps steps, against ${backends[*]}"
