@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 #![allow(dead_code)] // the harness is that of `tests/recipes`, which uses all of it
 
+mod case;
 #[path = "../recipes/harness.rs"]
 mod harness;
 mod lagging;

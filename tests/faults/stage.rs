@@ -16,8 +16,9 @@ use zookeeper_recipes::{
 use crate::harness::{self, Arena, eventually};
 use crate::lagging::Lagging;
 
-/// Short, so that many cases can outlive it, and long enough for a function to end before a hold looks after its node.
-const SESSION: Duration = Duration::from_secs(3);
+/// Short, so that many cases can outlive it; long against what a busy machine holds a task up for, and so that a function ends
+/// before a hold looks after its node.
+const SESSION: Duration = Duration::from_secs(6);
 
 /// A lock path of its own, and a `Curator` behind a proxy.
 pub(crate) struct Stage {
@@ -70,7 +71,7 @@ impl Stage {
     ) -> Self {
         let proxy = FaultProxy::start(ours).await.unwrap();
         let curator = Self::builder().connect(proxy.connect_string()).await.unwrap();
-        let patient = Self::builder().session_timeout(Duration::from_secs(10));
+        let patient = Self::builder().session_timeout(Duration::from_secs(30));
         let rival = patient.connect(theirs).await.unwrap();
         let (is_read_write, limit, is_latch) = Default::default();
         let rivals = RefCell::default();
