@@ -129,11 +129,7 @@ async fn spans_name_path_and_contender_and_losses_are_warnings() {
         (Level::INFO, vec!["connection state", "Lost"]),
         (Level::INFO, vec!["connection state", "Reconnected"]),
     ] {
-        assert!(
-            notes.has_event(level, &words),
-            "{level} {words:?}: {:#?}",
-            notes.0.lock().unwrap()
-        );
+        eventually(&format!("{level} {words:?}"), async || notes.has_event(level, &words)).await;
     }
 }
 

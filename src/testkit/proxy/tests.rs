@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::{Cut, Direction, Fault, FaultProxy, Protocol};
 
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 /// Long enough for what would come if nothing held it.
 const SILENCE: Duration = Duration::from_millis(100);
 
@@ -141,7 +141,7 @@ async fn a_stalled_sender_is_not_read_from_beyond_a_bound() {
 async fn a_delay_is_no_limit_to_what_is_under_way() {
     let link = Link::new().await;
     let mut stream = link.connect().await;
-    let delay = link.proxy.delay(Direction::Both, Duration::from_millis(100));
+    let delay = link.proxy.delay(Direction::Both, Duration::from_millis(500));
     let start = Instant::now();
     for _ in 0..20 {
         stream.write_all(b"x").await.unwrap();
@@ -149,8 +149,8 @@ async fn a_delay_is_no_limit_to_what_is_under_way() {
     }
     hears(&mut stream, &[b'x'; 20]).await;
     let took = start.elapsed();
-    assert!(took >= Duration::from_millis(200), "{took:?}");
-    assert!(took < Duration::from_secs(2), "one after the other: {took:?}");
+    assert!(took >= Duration::from_secs(1), "{took:?}");
+    assert!(took < Duration::from_secs(10), "one after the other: {took:?}");
     let long = link.proxy.delay(Direction::ToServer, LIMIT * 10);
     stream.write_all(b"y").await.unwrap();
     strikes(&long).await;
@@ -204,15 +204,15 @@ async fn a_cut_ends_all_connections_there_are() {
 
 #[tokio::test]
 async fn without_a_server_clients_are_reset_and_the_proxy_lives_on() {
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = nobody.local_addr().unwrap();
-    drop(nobody);
-    let proxy = raw(address).await;
+    // Bound, so that nobody else listens there.
+    let nobody = TcpSocket::new_v4().unwrap();
+    nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let proxy = raw(nobody.local_addr().unwrap()).await;
     for _ in 0..2 {
         let mut stream = TcpStream::connect(proxy.connect_string()).await.unwrap();
         assert_eq!(end(&mut stream).await, ErrorKind::ConnectionReset);
     }
-    let server = TcpListener::bind(address).await.unwrap();
+    let server = nobody.listen(1).unwrap();
     let mut stream = TcpStream::connect(proxy.connect_string()).await.unwrap();
     let (mut served, _) = timeout(LIMIT, server.accept()).await.unwrap().unwrap();
     served.write_all(b"welcome").await.unwrap();
