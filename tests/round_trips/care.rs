@@ -1,7 +1,7 @@
 //! Who looks after the nodes of holds and waiters, and what that costs.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{StreamExt, iter};
 use zookeeper_recipes::testkit::{Backend, Operation, TestServer};
@@ -15,8 +15,7 @@ const ALL: Shortcuts = Shortcuts::ALL;
 const LOOK: Operation = Operation::Other(22);
 
 async fn short_lived(arena: &Arena) -> Linked {
-    let builder = arena.builder().session_timeout(Duration::from_secs(3)).shortcuts(ALL);
-    Linked::built(arena, builder).await
+    Linked::built(arena, arena.short_lived_builder().shortcuts(ALL)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,15 +144,17 @@ async fn ten_thousand_holds_are_renewed_as_one_is() {
     .await;
     let count = |linked: &Linked, operation| linked.proxy.requests(operation);
     let start = [&many, &one].map(|linked| count(linked, Operation::Sync));
-    let looks = count(&many, LOOK);
+    let (looks, began) = (count(&many, LOOK), Instant::now());
     tokio::time::sleep(T).await;
     let probes =
         [count(&many, Operation::Sync) - start[0], count(&one, Operation::Sync) - start[1]];
     let looks = count(&many, LOOK) - looks;
-    println!("probes in {T:?}: {probes:?}; looks: {looks}");
-    assert!(probes[1] >= 5 && probes[0].abs_diff(probes[1]) <= 2, "{probes:?}");
-    // One more than the twelfths of it.
-    assert!((1..=13).contains(&looks), "{looks}");
+    let took = began.elapsed();
+    println!("in {took:?} probes: {probes:?}; looks: {looks}");
+    // By a timer, of which the first may come at once; late ones are not made up for.
+    let at_most = |each: u32| 1 + usize::try_from(took.as_nanos() / (T / each).as_nanos()).unwrap();
+    assert!(probes.iter().all(|probes| (1..=at_most(7)).contains(probes)), "{probes:?}");
+    assert!((1..=at_most(12)).contains(&looks), "{looks}");
     assert_eq!(count(&many, Operation::Exists), 0);
     assert!(single.is_held() && holds.iter().all(|guard| guard.is_held()));
     within("the end", many.curator.clone().close()).await.unwrap();

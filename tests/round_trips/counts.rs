@@ -86,6 +86,7 @@ async fn the_third_lists_while_the_second_holds() {
         third.round_trip().await;
         settle().await;
         third.round_trip().await;
+        settle().await;
         assert_eq!(third.took(), early, "stand-by: {stand_by}");
         next.release().await.unwrap();
         let last = held(last).await;

@@ -6,7 +6,7 @@ use zookeeper_recipes::testkit::Operation::{Create, Delete, GetData, List};
 use zookeeper_recipes::testkit::{Cut, Message, Operation};
 use zookeeper_recipes::zookeeper_client::CreateMode;
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, eventually, struck_once, within};
 use crate::link::{Linked, Waiting, got, held, is_pending, settle, still_waits};
 
 const ALL: Shortcuts = Shortcuts::ALL;
@@ -152,7 +152,7 @@ async fn a_create_whose_reply_is_lost_ends_what_was_known() {
     for message in [Message::reply, Message::request] {
         let lost = linked.proxy.lose(message(Operation::Create));
         let guard = within("the lock", mutex.acquire()).await.unwrap();
-        assert_eq!(lost.strikes(), 1);
+        struck_once(&lost).await;
         assert_eq!(arena.children().await.len(), 1);
         let mut next = linked.parks(&arena).await;
         assert!(is_pending(&mut next).await);

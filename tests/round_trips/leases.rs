@@ -38,9 +38,12 @@ async fn acquired(
 ) -> (Leases, Vec<Operation>) {
     let leases = within("the leases", semaphore.acquire_many(count)).await.unwrap();
     assert_eq!(leases.len(), count);
-    let given_back = async || linked.proxy.replies(Delete) == linked.proxy.requests(Delete);
-    settle().await;
+    let given_back = async || {
+        linked.log().contains(&Delete)
+            && linked.proxy.replies(Delete) == linked.proxy.requests(Delete)
+    };
     eventually("the lock is given back", given_back).await;
+    settle().await;
     linked.round_trip().await;
     (leases, linked.took())
 }
@@ -109,7 +112,8 @@ async fn a_semaphore_mutex_costs_two_creates_and_two_deletes() {
     for round in 0..4 {
         linked.proxy.clear_log();
         within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
-        settle().await;
+        let deletes = async || linked.log().iter().filter(|one| **one == Delete).count() == 2;
+        eventually("both are given back", deletes).await;
         let mut took = linked.took();
         took.sort_by_key(|one| *one == Delete);
         if round > 0 {
@@ -133,8 +137,10 @@ async fn waits(
     let waiting = tokio::spawn(async move { semaphore.acquire_many(count).await });
     eventually("its nodes", async || children(&arena.admin, &leases).await.len() == before + count)
         .await;
-    settle().await;
-    linked.round_trip().await;
+    for _ in 0..2 {
+        linked.round_trip().await;
+        settle().await;
+    }
     waiting
 }
 
@@ -162,26 +168,27 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
     let last = tokio::spawn(async move { semaphore.acquire().await });
     let locks = format!("{}/locks", arena.path);
     eventually("it queues", async || children(&arena.admin, &locks).await.len() == 2).await;
-    settle().await;
-    third.0.round_trip().await;
+    let settled = async || {
+        for (linked, _) in [&second, &third, &second, &third] {
+            linked.round_trip().await;
+            settle().await;
+        }
+    };
+    settled().await;
     third.0.took();
     let mut leases = leases.into_iter();
     leases.next().unwrap().release().await.unwrap();
-    settle().await;
-    second.0.round_trip().await;
-    third.0.round_trip().await;
+    settled().await;
     assert_eq!((second.0.took(), third.0.took()), (vec![List], vec![]));
     assert!(!waiting.is_finished());
     leases.next().unwrap().release().await.unwrap();
     let two = within("the first waiter", waiting).await.unwrap().unwrap();
-    settle().await;
-    second.0.round_trip().await;
+    settled().await;
     // It gives the lock back, and the next makes its lease.
     let mut took = second.0.took();
     took.retain(|one| *one != RemoveWatches);
     assert_eq!(took, [List, Delete]);
-    settle().await;
-    third.0.round_trip().await;
+    settled().await;
     assert_eq!(third.0.took()[0], Create);
     assert!(!last.is_finished());
     two.release().await.unwrap();

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::RuntimeFlavor;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::testkit::{Fault, FaultProxy, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
@@ -126,12 +127,25 @@ impl Linked {
     }
 }
 
-/// Lets other tasks run that are ready to.
+/// Lets other tasks run that are ready to, until the workers have nothing left to do, however late they get a processor.
 pub(crate) async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
     tokio::time::sleep(Duration::from_millis(20)).await;
+    let runtime = tokio::runtime::Handle::current();
+    if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return; // its one worker is here
+    }
+    let metrics = runtime.metrics();
+    let is_idle = |worker| metrics.worker_park_unpark_count(worker) % 2 == 1;
+    let are_idle = async || {
+        // The one that woke this task is about to rest.
+        #[allow(clippy::disallowed_methods)]
+        std::thread::sleep(Duration::from_millis(1));
+        (0..metrics.num_workers()).all(is_idle)
+    };
+    eventually("nothing is left to do", are_idle).await;
 }
 
 /// Polls it once.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::stream::{StreamExt, iter};
 use zookeeper_recipes::testkit::Backend;
 use zookeeper_recipes::testkit::Operation::{Create, Delete, GetData, List, RemoveWatches};
 use zookeeper_recipes::{InterProcessMutex, Shortcuts};
@@ -32,11 +33,16 @@ async fn more_lock_paths_than_are_remembered() {
     let lock = |number: usize| {
         InterProcessMutex::new(&linked.curator, &format!("{}/{number}", arena.path)).unwrap()
     };
-    let mut last = 0;
-    for number in 0..REMEMBERED + 44 {
+    let once = async |number| {
         lock(number).acquire().await.unwrap().release().await.unwrap();
-        last = number;
+    };
+    // The first three in their order, the others at once, so that none is idle before all were used.
+    for number in 0..3 {
+        once(number).await;
     }
+    iter(3..REMEMBERED).for_each_concurrent(50, once).await;
+    let last = REMEMBERED + 43;
+    iter(REMEMBERED..=last).for_each_concurrent(50, once).await;
     assert_eq!(watches(&arena).await, REMEMBERED);
     let took = async |number: usize| {
         linked.took();
