@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{
@@ -218,10 +218,14 @@ async fn more_ephemeral_nodes_than_allowed() {
 async fn servers_that_do_not_serve() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closing = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let refusing = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
-    let servers = [address(&silent), address(&closing), address(&refusing)];
-    drop(refusing);
+    // Bound, so that nobody else listens there.
+    let refusing = TcpSocket::new_v4().unwrap();
+    refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let servers = [
+        silent.local_addr().unwrap().to_string(),
+        closing.local_addr().unwrap().to_string(),
+        refusing.local_addr().unwrap().to_string(),
+    ];
     let closer = tokio::spawn(async move {
         while let Ok((connection, _)) = closing.accept().await {
             drop(connection);
@@ -247,6 +251,7 @@ async fn servers_that_do_not_serve() {
             other => panic!("{server}: {other:?}"),
         }
     }
+    drop(refusing);
     closer.abort();
     keeper.abort();
 }

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 use zookeeper_recipes::testkit::{Direction, FaultProxy, TestEnsemble, TestServer};
 use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex, Loss, SessionError};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, LONG, eventually, within};
 use crate::latches::until;
 
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ fn patient() -> zookeeper_recipes::CuratorBuilder {
 /// that is left serves nobody or serves reads.
 async fn without_a_quorum(ensemble: TestEnsemble, state_of_the_last: &str) {
     let connect_string = ensemble.connect_string();
-    let curator = patient().connect(connect_string).await.unwrap();
+    let curator = patient().connection_timeout(LONG).connect(connect_string).await.unwrap();
     let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
     let guard = within("the lock", mutex.acquire()).await.unwrap();
     let mut state = curator.watch_state();
@@ -47,7 +47,7 @@ async fn without_a_quorum(ensemble: TestEnsemble, state_of_the_last: &str) {
             }
             other => panic!("{other:?}"),
         }
-        assert!(began.elapsed() < PATIENCE * 2, "after {:?}", began.elapsed());
+        assert!(began.elapsed() < PATIENCE * 5, "after {:?}", began.elapsed());
         let text = error.to_string();
         assert!(text.contains("without a quorum or read-only"), "{text}");
     }
@@ -85,10 +85,10 @@ async fn a_server_that_takes_no_more_connections_of_an_address() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_timeout_that_the_server_cuts_down() {
-    let server = TestServer::builder().property("maxSessionTimeout", "2000").start().await.unwrap();
+    let server = TestServer::builder().property("maxSessionTimeout", "6000").start().await.unwrap();
     let arena = Arena::on(Arc::new(server)).await;
     let curator = arena.connect(arena.patient_builder()).await;
-    assert_eq!(curator.session_timeout().unwrap(), Duration::from_secs(2));
+    assert_eq!(curator.session_timeout().unwrap(), Duration::from_secs(6));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     let began = Instant::now();
     arena.server.pause().await.unwrap();
@@ -106,7 +106,7 @@ async fn a_server_that_comes_back_empty() {
     let arena = Arena::own().await;
     let road = Road::to(arena.server.connect_string()).await;
     let connect = async || {
-        let builder = arena.builder().session_timeout(Duration::from_secs(2));
+        let builder = arena.short_lived_builder();
         builder.namespace("/in/a/namespace").connect(&road.connect_string).await.unwrap()
     };
     let (holds, waits) = (connect().await, connect().await);
@@ -176,7 +176,7 @@ async fn a_server_that_is_silent_twice_costs_nothing() {
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     let silence = link.stall(Direction::Both);
     let tries = link.accepted();
-    eventually("a second try", async || link.accepted() == tries + 2).await;
+    eventually("a second try", async || link.accepted() >= tries + 2).await;
     silence.heal();
     until(&curator, ConnectionState::Reconnected).await;
     assert!(guard.is_held());
@@ -192,7 +192,7 @@ async fn a_session_is_opened_where_the_first_server_is_silent() {
     let builder = arena.patient_builder().connection_timeout(Duration::from_secs(20));
     let connecting = builder.connect(link.connect_string());
     let next_answers = async {
-        eventually("a second try", async || link.accepted() == 2).await;
+        eventually("a second try", async || link.accepted() >= 2).await;
         silence.heal();
     };
     let (curator, ()) = within("a session", async { tokio::join!(connecting, next_answers) }).await;

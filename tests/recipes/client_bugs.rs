@@ -10,14 +10,14 @@ use zookeeper_recipes::{
     AcquireError, Curator, InterProcessMutex, Released, SessionError, Shortcuts,
 };
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, eventually, struck_once, within};
 
 /// And B3: the client reports each end of a link in another shape, and all of them mean the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s1_however_the_link_ends_the_outcome_is_found_out() {
     let arena = Arena::new().await;
     // Silence is noticed after less than half of it.
-    let builder = arena.builder().session_timeout(Duration::from_secs(3));
+    let builder = arena.short_lived_builder();
     let (link, curator) = arena.linked_with_parent(builder).await;
     let request = |operation| Message::request(operation);
     let reply = |operation| Message::reply(operation);
@@ -36,7 +36,7 @@ async fn client_s1_however_the_link_ends_the_outcome_is_found_out() {
             let released = within("the release", guard.release()).await;
             assert_eq!(released.unwrap(), Released::Unlocked, "{operation:?}, {end}");
             assert_eq!(arena.children().await.len(), 0, "{operation:?}, {end}");
-            assert_eq!(fault.strikes(), 1, "{operation:?}, {end}");
+            struck_once(&fault).await;
         }
     }
 }
@@ -84,7 +84,6 @@ async fn client_s3_a_future_that_is_never_polled_sends_nothing() {
     let mut log = link.log();
     log.retain(|one| *one != Operation::Sync); // probes
     // The hold may begin to watch its node meanwhile.
-    assert!(matches!(log[..], [Operation::List, ..]), "{log:?}");
     let others = |one: &Operation| !matches!(one, Operation::List | Operation::GetData);
     assert!(!log.iter().any(others), "{log:?}");
     assert_eq!(log.iter().filter(|one| **one == Operation::List).count(), 1, "{log:?}");

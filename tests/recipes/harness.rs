@@ -9,15 +9,19 @@ use tokio::sync::Mutex;
 use zookeeper_recipes::testkit::{self, Cut, Fault, FaultProxy, Operation, TestServer};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, SessionInfo, Stat};
 use zookeeper_recipes::{
-    Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock, RetryPolicy,
+    ConnectionState, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
+    RetryPolicy,
 };
 
 /// Longer than anything takes on a busy machine; a test that waits so long has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
+/// A session timeout that a test can outlive. Two thirds of it are a lease, long against what a busy machine holds a task up for.
+pub(crate) const SHORT: Duration = Duration::from_secs(6);
+
 /// How long a lock that is not free is waited for: so long that the server answers in between on a busy machine, else the time
 /// is up with nothing known, which is an error.
-pub(crate) const BUSY: Duration = Duration::from_secs(2);
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// One server for all tests that run at the same time. The last one to end stops it.
 static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());
@@ -52,8 +56,9 @@ impl Arena {
     }
 
     pub(crate) async fn on(server: Arc<TestServer>) -> Self {
+        // So long that it outlives an outage that a test makes.
         let admin = Client::connector()
-            .with_session_timeout(Duration::from_secs(30))
+            .with_session_timeout(Duration::from_secs(60))
             .connect(server.connect_string())
             .await
             .expect("an administrator's connection");
@@ -81,7 +86,11 @@ impl Arena {
 
     /// With a session that a test can outlive.
     pub(crate) async fn short_lived_curator(&self) -> Curator {
-        self.connect(self.builder().session_timeout(Duration::from_secs(1))).await
+        self.connect(self.short_lived_builder()).await
+    }
+
+    pub(crate) fn short_lived_builder(&self) -> CuratorBuilder {
+        self.builder().session_timeout(SHORT)
     }
 
     pub(crate) async fn connect(&self, builder: CuratorBuilder) -> Curator {
@@ -115,6 +124,22 @@ impl Arena {
         let refused = link.refuse();
         let curator = builder.start(link.connect_string()).unwrap();
         (link, refused, curator)
+    }
+
+    /// With a connection timeout so short that only what comes after the connection is to meet it.
+    pub(crate) async fn impatient(&self, connect_string: &str, builder: CuratorBuilder) -> Curator {
+        let curator = builder.start(connect_string).expect("a curator");
+        let mut state = curator.watch_state();
+        let connected = state.wait_for(|state| *state == ConnectionState::Connected);
+        drop(within("a session", connected).await.unwrap());
+        curator
+    }
+
+    /// The same behind a proxy of its own.
+    pub(crate) async fn impatient_link(&self, builder: CuratorBuilder) -> (FaultProxy, Curator) {
+        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
+        let curator = self.impatient(link.connect_string(), builder).await;
+        (link, curator)
     }
 
     /// For a `Curator` from a client, by a link of its own.
@@ -190,6 +215,12 @@ pub(crate) async fn flap(link: &FaultProxy, nth: usize) {
         link.accepted() > before && link.replies(Operation::Sync) > answered
     })
     .await;
+}
+
+/// Its fault has struck, once. It is counted a moment after the connection was cut.
+pub(crate) async fn struck_once(fault: &Fault) {
+    within("a strike", fault.struck()).await;
+    assert_eq!(fault.strikes(), 1);
 }
 
 pub(crate) fn session_of(curator: &Curator) -> SessionInfo {

@@ -8,7 +8,7 @@ use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Client, CreateMode};
 use zookeeper_recipes::{Curator, FencedError, Loss, LossPolicy, ReleaseError, Revoker};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, SHORT, eventually, within};
 use crate::latches::{LONG_SESSION, ceased, gained, is_quiet, leadership, round_trip, told};
 
 /// The servers do not answer for longer than the lease, but keep the session.
@@ -53,7 +53,7 @@ fn after_a_pause_it_leads_again_on_the_same_node() {
     let inner = Builder::new_current_thread().enable_all().build().unwrap();
     let (arena, client) = outer.block_on(async {
         let arena = Arena::new().await;
-        let connector = Client::connector().with_session_timeout(Duration::from_secs(3));
+        let connector = Client::connector().with_session_timeout(SHORT);
         let client = connector.connect(arena.server.connect_string()).await.unwrap();
         (arena, client)
     });

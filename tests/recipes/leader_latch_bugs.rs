@@ -1,8 +1,6 @@
 //! Bugs of Apache Curator's leader latch, by its ids, and of `zookeeper-async`'s, that no other test shows the absence of.
 //! All of them: `docs/testing.md`.
 
-use std::time::Duration;
-
 use zookeeper_recipes::Loss;
 use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, SessionState};
@@ -21,7 +19,7 @@ use crate::latches::{
 async fn curator_653_of_two_that_begin_anew_together_one_leads() {
     let arena = Arena::new().await;
     // A leader's own node is looked after more often in a short session.
-    let builder = arena.builder().session_timeout(Duration::from_secs(6));
+    let builder = arena.short_lived_builder();
     let curators = [arena.connect(builder.clone()).await, arena.connect(builder).await];
     let latches = [arena.queued(&curators[0]).await, arena.queued(&curators[1]).await];
     let mut last = None;
@@ -58,8 +56,7 @@ async fn curator_653_of_two_that_begin_anew_together_one_leads() {
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_696_a_node_of_the_old_session_is_no_leadership() {
     let arena = Arena::new().await;
-    let (link, curator) =
-        arena.linked(arena.builder().session_timeout(Duration::from_secs(4))).await;
+    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
     let (latch, leads) = arena.leading(&curator).await;
     let rival = arena.queued(&arena.curator().await).await;
     let (mut watch, mut theirs) = (told(&latch), told(&rival));
@@ -86,8 +83,7 @@ async fn curator_620_a_node_of_the_old_session_that_stays_is_waited_for() {
     let arena = Arena::new().await;
     parent_without_delete(&arena).await;
     let stranger = stranger(&arena, "latch-").await;
-    let (link, curator) =
-        arena.linked(arena.builder().session_timeout(Duration::from_secs(4))).await;
+    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
     let latch = arena.queued(&curator).await;
     let old = latch.participants().await.unwrap()[1].path.clone();
     let mut watch = told(&latch);
@@ -121,7 +117,7 @@ async fn curator_724_latches_begin_anew_on_servers_that_lost_everything() {
     let arena = Arena::own().await;
     let road = Road::to(arena.server.connect_string()).await;
     let link = FaultProxy::start(&road.connect_string).await.unwrap();
-    let short = || arena.builder().session_timeout(Duration::from_secs(3));
+    let short = || arena.short_lived_builder();
     let ours = short().connect(link.connect_string()).await.unwrap();
     let theirs = short().connect(&road.connect_string).await.unwrap();
     let (latch, leads) = arena.leading(&ours).await;

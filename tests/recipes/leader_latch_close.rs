@@ -7,7 +7,7 @@ use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{LeaderLatch, Loss, ReleaseError};
 
 use crate::curator_bugs::parent_without_delete;
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, struck_once, within};
 use crate::latches::{leadership, round_trip};
 use crate::mutex_dropped::{Polled, poll_times};
 
@@ -50,7 +50,7 @@ async fn a_close_that_nobody_confirms_says_so_and_goes_on() {
     let arena = Arena::new().await;
     let patience = Duration::from_millis(300);
     let builder = arena.patient_builder();
-    let (link, curator) = arena.linked(builder.connection_timeout(patience)).await;
+    let (link, curator) = arena.impatient_link(builder.connection_timeout(patience)).await;
     let (latch, leads) = arena.leading(&curator).await;
     let silence = link.stall(Direction::Both);
     let closed = within("the close", latch.close()).await;
@@ -68,7 +68,7 @@ async fn a_close_that_nobody_confirms_says_so_and_goes_on() {
         let (latch, _) = arena.leading(&curator).await;
         let lost = link.lose(message(Operation::Delete));
         within("the close", latch.close()).await.unwrap();
-        assert_eq!(lost.strikes(), 1);
+        struck_once(&lost).await;
         assert_eq!(arena.children().await.len(), 0);
     }
 }
@@ -97,7 +97,7 @@ async fn a_close_of_a_candidate_that_nobody_confirms_says_so() {
     for own in [true, false] {
         let arena = Arena::new().await;
         let builder = arena.patient_builder();
-        let (link, curator) = arena.linked(builder.connection_timeout(PATIENCE)).await;
+        let (link, curator) = arena.impatient_link(builder.connection_timeout(PATIENCE)).await;
         let other = if own { curator.clone() } else { arena.curator().await };
         let (leader, _) = arena.leading(&other).await;
         let latch = arena.queued(&curator).await;
@@ -120,7 +120,7 @@ async fn a_close_while_the_link_is_down_ends() {
     arena.create(&arena.path, CreateMode::Persistent).await;
     for lost in [Message::reply(Operation::Create), Message::request(Operation::Create)] {
         let builder = arena.patient_builder();
-        let (link, curator) = arena.linked(builder.connection_timeout(PATIENCE)).await;
+        let (link, curator) = arena.impatient_link(builder.connection_timeout(PATIENCE)).await;
         let lost = link.lose(lost);
         let refused = link.refuse();
         let latch = arena.latch(&curator);
@@ -142,7 +142,8 @@ async fn a_close_of_a_candidate_that_may_not_delete_says_so() {
     for own in [true, false] {
         let arena = Arena::new().await;
         parent_without_delete(&arena).await;
-        let curator = arena.connect(arena.builder().connection_timeout(PATIENCE)).await;
+        let builder = arena.builder().connection_timeout(PATIENCE);
+        let curator = arena.impatient(arena.server.connect_string(), builder).await;
         let other = if own { curator.clone() } else { arena.curator().await };
         let (leader, _) = arena.leading(&other).await;
         let latch: LeaderLatch = arena.queued(&curator).await;

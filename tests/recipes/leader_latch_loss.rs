@@ -1,7 +1,5 @@
 //! How leadership is lost, who learns of it, and what does not cost it.
 
-use std::time::Duration;
-
 use zookeeper_recipes::{ConnectionState, LeaderLatch, Loss, LossPolicy};
 
 use crate::harness::{Arena, eventually, within};
@@ -113,7 +111,7 @@ async fn without_a_server_nobody_leads_and_with_it_one() {
     let mut latches = Vec::new();
     let mut curators = Vec::new();
     for _ in 0..10 {
-        let short = arena.builder().session_timeout(Duration::from_secs(3));
+        let short = arena.short_lived_builder();
         let curator = arena.connect(short).await;
         latches.push(arena.latch(&curator));
         curators.push(curator);
@@ -146,7 +144,7 @@ async fn without_a_server_nobody_leads_and_with_it_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_whose_node_is_deleted_is_told_and_queues_at_the_tail() {
     let arena = Arena::new().await;
-    let mut builder = arena.builder().session_timeout(Duration::from_secs(6));
+    let mut builder = arena.short_lived_builder();
     for policy in [LossPolicy::Lease, LossPolicy::Suspended, LossPolicy::SessionExpired] {
         builder = builder.loss_policy(policy);
         let curators = [arena.connect(builder.clone()).await, arena.curator().await];

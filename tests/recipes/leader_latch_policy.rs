@@ -1,7 +1,5 @@
 //! When leadership counts as lost, by policy; and what the clock says.
 
-use std::time::Duration;
-
 use tokio::runtime::{Builder, Runtime};
 use zookeeper_recipes::testkit::Cut;
 use zookeeper_recipes::zookeeper_client::SessionState;
@@ -73,8 +71,7 @@ async fn without_a_server_for_good_the_policy_says_when_it_is_lost() {
     let arena = Arena::own().await;
     let mut latches = Vec::new();
     for policy in [LossPolicy::Suspended, LossPolicy::Lease, LossPolicy::SessionExpired] {
-        let long = Duration::from_secs(6);
-        let curator = arena.connect(arena.builder().session_timeout(long)).await;
+        let curator = arena.short_lived_curator().await;
         let path = format!("{}-{policy:?}", arena.path);
         let latch = LeaderLatch::new(&curator, &path).unwrap();
         let latch = latch.with_loss_policy(policy);

@@ -14,7 +14,7 @@ use zookeeper_recipes::{
     RetryPolicy,
 };
 
-use crate::harness::{Arena, LONG, eventually, session_of, within};
+use crate::harness::{Arena, LONG, eventually, session_of, struck_once, within};
 use crate::leading::{Led, Term};
 
 /// Servers refuse a watch on such a node (3.9.5), or set one that never fires (3.8.0 of Debian).
@@ -168,7 +168,7 @@ async fn a_message_that_is_lost_is_asked_for_again() {
     observed.observer =
         LeaderObserver::of_selector(&observed.curator, &observed.arena.path).unwrap();
     observed.is_told().await;
-    assert_eq!(lost.strikes(), 1);
+    struck_once(&lost).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,8 +35,7 @@ fn no_auth(report: Report) {
 async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_out() {
     let arena = Arena::new().await;
     // It is given up with its session.
-    let (link, curator) =
-        arena.linked(arena.builder().session_timeout(Duration::from_secs(4))).await;
+    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
     for retry in [RetryPolicy::never(), RetryPolicy::one_time(Duration::from_millis(50))] {
         let created = link.lose(Message::reply(Operation::Create));
         // And the link does not come back: nobody learns whether the create took effect.
@@ -109,12 +108,15 @@ async fn who_queues_up_by_itself_where_it_may_not_is_told_and_does_not_spin() {
     parent(&arena, Permission::READ).await;
     let (link, curator) = arena.linked(arena.builder()).await;
     let before = link.requests(Operation::Any) - link.requests(Operation::Sync);
+    let began = Instant::now();
     let mut led = Led::obedient(&arena.selector(&curator).auto_requeue());
     no_auth(led.report().await);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let requests = link.requests(Operation::Any) - link.requests(Operation::Sync) - before;
     println!("requests where it may not create: {requests}");
-    assert!(requests <= 40, "{requests}");
+    // It begins with short pauses.
+    let most = 20.0 * began.elapsed().as_secs_f64();
+    assert!((requests as f64) < most, "{requests} in {:?}", began.elapsed());
     assert!(led.began().is_none());
     led.close().await;
 }

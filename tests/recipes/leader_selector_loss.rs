@@ -30,7 +30,7 @@ async fn is(curator: &Curator, wanted: ConnectionState) {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_policy_says_when_a_leader_has_to_stop() {
     let arena = Arena::own().await;
-    let builder = arena.builder().session_timeout(Duration::from_secs(6));
+    let builder = arena.short_lived_builder();
     let curator = arena.connect(builder).await;
     let policies = [LossPolicy::Suspended, LossPolicy::Lease, LossPolicy::SessionExpired];
     let mut all = Vec::new();
@@ -256,7 +256,7 @@ async fn after_an_outage_of_all_servers_it_can_queue_up_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_while_the_body_runs_is_told_with_what_it_returns() {
     let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(2))).await;
+    let curator = arena.short_lived_curator().await;
     let mut led = Led::stubborn(&arena.selector(&curator).auto_requeue());
     for loss in [Loss::NodeDeleted, Loss::SessionExpired] {
         let term = led.leads().await;

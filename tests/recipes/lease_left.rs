@@ -8,19 +8,17 @@ use zookeeper_recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, Loss,
 };
 
-use crate::harness::{Arena, eventually, within};
-
-const SESSION: Duration = Duration::from_secs(6);
+use crate::harness::{Arena, SHORT, eventually, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_is_renewed_while_the_servers_answer() {
     let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().session_timeout(SESSION)).await;
+    let curator = arena.short_lived_curator().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     for _ in 0..3 {
         let renewed = guard.lease_renewed();
         let left = guard.lease_left();
-        assert!(!left.is_zero() && left <= SESSION * 2 / 3, "{left:?}");
+        assert!(!left.is_zero() && left <= SHORT * 2 / 3, "{left:?}");
         within("a renewal", renewed).await.unwrap();
     }
     let renewed = guard.lease_renewed();
@@ -32,7 +30,7 @@ async fn a_lease_is_renewed_while_the_servers_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_runs_down_when_no_server_answers_and_ends_with_the_hold() {
     let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.builder().session_timeout(SESSION)).await;
+    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let stalled = link.stall(Direction::Both);
     // What was under way may still renew it.
@@ -40,7 +38,7 @@ async fn it_runs_down_when_no_server_answers_and_ends_with_the_hold() {
     while within("a renewal, or the loss", guard.lease_renewed()).await.is_ok() {
         left = guard.lease_left();
     }
-    assert!(left <= SESSION * 2 / 3, "{left:?}");
+    assert!(left <= SHORT * 2 / 3, "{left:?}");
     assert_eq!((guard.loss(), guard.lease_left()), (Some(Loss::LeaseEnded), Duration::ZERO));
     drop(stalled);
     // The session is there again, and renews its lease; this hold stays lost.
@@ -55,7 +53,7 @@ async fn it_runs_down_when_no_server_answers_and_ends_with_the_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_locks_the_shortest_lease_counts() {
     let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.builder().session_timeout(SESSION)).await;
+    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
     let long = arena.patient_curator().await;
     let locks: Vec<Arc<dyn InterProcessLock>> = vec![
         Arc::new(arena.mutex(&curator)),
@@ -63,10 +61,10 @@ async fn of_several_locks_the_shortest_lease_counts() {
         Arc::new(LocalLock::new("local")),
     ];
     let guard = InterProcessMultiLock::new(locks).unwrap().acquire().await.unwrap();
-    assert!(guard.lease_left() <= SESSION * 2 / 3, "{:?}", guard.lease_left());
+    assert!(guard.lease_left() <= SHORT * 2 / 3, "{:?}", guard.lease_left());
     within("a renewal", guard.lease_renewed()).await.unwrap();
     let members: Vec<_> = guard.members().iter().map(|member| member.lease_left()).collect();
-    assert!(members[1] > SESSION && members[2] == Duration::MAX, "{members:?}");
+    assert!(members[1] > SHORT && members[2] == Duration::MAX, "{members:?}");
     let refused = link.refuse();
     link.cut(Cut::Reset);
     eventually("the loss", async || guard.lease_renewed().await.is_err()).await;

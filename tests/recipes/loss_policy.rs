@@ -76,19 +76,23 @@ async fn a_hold_outlives_its_lease_only_under_the_session_policy() {
 async fn every_policy_loses_with_the_session_and_with_the_node() {
     let arena = Arena::new().await;
     for policy in [LossPolicy::Lease, LossPolicy::Suspended, LossPolicy::SessionExpired] {
-        let curator = arena.connect(arena.builder().loss_policy(policy)).await;
+        let (link, curator) = arena.linked(arena.builder().loss_policy(policy)).await;
         let guard = arena.mutex(&curator).acquire().await.unwrap();
         arena.admin.delete(guard.node(), None).await.unwrap();
         assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted, "{policy:?}");
         drop(guard);
         let guard = arena.mutex(&curator).acquire().await.unwrap();
+        // The killed session's connection breaks first, and there is no other one before that is noticed.
+        let refused = link.refuse();
         arena.kill_session(&curator).await;
-        // The killed session's connection breaks first.
-        let expected = match policy {
-            LossPolicy::Suspended => Loss::Suspended,
-            _ => Loss::SessionExpired,
-        };
-        assert_eq!(within("the loss", guard.lost()).await, expected, "{policy:?}");
+        within("a refusal", refused.struck()).await;
+        if policy == LossPolicy::Suspended {
+            assert_eq!(within("the loss", guard.lost()).await, Loss::Suspended);
+        } else {
+            refused.heal();
+            let loss = within("the loss", guard.lost()).await;
+            assert_eq!(loss, Loss::SessionExpired, "{policy:?}");
+        }
         drop(guard);
     }
 }

@@ -5,7 +5,7 @@ use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{AcquireError, Curator, MutexGuard, Released};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, struck_once, within};
 
 const LOST: [fn(Operation) -> Message; 2] = [Message::reply, Message::request];
 
@@ -28,7 +28,7 @@ async fn a_create_whose_reply_is_lost_is_adopted() {
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let lost = link.lose(Message::reply(Operation::Create));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    assert_eq!(lost.strikes(), 1);
+    struck_once(&lost).await;
     // The second create under this parent, and the last: it was not repeated.
     assert!(guard.node().ends_with("0000000001"), "{}", guard.node());
     assert_eq!(arena.children().await.len(), 1);
@@ -45,7 +45,7 @@ async fn a_create_whose_request_is_lost_is_repeated() {
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let lost = link.lose(Message::request(Operation::Create));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    assert_eq!(lost.strikes(), 1);
+    struck_once(&lost).await;
     assert_eq!(arena.children().await.len(), 1);
     guard.release().await.unwrap();
     arena.children_are(0).await;
@@ -86,7 +86,7 @@ async fn a_release_whose_reply_is_lost_is_no_loss() {
         let lost = link.lose(message(Operation::Delete));
         let released = within("the release", guard.release()).await;
         assert_eq!(released.unwrap(), Released::Unlocked);
-        assert_eq!(lost.strikes(), 1);
+        struck_once(&lost).await;
         assert_eq!(arena.children().await.len(), 0);
     }
 }
@@ -100,7 +100,7 @@ async fn a_listing_that_is_lost_is_repeated() {
         let (link, curator) = arena.linked(arena.builder()).await;
         let lost = link.lose(message(Operation::List));
         let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-        assert_eq!(lost.strikes(), 1);
+        struck_once(&lost).await;
         assert_eq!(arena.children().await.len(), 1);
         guard.release().await.unwrap();
     }

@@ -62,7 +62,8 @@ async fn of_many_that_enter_at_once_one_lists() {
     for (shortcuts, least, most) in
         [(Shortcuts::ALL, 1, 1), (Shortcuts { gap: false, ..Shortcuts::ALL }, TASKS, usize::MAX)]
     {
-        let builder = arena.builder().shortcuts(shortcuts);
+        // A delete that is answered late is repeated only after a twelfth of the session timeout.
+        let builder = arena.patient_builder().shortcuts(shortcuts);
         let (link, curator) = arena.linked(builder).await;
         let mut tasks = JoinSet::new();
         for _ in 0..TASKS {

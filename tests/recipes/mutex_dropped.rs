@@ -153,8 +153,7 @@ async fn begun(mutex: &InterProcessMutex) -> (Releasing, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_is_not_polled_any_more_goes_on() {
     let arena = Arena::new().await;
-    let builder = arena.builder().session_timeout(Duration::from_secs(3));
-    let (link, curator) = arena.linked(builder).await;
+    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
     let rival = arena.curator().await;
     let session = session_of(&curator).id();
     for message in [Message::request, Message::reply] {

@@ -203,7 +203,7 @@ async fn a_waiter_whose_node_an_administrator_deletes_enters_again_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_node_an_administrator_deletes_is_told() {
     let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(2))).await;
+    let curator = arena.short_lived_curator().await;
     let mutex = arena.mutex(&curator);
     for waited in [false, true] {
         // With a wait before it, the node is watched from the start; without, from the first renewal.
@@ -251,7 +251,7 @@ async fn with_cancels_its_body_at_the_loss() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_away() {
     let arena = Arena::own().await;
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(3))).await;
+    let curator = arena.short_lived_curator().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let lost = tokio::spawn(guard.lost());
     arena.server.stop().await.unwrap();

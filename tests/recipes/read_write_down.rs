@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
 use zookeeper_recipes::{
@@ -11,7 +10,7 @@ use zookeeper_recipes::{
     WriteGuard,
 };
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, eventually, struck_once, within};
 use crate::mutex_dropped::{Polled, poll_times};
 use crate::read_write_lock::{got_read, got_write, settled};
 
@@ -206,7 +205,7 @@ async fn a_read_beside_a_write_whose_session_is_over_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_outlives_the_write_node_that_an_administrator_deletes() {
     let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(2))).await;
+    let curator = arena.short_lived_curator().await;
     let other = arena.curator().await;
     let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
     let beside = within("a read beside it", write.read()).await.unwrap();
@@ -229,7 +228,7 @@ async fn a_read_outlives_the_write_node_that_an_administrator_deletes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_whose_node_an_administrator_deletes_leaves_the_write_hold() {
     let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(2))).await;
+    let curator = arena.short_lived_curator().await;
     let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
     let beside = within("a read beside it", write.read()).await.unwrap();
     arena.admin.delete(beside.node(), None).await.unwrap();
@@ -249,7 +248,7 @@ async fn a_read_whose_reply_is_lost_is_adopted() {
         let (link, _curator, write) = linked(&arena).await;
         let lost = link.lose(message(Operation::Multi));
         let read = within("a read beside it", write.read()).await.unwrap();
-        assert_eq!(lost.strikes(), 1);
+        struck_once(&lost).await;
         assert_eq!(arena.children().await.len(), 2, "it was not made twice");
         assert!(read.is_held() && write.is_held());
         assert_eq!(read.fencing_token(), write.fencing_token());

@@ -1,7 +1,5 @@
 //! How a read, a write, or a place in the queue is lost, and who learns of it.
 
-use std::time::Duration;
-
 use zookeeper_recipes::{Loss, ReleaseError};
 
 use crate::harness::{Arena, eventually, within};
@@ -138,8 +136,7 @@ async fn a_writer_whose_node_is_deleted_while_it_waits_lets_readers_pass() {
 #[tokio::test(flavor = "multi_thread")]
 async fn holders_whose_nodes_are_deleted_are_told_and_who_waits_is_served() {
     let arena = Arena::new().await;
-    let short = || arena.builder().session_timeout(Duration::from_secs(2));
-    let (curator, other) = (arena.connect(short()).await, arena.curator().await);
+    let (curator, other) = (arena.short_lived_curator().await, arena.curator().await);
     // A reader that had not to wait: its node is watched from the first renewal on.
     let held = within("a reader", arena.read_write(&curator).read().acquire()).await.unwrap();
     let writer = arena.writes(&other).await;

@@ -205,8 +205,7 @@ async fn who_stops_listening_can_begin_again() {
 async fn who_listens_is_told_how_the_hold_ended_before() {
     let arena = Arena::new().await;
     for kind in KINDS {
-        let builder = arena.builder().session_timeout(Duration::from_secs(2));
-        let curator = arena.connect(builder).await;
+        let curator = arena.short_lived_curator().await;
         let held = Held::new(kind, &curator, &arena).await;
         // It can outlive the guard.
         let requested = tokio::spawn(held.requested());

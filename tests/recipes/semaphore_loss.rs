@@ -8,12 +8,12 @@ use zookeeper_recipes::{
     AcquireError, ConnectionState, Curator, InterProcessSemaphore, Loss, ReleaseError,
 };
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, eventually, struck_once, within};
 use crate::leases::{Limited, asks, asks_for};
 
 /// A hold's node is looked after within a sixth of its session's timeout.
 async fn attentive(arena: &Arena) -> Curator {
-    arena.connect(arena.builder().session_timeout(Duration::from_secs(2))).await
+    arena.short_lived_curator().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,7 +225,7 @@ async fn creates_whose_replies_are_lost_are_adopted() {
     for nth in 1..=3 {
         let lost = link.lose(Message::reply(Operation::Create).nth(nth));
         let leases = within("both", semaphore.acquire_many(2)).await.unwrap();
-        assert_eq!(lost.strikes(), 1);
+        struck_once(&lost).await;
         arena.nodes_are(0, 2).await;
         assert!(leases.iter().all(|lease| lease.is_held()));
         leases.release().await.unwrap();

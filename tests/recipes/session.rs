@@ -217,7 +217,7 @@ async fn a_clients_session_can_be_used_and_is_left_to_its_owner() {
 async fn a_clients_session_is_cleaned_up_also_when_close_could_not_confirm_it() {
     let arena = Arena::own().await;
     let client = Client::connector()
-        .with_session_timeout(Duration::from_secs(20))
+        .with_session_timeout(Duration::from_secs(60))
         .connect(arena.server.connect_string())
         .await
         .unwrap();
@@ -242,7 +242,7 @@ async fn a_close_that_no_server_can_confirm_says_so() {
     for lent in [false, true] {
         let arena = Arena::own().await;
         let builder = arena.builder().connection_timeout(Duration::from_secs(2));
-        let curator = arena.connect(builder).await;
+        let curator = arena.impatient(arena.server.connect_string(), builder).await;
         if lent {
             drop(curator.client().unwrap());
         }
@@ -307,15 +307,12 @@ async fn there_is_no_session_after_a_clients_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retries_end_when_the_policy_is_used_up() {
     let arena = Arena::own().await;
-    let curator = arena
-        .connect(
-            arena
-                .builder()
-                .session_timeout(Duration::from_secs(1))
-                .connection_timeout(Duration::from_millis(1_500))
-                .retry(RetryPolicy::n_times(2, Duration::from_millis(50))),
-        )
-        .await;
+    let builder = arena
+        .builder()
+        .session_timeout(Duration::from_secs(1))
+        .connection_timeout(Duration::from_millis(1_500))
+        .retry(RetryPolicy::n_times(2, Duration::from_millis(50)));
+    let curator = arena.impatient(arena.server.connect_string(), builder).await;
     arena.server.stop().await.unwrap();
     let mut state = curator.watch_state();
     let lost = state.wait_for(|state| *state == ConnectionState::Lost);

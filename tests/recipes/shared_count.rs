@@ -379,7 +379,7 @@ async fn with_the_last_handle_the_watch_goes_and_nobody_reads_any_more() {
     told(&mut watch, 4).await;
     assert_eq!(link.requests(Operation::RemoveWatches), 0);
     drop(watch);
-    eventually("it is taken back", async || link.replies(Operation::RemoveWatches) == 1).await;
+    eventually("it is taken back", async || link.replies(Operation::RemoveWatches) > 0).await;
     let reads = link.requests(Operation::GetData);
     write(&arena, &5_i32.to_be_bytes()).await;
     // Whatever the write brought about came before the answer to this.

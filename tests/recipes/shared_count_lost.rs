@@ -4,7 +4,7 @@ use tokio::task::JoinHandle;
 use zookeeper_recipes::testkit::{Fault, FaultProxy, Message, Operation};
 use zookeeper_recipes::{Curator, SharedCount, SharedCountError};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, eventually, struck_once, within};
 
 struct Linked {
     arena: Arena,
@@ -53,7 +53,7 @@ async fn a_blind_write_that_is_lost_is_repeated() {
         let linked = Linked::new().await;
         let lost = linked.link.lose(message(Operation::SetData));
         within("the write", linked.count.set(2)).await.unwrap();
-        assert_eq!(lost.strikes(), 1);
+        struck_once(&lost).await;
         // Twice, where the server had done it.
         assert_eq!(linked.stored().await, (2, version));
         assert_eq!(linked.count.versioned().version, version);
@@ -154,7 +154,7 @@ async fn a_start_that_is_lost_is_repeated() {
         let (link, curator) = arena.linked(arena.builder()).await;
         let lost = link.lose(message(operation));
         let count = within("the start", SharedCount::start(&curator, &arena.path, 5)).await;
-        assert_eq!(lost.strikes(), 1);
+        struck_once(&lost).await;
         assert_eq!(count.unwrap().versioned().version, 0);
     }
 }
