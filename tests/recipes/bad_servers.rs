@@ -76,7 +76,7 @@ async fn a_read_only_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_takes_no_more_connections_of_an_address() {
     let server = TestServer::builder().property("maxClientCnxns", "1").start().await.unwrap();
-    let holds = patient().connect(server.connect_string()).await.unwrap();
+    let holds = patient().connection_timeout(LONG).connect(server.connect_string()).await.unwrap();
     let error = within("the error", patient().connect(server.connect_string())).await.unwrap_err();
     assert!(matches!(error, SessionError::Unreachable { .. }), "{error:?}");
     assert!(error.to_string().contains("`maxClientCnxns`"), "{error}");
