@@ -252,7 +252,7 @@ impl Leasing {
 }
 
 /// Waits until `until_full` says so, while the mutex is not ours: then our own nodes would count. Its errors are left to
-/// the one who contends.
+/// the contender's task.
 async fn full_while_not<F>(mut is_locked: watch::Receiver<bool>, until_full: impl Fn() -> F)
 where
     F: Future<Output = Result<(), AcquireError>>,

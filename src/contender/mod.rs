@@ -460,7 +460,7 @@ impl Contender {
     }
 }
 
-/// If the caller is gone, what was for it is given up. How long that was waited for, if a node may be left.
+/// If the caller was dropped, releases what was for it. Returns how long that was waited for, if a node may be left.
 async fn tell(caller: oneshot::Sender<Reply>, reply: Reply) -> Option<Duration> {
     match caller.send(reply).err()? {
         Reply::Parked(parked) => {
