@@ -70,7 +70,9 @@ fi
 say "backends: ${backends[*]}"
 
 started=$SECONDS
-$cargo test --all-features --all-targets --no-run
+# Examples as what `cargo run` takes, the two that have unit tests also as those.
+$cargo test --all-features --no-run
+$cargo test --all-features --no-run --lib --bins --benches --example demo --example rolling_restart
 printf '== build: %d s\n' $((SECONDS - started))
 say "without a server, and the testkit itself"
 timed "unit tests" $cargo test --all-features --no-fail-fast --lib --bins --example demo --example rolling_restart --quiet
@@ -81,7 +83,7 @@ timed "documentation" $cargo test --all-features --no-fail-fast --doc --quiet
 for backend in "${backends[@]}"; do
   say "against a real server: $backend"
   # Most of a test's time is waiting for a server, or for Docker's daemon, which more at once do not make faster.
-  at_once=8
+  at_once=12
   [ "$backend" != docker ] || at_once=6
   timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --no-fail-fast --test recipes --test round_trips --test traced -- --test-threads="$at_once"
   example "$backend" mutex
