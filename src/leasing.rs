@@ -163,17 +163,17 @@ impl Leasing {
             let listing = self.counting.listings.fetch_add(1, Ordering::Relaxed) + 1;
             let borrowed = epoch.borrow_client()?;
             // A server that lags would count leases whose release was confirmed elsewhere.
-            let caught_up = epoch.caught_up(&borrowed.client);
             let listed = match epoch.room_at_once(leases).filter(|_| watched) {
                 Some(room) => {
-                    let listed = borrowed.client.list_and_watch(leases);
-                    caught_up.await?;
-                    listed.await.map(|(listing, watch)| (listing, Some(watch.with(room))))
+                    let listed = epoch
+                        .caught_up(&borrowed.client, |client| client.list_and_watch(leases))
+                        .await;
+                    listed.map(|(listing, watch)| (listing, Some(watch.with(room))))
                 }
                 None => {
-                    let listed = borrowed.client.list(leases);
-                    caught_up.await?;
-                    listed.await.map(|listing| (listing, None))
+                    let listed =
+                        epoch.caught_up(&borrowed.client, |client| client.list(leases)).await;
+                    listed.map(|listing| (listing, None))
                 }
             };
             match listed {

@@ -134,12 +134,10 @@ pub(super) async fn list(
     let path = contender.request.path.as_str();
     let list = || async {
         let client = epoch.client()?;
-        let caught_up = caught_up.then(|| epoch.caught_up(&client));
-        let listing = client.list(path);
-        if let Some(caught_up) = caught_up {
-            caught_up.await?;
+        if !caught_up {
+            return client.list(path).await;
         }
-        listing.await
+        epoch.caught_up(&client, |client| client.list(path)).await
     };
     match contender.session().retried(&contender.request.retry, list).await {
         Ok(listing) => Ok(Some(listing)),

@@ -168,15 +168,21 @@ impl Epoch {
         answer
     }
 
-    /// Lets the server of `client` catch up with the leader. A read that is made after this call, and before it is
-    /// awaited, shares its trip, and shows every write that any client saw confirmed before. Renews the lease as a
-    /// probe does.
-    pub(crate) fn caught_up<'a>(
-        &'a self,
+    /// Lets the server of `client` catch up with the leader, and sends `read` behind that, in one trip: so it shows every
+    /// write that any client saw confirmed before. Renews the lease as a probe does.
+    pub(crate) async fn caught_up<'a, T, F>(
+        &self,
         client: &'a Client,
-    ) -> impl Future<Output = Result<(), Failure>> + Send + use<'a> {
+        read: impl FnOnce(&'a Client) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
         let stamp = Moment::now();
-        self.proven(stamp, client.sync())
+        // Both are sent before the first is awaited.
+        let (sync, read) = (client.sync(), read(client));
+        self.proven(stamp, sync).await?;
+        read.await
     }
 
     /// Room to watch all of `nodes`; waits for it in turn. For paths too long to ever be watched that is for

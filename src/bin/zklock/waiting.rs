@@ -132,8 +132,8 @@ fn told(curator: &Curator, paths: &[String], queue: Option<&Queue>) -> Option<(N
         let text = format!("{}: no server answers", waiting(&paths.join(", ")));
         return Some((News::NoServer, text));
     }
-    let Queue { path, before, .. } = queue?;
-    let place = queue?.place();
+    let queue = queue?;
+    let (Queue { path, before, .. }, place) = (queue, queue.place());
     let holders = before.iter().filter(|one| one.participant.holds);
     let holders = holders.map(|one| one.participant.path.clone()).collect();
     let news = News::Queue(path.clone(), place, holders);
