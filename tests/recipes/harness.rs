@@ -40,7 +40,7 @@ impl Arena {
         let server = match shared.upgrade() {
             Some(server) => server,
             None => {
-                let server = Arc::new(TestServer::start().await.expect("a ZooKeeper server"));
+                let server = Arc::new(server().await);
                 *shared = Arc::downgrade(&server);
                 server
             }
@@ -51,8 +51,7 @@ impl Arena {
 
     /// On a server of its own.
     pub(crate) async fn own() -> Self {
-        let server = TestServer::start().await.expect("a ZooKeeper server");
-        Self::on(Arc::new(server)).await
+        Self::on(Arc::new(server().await)).await
     }
 
     pub(crate) async fn on(server: Arc<TestServer>) -> Self {
@@ -189,6 +188,13 @@ impl Arena {
             .await
             .expect("a killed session");
     }
+}
+
+/// It reaps no container while the tests run: that would add requests to those that a test counts, whenever its path is empty
+/// at the wrong moment.
+async fn server() -> TestServer {
+    let builder = TestServer::builder().container_check_interval(Duration::from_secs(86_400));
+    builder.start().await.expect("a ZooKeeper server")
 }
 
 /// So long a session that nobody looks after it within a test's time, and no busy server ends its lease.
