@@ -19,6 +19,9 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// A session timeout that a test can outlive. Two thirds of it are a lease, long against what a busy machine holds a task up for.
 pub(crate) const SHORT: Duration = Duration::from_secs(6);
 
+/// A session timeout whose lease ends after a test that hangs, so that no test sees its end.
+const PATIENT: Duration = Duration::from_secs(120);
+
 /// How long a lock that is not free is waited for: so long that the server answers in between on a busy machine, else the time
 /// is up with nothing known, which is an error.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
@@ -74,13 +77,13 @@ impl Arena {
         self.connect(self.builder()).await
     }
 
-    /// With a session that outlives a restart of the server, however busy the machine is.
+    /// With a session that outlives a restart of the server on a machine with ten times as much to do as it has processors.
     pub(crate) async fn patient_curator(&self) -> Curator {
         self.connect(self.patient_builder()).await
     }
 
     pub(crate) fn patient_builder(&self) -> CuratorBuilder {
-        self.builder().session_timeout(Duration::from_secs(60))
+        self.builder().session_timeout(PATIENT)
     }
 
     /// With a session that a test can outlive.
@@ -191,9 +194,10 @@ impl Arena {
 }
 
 /// It reaps no container while the tests run: that would add requests to those that a test counts, whenever its path is empty
-/// at the wrong moment.
+/// at the wrong moment. It grants sessions as long as the patient ask for.
 async fn server() -> TestServer {
     let builder = TestServer::builder().container_check_interval(Duration::from_secs(86_400));
+    let builder = builder.property("maxSessionTimeout", PATIENT.as_millis().to_string());
     builder.start().await.expect("a ZooKeeper server")
 }
 

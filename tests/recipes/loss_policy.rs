@@ -77,7 +77,9 @@ async fn a_hold_outlives_its_lease_only_under_the_session_policy() {
 async fn every_policy_loses_with_the_session_and_with_the_node() {
     let arena = Arena::new().await;
     for policy in [LossPolicy::Lease, LossPolicy::Suspended, LossPolicy::SessionExpired] {
-        let (link, curator) = arena.linked(arena.builder().loss_policy(policy)).await;
+        // A busy machine has 40 s to keep the connection; the deleted node is noticed within 10 s.
+        let builder = arena.builder().session_timeout(Duration::from_secs(60));
+        let (link, curator) = arena.linked(builder.loss_policy(policy)).await;
         let guard = arena.mutex(&curator).acquire().await.unwrap();
         arena.admin.delete(guard.node(), None).await.unwrap();
         assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted, "{policy:?}");
