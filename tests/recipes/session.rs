@@ -71,9 +71,25 @@ async fn tries_that_find_a_lock_busy_do_not_postpone_the_probes() {
 /// and lists no second time to get one.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_hold_after_an_outage_has_a_lease_at_once() {
-    const T: Duration = Duration::from_secs(14);
     let arena = Arena::new().await;
-    let (link, curator) = arena.linked_with_parent(arena.builder().session_timeout(T)).await;
+    // The link has two fifths of a session timeout to be back. A machine too busy for the first gets more.
+    let mut logs = Vec::new();
+    for timeout in [14, 28, 56].map(Duration::from_secs) {
+        let log = requests_of_the_first_hold_after_an_outage(&arena, timeout).await;
+        if log.iter().filter(|one| **one == Operation::List).count() <= 1 {
+            return;
+        }
+        logs.push(log);
+    }
+    panic!("{logs:?}");
+}
+
+async fn requests_of_the_first_hold_after_an_outage(
+    arena: &Arena,
+    timeout: Duration,
+) -> Vec<Operation> {
+    let builder = arena.builder().session_timeout(timeout);
+    let (link, curator) = arena.linked_with_parent(builder).await;
     let probes = async |count| {
         let answered = link.replies(Operation::Sync) + count;
         eventually("probes", async || link.replies(Operation::Sync) >= answered).await;
@@ -81,17 +97,17 @@ async fn the_first_hold_after_an_outage_has_a_lease_at_once() {
     // Idle for so long that the anchor is two probes old, and then without a server for so long that the servers
     // could have expired a session of that age.
     probes(3).await;
-    tokio::time::sleep(T / 4).await;
+    tokio::time::sleep(timeout / 4).await;
     let refused = link.refuse();
     assert!(link.cut(Cut::Reset) > 0);
-    tokio::time::sleep(T / 2).await;
+    tokio::time::sleep(timeout / 2).await;
     refused.heal();
     probes(1).await;
     link.clear_log();
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    let lists = link.log().iter().filter(|one| **one == Operation::List).count();
-    assert!(lists <= 1, "{:?}", link.log());
+    let log = link.log();
     guard.release().await.unwrap();
+    log
 }
 
 #[tokio::test(flavor = "multi_thread")]
