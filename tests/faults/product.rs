@@ -37,6 +37,9 @@ const LEARNT: usize = 5;
 /// How long a request of the session's own work is awaited after the answer.
 const LATE: Duration = Duration::from_secs(1);
 
+/// How long what is to go may take: a little less than a test that hangs.
+const LEFT: Duration = Duration::from_secs(50);
+
 /// How long a follower lags.
 const LAG: Duration = Duration::from_millis(150);
 
@@ -376,8 +379,12 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         drop(held);
         stage.rivals_are_done().await;
         // Nothing of ours is left: deleted, if the session lives, and not left to its end.
-        eventually(&format!("{what}: nothing is left"), async || stage.children().await.is_empty())
-            .await;
+        let gone = eventually("nothing is left", async || stage.children().await.is_empty());
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(LEFT) => panic!("{what}: left: {}", stage.left().await),
+            () = gone => {}
+        }
         within(&format!("{what}: the next"), stage.rival_in_turn()).await;
         // The session can be used, or another one.
         if stage.curator.state() != ConnectionState::Closed {

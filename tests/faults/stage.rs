@@ -285,6 +285,17 @@ impl Stage {
         children
     }
 
+    /// What is at the lock path, whose it is, and who we are: for who finds out why.
+    pub(crate) async fn left(&self) -> String {
+        let mut left = Vec::new();
+        for name in self.children().await {
+            let stat = self.admin.check_stat(&format!("{}/{name}", self.path)).await.unwrap();
+            left.push((name, stat.map(|stat| format!("{:#x}", stat.ephemeral_owner))));
+        }
+        let ours = self.curator.session_id().map(|id| format!("{id:#x}"));
+        format!("{left:?}; we are {ours:?}, {:?}", self.curator.state())
+    }
+
     pub(crate) async fn has(&self, path: &str) -> bool {
         self.admin.check_stat(path).await.unwrap().is_some()
     }
