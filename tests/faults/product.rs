@@ -298,6 +298,12 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
                     None => Some(within(what, calling).await),
                 }
             }
+            (None, Fault::Held) => {
+                let told = within(what, calling).await;
+                // Not delivered any more: a server that lost track of the connection before would do it now.
+                proxy.cut(Cut::Reset);
+                Some(told)
+            }
             (None, _) => Some(within(what, calling).await),
         };
         let _ = tokio::time::timeout(LATE, installed.struck()).await;
