@@ -47,7 +47,7 @@ rolling-restart: setup ## whether a leader stays one while servers are restarted
 takeover: setup ## how soon another leads when the leader's process is killed, ROUNDS=20 times
 	@scripts/with-image.sh $(CARGO) run --quiet --all-features --example rolling_restart -- $(ROUNDS) kills
 
-bench: setup ## this crate beside Curator, kazoo and others, about ten minutes on an idle machine; BENCH="--rounds 5 tasks16" for some
+bench: setup ## this crate beside Curator, kazoo and others, about twenty minutes on an idle machine; BENCH="--rounds 5 tasks16" for some
 	@scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing
 	@scripts/with-image.sh $(CARGO) bench --bench compare -- $(BENCH)
 
