@@ -285,7 +285,7 @@ impl Stage {
         children
     }
 
-    /// What is at the lock path, whose it is, and who we are: for who finds out why.
+    /// The nodes at the lock path with the sessions that own them, and our session: for the message of a failed test.
     pub(crate) async fn left(&self) -> String {
         let mut left = Vec::new();
         for name in self.children().await {

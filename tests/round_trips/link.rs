@@ -58,8 +58,8 @@ impl Linked {
         log
     }
 
-    /// Without the watches that are taken back: whether that is asked for before their event comes is chance, and nobody
-    /// waits for it.
+    /// Requests since the last call, without those that remove a watch: the client sends them only if the watch's event has not
+    /// come before, which is chance.
     pub(crate) fn took(&self) -> Vec<Operation> {
         let mut log = self.log();
         log.retain(|operation| *operation != Operation::RemoveWatches);
