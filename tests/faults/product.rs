@@ -386,10 +386,8 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         stage.rivals_are_done().await;
         // Nothing of ours is left: deleted, if the session lives, and not left to its end.
         let gone = eventually("nothing is left", async || stage.children().await.is_empty());
-        tokio::select! {
-            biased;
-            () = tokio::time::sleep(LEFT) => panic!("{what}: left: {}", stage.left().await),
-            () = gone => {}
+        if tokio::time::timeout(LEFT, gone).await.is_err() {
+            panic!("{what}: left: {}", stage.left().await);
         }
         within(&format!("{what}: the next"), stage.rival_in_turn()).await;
         // The session can be used, or another one.

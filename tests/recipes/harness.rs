@@ -77,7 +77,7 @@ impl Arena {
         self.connect(self.builder()).await
     }
 
-    /// With a session that outlives a restart of the server on a machine with ten times as much to do as it has processors.
+    /// With a session that outlives a restart of the server, however busy the machine is.
     pub(crate) async fn patient_curator(&self) -> Curator {
         self.connect(self.patient_builder()).await
     }

@@ -8,7 +8,7 @@ use zookeeper_recipes::{
 };
 
 use crate::harness::{Arena, BUSY, children, eventually, within};
-use crate::link::{Linked, settle};
+use crate::link::{Linked, settle, without_removals};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 const LIMIT: usize = 3;
@@ -93,8 +93,13 @@ async fn clients_that_take_turns_list_what_the_other_created() {
     for round in 0..4 {
         for (linked, semaphore) in &clients {
             let (leases, took) = acquired(linked, semaphore, 1).await;
+            // The listing of leases comes with a watch, in case there are too few.
             if round > 0 {
-                assert_eq!(took, [Create, List, Create, List, Delete], "in round {round}");
+                assert_eq!(
+                    without_removals(took),
+                    [Create, List, Create, List, Delete],
+                    "in round {round}"
+                );
             }
             released(linked, leases).await;
         }
@@ -183,7 +188,7 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
     let two = within("the first waiter", waiting).await.unwrap().unwrap();
     settled().await;
     // It gives the lock back, and the next makes its lease.
-    assert_eq!(second.0.took(), [List, Delete]);
+    assert_eq!(without_removals(second.0.took()), [List, Delete]);
     settled().await;
     assert_eq!(third.0.took()[0], Create);
     assert!(!last.is_finished());

@@ -22,6 +22,13 @@ pub(crate) const LONG_SESSION: Duration = Duration::from_secs(60);
 pub(crate) type Waiting = JoinHandle<Result<MutexGuard, AcquireError>>;
 pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<MutexGuard, AcquireError>> + Send>>;
 
+/// Without the requests that remove a watch: the client sends them only if the watch's event has not come before, which is
+/// chance.
+pub(crate) fn without_removals(mut took: Vec<Operation>) -> Vec<Operation> {
+    took.retain(|operation| *operation != Operation::RemoveWatches);
+    took
+}
+
 /// A client behind a proxy of its own.
 pub(crate) struct Linked {
     pub(crate) proxy: FaultProxy,
@@ -58,11 +65,8 @@ impl Linked {
         log
     }
 
-    /// Requests since the last call, without those that remove a watch: the client sends them only if the watch's event has not
-    /// come before, which is chance.
     pub(crate) fn took(&self) -> Vec<Operation> {
-        let mut log = self.log();
-        log.retain(|operation| *operation != Operation::RemoveWatches);
+        let log = self.log();
         self.proxy.clear_log();
         log
     }
