@@ -34,23 +34,28 @@ async fn the_time_to_wait_bounds_the_end_where_no_server_answers() {
     for _ in 0..5 {
         let link = scene.link().await;
         // In that time it must come to wait, also on a busy machine.
-        let tool = scene.run_with(["-w", "8"], "touch ran");
+        let tool = scene.run_with(["-v", "-w", "12"], "touch ran");
+        let tool = tool.env("ZKLOCK_SERVER", link.connect_string());
         let began = Instant::now();
-        let waiting = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
-        scene.children_are(2).await;
+        let mut waiting = tool.env("ZKLOCK_SESSION_TIMEOUT", "15s").start();
+        // The node alone does not tell that the answer has come: without it the lock is not known to be busy.
+        waiting.stderr.says("2nd in the queue").await;
         let refused = link.refuse();
         link.cut(Cut::Reset);
         let ended = waiting.ended().await;
         quickest = quickest.min(began.elapsed());
-        ended.one_line(75, &["is busy after 8s", "none answers now"]);
+        assert_eq!(ended.code(), Some(75), "{ended}");
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        let is_all = last.contains("is busy after 12s") && last.contains("none answers now");
+        assert!(is_all, "{ended}");
         refused.heal();
         scene.children_are(1).await;
         // One of them is not disturbed by what else this machine does.
-        if quickest < Duration::from_millis(11_500) {
+        if quickest < Duration::from_millis(15_500) {
             break;
         }
     }
-    assert!(quickest < Duration::from_millis(11_500), "{quickest:?}");
+    assert!(quickest < Duration::from_millis(15_500), "{quickest:?}");
     holder.release().await;
     scene.end().await;
 }
