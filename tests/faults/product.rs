@@ -337,6 +337,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
 
     async fn check(&self, what: &str, stage: &Stage, told: Option<Told>) {
         // What the caller was told is what the server has, now.
+        stage.catch_up().await;
         let mut held: Option<Box<dyn Any>> = None;
         let holds = async |node: &str, is_held: &dyn Fn() -> bool| {
             let first = stage.first().await;

@@ -247,6 +247,13 @@ impl Stage {
         .await;
     }
 
+    /// What the `Curator` under fault was told is seen by whoever looks from now on. A leader tells its followers of a
+    /// transaction before it applies it; a write of its own, here of nothing, is answered after that.
+    pub(crate) async fn catch_up(&self) {
+        let nothing = self.admin.delete(&random_path("nothing"), None).await;
+        assert!(matches!(nothing, Err(Error::NoNode)), "{nothing:?}");
+    }
+
     /// From now on the follower does not hear of the leader.
     pub(crate) fn lag(&self) -> Option<Fault> {
         match &self.server {

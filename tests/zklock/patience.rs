@@ -125,7 +125,6 @@ async fn what_a_waiter_shows_does_not_cost_a_read_for_each_other() {
     scene.children_are(2).await;
     holder.release().await;
     assert_eq!(waiting.ended().await.code(), Some(3));
-    assert!(link.log().contains(&Operation::CloseSession), "{:?}", link.log());
     drop(curator);
     scene.end().await;
 }

@@ -1,6 +1,7 @@
 //! Connecting, and why it failed.
 
 use std::fmt;
+use std::io;
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 
@@ -207,16 +208,21 @@ async fn does(server: &str, tls: bool, limit: Duration) -> String {
     };
     match timeout(limit, TcpStream::connect(&found[..])).await {
         Err(_) => "does not answer".to_owned(),
-        Ok(Err(error)) => format!("cannot be connected to: {error}"),
-        Ok(Ok(_)) if tls => format!(
+        Ok(Err(error)) if !was_closed(&error) => format!("cannot be connected to: {error}"),
+        Ok(_) if tls => format!(
             "accepts connections, but gives no session: it has no quorum, {LIMIT}, speaks no TLS, or one side does \
              not trust the other's certificate or name"
         ),
-        Ok(Ok(_)) => format!(
+        Ok(_) => format!(
             "accepts connections, but gives no session: it has no quorum, {LIMIT}, expects TLS (--tls-ca), or is no \
              ZooKeeper"
         ),
     }
+}
+
+/// Whether the server accepted the connection, and closed it before we looked.
+fn was_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn has_port(server: &str) -> bool {
@@ -226,6 +232,8 @@ fn has_port(server: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nix::errno::Errno;
+
     use super::*;
 
     #[test]
@@ -238,6 +246,15 @@ mod tests {
         ];
         for (servers, by) in rows {
             assert_eq!(by_tls(servers), by);
+        }
+    }
+
+    #[test]
+    fn a_refused_connection_is_told_from_a_closed_one() {
+        for (errno, was) in
+            [(Errno::EPIPE, true), (Errno::ECONNRESET, true), (Errno::ECONNREFUSED, false)]
+        {
+            assert_eq!(was_closed(&errno.into()), was, "{errno}");
         }
     }
 
