@@ -169,8 +169,8 @@ impl Epoch {
     }
 
     /// Lets the server of `client` catch up with the leader, and sends `read` behind that, in one trip: so it shows every
-    /// write that any client saw confirmed before, but for one that the leader has yet to apply, if the leader is who is
-    /// asked. Renews the lease as a probe does.
+    /// write that any client saw confirmed before. One exception: a leader that is asked itself may not have applied yet
+    /// what a follower has confirmed. Renews the lease as a probe does.
     pub(crate) async fn caught_up<'a, T, F>(
         &self,
         client: &'a Client,

@@ -247,8 +247,8 @@ impl Stage {
         .await;
     }
 
-    /// What the `Curator` under fault was told is seen by whoever looks from now on. A leader tells its followers of a
-    /// transaction before it applies it; a write of its own, here of nothing, is answered after that.
+    /// From now on the administrator sees every write that a server has confirmed. A leader sends a commit to its followers
+    /// before it applies the transaction itself; it answers a later write, here the delete of a missing node, after that.
     pub(crate) async fn catch_up(&self) {
         let nothing = self.admin.delete(&random_path("nothing"), None).await;
         assert!(matches!(nothing, Err(Error::NoNode)), "{nothing:?}");

@@ -327,7 +327,8 @@ async fn a_server_that_is_restarted_costs_nobody_anything() {
     scene.end().await;
 }
 
-/// Nothing is left to the servers' patience, while they answer within 2 s: on a busy machine, one time in five.
+/// No session is left to time out. The tool waits 2 s for the servers' answer, which a busy machine may exceed, so one of
+/// five attempts is enough.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_session_is_closed_at_the_end() {
     let scene = Scene::new().await;
@@ -336,7 +337,7 @@ async fn the_session_is_closed_at_the_end() {
     for (script, code) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)] {
         closes(&link, async || through(scene.run(script)).ended().await.quietly(code)).await;
     }
-    // Also the one of who looks at the queue meanwhile.
+    // Also of a waiter that has looked at the queue.
     closes(&link, async || {
         let holder = scene.holder("first").await;
         let mut waiting = through(scene.run_with(["-v"], "exit 3")).start();
@@ -355,7 +356,7 @@ async fn the_session_is_closed_at_the_end() {
     scene.end().await;
 }
 
-/// Of what is run up to five times, one closes its session.
+/// Runs it up to five times, until one run closes its session.
 async fn closes(link: &FaultProxy, run: impl AsyncFn()) {
     for _ in 0..5 {
         link.clear_log();

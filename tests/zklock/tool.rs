@@ -214,14 +214,23 @@ impl Ended {
         assert_eq!((self.code(), self.stderr.as_str()), (Some(code), ""), "{self}");
     }
 
-    /// It ended with this code and gave one line, with all of these in it. Gives the line.
+    /// As [`last_line`](Self::last_line), and there is no other line.
     #[track_caller]
     pub(crate) fn one_line(&self, code: i32, parts: &[&str]) -> &str {
+        let line = self.last_line(code, parts);
+        assert_eq!(self.stderr.len(), line.len() + 1, "more than a line: {self}");
+        line
+    }
+
+    /// It ended with this code, and its last line has all of these in it. Gives the line.
+    #[track_caller]
+    pub(crate) fn last_line(&self, code: i32, parts: &[&str]) -> &str {
         assert_eq!(self.code(), Some(code), "{self}");
-        let line = self.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self}"));
+        let all = self.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self}"));
+        let line = all.rsplit('\n').next().unwrap_or(all);
         let message =
             line.strip_prefix("zklock: ").unwrap_or_else(|| panic!("not its own: {self}"));
-        assert!(!line.contains('\n') && !message.is_empty(), "more than a line: {self}");
+        assert!(!message.is_empty(), "an empty line: {self}");
         for part in parts {
             assert!(message.contains(part), "`{part}` is not said: {self}");
         }
