@@ -15,7 +15,10 @@ use futures_util::future::try_join_all;
 use tokio::sync::{RwLock, Semaphore};
 use tokio::task::LocalSet;
 use zookeeper_recipes::testkit::{Cut, Direction, Operation};
-use zookeeper_recipes::{ConnectionState, Leadership, Lease, MutexGuard, ReadGuard, WriteGuard};
+use zookeeper_recipes::{
+    AcquireError, ConnectionState, Leadership, Lease, MutexGuard, ReadGuard, SessionError,
+    WriteGuard,
+};
 
 use crate::case::{Case, Fault, Place, places};
 use crate::harness::{eventually, within};
@@ -393,8 +396,15 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         within(&format!("{what}: the next"), stage.rival_in_turn()).await;
         // The session can be used, or another one.
         if stage.curator.state() != ConnectionState::Closed {
-            let again = within(&format!("{what}: the same again"), stage.ours_again()).await;
-            again.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            let closed = |state: &ConnectionState| *state == ConnectionState::Closed;
+            match within(&format!("{what}: the same again"), stage.ours_again()).await {
+                // A `close` that was dropped goes on, and publishes its state when it is done.
+                Err(AcquireError::Session { source: SessionError::Closed, .. }) => {
+                    let mut state = stage.curator.watch_state();
+                    within(&format!("{what}: closed"), state.wait_for(closed)).await.unwrap();
+                }
+                again => again.unwrap_or_else(|error| panic!("{what}: {error:?}")),
+            }
         }
         // It says whether it is confirmed; here it matters that it ends.
         let _ = within(&format!("{what}: close"), stage.curator.close()).await;
