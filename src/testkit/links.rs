@@ -4,6 +4,7 @@
 use tokio::net::TcpListener;
 
 use super::TestkitError;
+use super::port::listen_anew;
 use super::proxy::{Cut, Direction, Fault, FaultProxy, Protocol};
 
 /// How two members are parted.
@@ -34,7 +35,7 @@ impl Links {
         let size = members.len();
         let mut elections = Vec::with_capacity(size * size);
         for _ in 0..size * size {
-            elections.push(listen().await?);
+            elections.push(listen_anew().await?);
         }
         let ports: Vec<_> = elections.iter().map(port).collect();
         let mut elections = elections.into_iter();
@@ -49,7 +50,7 @@ impl Links {
                         let back = ports[to * size + from];
                         let protocol = Protocol::Election { back };
                         Some(Link {
-                            quorum: proxy(listen().await?, *quorum, Protocol::Quorum)?,
+                            quorum: proxy(listen_anew().await?, *quorum, Protocol::Quorum)?,
                             election: proxy(listener, *election, protocol)?,
                         })
                     }
@@ -78,12 +79,6 @@ impl Links {
             }
         }))
     }
-}
-
-async fn listen() -> Result<TcpListener, TestkitError> {
-    TcpListener::bind("127.0.0.1:0")
-        .await
-        .map_err(TestkitError::io("listen on a port of 127.0.0.1"))
 }
 
 fn port(listener: &TcpListener) -> u16 {

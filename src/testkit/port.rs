@@ -2,10 +2,14 @@
 //!
 //! It is taken from below the range from which the system serves outgoing connections. From inside that range a
 //! client's connection could get the port of a server that is stopped, even a reconnecting client of that very server.
+//!
+//! A proxy has no need of its port once it is gone; [`listen_anew`] gives it one of the system's.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use super::TestkitError;
 use super::scratch::PortClaim;
@@ -14,6 +18,26 @@ const LOWEST: u16 = 20_000;
 /// Fewer than these are not worth the evasion.
 const ENOUGH: u16 = 1_000;
 const CANDIDATES: usize = 200;
+
+/// All that [`listen_anew`] has given.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// Listens on a free port that this process has not had before, as long as there is one: a client of a proxy that is gone
+/// looks for it there for as long as its session lasts, and would be served by whoever has the port next.
+pub(super) async fn listen_anew() -> Result<tokio::net::TcpListener, TestkitError> {
+    // Not closed before the end, so that the system gives another each time.
+    let mut had = Vec::new();
+    loop {
+        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
+        let (port, listener) = bound.map_err(TestkitError::io("listen on a port of 127.0.0.1"))?;
+        let is_new = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port);
+        if is_new || had.len() == CANDIDATES {
+            return Ok(listener);
+        }
+        had.push(listener);
+    }
+}
 
 /// A port, and the claim that keeps other test servers off it.
 #[derive(Debug)]
@@ -71,6 +95,16 @@ mod tests {
         assert_eq!(range(Some("1024 65535")), 20_000..65_535);
         assert_eq!(range(Some("nonsense")), 20_000..32_768);
         assert_eq!(range(None), 20_000..32_768);
+    }
+
+    /// Of 1,000 that the system chooses from its 28,000, two are the same.
+    #[tokio::test]
+    async fn no_port_is_given_twice() {
+        let mut ports = BTreeSet::new();
+        for _ in 0..1_000 {
+            let listener = listen_anew().await.unwrap();
+            assert!(ports.insert(listener.local_addr().unwrap().port()));
+        }
     }
 
     #[test]

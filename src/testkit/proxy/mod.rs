@@ -28,6 +28,7 @@ pub use self::fault::{Cut, Direction, Fault, Message};
 pub use self::operation::Operation;
 pub(super) use self::protocol::Protocol;
 use super::TestkitError;
+use super::port::listen_anew;
 
 /// A TCP proxy in front of one server, with faults at will: on the whole link, or at one message of the client's
 /// protocol.
@@ -85,7 +86,8 @@ struct Shared {
 impl FaultProxy {
     /// Listens on a free port of 127.0.0.1 in front of the server at `upstream`, one `HOST:PORT`, or `tcp+tls://HOST:PORT`.
     ///
-    /// The server need not be there: a client that comes while it is not is reset.
+    /// The server need not be there: a client that comes while it is not is reset. As long as there are other ports, it is
+    /// not one of an earlier proxy of this process: clients of that may still look for it.
     ///
     /// # Cancel safety
     ///
@@ -95,8 +97,7 @@ impl FaultProxy {
     ///
     /// [`TestkitError::InvalidOption`] if `upstream` is not one of these; [`TestkitError::Io`] if no port can be had.
     pub async fn start(upstream: &str) -> Result<Self, TestkitError> {
-        let listener = TcpListener::bind("127.0.0.1:0").await;
-        let listener = listener.map_err(TestkitError::io("listen on a port of 127.0.0.1"))?;
+        let listener = listen_anew().await?;
         let schemes = ["tcp+tls://", "tcp://"];
         let scheme = schemes.into_iter().find(|scheme| upstream.starts_with(scheme)).unwrap_or("");
         let server = upstream[scheme.len()..].to_owned();
