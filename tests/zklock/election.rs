@@ -25,6 +25,8 @@ fn elect(scene: &Scene, options: &[&str], script: &str) -> Tool {
 
 async fn leads(life: &mut Lifeline) -> i64 {
     let (line, _) = life.line().await;
+    // For the command of the next term.
+    life.renew();
     let token = line.strip_prefix("up ").and_then(|token| token.parse().ok());
     token.unwrap_or_else(|| panic!("{line}"))
 }

@@ -18,6 +18,10 @@ enum Told {
     End,
 }
 
+fn make_pipe(path: &Path) {
+    mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+}
+
 /// A command takes it by `exec 9>"$LIFE"`, and tells by `echo … >&9`.
 pub(crate) struct Lifeline {
     pub(crate) path: PathBuf,
@@ -26,7 +30,7 @@ pub(crate) struct Lifeline {
 
 impl Lifeline {
     pub(crate) fn new(path: &Path) -> Self {
-        mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        make_pipe(path);
         let (sender, told) = unbounded_channel();
         let reading = path.to_owned();
         // It waits for somebody to write, and once more after each end, as long as the test's process lives.
@@ -43,6 +47,14 @@ impl Lifeline {
             }
         });
         Self { path: path.to_owned(), told }
+    }
+
+    /// Whoever opens it from now on has a pipe of its own: one that opens the present pipe before its end was seen would put
+    /// that off to its own.
+    pub(crate) fn renew(&self) {
+        let next = self.path.with_extension("next");
+        make_pipe(&next);
+        std::fs::rename(next, &self.path).unwrap();
     }
 
     async fn next(&mut self, awaited: &str) -> (Told, Instant) {
@@ -103,7 +115,7 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(path: &Path) -> Self {
-        mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        make_pipe(path);
         Self { path: path.to_owned() }
     }
 
