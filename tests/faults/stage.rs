@@ -240,7 +240,9 @@ impl Stage {
     /// may not have.
     pub(crate) async fn heard_of(&self, node: &str) {
         let Server::Ensemble(ensemble) = &self.server else { return };
-        let beside = Client::connect(ensemble.follower()).await.unwrap();
+        // A session is a write as well.
+        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
+        let beside = connector.connect(ensemble.follower()).await.unwrap();
         eventually("the follower hears of it", async || {
             matches!(beside.check_stat(node).await, Ok(Some(_)))
         })
