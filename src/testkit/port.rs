@@ -3,7 +3,7 @@
 //! It is taken from below the range from which the system serves outgoing connections. From inside that range a
 //! client's connection could get the port of a server that is stopped, even a reconnecting client of that very server.
 //!
-//! A proxy has no need of its port once it is gone; [`listen_anew`] gives it one of the system's.
+//! A proxy does not need its port again after it was closed; [`listen_anew`] takes one of the system's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,8 +22,8 @@ const CANDIDATES: usize = 200;
 /// All that [`listen_anew`] has given.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// Listens on a free port that this process has not had before, as long as there is one: a client of a proxy that is gone
-/// looks for it there for as long as its session lasts, and would be served by whoever has the port next.
+/// Listens on a free port that this process has not had before, as long as there is one: a client
+/// looks for a closed proxy at its port until its session ends, and would connect to the next proxy on that port.
 pub(super) async fn listen_anew() -> Result<tokio::net::TcpListener, TestkitError> {
     // Not closed before the end, so that the system gives another each time.
     let mut had = Vec::new();

@@ -49,8 +49,8 @@ impl Lifeline {
         Self { path: path.to_owned(), told }
     }
 
-    /// Whoever opens it from now on has a pipe of its own: one that opens the present pipe before its end was seen would put
-    /// that off to its own.
+    /// The next process that opens it has a new pipe. In the present one, if it came before the end of the last process was
+    /// read, that end would never be seen.
     pub(crate) fn renew(&self) {
         let next = self.path.with_extension("next");
         make_pipe(&next);

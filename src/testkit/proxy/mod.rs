@@ -87,7 +87,7 @@ impl FaultProxy {
     /// Listens on a free port of 127.0.0.1 in front of the server at `upstream`, one `HOST:PORT`, or `tcp+tls://HOST:PORT`.
     ///
     /// The server need not be there: a client that comes while it is not is reset. As long as there are other ports, it is
-    /// not one of an earlier proxy of this process: clients of that may still look for it.
+    /// not one of an earlier proxy of this process: that one's clients may still try to connect.
     ///
     /// # Cancel safety
     ///
