@@ -398,7 +398,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         if stage.curator.state() != ConnectionState::Closed {
             let closed = |state: &ConnectionState| *state == ConnectionState::Closed;
             match within(&format!("{what}: the same again"), stage.ours_again()).await {
-                // A `close` that was dropped goes on, and publishes its state when it is done.
+                // A `close` that was dropped still closes, and publishes its state at the end.
                 Err(AcquireError::Session { source: SessionError::Closed, .. }) => {
                     let mut state = stage.curator.watch_state();
                     within(&format!("{what}: closed"), state.wait_for(closed)).await.unwrap();
