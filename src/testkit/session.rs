@@ -6,7 +6,6 @@
 //! connects to us, and we pass its first frame on.
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,6 +14,7 @@ use tokio::time::{sleep, timeout};
 use zookeeper_client::{Client, Error, SessionInfo};
 
 use super::TestkitError;
+use super::port::listen_anew;
 use super::server::addresses;
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -55,8 +55,9 @@ const FRAME_LIMIT: usize = 1024;
 /// ```
 pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result<(), TestkitError> {
     let operation = format!("kill the session {}", session.id());
+    let listener = listen_anew().await?;
     let kill = async {
-        let connect = connect_request(session).await?;
+        let connect = connect_request(&listener, session).await?;
         let mut addresses = addresses(connect_string).cycle();
         let mut cut = false;
         loop {
@@ -88,8 +89,7 @@ pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result
 }
 
 /// The frame by which a client takes the session over.
-async fn connect_request(session: &SessionInfo) -> io::Result<Vec<u8>> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+async fn connect_request(listener: &TcpListener, session: &SessionInfo) -> io::Result<Vec<u8>> {
     let address = listener.local_addr()?.to_string();
     let client = Client::connector().with_session(session.clone()).connect(&address);
     let frame = async { read_frame(&mut listener.accept().await?.0).await };
