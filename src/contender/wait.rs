@@ -146,15 +146,17 @@ pub(super) async fn list(
     }
 }
 
-/// The lease ended while we waited, and our place is still there: the session may live. Asks the
-/// leader; then the queue is listed again.
+/// No term can begin, and our place is still there: the session may live. Asks the leader, and waits for a lease that
+/// lasts; then the queue is listed again. The supervisor probes while we wait.
 pub(super) async fn prove_session(contender: &Contender, epoch: &Epoch) -> Result<(), Stop> {
+    let mut renewals = epoch.lease.renewals();
     let probe = || epoch.probe();
     let proven = contender.session().retried(&contender.request.retry, probe).await;
     proven.map_err(|failure| stop(contender, contender.request.path.as_str(), "sync", failure))?;
-    if epoch.lease.end().is_none() {
-        // Answered, but the anchor is too old: it takes another answer, a quarter of the timeout later.
-        contender.session().pause(epoch.timeout() / 16).await;
+    // Answered, but the anchor may be too old: it takes another answer, a quarter of the timeout later.
+    while epoch.lease.term(contender.request.loss_policy, Moment::now()).is_none() {
+        // The sender lives in the epoch. Whoever runs this ends it with the epoch.
+        let _ = renewals.changed().await;
     }
     Ok(())
 }

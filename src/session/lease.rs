@@ -22,6 +22,14 @@
 //! newest probe, and the second bound does not shorten the first. When probes were late, because the process was stopped or the
 //! link stalled, it does.
 //!
+//! A session that was opened or resumed after an outage has an anchor from before it. Its lease may end before two probes
+//! have moved the anchor, though every one is answered. So a term *begins* only under a lease that probes on time carry on.
+//! Let `a` be the time at which the oldest probe after the anchor was answered. The first probe at `a + T/4` or later is
+//! handed over by `a + T/4 + T/7`, and its answer, by `a + 3T/7`, moves the anchor. The condition is therefore
+//! `a + 3T/7 <= anchor + 23T/24`. It stays true with probes on time: the oldest probe after the anchor is answered by
+//! `anchor + T/7 + T/28`. A session that was opened within `T/2` fulfils it with its first answer, if that takes no longer
+//! than `T/42`. A term that lasts is shared without this condition.
+//!
 //! A lease that ended never comes back (invariant 5): a later answer starts a new *term*, and the
 //! holds of the old one stay lost, even if nobody looked in between. Every function takes the
 //! present as an argument, so a process that was stopped sees the truth at its first look, before any
@@ -135,6 +143,13 @@ impl Anchors {
         self.certain = self.certain.max(self.up);
     }
 
+    /// Whether probes on time move the anchor before it is too old for the lease to last.
+    fn carry_on(&self, timeout: Duration) -> bool {
+        let moved_by = |(_, answered): &(Moment, Moment)| answered.after(timeout * 3 / 7);
+        let too_old = self.certain.after(timeout * 23 / 24);
+        self.candidates.front().is_some_and(|oldest| moved_by(oldest) <= too_old)
+    }
+
     fn answered(&mut self, stamp: Moment, now: Moment, timeout: Duration) {
         let apart = timeout / 4 / Self::CANDIDATES;
         if self.candidates.back().is_none_or(|(last, _)| last.after(apart) <= stamp) {
@@ -177,11 +192,12 @@ impl Lease {
         self.renewals.subscribe()
     }
 
-    /// The term of `policy` that lasts at this instant. None begins without a lease.
+    /// The term of `policy` that lasts at this instant. None begins without a lease that probes on time carry on; the
+    /// [`renewals`](Self::renewals) after which one can begin are notified.
     pub(crate) fn term(&self, policy: LossPolicy, now: Moment) -> Option<Arc<Term>> {
         let (over, term) = {
             let mut state = self.lock();
-            (state.end_if_over(now), state.term(policy))
+            (state.end_if_over(now), state.term(policy, self.timeout))
         };
         over.wake();
         term
@@ -250,15 +266,18 @@ impl Lease {
 }
 
 impl State {
-    fn term(&mut self, policy: LossPolicy) -> Option<Arc<Term>> {
+    fn term(&mut self, policy: LossPolicy, timeout: Duration) -> Option<Arc<Term>> {
         self.end?;
         if self.suspended && policy == LossPolicy::Suspended {
             return None;
         }
-        let there = self.terms.iter().find(|term| term.policy == policy).cloned();
-        there.or_else(|| {
-            self.terms.push(Term::new(policy));
-            self.terms.last().cloned()
+        if let Some(there) = self.terms.iter().find(|term| term.policy == policy) {
+            return Some(there.clone());
+        }
+        self.anchors.carry_on(timeout).then(|| {
+            let term = Term::new(policy);
+            self.terms.push(term.clone());
+            term
         })
     }
 
@@ -422,15 +441,84 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_after_the_end_starts_a_new_term_though_nobody_looked() {
+    fn answers_after_the_end_start_a_new_term_though_nobody_looked() {
         let lease = lease();
         lease.renew(at(0), at(1));
         let old = lease.term(LEASE, at(1)).unwrap();
         lease.renew(at(1590), at(1610));
         assert_eq!(lease.loss(&old, at(1611)), Some(Loss::LeaseEnded));
-        let new = lease.term(LEASE, at(1611)).unwrap();
-        assert_eq!(lease.loss(&new, at(2299)), None);
-        assert_eq!(lease.loss(&old, at(1611)), Some(Loss::LeaseEnded));
+        assert!(lease.term(LEASE, at(1611)).is_none(), "the anchor is that of the old one");
+        lease.renew(at(2220), at(2230));
+        let new = lease.term(LEASE, at(2230)).unwrap();
+        assert_eq!(lease.loss(&new, at(3819)), None);
+        assert_eq!(lease.loss(&old, at(2231)), Some(Loss::LeaseEnded));
+    }
+
+    /// Probes every `T/7` from `first` on, each answered 80 ms later: a term that began is not lost. Returns when it began.
+    fn term_under_probes_on_time(lease: &Lease, first: u64) -> u64 {
+        let mut begun: Option<(u64, Arc<Term>)> = None;
+        for stamp in (0..20).map(|n| first + n * 2400 / 7) {
+            if let Some((since, term)) = &begun {
+                assert_eq!(lease.loss(term, at(stamp + 79)), None, "begun at {since}, {first}");
+            }
+            lease.renew(at(stamp), at(stamp + 80));
+            let term = lease.term(LEASE, at(stamp + 80));
+            begun = begun.or(term.map(|term| (stamp + 80, term)));
+        }
+        begun.unwrap_or_else(|| panic!("no term began, {first}")).0
+    }
+
+    /// The anchor is as old as the dial took, whether the first answer is to a probe or to a create.
+    #[test]
+    fn a_term_that_begins_after_a_slow_dial_lasts_while_probes_are_answered() {
+        for dial in (0..6000).step_by(100) {
+            for phase in (0..=340).step_by(20) {
+                let lease = lease();
+                lease.renew(at(dial), at(dial + 20));
+                let at_once = lease.term(LEASE, at(dial + 20));
+                assert_eq!(at_once.is_some(), dial < 1260, "{dial}");
+                let begun = term_under_probes_on_time(&lease, dial + phase);
+                assert!(begun <= dial + 20 + 2400 * 3 / 7, "{dial} {phase}: {begun}");
+                if let Some(term) = at_once {
+                    assert_eq!(term.loss(), None, "{dial} {phase}");
+                }
+            }
+        }
+    }
+
+    /// The anchor is as old as the last sight of the old connection.
+    #[test]
+    fn a_term_that_begins_after_an_outage_lasts_while_probes_are_answered() {
+        for outage in (0..3400).step_by(100) {
+            for phase in (0..=340).step_by(20) {
+                let lease = lease();
+                lease.renew(at(0), at(20));
+                let old = lease.term(LEASE, at(20)).unwrap();
+                lease.seen_up(at(100));
+                lease.suspend();
+                lease.resume();
+                let resumed = 100 + outage;
+                lease.renew(at(resumed), at(resumed + 20));
+                let there = lease.term(LEASE, at(resumed + 20));
+                let is_old = lease.loss(&old, at(resumed + 20)).is_none();
+                assert_eq!(there.is_some(), is_old, "{outage}: a term that lasts is shared");
+                if !is_old {
+                    let begun = term_under_probes_on_time(&lease, resumed + phase);
+                    assert!(begun > resumed + 600, "{outage} {phase}: {begun}");
+                }
+            }
+        }
+    }
+
+    /// Stopped and idle for a while: the same condition.
+    #[test]
+    fn no_term_begins_after_a_late_probe_until_the_next_ones_have_moved_the_anchor() {
+        let lease = lease();
+        lease.renew(at(0), at(10));
+        lease.renew(at(1590), at(1595));
+        assert_eq!(lease.end(), Some(at(2300)));
+        assert!(lease.term(LEASE, at(1600)).is_none());
+        assert_eq!(term_under_probes_on_time(&lease, 1940), 1940 + 342 + 80);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use tracing::Instrument;
 
 use super::clock::Moment;
 use super::epoch::Epoch;
-use super::lease::LossPolicy;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
 use super::{Link, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
@@ -282,8 +281,8 @@ impl Supervisor {
                 state = link.changed() => break event_of(state),
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
                     // The clock says whether it ended; the timer only wakes us.
-                    let ended = epoch.lease.term(LossPolicy::Lease, Moment::now()).is_none();
-                    if ended && epoch.is_demanded() {
+                    epoch.lease.look(Moment::now()).wake();
+                    if epoch.lease.end().is_none() && epoch.is_demanded() {
                         tracing::warn!(session = %format_args!("{:#x}", epoch.session_id()), "the lease ended: what was held is lost");
                     }
                 }

@@ -220,7 +220,7 @@ async fn after_an_outage_of_all_servers_it_can_queue_up_again() {
     let ensemble = TestEnsemble::start(3).await.unwrap();
     let path = zookeeper_recipes::testkit::random_path("test");
     let curator = Curator::builder()
-        .session_timeout(Duration::from_secs(18))
+        .session_timeout(Duration::from_secs(6))
         .retry(RetryPolicy::n_times(1000, Duration::from_millis(50)))
         .connect(ensemble.connect_string())
         .await
