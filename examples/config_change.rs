@@ -15,9 +15,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{Curator, InterProcessReadWriteLock, ReadGuard};
+use zookeeper_testkit::{TestServer, random_path};
 
 type Fault = Box<dyn Error + Send + Sync>;
 

@@ -19,9 +19,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::Error as ClientError;
 use zookeeper_recipes::{Curator, FencedError, FencingToken, InterProcessMutex, MutexGuard};
+use zookeeper_testkit::{TestServer, random_path};
 
 type Fault = Box<dyn Error + Send + Sync>;
 

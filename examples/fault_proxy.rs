@@ -8,9 +8,9 @@ use std::error::Error;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zookeeper_recipes::testkit::{Direction, FaultProxy, TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{Curator, InterProcessMutex};
+use zookeeper_testkit::{Direction, FaultProxy, TestServer, random_path};
 
 const SESSION: Duration = Duration::from_secs(6);
 

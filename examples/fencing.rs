@@ -5,9 +5,9 @@
 
 use std::error::Error;
 
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{Curator, FencedError, InterProcessMutex};
+use zookeeper_testkit::{TestServer, random_path};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -17,8 +17,8 @@ use rusqlite::{Connection, params};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::{Curator, FencingToken, InterProcessMutex};
+use zookeeper_testkit::{TestServer, random_path};
 
 const LOCK: &str = "/locks/report";
 /// Short, for the demonstration.

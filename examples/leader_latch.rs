@@ -7,8 +7,8 @@ use std::error::Error;
 
 use futures_util::FutureExt;
 use futures_util::future::select_all;
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::{CloseMode, Curator, LeaderError, LeaderLatch, Loss};
+use zookeeper_testkit::{TestServer, random_path};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::{Curator, FencingToken, LeaderSelector, Leadership};
+use zookeeper_testkit::{TestServer, random_path};
 
 static LEADERS: AtomicU32 = AtomicU32::new(0);
 

@@ -13,8 +13,8 @@ use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use zookeeper_recipes::testkit::{TestServer, kill_session, random_path};
 use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex};
+use zookeeper_testkit::{TestServer, kill_session, random_path};
 
 /// Seconds, for acquiring and for holding. Without buckets there are summaries, which cannot be added up over processes.
 const SECONDS: &[f64] = &[0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0];

@@ -6,8 +6,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::{Curator, InterProcessMultiLock, InterProcessMutex, WithError};
+use zookeeper_testkit::{TestServer, random_path};
 
 /// Moves an amount under the locks of both accounts.
 async fn transfer(curator: &Curator, from: &str, to: &str) -> Result<(), Box<dyn Error>> {

@@ -6,8 +6,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::{Curator, InterProcessMutex};
+use zookeeper_testkit::TestServer;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -6,8 +6,8 @@
 
 use std::error::Error;
 
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::{Curator, InterProcessReadWriteLock, Owner};
+use zookeeper_testkit::{TestServer, random_path};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

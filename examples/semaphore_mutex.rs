@@ -5,8 +5,8 @@
 
 use std::error::Error;
 
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::{Curator, InterProcessSemaphore, InterProcessSemaphoreMutex};
+use zookeeper_testkit::{TestServer, random_path};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -19,9 +19,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{Curator, InterProcessMutex, InterProcessSemaphore, MutexGuard};
+use zookeeper_testkit::{TestServer, random_path};
 
 type Fault = Box<dyn Error + Send + Sync>;
 

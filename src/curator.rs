@@ -303,7 +303,7 @@ impl CuratorBuilder {
 
     /// Which of the rules that save round trips are used: for tests that show what a rule does. All are safe,
     /// and outside tests there is no reason to do without.
-    #[cfg(feature = "testkit")]
+    #[cfg(feature = "test-util")]
     pub fn shortcuts(mut self, shortcuts: Shortcuts) -> Self {
         self.shortcuts = shortcuts;
         self

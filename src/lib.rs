@@ -150,6 +150,8 @@ mod guard;
 mod inter_process_lock;
 mod leader;
 mod leasing;
+#[cfg(feature = "test-util")]
+mod local_lock;
 mod lock_path;
 mod locks;
 mod metrics;
@@ -169,14 +171,12 @@ mod session;
 mod shared_count;
 mod shared_error;
 mod surface;
-#[cfg(feature = "testkit")]
-pub mod testkit;
 mod waiting;
 
 pub use zookeeper_client;
 
 pub use crate::client::ClientError;
-#[cfg(feature = "testkit")]
+#[cfg(feature = "test-util")]
 pub use crate::contender::Shortcuts;
 pub use crate::contender_filter::{ContenderFilter, CustomFilter};
 pub use crate::contender_name::Kind as ContenderKind;
@@ -193,6 +193,8 @@ pub use crate::leader::{
     CloseMode, LeaderError, LeaderLatch, LeaderObserver, LeaderRun, LeaderSelector, LeaderState,
     LeaderWatch, Leadership, TermError,
 };
+#[cfg(feature = "test-util")]
+pub use crate::local_lock::{LocalGuard, LocalLock};
 pub use crate::multi_guard::{MemberLoss, MultiGuard};
 pub use crate::multi_lock::InterProcessMultiLock;
 pub use crate::mutex::InterProcessMutex;

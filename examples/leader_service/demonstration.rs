@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tokio::time::timeout;
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Client, Error};
 use zookeeper_recipes::{Curator, LeaderObserver, Participant};
+use zookeeper_testkit::{TestServer, random_path};
 
 use crate::Fault;
 use crate::job::PROGRESS;

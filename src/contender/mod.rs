@@ -50,7 +50,7 @@ use self::lines::Lines;
 use self::local::Turn;
 use self::parked::Parked;
 use self::place::{Place, Room, note_place};
-#[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
+#[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
 pub use self::shortcuts::Shortcuts;
 use self::trace::{Left, Trace};
 use self::wait::{Waited, list, wait};

@@ -8,7 +8,7 @@ use crate::admission::Family;
 /// With the feature `testkit`, [`CuratorBuilder::shortcuts`](crate::CuratorBuilder::shortcuts) sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_structs, clippy::struct_excessive_bools)] // one switch for each rule
-#[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
+#[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
 pub struct Shortcuts {
     /// The deletion of a predecessor that was the head admits without a listing.
     pub head: bool,
@@ -24,11 +24,11 @@ pub struct Shortcuts {
 
 impl Shortcuts {
     /// Every rule.
-    #[cfg_attr(not(feature = "testkit"), allow(unreachable_pub))]
+    #[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
     pub const ALL: Self =
         Self { head: true, stand_by: true, local: true, gap: true, look_first: true };
     /// No rule: each contender has a node, lists, and waits for events of the server.
-    #[cfg(feature = "testkit")]
+    #[cfg(feature = "test-util")]
     pub const NONE: Self =
         Self { head: false, stand_by: false, local: false, gap: false, look_first: false };
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::LocalLock;
+use zookeeper_recipes::LocalLock;
 use zookeeper_recipes::{
     AcquireError, InterProcessLock, LockGuard, Loss, ReleaseError, Released, WithError,
 };

@@ -11,16 +11,14 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use zookeeper_recipes::testkit::{
-    Fault, FaultProxy, LocalGuard, LocalLock, TestEnsemble, TestServer,
-};
 use zookeeper_recipes::{
     AcquireError, ConfigError, ConnectionState, ContenderKind, CountWatch, Curator, CuratorBuilder,
     Fenced, FencedError, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
-    LockGuard, Loss, LossPolicy, MemberFailure, MemberLoss, MultiGuard, MultiReleaseError,
-    MutexGuard, Owner, Participant, ReleaseError, Released, RetryPolicy, SessionError, SharedCount,
-    SharedCountError, SharedError, VersionedCount, WithError,
+    LocalGuard, LocalLock, LockGuard, Loss, LossPolicy, MemberFailure, MemberLoss, MultiGuard,
+    MultiReleaseError, MutexGuard, Owner, Participant, ReleaseError, Released, RetryPolicy,
+    SessionError, SharedCount, SharedCountError, SharedError, VersionedCount, WithError,
 };
+use zookeeper_testkit::{Fault, FaultProxy, TestEnsemble, TestServer};
 
 fn error<T: Error + Clone + Send + Sync + 'static>() {}
 fn sync<T: Debug + Send + Sync + Unpin + 'static>() {}

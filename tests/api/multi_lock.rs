@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::LocalLock;
+use zookeeper_recipes::LocalLock;
 use zookeeper_recipes::{
     AcquireError, ConfigError, InterProcessLock, InterProcessMultiLock, Loss, ReleaseError,
     Released, WithError,

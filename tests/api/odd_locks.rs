@@ -4,11 +4,11 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{LocalGuard, LocalLock};
 use zookeeper_recipes::{
     AcquireError, BoxFuture, FencingToken, InterProcessLock, InterProcessMultiLock, LockGuard,
     Loss, ReleaseError, Released,
 };
+use zookeeper_recipes::{LocalGuard, LocalLock};
 
 type Acquiring<'a, T> = BoxFuture<'a, Result<T, AcquireError>>;
 type Log = Arc<Mutex<Vec<String>>>;

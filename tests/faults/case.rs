@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zookeeper_recipes::testkit::{Message, Operation};
+use zookeeper_testkit::{Message, Operation};
 
 /// The parts of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

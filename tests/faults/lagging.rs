@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
-use zookeeper_recipes::testkit::{Fault, TestEnsemble};
+use zookeeper_testkit::{Fault, TestEnsemble};
 
 static SHARED: Mutex<Weak<Lagging>> = Mutex::const_new(Weak::new());
 

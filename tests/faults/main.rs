@@ -8,7 +8,7 @@
 #![allow(dead_code)] // the harness is that of `tests/recipes`, which uses all of it
 
 mod case;
-#[path = "../recipes/harness.rs"]
+#[path = "../harness/mod.rs"]
 mod harness;
 mod lagging;
 mod leader;

@@ -14,11 +14,11 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use tokio::sync::{RwLock, Semaphore};
 use tokio::task::LocalSet;
-use zookeeper_recipes::testkit::{Cut, Direction, Operation};
 use zookeeper_recipes::{
     AcquireError, ConnectionState, Leadership, Lease, MutexGuard, ReadGuard, SessionError,
     WriteGuard,
 };
+use zookeeper_testkit::{Cut, Direction, Operation};
 
 use crate::case::{Case, Fault, Place, places};
 use crate::harness::{eventually, within};

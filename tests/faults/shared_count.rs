@@ -1,7 +1,7 @@
 //! The shared count under faults.
 
-use zookeeper_recipes::testkit::Operation;
 use zookeeper_recipes::{SharedCount, SharedCountError};
+use zookeeper_testkit::Operation;
 
 use crate::harness::eventually;
 use crate::product::{Told, product, product_twice};

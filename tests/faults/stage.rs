@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::testkit::{Fault, FaultProxy, TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Client, Error};
 use zookeeper_recipes::{
     AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore, LeaderLatch, Leases, MutexGuard, ReadGuard, RetryPolicy, Revoker,
     WriteGuard,
 };
+use zookeeper_testkit::{Fault, FaultProxy, TestServer, random_path};
 
 use crate::harness::{self, Arena, eventually};
 use crate::lagging::Lagging;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::FaultProxy;
+use zookeeper_testkit::FaultProxy;
 
 use crate::lock::Party;
 use crate::matrix::{BREAKS, shown};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Direction, FaultProxy};
+use zookeeper_testkit::{Direction, FaultProxy};
 
 use crate::harness::eventually;
 use crate::lock::Party;

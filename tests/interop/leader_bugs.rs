@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::FaultProxy;
+use zookeeper_testkit::FaultProxy;
 
 use crate::harness::eventually;
 use crate::lock::{Party, acquired};

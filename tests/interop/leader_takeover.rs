@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nix::sys::signal::Signal;
-use zookeeper_recipes::testkit::Direction;
+use zookeeper_testkit::Direction;
 
 use crate::faults::{curators_cut_off, is_caught, ours_cut_off};
 use crate::harness::eventually;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Cut, FaultProxy};
+use zookeeper_testkit::{Cut, FaultProxy};
 
 use crate::harness::eventually;
 use crate::peer::{Answer, Peer};

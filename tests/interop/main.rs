@@ -13,14 +13,13 @@
 #![allow(clippy::disallowed_methods)] // the processes and threads are the test's own
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
 
-#[path = "../../examples/lease_margin/class_path.rs"]
 mod class_path;
 mod counter;
 mod dead_session;
 mod faults;
 mod foreign;
 #[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
-#[path = "../recipes/harness.rs"]
+#[path = "../harness/mod.rs"]
 mod harness;
 mod leader;
 mod leader_bugs;

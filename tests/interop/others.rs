@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zookeeper_recipes::testkit::random_path;
+use zookeeper_testkit::random_path;
 
 use crate::lock::{Party, acquired};
 use crate::matrix::{EXCLUDES, LISTS, REVOKES, shown};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use zookeeper_recipes::testkit::{Direction, FaultProxy};
+use zookeeper_testkit::{Direction, FaultProxy};
 
 use crate::harness::eventually;
 use crate::lock::{Lock, Party, acquired};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Cut, Direction};
 use zookeeper_recipes::{Loss, LossPolicy, MutexGuard};
+use zookeeper_testkit::{Cut, Direction};
 
 use crate::harness::{Arena, within};
 use crate::scrape::Scraped;

@@ -9,8 +9,8 @@ use metrics::{
     Metadata, Recorder, SharedString, Unit,
 };
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::testkit::Direction;
 use zookeeper_recipes::{Loss, MutexGuard};
+use zookeeper_testkit::Direction;
 
 use crate::harness::{Arena, eventually, within};
 

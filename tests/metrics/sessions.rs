@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Cut, Operation};
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{ConnectionState, Curator};
+use zookeeper_testkit::{Cut, Operation};
 
 use crate::harness::{Arena, eventually, within};
 use crate::scrape::Scraped;

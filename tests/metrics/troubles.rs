@@ -1,7 +1,7 @@
 //! Lost answers, repetitions, and what is still to be removed.
 
-use zookeeper_recipes::testkit::{Cut, Message, Operation};
 use zookeeper_recipes::{FencedError, Loss, SharedCount};
+use zookeeper_testkit::{Cut, Message, Operation};
 
 use crate::harness::{Arena, eventually, within};
 use crate::scrape::Scraped;

@@ -9,7 +9,7 @@ mod harness;
 
 use rustls::crypto::CryptoProvider;
 use zookeeper_recipes::InterProcessMutex;
-use zookeeper_recipes::testkit::TestServer;
+use zookeeper_testkit::TestServer;
 
 use crate::harness::{connector, options, within};
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket};
-use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{
     AcquireError, ConfigError, Curator, CuratorBuilder, InterProcessMutex, SessionError,
 };
+use zookeeper_testkit::TestServer;
 
 use crate::harness::{Arena, within};
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
-use zookeeper_recipes::testkit::{Direction, FaultProxy, TestEnsemble, TestServer};
 use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex, Loss, SessionError};
+use zookeeper_testkit::{Direction, FaultProxy, TestEnsemble, TestServer};
 
 use crate::harness::{Arena, LONG, eventually, within};
 use crate::latches::until;

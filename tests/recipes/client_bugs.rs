@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::{self, Cut, Message, Operation};
 use zookeeper_recipes::zookeeper_client::SessionState;
 use zookeeper_recipes::{
     AcquireError, Curator, InterProcessMutex, Released, SessionError, Shortcuts,
 };
+use zookeeper_testkit::{self as testkit, Cut, Message, Operation};
 
 use crate::harness::{Arena, eventually, struck_once, within};
 

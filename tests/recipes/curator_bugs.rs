@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use zookeeper_recipes::testkit::{Cut, Direction, FaultProxy, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{
     Acl, Acls, AuthId, Client, CreateMode, Permission, SessionState,
 };
 use zookeeper_recipes::{
     AcquireError, ConnectionState, Curator, Loss, ReleaseError, Released, RetryPolicy,
 };
+use zookeeper_testkit::{Cut, Direction, FaultProxy, Message, Operation};
 
 use crate::harness::{Arena, LONG, eventually, flap, session_of, struck_once, within};
 

@@ -2,8 +2,8 @@
 //! to a contender of Curator's.
 
 use zookeeper_recipes::Released;
-use zookeeper_recipes::testkit::{Cut, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
+use zookeeper_testkit::{Cut, Message, Operation};
 
 use crate::harness::{Arena, BUSY, within};
 

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::testkit::{FaultProxy, Operation, TestEnsemble, random_path};
 use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, InterProcessSemaphore};
+use zookeeper_testkit::{FaultProxy, Operation, TestEnsemble, random_path};
 
 use crate::harness::{eventually, within};
 

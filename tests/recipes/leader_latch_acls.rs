@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{FaultProxy, Operation};
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{AcquireError, Curator, LeaderError, LeaderLatch, ReleaseError};
+use zookeeper_testkit::{FaultProxy, Operation};
 
 use crate::curator_bugs::parent_without_delete;
 use crate::harness::{Arena, within};

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Client, CreateMode};
 use zookeeper_recipes::{Curator, FencedError, Loss, LossPolicy, ReleaseError, Revoker};
+use zookeeper_testkit::{Cut, Direction, Message, Operation};
 
 use crate::harness::{Arena, SHORT, eventually, within};
 use crate::latches::{LONG_SESSION, ceased, gained, is_quiet, leadership, round_trip, told};

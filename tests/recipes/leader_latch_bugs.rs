@@ -2,8 +2,8 @@
 //! All of them: `docs/testing.md`.
 
 use zookeeper_recipes::Loss;
-use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, SessionState};
+use zookeeper_testkit::{FaultProxy, Message, Operation};
 
 use crate::bad_servers::Road;
 use crate::curator_bugs::{give_the_session_up, parent_without_delete};

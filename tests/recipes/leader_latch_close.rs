@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{LeaderLatch, Loss, ReleaseError};
+use zookeeper_testkit::{Cut, Direction, Message, Operation};
 
 use crate::curator_bugs::parent_without_delete;
 use crate::harness::{Arena, struck_once, within};

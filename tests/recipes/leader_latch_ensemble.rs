@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{TestEnsemble, random_path};
 use zookeeper_recipes::{Curator, LeaderLatch, LossPolicy};
+use zookeeper_testkit::{TestEnsemble, random_path};
 
 use crate::harness::within;
 use crate::latches::{ceased, gained, is_quiet, leaders, leadership, the_leader, told};

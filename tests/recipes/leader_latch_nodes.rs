@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Cut, Message, Operation};
 use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_testkit::{Cut, Message, Operation};
 
 use crate::harness::{Arena, eventually, struck_once, within};
 use crate::latches::{LONG_SESSION, gained, is_quiet, leadership, round_trip, told};

@@ -1,9 +1,9 @@
 //! When leadership counts as lost, by policy; and what the clock says.
 
 use tokio::runtime::{Builder, Runtime};
-use zookeeper_recipes::testkit::Cut;
 use zookeeper_recipes::zookeeper_client::SessionState;
 use zookeeper_recipes::{ConnectionState, Curator, LeaderLatch, Loss, LossPolicy};
+use zookeeper_testkit::Cut;
 
 use crate::harness::{Arena, within};
 use crate::latches::{ceased, gained, is_quiet, leadership, round_trip, told, until};

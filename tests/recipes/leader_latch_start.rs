@@ -1,8 +1,8 @@
 //! Leader latches that are started before there is any connection.
 
-use zookeeper_recipes::testkit::Operation;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{AcquireError, ConnectionState, LeaderError, LeaderLatch};
+use zookeeper_testkit::Operation;
 
 use crate::harness::{Arena, within};
 use crate::latches::{ended, gained, is_quiet, leadership, round_trip, told, until};

@@ -1,11 +1,11 @@
 //! `LeaderObserver`: who leads, and that nobody does, as seen by who does not take part.
 
 use futures_util::StreamExt;
-use zookeeper_recipes::testkit::{Backend, Operation};
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
     AcquireError, ConfigError, ContenderFilter, Curator, LeaderError, LeaderObserver, Participant,
 };
+use zookeeper_testkit::{Backend, Operation};
 
 use crate::harness::{Arena, eventually, session_of, within};
 use crate::leading::Led;

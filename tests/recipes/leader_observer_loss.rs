@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zookeeper_recipes::testkit::{
-    self, Cut, FaultProxy, Message, Operation, TestEnsemble, random_path,
-};
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
     ConnectionState, Curator, FencingToken, LeaderObserver, LeaderSelector, Participant,
     RetryPolicy,
 };
+use zookeeper_testkit::{self, Cut, FaultProxy, Message, Operation, TestEnsemble, random_path};
 
 use crate::harness::{Arena, LONG, eventually, session_of, struck_once, within};
 use crate::leading::{Led, Term};
@@ -326,7 +324,7 @@ async fn no_older_leader_is_told_after_a_newer_one_whatever_its_server_knows() {
         let session = session_of(&setting.watches);
         if expires {
             let at = setting.ensemble.member(setting.leader).connect_string();
-            testkit::kill_session(at, &session).await.unwrap();
+            zookeeper_testkit::kill_session(at, &session).await.unwrap();
         }
         refused.heal();
         let before = to_follower.accepted();

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{AcquireError, LeaderSelector, RetryPolicy, TermError};
+use zookeeper_testkit::{Message, Operation};
 
 use crate::harness::{Arena, eventually, within};
 use crate::leading::{Led, Report};

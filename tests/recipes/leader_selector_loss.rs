@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Message, Operation, TestEnsemble};
 use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_recipes::{
     ConnectionState, Curator, LeaderSelector, Leadership, Loss, LossPolicy, RetryPolicy, TermError,
 };
+use zookeeper_testkit::{Message, Operation, TestEnsemble};
 
 use crate::harness::{Arena, children, eventually, session_of, within};
 use crate::leading::{Ended, Led, Report};
@@ -180,7 +180,7 @@ async fn after_the_servers_forgot_all_one_of_two_leads_and_then_the_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_whose_server_dies_leads_again() {
     let ensemble = TestEnsemble::start(3).await.unwrap();
-    let path = zookeeper_recipes::testkit::random_path("test");
+    let path = zookeeper_testkit::random_path("test");
     let curator = Curator::builder()
         .session_timeout(Duration::from_secs(20))
         .retry(RetryPolicy::n_times(1000, Duration::from_millis(50)))
@@ -218,7 +218,7 @@ async fn a_leader_whose_server_dies_leads_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_an_outage_of_all_servers_it_can_queue_up_again() {
     let ensemble = TestEnsemble::start(3).await.unwrap();
-    let path = zookeeper_recipes::testkit::random_path("test");
+    let path = zookeeper_testkit::random_path("test");
     let curator = Curator::builder()
         .session_timeout(Duration::from_secs(6))
         .retry(RetryPolicy::n_times(1000, Duration::from_millis(50)))

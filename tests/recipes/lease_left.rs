@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Cut, Direction, LocalLock};
+use zookeeper_recipes::LocalLock;
 use zookeeper_recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, Loss,
 };
+use zookeeper_testkit::{Cut, Direction};
 
 use crate::harness::{Arena, SHORT, eventually, within};
 

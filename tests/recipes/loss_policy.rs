@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::Cut;
 use zookeeper_recipes::zookeeper_client::SessionState;
 use zookeeper_recipes::{
     ConnectionState, Curator, InterProcessMutex, Loss, LossPolicy, ReleaseError,
 };
+use zookeeper_testkit::Cut;
 
 use crate::harness::{Arena, within};
 

@@ -1,9 +1,9 @@
 //! Requests and replies that get lost: the outcome is unknown, and is found out.
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{AcquireError, Curator, MutexGuard, Released};
+use zookeeper_testkit::{FaultProxy, Message, Operation};
 
 use crate::harness::{Arena, struck_once, within};
 

@@ -8,6 +8,7 @@ mod bad_servers;
 mod client_bugs;
 mod curator_bugs;
 mod fenced;
+#[path = "../harness/mod.rs"]
 mod harness;
 mod hostile;
 mod lagging_member;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::Operation;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{FencingToken, Shortcuts};
+use zookeeper_testkit::Operation;
 
 use crate::harness::{Arena, within};
 

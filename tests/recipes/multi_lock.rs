@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::{LocalLock, TestServer};
+use zookeeper_recipes::LocalLock;
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{
     AcquireError, BoxFuture, ConfigError, Curator, InterProcessLock, InterProcessMultiLock,
     InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
     InterProcessSemaphoreMutex, LockGuard, Owner, ReleaseError, Released,
 };
+use zookeeper_testkit::TestServer;
 
 use crate::harness::{Arena, BUSY, LONG, children, eventually, within};
 

@@ -142,7 +142,7 @@ async fn a_deadline_holds_when_no_server_answers() {
     let arena = Arena::own().await;
     let curator = arena.curator().await;
     let silent = InterProcessMutex::new(&curator, &paths(&arena)[1]).unwrap();
-    let local = zookeeper_recipes::testkit::LocalLock::new("/local");
+    let local = zookeeper_recipes::LocalLock::new("/local");
     let members: [Arc<dyn InterProcessLock>; 2] = [Arc::new(local.clone()), Arc::new(silent)];
     let both = InterProcessMultiLock::new(members).unwrap();
     both.acquire().await.unwrap().release().await.unwrap();

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{InterProcessMutex, Loss, Released, RetryPolicy};
+use zookeeper_testkit::TestServer;
 
 use crate::harness::{Arena, BUSY, eventually, within};
 

@@ -6,10 +6,10 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::{
     AcquireError, Curator, InterProcessMutex, MutexGuard, ReleaseError, Released,
 };
+use zookeeper_testkit::{Message, Operation};
 
 use crate::harness::{Arena, LONG, session_of, within};
 

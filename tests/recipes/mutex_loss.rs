@@ -87,7 +87,7 @@ async fn a_session_killed_while_creating_leaves_no_node_and_the_lock_is_had_in_t
             drop(client);
             let connect = arena.server.connect_string();
             // It may be gone by itself already.
-            let _ = zookeeper_recipes::testkit::kill_session(connect, &session).await;
+            let _ = zookeeper_testkit::kill_session(connect, &session).await;
         }
         let guard = served(acquiring).await;
         if !guard.is_held() {

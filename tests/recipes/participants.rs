@@ -4,12 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
 use zookeeper_recipes::{
     ContenderFilter, ContenderKind, Curator, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore, InterProcessSemaphoreMutex, Participant,
 };
+use zookeeper_testkit::{Message, Operation};
 
 use crate::harness::{Arena, eventually, within};
 use crate::leases::{asks, asks_for};

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
 use zookeeper_recipes::{
     AcquireError, Curator, InterProcessReadWriteLock, Loss, ReadGuard, ReleaseError, Released,
     WriteGuard,
 };
+use zookeeper_testkit::{FaultProxy, Message, Operation};
 
 use crate::harness::{Arena, eventually, struck_once, within};
 use crate::mutex_dropped::{Polled, poll_times};

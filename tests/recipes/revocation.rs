@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use zookeeper_recipes::testkit::Cut;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, Permission};
 use zookeeper_recipes::{
     ConfigError, Curator, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
     InterProcessSemaphoreMutex, Lease, Loss, MutexGuard, Participant, ReadGuard, RevokeError,
     Revoker, SessionError, WriteGuard,
 };
+use zookeeper_testkit::Cut;
 
 use crate::harness::{Arena, within};
 

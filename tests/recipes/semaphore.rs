@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::{InterProcessSemaphore, Loss, Released, RetryPolicy};
+use zookeeper_testkit::TestServer;
 
 use crate::harness::{Arena, BUSY, eventually, within};
 use crate::leases::{Limited, asks};

@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::{AcquireError, InterProcessSemaphore, Leases};
+use zookeeper_testkit::{Message, Operation};
 
 use crate::harness::{Arena, within};
 use crate::leases::{Limited, asks_for};
@@ -138,7 +138,7 @@ async fn a_lease_whose_create_loses_its_reply_and_whose_caller_is_gone_is_remove
         let acquiring = asks_for(&semaphore, LIMIT);
         within("the create", reply.struck()).await;
         drop(acquiring);
-        let lost = link.cut(zookeeper_recipes::testkit::Cut::Reset);
+        let lost = link.cut(zookeeper_testkit::Cut::Reset);
         assert_eq!(lost, 1);
         reply.heal();
         arena.nodes_are(0, 0).await;

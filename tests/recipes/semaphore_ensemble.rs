@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::testkit::{TestEnsemble, random_path};
 use zookeeper_recipes::{Curator, InterProcessSemaphore, RetryPolicy};
+use zookeeper_testkit::{TestEnsemble, random_path};
 
 use crate::harness::{eventually, within};
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::{FaultProxy, Message, Operation};
 use zookeeper_recipes::{
     AcquireError, ConnectionState, Curator, InterProcessSemaphore, Loss, ReleaseError,
 };
+use zookeeper_testkit::{FaultProxy, Message, Operation};
 
 use crate::harness::{Arena, eventually, struck_once, within};
 use crate::leases::{Limited, asks, asks_for};

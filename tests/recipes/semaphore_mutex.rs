@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::TestServer;
 use zookeeper_recipes::{
     ConnectionState, Curator, InterProcessMutex, InterProcessSemaphore, InterProcessSemaphoreMutex,
     Loss, MutexGuard, Owner, ReleaseError, Released,
 };
+use zookeeper_testkit::TestServer;
 
 use crate::harness::{Arena, BUSY, eventually, within};
 use crate::leases::Waiting;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use zookeeper_recipes::testkit::FaultProxy;
-use zookeeper_recipes::testkit::Operation::{self, List, Sync};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 use zookeeper_recipes::{Curator, InterProcessSemaphore};
+use zookeeper_testkit::FaultProxy;
+use zookeeper_testkit::Operation::{self, List, Sync};
 
 use crate::harness::{Arena, BUSY, LONG, eventually, within};
 use crate::leases::{Limited, Waiting, asks, asks_for};

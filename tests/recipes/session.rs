@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use zookeeper_recipes::testkit::{Cut, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 use zookeeper_recipes::{
     AcquireError, ConnectionState, Curator, InterProcessMutex, Loss, RetryPolicy, SessionError,
     Shortcuts,
 };
+use zookeeper_testkit::{Cut, Operation};
 
 use crate::harness::{Arena, eventually, within};
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use zookeeper_recipes::testkit::{Cut, FaultProxy, Operation, TestServer};
 use zookeeper_recipes::zookeeper_client::{
     Acl, Acls, AuthId, CreateMode, Error as ClientError, Permission,
 };
 use zookeeper_recipes::{
     ConfigError, ConnectionState, CountWatch, Curator, SessionError, SharedCount, SharedCountError,
 };
+use zookeeper_testkit::{Cut, FaultProxy, Operation, TestServer};
 
 use crate::harness::{Arena, eventually, within};
 

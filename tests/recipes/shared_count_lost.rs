@@ -1,8 +1,8 @@
 //! Writes of a shared count whose request or reply gets lost: what became of them is found out, or said to be unknown.
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::testkit::{Fault, FaultProxy, Message, Operation};
 use zookeeper_recipes::{Curator, SharedCount, SharedCountError};
+use zookeeper_testkit::{Fault, FaultProxy, Message, Operation};
 
 use crate::harness::{Arena, eventually, struck_once, within};
 

@@ -4,13 +4,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use zookeeper_recipes::testkit::{
-    Cut, Direction, FaultProxy, LocalLock, Message, Operation, TestEnsemble, TestServer,
-    kill_session, random_path,
-};
 use zookeeper_recipes::{
-    AcquireError, ConnectionState, Curator, InterProcessLock, InterProcessMutex, LeaderLatch, Loss,
-    ReleaseError,
+    AcquireError, ConnectionState, Curator, InterProcessLock, InterProcessMutex, LeaderLatch,
+    LocalLock, Loss, ReleaseError,
+};
+use zookeeper_testkit::{
+    Cut, Direction, FaultProxy, Message, Operation, TestEnsemble, TestServer, kill_session,
+    random_path,
 };
 
 type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;

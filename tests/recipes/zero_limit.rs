@@ -4,7 +4,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::LocalLock;
+use zookeeper_recipes::LocalLock;
 use zookeeper_recipes::{
     Curator, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore, InterProcessSemaphoreMutex, Owner, RetryPolicy,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{StreamExt, iter};
-use zookeeper_recipes::testkit::{Backend, Operation, TestServer};
 use zookeeper_recipes::{InterProcessMutex, Loss, Shortcuts};
+use zookeeper_testkit::{Backend, Operation, TestServer};
 
 use crate::harness::{Arena, eventually, within};
 use crate::link::{Linked, got, held};

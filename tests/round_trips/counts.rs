@@ -1,8 +1,8 @@
 //! What goes over the wire, request by request, with each rule and without it.
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::Operation::{Create, Delete, GetData, List};
 use zookeeper_recipes::{InterProcessMultiLock, InterProcessMutex, Shortcuts};
+use zookeeper_testkit::Operation::{Create, Delete, GetData, List};
 
 use crate::harness::{Arena, within};
 use crate::link::{Linked, held, settle};

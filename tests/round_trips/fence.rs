@@ -1,8 +1,8 @@
 //! A fenced write of a hold that was released takes effect before the next one holds, or never.
 
-use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{FencedError, Loss, MutexGuard, Shortcuts};
+use zookeeper_testkit::{Message, Operation};
 
 use crate::harness::{Arena, within};
 use crate::link::{Acquiring, Linked, got, is_pending, settle};

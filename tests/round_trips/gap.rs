@@ -2,9 +2,9 @@
 //! nobody new before it.
 
 use zookeeper_recipes::Shortcuts;
-use zookeeper_recipes::testkit::Operation::{Create, Delete, GetData, List};
-use zookeeper_recipes::testkit::{Cut, Message, Operation};
 use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_testkit::Operation::{Create, Delete, GetData, List};
+use zookeeper_testkit::{Cut, Message, Operation};
 
 use crate::harness::{Arena, eventually, struck_once, within};
 use crate::link::{Linked, Waiting, got, held, is_pending, settle, still_waits, without_removals};

@@ -1,7 +1,7 @@
 //! Attacks on the head rule: the deletion of who stood first admits the next one without a listing.
 
-use zookeeper_recipes::testkit::{Cut, Direction, Message, Operation};
 use zookeeper_recipes::{MutexGuard, Shortcuts};
+use zookeeper_testkit::{Cut, Direction, Message, Operation};
 
 use crate::harness::{Arena, eventually, within};
 use crate::link::{Linked, Waiting, held, sequence, still_waits, without_removals};

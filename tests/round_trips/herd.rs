@@ -1,8 +1,8 @@
 //! A thousand waiters: whom a release wakes, and what they cost.
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::testkit::Operation;
 use zookeeper_recipes::{MutexGuard, Shortcuts};
+use zookeeper_testkit::Operation;
 
 use crate::harness::{Arena, within};
 use crate::link::{LONG_SESSION, Linked, events};

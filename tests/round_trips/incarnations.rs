@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::Operation::{Create, List};
-use zookeeper_recipes::testkit::{Direction, Message, Operation, TestServer};
 use zookeeper_recipes::{MutexGuard, Shortcuts};
+use zookeeper_testkit::Operation::{Create, List};
+use zookeeper_testkit::{Direction, Message, Operation, TestServer};
 
 use crate::harness::{Arena, eventually, within};
 use crate::link::{Linked, Waiting, held, sequence, still_waits};

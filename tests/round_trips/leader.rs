@@ -1,12 +1,12 @@
 //! What an election takes: to come to lead, to hand over, and for who only looks.
 
 use tokio::task::{JoinHandle, JoinSet};
-use zookeeper_recipes::testkit::Operation::{Create, Delete, Exists, GetData, List};
-use zookeeper_recipes::testkit::{Backend, Cut, Operation};
 use zookeeper_recipes::{
     FencingToken, LeaderError, LeaderLatch, LeaderObserver, LeaderSelector, Leadership, Loss,
     LossPolicy, Participant, Shortcuts,
 };
+use zookeeper_testkit::Operation::{Create, Delete, Exists, GetData, List};
+use zookeeper_testkit::{Backend, Cut, Operation};
 
 use crate::harness::{Arena, eventually, session_of, within};
 use crate::link::{LONG_SESSION, Linked, events, settle, without_removals};

@@ -1,11 +1,11 @@
 //! What a semaphore sends, request by request.
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::testkit::Operation::{self, Create, Delete, GetData, List};
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{
     AcquireError, InterProcessSemaphore, InterProcessSemaphoreMutex, Leases, Shortcuts,
 };
+use zookeeper_testkit::Operation::{self, Create, Delete, GetData, List};
 
 use crate::harness::{Arena, BUSY, children, eventually, within};
 use crate::link::{Linked, settle, without_removals};

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tokio::runtime::RuntimeFlavor;
 use tokio::task::JoinHandle;
-use zookeeper_recipes::testkit::{Fault, FaultProxy, Operation};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{
     AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
     MutexGuard, Shortcuts,
 };
+use zookeeper_testkit::{Fault, FaultProxy, Operation};
 
 use crate::harness::{Arena, eventually, within};
 
@@ -88,7 +88,7 @@ impl Linked {
     /// Cuts the link, and lets nobody back while the fault lasts.
     pub(crate) async fn cut_off(&self) -> Fault {
         let refused = self.proxy.refuse();
-        self.proxy.cut(zookeeper_recipes::testkit::Cut::Reset);
+        self.proxy.cut(zookeeper_testkit::Cut::Reset);
         within("a refusal", refused.struck()).await;
         refused
     }

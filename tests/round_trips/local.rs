@@ -1,7 +1,7 @@
 //! Attacks on the local rule: contenders of one client hand over among themselves.
 
-use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::{Curator, Loss, MutexGuard, Shortcuts};
+use zookeeper_testkit::{Message, Operation};
 
 use crate::harness::{Arena, eventually, within};
 use crate::link::{Acquiring, Linked, got, held, is_pending, settle, still_waits};

@@ -1,7 +1,7 @@
 //! The local rule, and the end of a session, of a client, of a runtime.
 
-use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::{AcquireError, Loss, SessionError, Shortcuts};
+use zookeeper_testkit::{Message, Operation};
 
 use crate::harness::{Arena, within};
 use crate::link::{Linked, got, held};

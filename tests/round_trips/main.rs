@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 
-#[path = "../recipes/harness.rs"]
+#[path = "../harness/mod.rs"]
 #[allow(dead_code)] // it serves more tests than these
 mod harness;
 

@@ -1,9 +1,9 @@
 //! What a read-write lock asks of the servers; which of the rules hold for it, and what happens to who bends them.
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::testkit::Operation::{Create, Delete, GetData, List, Multi};
-use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::{AcquireError, ReadGuard, Shortcuts, WriteGuard};
+use zookeeper_testkit::Operation::{Create, Delete, GetData, List, Multi};
+use zookeeper_testkit::{Message, Operation};
 
 use crate::harness::{Arena, eventually, within};
 use crate::link::{Linked, settle, still_waits};

@@ -1,8 +1,8 @@
 //! Whom a release of a read-write lock wakes: invariant 6 for readers and writers.
 
 use zookeeper_recipes::Shortcuts;
-use zookeeper_recipes::testkit::Operation::List;
-use zookeeper_recipes::testkit::{Backend, Operation};
+use zookeeper_testkit::Operation::List;
+use zookeeper_testkit::{Backend, Operation};
 
 use crate::harness::{Arena, session_of};
 use crate::link::{Linked, settle, still_waits};

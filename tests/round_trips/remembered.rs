@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::stream::{StreamExt, iter};
-use zookeeper_recipes::testkit::Backend;
-use zookeeper_recipes::testkit::Operation::{Create, Delete, GetData, List};
 use zookeeper_recipes::{InterProcessMutex, Shortcuts};
+use zookeeper_testkit::Backend;
+use zookeeper_testkit::Operation::{Create, Delete, GetData, List};
 
 use crate::harness::{Arena, eventually};
 use crate::link::{Linked, without_removals};

@@ -1,7 +1,7 @@
 //! Attacks on the stand-by rule: the third in line lists while the second holds.
 
-use zookeeper_recipes::testkit::{Message, Operation};
 use zookeeper_recipes::{MutexGuard, Shortcuts};
+use zookeeper_testkit::{Message, Operation};
 
 use crate::harness::{Arena, eventually, within};
 use crate::link::{Linked, Waiting, held, still_waits};

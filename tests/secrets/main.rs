@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
-use zookeeper_recipes::testkit::{self, TestServer};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
 use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, RetryPolicy};
+use zookeeper_testkit::{self as testkit, TestServer};
 
 use crate::harness::{connector, options, within};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{TestServer, random_path};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
 use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, Released, SessionError};
+use zookeeper_testkit::{TestServer, random_path};
 
 use crate::harness::{options, within};
 

@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::ClientTls;
 use zookeeper_recipes::zookeeper_client::{
     Client, Connector, TlsCa, TlsCerts, TlsIdentity, TlsOptions,
 };
 use zookeeper_recipes::{Curator, CuratorBuilder, RetryPolicy};
+use zookeeper_testkit::ClientTls;
 
 /// Longer than anything takes on a busy machine; a test that waits so long has failed.
 const LONG: Duration = Duration::from_secs(60);

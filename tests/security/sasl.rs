@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use zookeeper_recipes::testkit::{self, TestServer};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
 use zookeeper_recipes::{
     AcquireError, ConnectionState, InterProcessMutex, Loss, Released, SessionError,
 };
+use zookeeper_testkit::{self as testkit, TestServer};
 
 use crate::harness::{options, within};
 

@@ -4,11 +4,11 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use rustls::crypto::{CryptoProvider, ring};
-use zookeeper_recipes::testkit::{self, ClientTls, Cut, FaultProxy, TestServer};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, Error};
 use zookeeper_recipes::{
     ConfigError, ConnectionState, Curator, InterProcessMutex, Loss, SessionError,
 };
+use zookeeper_testkit::{self as testkit, ClientTls, Cut, FaultProxy, TestServer};
 
 use crate::harness::{PATIENCE, connector, options, within};
 

@@ -1,6 +1,6 @@
 //! What it was run on.
 
-#[path = "../../compare/machine/processors.rs"]
+#[path = "../../../tools/benches/compare/machine/processors.rs"]
 mod processors;
 
 use std::collections::BTreeMap;

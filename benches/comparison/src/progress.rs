@@ -1,6 +1,6 @@
 //! How far it is: a bar where there is a terminal, otherwise a line for each question that is answered.
 
-#[path = "../../compare/progress/bar.rs"]
+#[path = "../../../tools/benches/compare/progress/bar.rs"]
 mod bar;
 
 use std::time::Instant;

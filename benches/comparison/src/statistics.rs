@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-#[path = "../../compare/statistics/summary.rs"]
+#[path = "../../../tools/benches/compare/statistics/summary.rs"]
 mod summary;
 
 pub(crate) use summary::Summary;

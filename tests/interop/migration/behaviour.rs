@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testkit::{Direction, FaultProxy, Operation};
+use zookeeper_testkit::{Direction, FaultProxy, Operation};
 
 use crate::harness::eventually;
 use crate::lock::{Party, acquired};

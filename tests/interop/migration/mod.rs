@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::testkit::{Direction, FaultProxy};
 use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_testkit::{Direction, FaultProxy};
 
 use crate::harness::{Arena, children, eventually};
 use crate::ours::now;

@@ -1,0 +1,378 @@
+//! A quorum of servers.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::links::{Links, Partition};
+use super::machine::Machine;
+use super::member::{Member, Role};
+use super::options::ServerOptions;
+use super::port::Port;
+use super::proxy::{Direction, Fault, FaultProxy};
+use super::seat::{Seat, Voter};
+use super::server::PORTS;
+use super::{Backend, TestkitError};
+
+/// Between two looks at who leads.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// Who looks for a leader asks again after twice the time, up to a minute: after a long fault the next one would come late.
+const SHORT_NOTIFICATIONS: &str = "-Dzookeeper.fastleader.maxNotificationInterval=1000";
+/// A frozen member must not keep the others from being asked.
+const ANSWER_LIMIT: Duration = Duration::from_millis(500);
+
+/// A real ZooKeeper ensemble, as containers or as processes; see [the module](super) for where it comes from and how it
+/// ends.
+///
+/// All of its methods take `&self`: share it freely between the tasks of a test.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zookeeper_testkit::TestEnsemble;
+///
+/// let ensemble = TestEnsemble::start(3).await?;
+/// let leader = ensemble.leader().await?;
+/// let fault = ensemble.isolate(leader); // its clients stay connected to it
+/// ensemble.member((leader + 1) % 3).restart().await?;
+/// fault.heal();
+/// ensemble.serving().await?;
+/// ensemble.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping the ensemble ends it"]
+pub struct TestEnsemble {
+    connect_string: String,
+    backend: Backend,
+    patience: Duration,
+    members: Vec<Member>,
+    /// After the members, which would complain.
+    links: Links,
+}
+
+impl TestEnsemble {
+    /// Starts an ensemble with the default options: [`TestEnsemble::builder`] and [`TestEnsembleBuilder::start`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future removes what was started.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`TestEnsembleBuilder::start`].
+    pub async fn start(size: usize) -> Result<Self, TestkitError> {
+        Self::builder(size).start().await
+    }
+
+    /// Options for an ensemble of `size` members.
+    pub fn builder(size: usize) -> TestEnsembleBuilder {
+        TestEnsembleBuilder { size, backend: None, options: ServerOptions::default() }
+    }
+
+    /// Where clients connect: the addresses of all members, `127.0.0.1:PORT,127.0.0.1:PORT,…`.
+    ///
+    /// It stays the same over stops and starts.
+    #[must_use]
+    pub fn connect_string(&self) -> &str {
+        &self.connect_string
+    }
+
+    /// What the members run on.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// All members.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// A member by its number, from 0 on.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many.
+    #[must_use]
+    pub fn member(&self, number: usize) -> &Member {
+        &self.members[number]
+    }
+
+    /// Waits until exactly one member says that it leads, and returns its number.
+    ///
+    /// A leader that was cut off from the others goes on leading, by its own words, until `syncLimit` ticks have passed;
+    /// members that were killed, stopped or frozen do not count.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing remains.
+    ///
+    /// # Errors
+    ///
+    /// [`TestkitError::Timeout`] after the [start timeout](TestEnsembleBuilder::start_timeout).
+    pub async fn leader(&self) -> Result<usize, TestkitError> {
+        self.eventually("find the one leader", async {
+            loop {
+                if let Some(leader) = the_leader(&self.roles().await) {
+                    return leader;
+                }
+                sleep(INTERVAL).await;
+            }
+        })
+        .await
+    }
+
+    /// Waits until all members that were not killed, stopped or frozen serve under one leader.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing remains.
+    ///
+    /// # Errors
+    ///
+    /// [`TestkitError::Timeout`] after the [start timeout](TestEnsembleBuilder::start_timeout).
+    pub async fn serving(&self) -> Result<(), TestkitError> {
+        self.eventually("wait until the ensemble serves", async {
+            loop {
+                let roles = self.roles().await;
+                let serves = |(member, role): (&Member, &Option<Role>)| {
+                    !member.is_up() || matches!(role, Some(Role::Leader | Role::Follower))
+                };
+                if the_leader(&roles).is_some() && self.members.iter().zip(&roles).all(serves) {
+                    return;
+                }
+                sleep(INTERVAL).await;
+            }
+        })
+        .await
+    }
+
+    /// Cuts a member off from all others, **while clients still reach it**: nothing that they send each other arrives, and
+    /// nobody is told.
+    ///
+    /// A follower goes on answering reads, from what it has, until `syncLimit` ticks have passed without a word of its
+    /// leader.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many members.
+    pub fn isolate(&self, number: usize) -> Fault {
+        let others = (0..self.members.len()).filter(|other| *other != number);
+        Fault::all(others.map(|other| self.links.part(number, other, Partition::Silent)))
+    }
+
+    /// Cuts two members off from each other and leaves them connected to everybody else: nothing that they send each other
+    /// arrives, and nobody is told.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many members.
+    pub fn part(&self, one: usize, other: usize) -> Fault {
+        self.part_with(one, other, Partition::Silent)
+    }
+
+    /// [`part`](Self::part), in a way of one's choice.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many members.
+    pub fn part_with(&self, one: usize, other: usize, how: Partition) -> Fault {
+        self.links.part(one, other, how)
+    }
+
+    /// Clients do not reach this member, and it does not reach them: nothing that they send each other arrives, and nobody
+    /// is told. The other members do reach it.
+    ///
+    /// For other faults there is its [`proxy`](Member::proxy).
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many members.
+    pub fn cut_from_clients(&self, number: usize) -> Fault {
+        self.member(number).proxy().stall(Direction::Both)
+    }
+
+    /// Ends all members and removes all that is theirs.
+    ///
+    /// # Cancel safety
+    ///
+    /// Everything is removed all the same, as when the ensemble is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The first error of the backend, and what is left then is tried once more.
+    pub async fn close(self) -> Result<(), TestkitError> {
+        let mut result = Ok(());
+        for member in self.members {
+            result = result.and(member.close().await);
+        }
+        result
+    }
+
+    /// `None` for a member that does not run or does not answer soon.
+    async fn roles(&self) -> Vec<Option<Role>> {
+        let mut roles = Vec::with_capacity(self.members.len());
+        for member in &self.members {
+            let role = async {
+                let answer = timeout(ANSWER_LIMIT, member.role()).await;
+                answer.ok().and_then(Result::ok)
+            };
+            roles.push(if member.is_up() { role.await } else { None });
+        }
+        roles
+    }
+
+    async fn eventually<T>(
+        &self,
+        operation: &str,
+        event: impl Future<Output = T>,
+    ) -> Result<T, TestkitError> {
+        let waited = self.patience;
+        let timed_out = |_| TestkitError::Timeout { operation: operation.to_owned(), waited };
+        timeout(waited, event).await.map_err(timed_out)
+    }
+}
+
+/// `None` too while a former leader does not know yet that it is none any more.
+fn the_leader(roles: &[Option<Role>]) -> Option<usize> {
+    let mut leaders = (0..roles.len()).filter(|number| roles[*number] == Some(Role::Leader));
+    leaders.next().filter(|_| leaders.next().is_none())
+}
+
+/// Options for a [`TestEnsemble`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct TestEnsembleBuilder {
+    size: usize,
+    backend: Option<Backend>,
+    options: ServerOptions,
+}
+
+impl TestEnsembleBuilder {
+    /// Only this backend, whatever `ZOOKEEPER_BACKEND` says.
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = Some(backend);
+        self
+    }
+
+    /// ZooKeeper's unit of time, by default 200 ms. Sessions expire at ticks; a member and its leader part when they have
+    /// not heard of each other for `syncLimit` ticks, by default ten.
+    pub fn tick_time(mut self, tick_time: Duration) -> Self {
+        self.options.tick_time = tick_time;
+        self
+    }
+
+    /// How often the leader looks for empty containers to delete; its own default is one minute.
+    pub fn container_check_interval(self, interval: Duration) -> Self {
+        self.jvm_flag(format!("-Dznode.container.checkIntervalMs={}", interval.as_millis()))
+    }
+
+    /// A further line `KEY=VALUE` for every `zoo.cfg`, such as `syncLimit=5`.
+    pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.properties.push((key.into(), value.into()));
+        self
+    }
+
+    /// A further flag for every Java, such as `-Dkey=value`.
+    pub fn jvm_flag(mut self, flag: impl Into<String>) -> Self {
+        self.options.jvm_flags.push(flag.into());
+        self
+    }
+
+    /// How long the ensemble may take until it serves, at its start and whenever it is waited for; by default one minute.
+    /// Pulling an image is not counted.
+    pub fn start_timeout(mut self, limit: Duration) -> Self {
+        self.options.start_timeout = limit;
+        self
+    }
+
+    /// Starts the members, all at once, and waits until each of them serves.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future removes what was started.
+    ///
+    /// # Errors
+    ///
+    /// [`TestkitError::UnknownBackend`] and [`TestkitError::InvalidOption`] before anything is started;
+    /// [`TestkitError::Unsupported`] if [`Backend::External`] is forced. With another backend forced, its own error;
+    /// otherwise [`TestkitError::NoBackend`].
+    pub async fn start(self) -> Result<TestEnsemble, TestkitError> {
+        self.options.check()?;
+        if self.size == 0 {
+            let (option, value) = ("size", self.size.to_string());
+            let reason = "an ensemble has at least one member";
+            return Err(TestkitError::InvalidOption { option, value, reason });
+        }
+        let forced = match self.backend {
+            Some(backend) => Some(backend),
+            None => Backend::from_environment()?,
+        };
+        if let Some(backend) = forced {
+            return self.start_on(backend).await;
+        }
+        Backend::first_that_works(|backend| self.start_on(backend)).await
+    }
+
+    async fn start_on(&self, backend: Backend) -> Result<TestEnsemble, TestkitError> {
+        if backend == Backend::External {
+            let operation = "become an ensemble of the testkit's own";
+            return Err(TestkitError::Unsupported { operation, backend });
+        }
+        if backend == Backend::Docker && !cfg!(target_os = "linux") {
+            let reason =
+                "the containers of an ensemble share the host's network, which takes Linux";
+            return Err(TestkitError::Unavailable { backend, reason: reason.to_owned() });
+        }
+        let mut taken = TestkitError::PortTaken { port: 0 };
+        for _ in 0..PORTS {
+            match self.try_start_on(backend).await {
+                Err(error @ TestkitError::PortTaken { .. }) => taken = error,
+                result => return result,
+            }
+        }
+        Err(taken)
+    }
+
+    async fn try_start_on(&self, backend: Backend) -> Result<TestEnsemble, TestkitError> {
+        let ports: Vec<[Port; 3]> = (0..self.size)
+            .map(|_| Ok([Port::reserve()?, Port::reserve()?, Port::reserve()?]))
+            .collect::<Result<_, TestkitError>>()?;
+        let voting: Vec<_> =
+            ports.iter().map(|[_, rest @ ..]| rest.each_ref().map(Port::number)).collect();
+        let links = Links::start(&voting).await?;
+        let mut options = self.options.clone();
+        options.jvm_flags.insert(0, SHORT_NOTIFICATIONS.to_owned());
+        let mut members = Vec::with_capacity(self.size);
+        for (number, [client, quorum, election]) in ports.into_iter().enumerate() {
+            let address = client.address();
+            let proxy = FaultProxy::start(&address).await?;
+            let servers = servers(number, client.number(), &voting, &links);
+            let voter = Voter { id: number + 1, servers, _ports: [quorum, election] };
+            let seat = Seat { client, voter: Some(voter), secure: None };
+            let machine = Machine::launch(backend, &options, seat).await?;
+            members.push(Member::new(machine, address, proxy));
+        }
+        for member in &members {
+            member.until_serving().await?;
+        }
+        let addresses: Vec<_> = members.iter().map(Member::connect_string).collect();
+        let connect_string = addresses.join(",");
+        let patience = self.options.start_timeout;
+        Ok(TestEnsemble { connect_string, backend, patience, members, links })
+    }
+}
+
+/// The lines `server.ID=…` as one member sees them: the others behind their proxies.
+fn servers(number: usize, client: u16, voting: &[[u16; 2]], links: &Links) -> Vec<String> {
+    let line = |(other, own): (usize, &[u16; 2])| {
+        let [quorum, election] = links.ports(number, other).unwrap_or(*own);
+        let line = format!("server.{}=127.0.0.1:{quorum}:{election}", other + 1);
+        if other == number { format!("{line};127.0.0.1:{client}") } else { line }
+    };
+    voting.iter().enumerate().map(line).collect()
+}

@@ -1,0 +1,82 @@
+//! A real ZooKeeper for tests: a server, an ensemble, and a proxy that breaks links on demand.
+//!
+//! With whole tests, CI and pitfalls: [testing your code](https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing-your-code.md).
+//!
+//! [`TestServer::start`] gives a server from the first of these that works:
+//!
+//! 1. an existing server or ensemble, named by `ZOOKEEPER_CONNECT`;
+//! 2. a Docker container of the image `ZOOKEEPER_IMAGE` (default: the official one);
+//! 3. a local process, from `ZOOKEEPER_HOME` or from the distribution's package, with `java` from `JAVA_HOME` or `PATH`.
+//!
+//! `ZOOKEEPER_BACKEND=external|docker|process` forces one of them, [`TestServerBuilder::backend`] does so in code.
+//!
+//! # An ensemble
+//!
+//! [`TestEnsemble::start`] gives a quorum, as containers or as local processes. Its members can be ended, frozen, and cut
+//! off from each other while clients still reach them, or the other way round. The proxies in between run on
+//! the runtime on which the ensemble was started, and need its time: a test that blocks its only thread blocks them.
+//! Containers of an ensemble share the host's network, which takes Linux and a daemon that is not rootless.
+//!
+//! # What a server leaves behind
+//!
+//! Nothing. [`TestServer::close`] and [`TestEnsemble::close`] remove all of it and say so; dropping does the same, also
+//! while unwinding and outside a runtime, and reports a failure to the log only. A local server dies with the process that
+//! started it, however that one dies, for it holds the other end of a pipe. Ctrl-C and `SIGTERM` remove containers and
+//! data folders before the process ends, unless [`leave_signals_alone`] was called. What `process::exit` or `SIGKILL` leave (containers, data folders) carries its owner's
+//! identity, and the first server that the next process starts sweeps it away.
+//!
+//! # What is different from production
+//!
+//! Servers listen on 127.0.0.1 only, do not wait for the disk (`forceSync=no`), and grant session timeouts from one
+//! second to one minute. A crash of the *machine* may lose data, a crash of the server does not.
+
+#[cfg(not(unix))]
+compile_error!(
+    "the feature `testkit` needs a Unix: it kills, pauses and supervises servers by signals"
+);
+
+mod backend;
+mod container;
+mod distribution;
+mod docker;
+mod ensemble;
+mod error;
+mod four_letter;
+mod links;
+mod machine;
+mod member;
+mod options;
+mod owner;
+mod port;
+mod process;
+mod proxy;
+mod scratch;
+mod seat;
+mod security;
+mod server;
+mod session;
+mod signals;
+mod wrapper;
+
+pub use backend::Backend;
+pub use ensemble::{TestEnsemble, TestEnsembleBuilder};
+pub use error::TestkitError;
+pub use links::Partition;
+pub use member::{Member, Role};
+pub use proxy::{Cut, Direction, Fault, FaultProxy, Message, Operation};
+pub use security::ClientTls;
+pub use server::{TestServer, TestServerBuilder};
+pub use session::kill_session;
+pub use signals::leave_signals_alone;
+
+/// A path right under the root that no other test uses: `/PREFIX-UUID`.
+///
+/// ```
+/// let path = zookeeper_testkit::random_path("mutex");
+/// assert!(path.starts_with("/mutex-"));
+/// assert_ne!(path, zookeeper_testkit::random_path("mutex"));
+/// ```
+#[must_use]
+pub fn random_path(prefix: &str) -> String {
+    format!("/{prefix}-{}", uuid::Uuid::new_v4().simple())
+}

@@ -1,0 +1,303 @@
+//! A quorum: who leads, and what becomes of it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zookeeper_client;
+use zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_testkit::{
+    Backend, Member, Partition, Role, TestEnsemble, TestkitError, kill_session, random_path,
+};
+
+use crate::support::{LIMIT, LONG_SESSION, eventually, folders, is_required};
+
+/// Each with how many ticks members are patient with each other.
+macro_rules! on_each_backend {
+    ($($test:ident: $patience:ident),* $(,)?) => {
+        mod docker {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                let backend = zookeeper_testkit::Backend::Docker;
+                super::on(backend, super::$patience, super::$test).await;
+            })*
+        }
+        mod process {
+            $(#[tokio::test]
+            async fn $test() {
+                let backend = zookeeper_testkit::Backend::Process;
+                super::on(backend, super::$patience, super::$test).await;
+            })*
+        }
+    };
+}
+
+/// Four seconds, which a test that parts them waits out.
+const SHORT: &str = "20";
+/// Ten seconds: a test that parts them for a moment is not late on a busy machine.
+const LONG: &str = "50";
+
+on_each_backend!(
+    leaders_come_and_go: SHORT,
+    an_isolated_follower_answers_from_what_it_has: LONG,
+    members_are_parted_and_the_others_stay: SHORT,
+    a_client_that_is_cut_off_moves_with_its_session: LONG,
+    a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed: SHORT,
+);
+
+async fn on(backend: Backend, patience: &str, test: impl AsyncFn(TestEnsemble)) {
+    let builder = TestEnsemble::builder(3).backend(backend).property("syncLimit", patience);
+    match builder.start().await {
+        Ok(ensemble) => test(ensemble).await,
+        Err(TestkitError::Unavailable { reason, .. }) if !is_required(backend) => {
+            eprintln!("skipped on {backend}: {reason}");
+        }
+        Err(error) => panic!("no ensemble on {backend}: {error}: {error:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_an_ensemble_is_refused() {
+    let external = TestEnsemble::builder(3).backend(Backend::External).start().await;
+    let error = external.expect_err("somebody else's");
+    assert!(matches!(error, TestkitError::Unsupported { .. }), "{error}");
+    let error = TestEnsemble::start(0).await.expect_err("nobody");
+    assert!(matches!(error, TestkitError::InvalidOption { .. }), "{error}");
+}
+
+async fn leaders_come_and_go(ensemble: TestEnsemble) {
+    let first = ensemble.leader().await.expect("a leader");
+    for (number, member) in ensemble.members().iter().enumerate() {
+        let expected = if number == first { Role::Leader } else { Role::Follower };
+        assert_eq!(member.role().await.expect("an answer"), expected);
+    }
+
+    ensemble.member(first).kill().await.expect("killed");
+    let second = ensemble.leader().await.expect("a new leader");
+    assert_ne!(second, first);
+    ensemble.serving().await.expect("the two others serve");
+    ensemble.member(first).role().await.expect_err("it is down");
+    ensemble.member(first).start_again().await.expect("it serves again");
+    assert_eq!(ensemble.member(first).role().await.expect("an answer"), Role::Follower);
+
+    ensemble.member(second).pause().await.expect("paused");
+    let third = ensemble.leader().await.expect("a new leader");
+    assert_ne!(third, second);
+    ensemble.member(second).resume().await.expect("resumed");
+    ensemble.serving().await.expect("all three serve");
+    assert_eq!(ensemble.leader().await.expect("the same leader"), third);
+    assert_eq!(ensemble.member(second).role().await.expect("an answer"), Role::Follower);
+
+    if ensemble.backend() == Backend::Process {
+        eventually("no member talks to another past us", || bypasses() == BTreeSet::new()).await;
+    }
+}
+
+/// The remote ports of the connections to a port on which a member of this process listens for members, as far as the
+/// other end is not ours.
+fn bypasses() -> BTreeSet<u16> {
+    let files = fs::read_dir("/proc/self/fd").expect("/proc").flatten();
+    let links = files.filter_map(|file| fs::read_link(file.path()).ok());
+    let ours: BTreeSet<_> = links.map(|link| link.to_string_lossy().into_owned()).collect();
+    let connections = connections();
+    let our_ports: BTreeSet<_> = connections
+        .iter()
+        .filter(|(_, _, inode)| ours.contains(&format!("socket:[{inode}]")))
+        .map(|(local, _, _)| *local)
+        .collect();
+    let voting = voting_ports();
+    assert!(connections.iter().any(|(local, _, _)| voting.contains(local)), "nobody talks at all");
+    let remotes = connections.iter().filter(|(local, _, _)| voting.contains(local));
+    remotes.map(|(_, remote, _)| *remote).filter(|remote| !our_ports.contains(remote)).collect()
+}
+
+/// Of all members that this process has: each has a port for the client in its own line only.
+fn voting_ports() -> BTreeSet<u16> {
+    let configurations = folders(std::process::id()).into_iter();
+    let read = |folder: PathBuf| fs::read_to_string(folder.join("zoo.cfg")).unwrap_or_default();
+    let ports_of = |text: String| -> Vec<u16> {
+        let own = text.lines().find(|line| line.starts_with("server.") && line.contains(';'));
+        let voting = own.unwrap_or_default().split(';').next().unwrap_or_default();
+        voting.split(':').filter_map(|port| port.parse().ok()).collect()
+    };
+    configurations.map(read).flat_map(ports_of).collect()
+}
+
+/// Local port, remote port and inode of all established connections.
+fn connections() -> Vec<(u16, u16, String)> {
+    let port = |address: &str| u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok();
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+    let text: String = tables.iter().flat_map(fs::read_to_string).collect();
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let established = lines.filter(|fields| fields.get(3) == Some(&"01"));
+    established
+        .filter_map(|fields| Some((port(fields[1])?, port(fields[2])?, fields.get(9)?.to_string())))
+        .collect()
+}
+
+async fn an_isolated_follower_answers_from_what_it_has(ensemble: TestEnsemble) {
+    let leader = ensemble.leader().await.expect("a leader");
+    let [follower, other] = others(leader);
+    let near = connect(ensemble.member(follower).connect_string()).await;
+    let far = connect(ensemble.member(other).connect_string()).await;
+    let path = random_path("stale");
+    create(&near, &path).await;
+    far.sync(&path).await.expect("the server catches up");
+
+    let fault = ensemble.isolate(follower);
+    far.set_data(&path, b"new", None).await.expect("the others are a quorum");
+    let (data, _) = near.get_data(&path).await.expect("clients reach it");
+    assert_eq!(data, b"data", "what it had");
+    let write = random_path("late");
+    let late = create(&near, &write);
+    tokio::pin!(late);
+    timeout(Duration::from_millis(500), &mut late).await.expect_err("nobody to agree with");
+    assert_eq!(ensemble.member(follower).role().await.expect("an answer"), Role::Follower);
+    assert_eq!(far.check_stat(&write).await.expect("an answer"), None);
+
+    drop(fault);
+    timeout(LIMIT, late).await.expect("it goes through now");
+    assert_eq!(ensemble.leader().await.expect("a leader"), leader);
+    near.sync(&path).await.expect("it catches up");
+    assert_eq!(near.get_data(&path).await.expect("the node").0, b"new");
+
+    let fault = ensemble.isolate(leader);
+    let next = another_leader(&ensemble, leader).await;
+    // It counted as none while it did not answer in time.
+    until(ensemble.member(leader), Role::Looking).await;
+    drop(fault);
+    ensemble.serving().await.expect("all three serve");
+    assert_eq!(role(ensemble.member(leader)).await, Role::Follower);
+    assert_eq!(ensemble.leader().await.expect("a leader"), next);
+}
+
+async fn members_are_parted_and_the_others_stay(ensemble: TestEnsemble) {
+    let leader = ensemble.leader().await.expect("a leader");
+    let [follower, other] = others(leader);
+    let client = connect(ensemble.member(other).connect_string()).await;
+
+    // Two followers have nothing to say to each other.
+    drop(ensemble.part(follower, other));
+    for how in [Partition::Refused, Partition::Silent] {
+        let fault = ensemble.part_with(follower, leader, how);
+        until(ensemble.member(follower), Role::Looking).await;
+        create(&client, &random_path("meanwhile")).await;
+        assert_eq!(role(ensemble.member(leader)).await, Role::Leader);
+        assert_eq!(role(ensemble.member(other)).await, Role::Follower);
+        drop(fault);
+        ensemble.serving().await.expect("all three serve");
+        assert_eq!(ensemble.leader().await.expect("the same leader"), leader);
+    }
+}
+
+async fn a_client_that_is_cut_off_moves_with_its_session(ensemble: TestEnsemble) {
+    // A silent server is left after two fifths of it, and may be tried twice.
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
+    let client = connector.connect(ensemble.connect_string()).await.expect("a connection");
+    let path = random_path("owner");
+    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    client.create(&path, b"data", &options).await.expect("a new node");
+    let [here] = connected(&ensemble, &client).await[..] else { panic!("to one member") };
+
+    let fault = ensemble.cut_from_clients(here);
+    let stat = timeout(LIMIT, client.check_stat(&path)).await.expect("in time");
+    // The request was under way when the connection was given up.
+    let stat = if stat.is_ok() { stat } else { client.check_stat(&path).await };
+    let stat = stat.expect("another member answers").expect("the node");
+    assert_eq!(stat.ephemeral_owner, client.session_id().0, "the same session");
+    // The member that it has left need not know.
+    let now = connected(&ensemble, &client).await;
+    assert!(now.iter().any(|number| *number != here), "{now:?}, not {here} alone");
+    assert_ne!(role(ensemble.member(here)).await, Role::Looking);
+    assert!(fault.strikes() > 0);
+    fault.heal();
+
+    kill_session(ensemble.connect_string(), client.session()).await.expect("killed");
+    let witness = connect(ensemble.member(here).connect_string()).await;
+    witness.sync(&path).await.expect("it catches up");
+    assert_eq!(witness.check_stat(&path).await.expect("an answer"), None);
+    let again = kill_session(ensemble.connect_string(), client.session()).await;
+    assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}");
+}
+
+async fn a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed(
+    ensemble: TestEnsemble,
+) {
+    let leader = ensemble.leader().await.expect("a leader");
+    let [one, other] = others(leader);
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(12));
+    let client = connector.connect(ensemble.member(one).connect_string()).await.expect("a client");
+    let servers = [leader, one, other].map(|number| ensemble.member(number).connect_string());
+
+    let fault = ensemble.isolate(leader);
+    let killed = kill_session(&servers.join(","), client.session()).await;
+    let deposed = async {
+        while !matches!(ensemble.leader().await, Ok(number) if number != leader) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT, deposed).await.expect("another leads");
+    drop(fault);
+    ensemble.serving().await.expect("all three serve");
+
+    // To kill it again would not tell: an answer that comes late counts as a cut.
+    let connector = Client::connector().with_session(client.session().clone());
+    let resumed = connector.connect(ensemble.connect_string()).await;
+    match killed {
+        Ok(()) => assert!(matches!(resumed, Err(Error::SessionExpired)), "{resumed:?}"),
+        // Nobody could say.
+        Err(TestkitError::Timeout { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The members that have a connection of this client.
+async fn connected(ensemble: &TestEnsemble, client: &Client) -> Vec<usize> {
+    let session = format!("sid=0x{:x},", client.session_id().0);
+    let mut numbers = Vec::new();
+    for (number, member) in ensemble.members().iter().enumerate() {
+        if member.four_letter_word("cons").await.expect("an answer").contains(&session) {
+            numbers.push(number);
+        }
+    }
+    numbers
+}
+
+fn others(leader: usize) -> [usize; 2] {
+    [(leader + 1) % 3, (leader + 2) % 3]
+}
+
+async fn role(member: &Member) -> Role {
+    member.role().await.expect("an answer")
+}
+
+async fn until(member: &Member, expected: Role) {
+    let reached = async {
+        while role(member).await != expected {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT, reached).await.expect("in time");
+}
+
+async fn another_leader(ensemble: &TestEnsemble, former: usize) -> usize {
+    loop {
+        // Until it gives up, the former one has no other opinion.
+        match ensemble.leader().await.expect("a leader") {
+            leader if leader == former => sleep(Duration::from_millis(20)).await,
+            leader => return leader,
+        }
+    }
+}
+
+async fn connect(addresses: &str) -> Client {
+    let connector = Client::connector().with_session_timeout(LONG_SESSION);
+    connector.connect(addresses).await.expect("a connection")
+}
+
+async fn create(client: &Client, path: &str) {
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.create(path, b"data", &options).await.expect("a new node");
+}

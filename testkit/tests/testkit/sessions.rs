@@ -1,0 +1,75 @@
+//! Sessions: short ones are granted, and one can be killed for real.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zookeeper_client;
+use zookeeper_client::{Client, CreateMode, SessionState};
+use zookeeper_testkit::{TestServer, TestkitError, kill_session, random_path};
+
+use crate::support::{LIMIT, connect, create, on_each_backend};
+
+on_each_backend!(
+    kill_session_deletes_and_expires,
+    session_timeouts_from_a_second_to_a_minute,
+    container_checks
+);
+
+async fn kill_session_deletes_and_expires(server: TestServer) {
+    let (victim, witness) = (connect(&server).await, connect(&server).await);
+    let path = random_path("victim");
+    create(&victim, &path, CreateMode::Ephemeral).await;
+    let mut states = victim.state_watcher();
+
+    kill_session(server.connect_string(), victim.session()).await.expect("killed");
+
+    let stat = witness.check_stat(&path).await.expect("an answer");
+    assert!(stat.is_none(), "gone when the call returns");
+    let terminal = async {
+        loop {
+            let state = states.changed().await;
+            if state.is_terminated() {
+                return state;
+            }
+        }
+    };
+    assert_eq!(timeout(LIMIT, terminal).await.expect("in time"), SessionState::Expired);
+
+    let again = kill_session(server.connect_string(), victim.session()).await;
+    assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}");
+}
+
+async fn session_timeouts_from_a_second_to_a_minute(server: TestServer) {
+    for seconds in [1, 60] {
+        let wanted = Duration::from_secs(seconds);
+        let connector = Client::connector().with_session_timeout(wanted);
+        // A session of a second leaves little time to connect in.
+        let connecting = async {
+            loop {
+                if let Ok(client) = connector.clone().connect(server.connect_string()).await {
+                    return client;
+                }
+            }
+        };
+        let client = timeout(LIMIT, connecting).await.expect("a connection");
+        assert_eq!(client.session_timeout(), wanted);
+    }
+}
+
+async fn container_checks(server: TestServer) {
+    let builder = TestServer::builder().backend(server.backend());
+    drop(server);
+    let server = builder
+        .container_check_interval(Duration::from_millis(50))
+        .start()
+        .await
+        .expect("a server");
+    let client = connect(&server).await;
+    let container = random_path("container");
+    create(&client, &container, CreateMode::Container).await;
+    let child = format!("{container}/child");
+    create(&client, &child, CreateMode::Persistent).await;
+    let (_, watcher) = client.check_and_watch_stat(&container).await.expect("an answer");
+    client.delete(&child, None).await.expect("deleted");
+    timeout(LIMIT, watcher.changed()).await.expect("the empty container goes soon");
+}

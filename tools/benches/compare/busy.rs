@@ -1,0 +1,51 @@
+//! What an attempt at a busy lock sends.
+
+use zookeeper_recipes::InterProcessMutex;
+use zookeeper_testkit::Operation;
+
+use crate::Failure;
+use crate::crew::{Crew, Peer};
+use crate::stage::{Link, Stage};
+
+const ATTEMPTS: usize = 10;
+
+/// Reads and writes of one attempt, on the mean; `None` if the peer is missing.
+pub(crate) async fn attempts(
+    crew: &mut Crew,
+    stage: &Stage,
+    peer: Peer,
+) -> Result<Option<(f64, f64)>, Failure> {
+    let path = format!("{}/0", stage.place(&format!("busy-{peer}"), 1).await?);
+    let link = stage.connect_string(Link::Counted);
+    let holder = crew.ours.session(stage.connect_string(Link::Direct), 0).await?;
+    let guard = InterProcessMutex::new(&holder, &path)?.acquire().await?;
+    // The session is there before anything is counted.
+    let acquired = if peer == Peer::Ours {
+        let mutex = InterProcessMutex::new(&crew.ours.session(link, 0).await?, &path)?;
+        stage.counted.clear_log();
+        let mut acquired = 0;
+        for _ in 0..ATTEMPTS {
+            acquired += u64::from(mutex.try_acquire().await?.is_some());
+        }
+        Some(acquired)
+    } else {
+        let connected = crew.attempts(link, &path, 0).await;
+        stage.counted.clear_log();
+        if connected.is_some() { crew.attempts(link, &path, ATTEMPTS).await } else { None }
+    };
+    let log = stage.counted.log();
+    guard.release().await?;
+    match acquired {
+        None => Ok(None),
+        Some(0) => {
+            let writes = log.iter().filter(|request| is_write(**request)).count();
+            let of_one = |count: usize| count as f64 / ATTEMPTS as f64;
+            Ok(Some((of_one(log.len() - writes), of_one(writes))))
+        }
+        Some(count) => Err(format!("{peer} acquired a lock that is held, {count} times").into()),
+    }
+}
+
+fn is_write(request: Operation) -> bool {
+    matches!(request, Operation::Create | Operation::Delete | Operation::SetData | Operation::Multi)
+}

@@ -1,0 +1,83 @@
+//! This crate beside others, in one run: `make bench`, and in short `make bench-smoke`.
+//!
+//! One server, data in memory where the system has such a place. Each work runs in rounds; in a round every peer
+//! has its turn, in an order that rotates, so that what disturbs the machine disturbs all of them. Peers in Java and
+//! Python are processes of their own, driven over their standard input. What the works are, and what
+//! the figures do not show: `docs/benchmarks.md`.
+//!
+//! Arguments: `--rounds N` (7), `--seconds S` of each turn (2), `--smoke`, and names of works (all). Without cargo's own
+//! `--bench`, which is how `cargo test` starts it, it is a smoke run.
+#![allow(clippy::disallowed_methods)] // the tasks are owned; these clocks are compared within one process only
+
+mod busy;
+mod child;
+#[path = "../../../tests/interop/class_path.rs"]
+mod class_path;
+mod client_lock;
+mod comparison;
+mod crew;
+mod lines;
+mod load;
+mod machine;
+mod ours;
+mod page;
+mod plot;
+mod progress;
+mod raw;
+mod run;
+mod settings;
+mod stage;
+mod statistics;
+mod tables;
+mod works;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tokio::runtime::{Builder, Runtime};
+
+use self::machine::Machine;
+use self::settings::Settings;
+use self::stage::Stage;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let done = Settings::from_arguments(std::env::args().skip(1)).and_then(|settings| {
+        // As a service would have it. What is measured runs in spawned tasks, not on this thread.
+        let measured = Builder::new_multi_thread().enable_all().build()?;
+        // The proxies have a thread of their own: they are not part of what is measured.
+        let proxies = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let proxies = Arc::new(proxies);
+        let done = measured.block_on(compare(&settings, &proxies));
+        if let Some(proxies) = Arc::into_inner(proxies) {
+            proxies.shutdown_background();
+        }
+        done
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn compare(settings: &Settings, proxies: &Arc<Runtime>) -> Result<(), Failure> {
+    let mut machine = Machine::before()?;
+    let stage = Stage::set(proxies.clone()).await?;
+    let results = run::all(settings, &stage).await;
+    let backend = stage.backend();
+    stage.close().await?;
+    let results = results?;
+    machine.after(&results, backend);
+    lines::print(&results, &machine);
+    if !settings.smoke {
+        println!("report: {}", page::write(&results, &machine, settings)?.display());
+        if settings.is_complete() {
+            println!("tables: {}", tables::write(&results, &machine, settings)?.display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! What a listing costs: names are parsed and one contender is admitted or not, among 10 to 100,000 children. Needs no
+//! server. Criterion's throughput is children a second; it is to be the same for any number of them.
+#![allow(missing_docs)] // Criterion's macros
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+// Private in the crate, and pure: the same sources, compiled once more.
+#[allow(dead_code, unused_imports)]
+#[path = "../../src/admission.rs"]
+mod admission;
+#[allow(dead_code, unused_imports, unreachable_pub, missing_debug_implementations)]
+#[path = "../../src/contender_filter.rs"]
+mod contender_filter;
+#[allow(dead_code, unused_imports, unreachable_pub)]
+#[path = "../../src/contender_name.rs"]
+mod contender_name;
+
+use self::admission::{Family, decide};
+use self::contender_filter::ContenderFilter;
+use self::contender_name::{Kind, sequence_of};
+
+const COUNTS: [usize; 5] = [10, 100, 1_000, 10_000, 100_000];
+
+/// Their sequences in no order, as a server lists them; in memory one after the other, as they are read.
+fn children(count: usize) -> Vec<String> {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut sequences: Vec<_> = (0..count).collect();
+    random.shuffle(&mut sequences);
+    sequences.into_iter().map(|sequence| child(&mut random, sequence)).collect()
+}
+
+fn child(random: &mut fastrand::Rng, sequence: usize) -> String {
+    let guid = uuid::Uuid::from_u128(random.u128(..));
+    format!("_c_{guid}-lock-{sequence:010}")
+}
+
+fn listing(criterion: &mut Criterion) {
+    let mut parse = criterion.benchmark_group("parse");
+    for count in COUNTS {
+        let children = children(count);
+        parse.throughput(Throughput::Elements(count as u64));
+        parse.bench_with_input(BenchmarkId::from_parameter(count), &children, |bench, children| {
+            bench.iter(|| children.iter().filter_map(|name| sequence_of(name, Kind::Lock)).max());
+        });
+    }
+    parse.finish();
+    let mut admit = criterion.benchmark_group("admit");
+    let mutex = Family::Exclusive(ContenderFilter::Curator);
+    for count in COUNTS {
+        let children = children(count);
+        // The last one in the queue looks at all the others.
+        let last = format!("lock-{:010}", count - 1);
+        let mine = children.iter().find(|name| name.ends_with(&last)).cloned().unwrap_or_default();
+        admit.throughput(Throughput::Elements(count as u64));
+        admit.bench_with_input(BenchmarkId::from_parameter(count), &children, |bench, children| {
+            bench.iter(|| decide(black_box(children), black_box(&mine), &mutex));
+        });
+    }
+    admit.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
+    targets = listing
+}
+criterion_main!(benches);

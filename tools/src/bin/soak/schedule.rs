@@ -1,0 +1,238 @@
+//! Which faults, when and on whom: drawn from the seed alone. Whom "the holder" means is seen when its time has come.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use zookeeper_testkit::{Direction, Operation};
+
+pub(crate) const ROWS: usize = 6;
+pub(crate) const MEMBERS: usize = 3;
+/// One that leads no ensemble in which all are equal: another has a greater number.
+pub(crate) const LAGGARD: usize = 0;
+
+/// A worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    Holder,
+    /// Who comes to hold from here on, at the begin of the hold.
+    NextHolder,
+    Row(usize),
+}
+
+/// Which of a worker's links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    All,
+    One(usize),
+}
+
+/// A member of the ensemble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Leader,
+    Member(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// By a reset, or by the end of the stream.
+    Cut {
+        whom: Whom,
+        links: To,
+        reset: bool,
+    },
+    Stall {
+        whom: Whom,
+        links: To,
+        direction: Direction,
+    },
+    Delay {
+        whom: Whom,
+        links: To,
+        by: Duration,
+    },
+    Refuse {
+        whom: Whom,
+        links: To,
+    },
+    /// All links, once: what makes a client look for another connection.
+    Break {
+        whom: Whom,
+    },
+    LoseRequest {
+        whom: Whom,
+        of: Operation,
+    },
+    LoseReply {
+        whom: Whom,
+        of: Operation,
+    },
+    /// For 1.2 times its session timeout.
+    StopWorker {
+        whom: Whom,
+    },
+    KillWorker {
+        whom: Whom,
+    },
+    KillSession {
+        whom: Whom,
+    },
+    DeleteNode {
+        whom: Whom,
+    },
+    KillMember(Which),
+    RestartMember(Which),
+    PauseMember(Which),
+    IsolateMember(Which),
+    /// These two do not hear each other; the third hears both.
+    PartMembers(usize, usize),
+    /// Nobody hears anybody: no quorum, for a short time.
+    PartAll,
+    CutFromClients(Which),
+}
+
+impl Kind {
+    /// Takes a member from the quorum. One at a time, so that a majority is there but for moments.
+    pub(crate) fn is_of_the_quorum(self) -> bool {
+        use Kind::{IsolateMember, KillMember, PartAll, PartMembers, PauseMember, RestartMember};
+        matches!(
+            self,
+            KillMember(_)
+                | RestartMember(_)
+                | PauseMember(_)
+                | IsolateMember(_)
+                | PartMembers(..)
+                | PartAll
+        )
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Cut { reset: true, .. } => "cut (reset)",
+            Kind::Cut { .. } => "cut (end)",
+            Kind::Stall { .. } => "stall",
+            Kind::Delay { .. } => "delay",
+            Kind::Refuse { .. } => "refuse",
+            Kind::Break { .. } => "links broken",
+            Kind::LoseRequest { .. } => "lost request",
+            Kind::LoseReply { .. } => "lost reply",
+            Kind::StopWorker { .. } => "worker stopped",
+            Kind::KillWorker { .. } => "worker killed",
+            Kind::KillSession { .. } => "session killed",
+            Kind::DeleteNode { .. } => "node deleted",
+            Kind::KillMember(Which::Leader) => "leader killed",
+            Kind::KillMember(_) => "member killed",
+            Kind::RestartMember(Which::Leader) => "leader restarted",
+            Kind::RestartMember(_) => "member restarted",
+            Kind::PauseMember(Which::Leader) => "leader paused",
+            Kind::PauseMember(_) => "member paused",
+            Kind::IsolateMember(Which::Leader) => "leader isolated",
+            Kind::IsolateMember(_) => "member isolated",
+            Kind::PartMembers(..) => "members parted",
+            Kind::PartAll => "no quorum",
+            Kind::CutFromClients(_) => "cut from clients",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    /// After the one before was begun.
+    pub(crate) after: Duration,
+    pub(crate) lasts: Duration,
+    pub(crate) kind: Kind,
+}
+
+/// The mean time between two faults.
+const BETWEEN: u64 = 1300;
+
+/// What can be lost. Creates and deletes are what matters most.
+const REQUESTS: &[Operation] = {
+    use Operation::{Connect, Create, Delete, GetData, List, Multi, Ping, SetWatches, Sync};
+    &[
+        Create, Create, Create, Delete, Delete, Delete, List, GetData, Sync, Ping, Multi,
+        SetWatches, Connect,
+    ]
+};
+const REPLIES: &[Operation] = {
+    use Operation::{Connect, Create, Delete, Event, GetData, List, Multi, Ping, SetWatches, Sync};
+    &[
+        Create, Create, Create, Delete, Delete, Delete, List, GetData, Sync, Ping, Multi,
+        SetWatches, Connect, Event, Event,
+    ]
+};
+
+pub(crate) fn schedule(seed: u64, faults: usize) -> Vec<Planned> {
+    let mut rng = Rng::with_seed(seed);
+    (0..faults).map(|_| plan(&mut rng)).collect()
+}
+
+fn plan(rng: &mut Rng) -> Planned {
+    // Many follow at once, so that faults overlap.
+    let after = if rng.u8(..4) == 0 { rng.u64(..100) } else { rng.u64(..BETWEEN * 8 / 3) };
+    let lasts = if rng.u8(..5) == 0 { rng.u64(1500..4000) } else { rng.u64(100..1500) };
+    let kind = kind(rng);
+    let lasts = match kind {
+        Kind::PartAll => lasts.min(1500),
+        // Beyond the session.
+        Kind::Stall { links: To::All, .. } if rng.u8(..3) == 0 => rng.u64(2500..5000),
+        _ => lasts,
+    };
+    Planned { after: Duration::from_millis(after), lasts: Duration::from_millis(lasts), kind }
+}
+
+fn kind(rng: &mut Rng) -> Kind {
+    let (whom, links) = (whom(rng), links(rng));
+    match rng.u8(..100) {
+        0..10 => Kind::Cut { whom, links, reset: rng.bool() },
+        10..24 => Kind::Stall { whom, links, direction: direction(rng) },
+        24..31 => Kind::Delay { whom, links, by: Duration::from_millis(rng.u64(5..400)) },
+        31..36 => Kind::Refuse { whom, links },
+        36..45 => Kind::LoseRequest { whom, of: operation(rng, REQUESTS) },
+        45..56 => Kind::LoseReply { whom, of: operation(rng, REPLIES) },
+        56..63 => Kind::StopWorker { whom },
+        63..69 => Kind::KillWorker { whom },
+        69..74 => Kind::KillSession { whom },
+        74..80 => Kind::DeleteNode { whom },
+        80..82 => Kind::KillMember(which(rng)),
+        82..84 => Kind::RestartMember(which(rng)),
+        84..88 => Kind::PauseMember(which(rng)),
+        88..92 => Kind::IsolateMember(which(rng)),
+        92..95 => {
+            let one = rng.usize(..MEMBERS);
+            Kind::PartMembers(one, (one + 1) % MEMBERS)
+        }
+        95..97 => Kind::PartAll,
+        _ => Kind::CutFromClients(which(rng)),
+    }
+}
+
+fn whom(rng: &mut Rng) -> Whom {
+    if rng.u8(..5) < 2 { Whom::Holder } else { Whom::Row(rng.usize(..ROWS)) }
+}
+
+fn links(rng: &mut Rng) -> To {
+    if rng.u8(..3) < 2 { To::All } else { To::One(rng.usize(..MEMBERS)) }
+}
+
+fn which(rng: &mut Rng) -> Which {
+    if rng.bool() { Which::Leader } else { Which::Member(rng.usize(..MEMBERS)) }
+}
+
+fn direction(rng: &mut Rng) -> Direction {
+    *rng.choice(&[Direction::ToServer, Direction::ToClient, Direction::Both])
+        .unwrap_or(&Direction::Both)
+}
+
+fn operation(rng: &mut Rng, of: &[Operation]) -> Operation {
+    *rng.choice(of).unwrap_or(&Operation::Create)
+}
+
+/// For a broken lock: what it cannot stand, often enough that it shows.
+pub(crate) fn sabotage(seed: u64, faults: usize, kind: Kind) -> Vec<Planned> {
+    let mut rng = Rng::with_seed(seed);
+    // Not so long that a member notices that it is cut off.
+    let lasts = Duration::from_millis(if kind.is_of_the_quorum() { 1500 } else { 0 });
+    let planned = |_| Planned { after: Duration::from_millis(rng.u64(3000..4000)), lasts, kind };
+    (0..faults).map(planned).collect()
+}

@@ -1,0 +1,367 @@
+//! `zklock elect` and `zklock observe`.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use zookeeper_recipes::LeaderLatch;
+use zookeeper_recipes::zookeeper_client::Error;
+use zookeeper_testkit::Cut;
+
+use crate::harness::{children, within};
+use crate::lifeline::Lifeline;
+use crate::scene::Scene;
+use crate::scripts::STUBBORN;
+use crate::tool::{Running, Tool};
+
+/// Says that it leads, until it is ended.
+const LEADS: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9; exit 7' TERM
+    echo up $ZK_LOCK_TOKEN >&9; while :; do sleep 1000 & wait; done"#;
+
+fn elect(scene: &Scene, options: &[&str], script: &str) -> Tool {
+    let tool = scene.zklock(["elect", &scene.path]).args(options);
+    tool.args(["--", "sh", "-c", script])
+}
+
+async fn leads(life: &mut Lifeline) -> i64 {
+    let (line, _) = life.line().await;
+    // For the command of the next term.
+    life.renew();
+    let token = line.strip_prefix("up ").and_then(|token| token.parse().ok());
+    token.unwrap_or_else(|| panic!("{line}"))
+}
+
+async fn ends(running: Running, life: &mut Lifeline) {
+    running.signal(Signal::SIGTERM);
+    life.says("TERM").await;
+    life.end().await;
+    running.ended().await.quietly(7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_runs_while_it_leads_and_its_end_is_ours() {
+    let scene = Scene::new().await;
+    let ended = elect(&scene, &[], "echo $ZK_LOCK_PATH; exit 3").ended().await;
+    ended.quietly(3);
+    assert_eq!(ended.text(), format!("{}\n", scene.path));
+    assert_eq!(scene.children().await, Vec::<String>::new());
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_leads_and_the_next_follows_it() {
+    let scene = Scene::new().await;
+    let (mut one, mut other) = (scene.lifeline(), scene.lifeline());
+    let first = elect(&scene, &[], LEADS).env("LIFE", &one.path).start();
+    let token = leads(&mut one).await;
+    let second = elect(&scene, &[], LEADS).env("LIFE", &other.path).start();
+    scene.children_are(2).await;
+    assert_eq!(other.heard(), Vec::<String>::new());
+    ends(first, &mut one).await;
+    assert!(leads(&mut other).await > token);
+    ends(second, &mut other).await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_kills_the_leader_has_the_next_one_lead() {
+    let scene = Scene::new().await;
+    let (mut one, mut other) = (scene.lifeline(), scene.lifeline());
+    let tool = elect(&scene, &[], LEADS).env("LIFE", &one.path);
+    let first = tool.env("ZKLOCK_SESSION_TIMEOUT", "6s").start();
+    leads(&mut one).await;
+    let second = elect(&scene, &[], LEADS).env("LIFE", &other.path).start();
+    scene.children_are(2).await;
+    first.signal(Signal::SIGKILL);
+    let (_, dead) = one.end().await;
+    let (line, leads) = other.line().await;
+    assert!(line.starts_with("up ") && leads > dead, "{line}");
+    ends(second, &mut other).await;
+    first.ended().await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_loses_the_leadership_ends_the_command_and_stands_again() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let mut running = elect(&scene, &[], LEADS).env("LIFE", &life.path).start();
+    let mut last = 0;
+    for round in 1..=3 {
+        let token = leads(&mut life).await;
+        assert!(token > last);
+        last = token;
+        if round == 3 {
+            break;
+        }
+        scene.admin.delete(&scene.node().await, None).await.unwrap();
+        life.says("TERM").await;
+        life.end().await;
+        let said = running.stderr.lines(round).await;
+        assert!(said[round - 1].starts_with(&format!("zklock: lost {}: ", scene.path)), "{said:?}");
+    }
+    running.signal(Signal::SIGTERM);
+    life.says("TERM").await;
+    let ended = running.ended().await;
+    assert_eq!((ended.code(), ended.stderr.lines().count()), (Some(7), 2), "{ended}");
+    scene.end().await;
+}
+
+/// Also before its command is started, which takes some milliseconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn whenever_the_leadership_is_lost_it_stands_again() {
+    let scene = Scene::new().await;
+    let tool = elect(&scene, &[], "exec sleep 1000");
+    let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "2s").start();
+    let mut last = String::new();
+    for round in 0..5 {
+        let node = another_node(&scene, &last).await;
+        // Before the stop: once stopped, its session lasts two seconds.
+        let gone = scene.deletion(&node).await;
+        tokio::time::sleep(Duration::from_millis(4) * round).await;
+        running.signal(Signal::SIGSTOP);
+        within("its session is over", gone).await.unwrap();
+        running.signal(Signal::SIGCONT);
+        last = node;
+    }
+    another_node(&scene, &last).await;
+    running.signal(Signal::SIGTERM);
+    let ended = running.ended().await;
+    assert_eq!(ended.code(), Some(143), "{ended}");
+    scene.end().await;
+}
+
+/// As soon as it is there.
+async fn another_node(scene: &Scene, last: &str) -> String {
+    let next = async {
+        loop {
+            let listed = scene.admin.list_and_watch_children(&scene.path).await;
+            let Ok((children, watcher)) = listed.map_err(|error| assert_eq!(error, Error::NoNode))
+            else {
+                // The first one makes the path, too.
+                continue;
+            };
+            match children.first().map(|child| format!("{}/{child}", scene.path)) {
+                Some(node) if node != last => return node,
+                _ => watcher.changed().await,
+            };
+        }
+    };
+    within("another node", next).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_once_a_lost_leadership_is_76() {
+    let scene = Scene::new().await;
+    for on_lost in ["term", "kill"] {
+        let mut life = scene.lifeline();
+        let options = ["--once", "--on-lost", on_lost, "--kill-after", "200ms"];
+        let running = elect(&scene, &options, STUBBORN).env("LIFE", &life.path).start();
+        life.says("up").await;
+        scene.admin.delete(&scene.node().await, None).await.unwrap();
+        life.end().await;
+        running.ended().await.one_line(76, &["lost ", &scene.path]);
+        scene.children_are(0).await;
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_who_stands_by() {
+    let scene = Scene::new().await;
+    let curator = scene.curator().await;
+    let latch = LeaderLatch::new(&curator, &scene.path).unwrap();
+    latch.start().unwrap();
+    within("it leads", latch.await_leadership()).await.unwrap();
+    let standing = elect(&scene, &[], "touch ran").start();
+    scene.children_are(2).await;
+    standing.signal(Signal::SIGTERM);
+    standing.ended().await.one_line(143, &["SIGTERM"]);
+    assert_eq!(scene.children().await.len(), 1);
+    latch.close().await.unwrap();
+    assert!(!scene.folder.join("ran").exists());
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_command_it_says_who_we_are() {
+    let scene = Scene::new().await;
+    let mut one = scene.zklock(["elect", &scene.path]).start();
+    one.stdout.says("leader").await;
+    scene.children_are(1).await;
+    let mut other = scene.zklock(["elect", &scene.path, "--id", "host-b"]).start();
+    other.stdout.says("follower\n").await;
+    scene.children_are(2).await;
+    one.signal(Signal::SIGTERM);
+    let ended = one.ended().await;
+    ended.quietly(0);
+    assert!(ended.text().lines().last().unwrap().starts_with("leader"), "{ended}");
+    other.stdout.says("leader").await;
+    // Lost, and led again.
+    scene.admin.delete(&scene.node().await, None).await.unwrap();
+    let said = other.stdout.lines(4).await;
+    let words: Vec<&str> = said.iter().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(words, ["follower", "leader", "follower", "leader"]);
+    other.signal(Signal::SIGINT);
+    other.ended().await.quietly(0);
+    assert_eq!(scene.children().await, Vec::<String>::new());
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_identity_is_what_was_given() {
+    let scene = Scene::new().await;
+    let mut running = scene.zklock(["elect", &scene.path, "--id", "größe 1"]).start();
+    running.stdout.says("leader").await;
+    let (data, _) = scene.admin.get_data(&scene.node().await).await.unwrap();
+    assert_eq!(String::from_utf8(data).unwrap(), "größe 1");
+    running.signal(Signal::SIGTERM);
+    running.ended().await.quietly(0);
+    // Else who it is, and where.
+    let mut running = scene.zklock(["elect", &scene.path]).start();
+    running.stdout.says("leader").await;
+    let (data, _) = scene.admin.get_data(&scene.node().await).await.unwrap();
+    let id = String::from_utf8(data).unwrap();
+    assert!(id.ends_with(&format!(":{}", running.id)), "{id}");
+    running.signal(Signal::SIGTERM);
+    running.ended().await.quietly(0);
+    scene.end().await;
+}
+
+fn parsed(lines: &[String]) -> Vec<Value> {
+    lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_observes_is_told_of_each_change() {
+    let scene = Scene::new().await;
+    let mut text = scene.zklock(["observe", &scene.path]).start();
+    let mut json = scene.zklock(["observe", &scene.path, "--json"]).start();
+    text.stdout.says("nobody").await;
+    let lines = parsed(&json.stdout.lines(1).await);
+    assert!(lines[0]["leader"].is_null(), "{lines:?}");
+    let mut life = scene.lifeline();
+    let tool = elect(&scene, &[], LEADS).env("LIFE", &life.path).env("ZKLOCK_ID", "host-a");
+    let running = tool.start();
+    let token = leads(&mut life).await;
+    text.stdout.says("host-a").await;
+    let lines = parsed(&json.stdout.lines(2).await);
+    assert_eq!(lines[1]["leader"]["identity"], "host-a", "{lines:?}");
+    assert_eq!(lines[1]["leader"]["token"], token, "{lines:?}");
+    ends(running, &mut life).await;
+    let lines = parsed(&json.stdout.lines(3).await);
+    assert!(lines[2]["leader"].is_null(), "{lines:?}");
+    assert_eq!(text.stdout.lines(3).await.len(), 3);
+    text.signal(Signal::SIGINT);
+    json.signal(Signal::SIGTERM);
+    text.ended().await.quietly(0);
+    json.ended().await.quietly(0);
+    scene.end().await;
+}
+
+/// It claims nothing of what it cannot see.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_observes_without_a_connection_says_so() {
+    let scene = Scene::new().await;
+    let link = scene.link().await;
+    let mut leader = scene.zklock(["elect", &scene.path, "--id", "host-a"]).start();
+    leader.stdout.says("leader").await;
+    let tool = scene.zklock(["observe", &scene.path, "--json"]);
+    let mut observing = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
+    observing.stdout.says("host-a").await;
+    let refused = link.refuse();
+    link.cut(Cut::Reset);
+    let lines = parsed(&observing.stdout.lines(2).await);
+    assert!(lines[1]["leader"].is_null() && lines[1]["state"] != "nobody", "{lines:?}");
+    refused.heal();
+    let lines = parsed(&observing.stdout.lines(3).await);
+    assert_eq!(lines[2]["leader"]["identity"], "host-a", "{lines:?}");
+    for running in [observing, leader] {
+        running.signal(Signal::SIGTERM);
+        running.ended().await.quietly(0);
+    }
+    scene.end().await;
+}
+
+/// `zklock observe … | head -1`; also where there is nothing more to write.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_tells_ends_when_nobody_reads_any_more() {
+    let scene = Scene::new().await;
+    for (command, until) in
+        [("observe", "nobody"), ("observe --json", "nobody"), ("elect", "leader")]
+    {
+        let script = format!(
+            r#""$ZKLOCK" {command} "$LOCK" | grep -m 1 {until}; echo "${{PIPESTATUS[*]}}""#
+        );
+        let tool = scene.tool("bash").args(["-c", &script]).env("LOCK", &scene.path);
+        let ended = tool.ended().await;
+        ended.quietly(0);
+        assert_eq!(ended.text().lines().last(), Some("0 0"), "{ended}");
+        assert_eq!(scene.children().await, Vec::<String>::new());
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_tells_says_that_it_cannot_write() {
+    let scene = Scene::new().await;
+    for command in ["observe", "elect"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut tool = scene.zklock([command, &scene.path]);
+        tool.command().stdout(full);
+        tool.ended().await.one_line(70, &["cannot write to stdout"]);
+        assert_eq!(scene.children().await, Vec::<String>::new());
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_tells_ends_well_at_each_signal() {
+    let scene = Scene::new().await;
+    for (command, word) in [("observe", "nobody"), ("elect", "leader")] {
+        for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {
+            let mut running = scene.zklock([command, &scene.path]).start();
+            running.stdout.says(word).await;
+            running.signal(signal);
+            running.ended().await.quietly(0);
+            assert_eq!(scene.children().await, Vec::<String>::new());
+        }
+    }
+    scene.end().await;
+}
+
+/// Not only when it is its turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stands_by_is_told_of_wrong_options_at_once() {
+    let scene = Scene::new().await;
+    let holder = scene.curator().await;
+    let latch = LeaderLatch::new(&holder, &scene.path).unwrap();
+    latch.start().unwrap();
+    within("it leads", latch.await_leadership()).await.unwrap();
+    let ended = elect(&scene, &["--kill-after", "4s"], "true").ended().await;
+    ended.one_line(64, &["--kill-after", "10s"]);
+    assert_eq!(scene.children().await.len(), 1);
+    latch.close().await.unwrap();
+    scene.end().await;
+}
+
+/// Curator's selectors have the names of its mutex, and so has one of ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_election_of_selectors_is_observed_too() {
+    let scene = Scene::new().await;
+    let mut observing = scene.zklock(["observe", &scene.path, "--selector", "--json"]).start();
+    observing.stdout.lines(1).await;
+    let holder = scene.holder("host-a").await;
+    let lines = parsed(&observing.stdout.lines(2).await);
+    assert_eq!(lines[1]["leader"]["identity"], "host-a", "{lines:?}");
+    holder.release().await;
+    let lines = parsed(&observing.stdout.lines(3).await);
+    assert!(lines[2]["leader"].is_null(), "{lines:?}");
+    observing.signal(Signal::SIGTERM);
+    observing.ended().await.quietly(0);
+    assert_eq!(children(&scene.admin, &scene.path).await, Vec::<String>::new());
+    scene.end().await;
+}

@@ -1,0 +1,293 @@
+//! What a command starts goes with it, wherever that has gone; and nobody who does not read what is said keeps the lock from
+//! being held.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::fcntl::OFlag;
+use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use zookeeper_testkit::Operation;
+
+use crate::harness::eventually;
+use crate::peers;
+use crate::processes::{Process, send};
+use crate::scene::Scene;
+use crate::terminal::Terminal;
+use crate::tool::{Running, Tool};
+
+/// It obeys TERM, and so does what it started, which has a group of its own; but for that nobody tells it.
+const GROUPS: &str =
+    r#"exec 9>"$LIFE"; timeout 1000 sh -c 'echo up >&9; while :; do sleep 0.1; done'; exit 4"#;
+
+fn start(scene: &Scene, script: &str, life: &OsStr) -> Running {
+    scene.run(script).env("LIFE", life).start()
+}
+
+/// `timeout` makes a group, and a shell with job control does for each of its jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_a_loss_goes_what_has_a_group_of_its_own() {
+    let scene = Scene::new().await;
+    let jobs = r#"exec 9>"$LIFE"; exec bash -c 'set -m; (echo up >&9; sleep 1000) & wait'"#;
+    for script in [GROUPS, jobs] {
+        let mut life = scene.lifeline();
+        let running = start(&scene, script, life.path.as_os_str());
+        life.says("up").await;
+        scene.zklock(["break", &scene.path, "--yes"]).ended().await;
+        running.ended().await.one_line(76, &["lost ", "the command was ended"]);
+        life.end().await;
+    }
+    scene.end().await;
+}
+
+/// Also what became a daemon: it may still do what the lock is for.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_a_loss_goes_what_has_a_session_of_its_own() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let script = r#"exec 9>"$LIFE"; setsid sh -c '(trap "" TERM; echo up >&9; sleep 1000) &'; exec sleep 1000"#;
+    let running = start(&scene, script, life.path.as_os_str());
+    life.says("up").await;
+    scene.zklock(["break", &scene.path, "--yes"]).ended().await;
+    running.ended().await.one_line(76, &["lost "]);
+    life.end().await;
+    scene.end().await;
+}
+
+/// Whoever ends `zklock` in order ends what the command started, before the next one has the lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_the_end_of_the_command_goes_what_has_a_group_of_its_own() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let running = start(&scene, GROUPS, life.path.as_os_str());
+    life.says("up").await;
+    let alive = scene.alive_at_deletion(&scene.node().await, &life).await;
+    running.signal(Signal::SIGTERM);
+    life.end().await;
+    assert_eq!(alive.await.unwrap(), [], "the lock went first");
+    running.ended().await.quietly(143);
+    scene.end().await;
+}
+
+/// A supervisor that cannot see who is left takes nobody for gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_be_looked_for_is_not_taken_for_gone() {
+    let scene = Scene::new().await;
+    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let script = r#"exec 9>"$LIFE"; (trap '' TERM; echo up >&9; while :; do sleep 0.1; done) & read line < "$GATE""#;
+    let tool = scene.run(script).env("LIFE", &life.path).env("GATE", &gate.path);
+    let running = tool.start();
+    life.says("up").await;
+    let supervisor = running.supervisor().to_string();
+    let limit = |files: &str| {
+        scene.tool("prlimit").args(["--pid", &supervisor, &format!("--nofile={files}:1024")])
+    };
+    limit("3").ended().await.quietly(0);
+    gate.open().await;
+    let (_, dead) = life.end().await; // killed as one of the group, which needs no file
+    assert_eq!(scene.children().await.len(), 1, "the lock is kept, {dead:?}");
+    limit("1024").ended().await.quietly(0);
+    running.ended().await.quietly(0);
+    scene.end().await;
+}
+
+/// A pipe that takes nothing more.
+fn full_pipe(scene: &Scene) -> (std::path::PathBuf, File) {
+    let path = scene.folder.join("full");
+    mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+    let flags = OFlag::O_NONBLOCK.bits();
+    let mut pipe = File::options().read(true).write(true).custom_flags(flags).open(&path).unwrap();
+    loop {
+        match pipe.write(&[b'.'; 512]) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return (path, pipe),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_read_stderr_does_not_keep_the_lease_from_being_renewed() {
+    let scene = Scene::new().await;
+    let (mut life, gate, link) = (scene.lifeline(), scene.gate(), scene.link().await);
+    let (path, mut pipe) = full_pipe(&scene);
+    let script = r#"exec "$ZKLOCK" -v run "$LOCK" --on-revoke=ignore -- sh -c 'exec 9>"$LIFE" 2>/dev/null; echo up >&9; read line < "$GATE"; exit 3' 2>"$FULL""#;
+    let tool: Tool = scene.tool("sh").args(["-c", script]).env("LOCK", &scene.path);
+    let tool = tool.env("LIFE", &life.path).env("GATE", &gate.path).env("FULL", &path);
+    let running = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
+    life.says("up").await;
+    scene.zklock(["revoke", &scene.path]).ended().await;
+    // So many that the session would be over without them: one comes each seventh of its time.
+    let answered = link.replies(Operation::Sync);
+    eventually("it renews", async || link.replies(Operation::Sync) > answered + 10).await;
+    assert_eq!(scene.children().await.len(), 1);
+    gate.open().await;
+    life.end().await;
+    // What was not said in time is not waited for.
+    running.ended().await.quietly(3);
+    let mut said = Vec::new();
+    let _ = pipe.read_to_end(&mut said); // until there is no more
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.trim_start_matches('.').lines().count() < 50, "{said}");
+    scene.end().await;
+}
+
+/// The other end of the pipeline reads the terminal: neither it nor `zklock` is stopped for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_pipeline_another_can_read_the_terminal() {
+    let scene = Scene::new().await;
+    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let script = r#"set -m; "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; echo done; exit 5' | sh -c 'read line < /dev/tty; echo "got $line"; cat'; echo "codes ${PIPESTATUS[*]}""#;
+    let program = ["bash", "--norc", "--noprofile", "-c", script];
+    let variables = [
+        ("LIFE", life.path.as_os_str()),
+        ("GATE", gate.path.as_os_str()),
+        ("LOCK", scene.path.as_ref()),
+    ];
+    let mut terminal = Terminal::start(&scene, &program, &variables);
+    life.says("up").await;
+    terminal.types("a line\n");
+    terminal.shows("got a line").await;
+    gate.open().await;
+    terminal.shows("codes 5 0").await;
+    terminal.ended().await;
+    scene.end().await;
+}
+
+/// The command of a script that has the terminal is given it when it reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_script_the_command_can_read_the_terminal() {
+    let scene = Scene::new().await;
+    let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'read line; echo "got $line"'; read line; echo "then $line""#;
+    let program = ["bash", "--norc", "--noprofile", "-c", script];
+    let mut terminal = Terminal::start(&scene, &program, &[("LOCK", scene.path.as_ref())]);
+    terminal.types("one\n");
+    terminal.shows("got one").await;
+    terminal.types("two\n");
+    terminal.shows("then two").await;
+    terminal.ended().await;
+    scene.end().await;
+}
+
+/// As it ends that of any command, whoever has the terminal.
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_ends_a_script() {
+    let scene = Scene::new().await;
+    for waits in ["sleep 1000", "cat"] {
+        let mut life = scene.lifeline();
+        let script = format!(
+            r#"for i in 1 2 3; do "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo "up $$" >&9; exec {waits}'; echo "after $?"; done"#
+        );
+        let program = ["bash", "--norc", "--noprofile", "-c", &script];
+        let variables = [("LIFE", life.path.as_os_str()), ("LOCK", scene.path.as_ref())];
+        let terminal = Terminal::start(&scene, &program, &variables);
+        let command = life.process("up").await;
+        if waits == "cat" {
+            // It is given the terminal when it reads.
+            terminal.foreground_is(command).await;
+        }
+        terminal.types("\u{3}");
+        let (code, text) = terminal.ended().await;
+        assert_eq!(code, Some(130), "{text:?}");
+        assert!(!text.contains("after"), "{text:?}");
+        life.end().await;
+    }
+    scene.end().await;
+}
+
+/// What the program started that became `zklock` is not the command's.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_there_before_is_spared() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let script = r#"sleep 1000 & exec "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo "helper $0" >&9; exec sleep 1000' "$!""#;
+    let tool = scene.tool("sh").args(["-c", script]).env("LOCK", &scene.path);
+    let mut running = tool.env("LIFE", &life.path).start();
+    let helper = life.process("helper").await;
+    scene.zklock(["break", &scene.path, "--yes"]).ended().await;
+    life.end().await;
+    // The helper has its output open still, so it is not the end of that which is waited for.
+    eventually("zklock ends", async || running.has_ended()).await;
+    assert!(Process::is_alive(helper));
+    send(Signal::SIGKILL, helper);
+    running.ended().await.one_line(76, &["lost "]);
+    scene.end().await;
+}
+
+/// In a container the leader of our session may be outside, and have no number.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_namespace_of_its_own_it_is_the_same() {
+    let scene = Scene::new().await;
+    let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+    if scene.tool("unshare").args(inside).arg("true").ended().await.code() != Some(0) {
+        peers::skipped("no namespace can be made");
+        return scene.end().await;
+    }
+    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; (trap "" TERM; echo up >&9; timeout 1000 sleep 1000) & read line < "$GATE"; exit 3'; echo "code $?""#;
+    let tool = scene.tool("unshare").args(inside).args(["sh", "-c", script]);
+    let tool = tool.env("LOCK", &scene.path).env("LIFE", &life.path).env("GATE", &gate.path);
+    let running = tool.start();
+    life.says("up").await;
+    gate.open().await;
+    life.end().await;
+    let ended = running.ended().await;
+    assert_eq!(ended.text(), "code 3\n", "{ended}");
+    scene.end().await;
+}
+
+/// Also those of a container, which come to its first process, while it waits and while the command runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_left_without_a_parent_is_buried() {
+    let scene = Scene::new().await;
+    let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+    if scene.tool("unshare").args(inside).arg("true").ended().await.code() != Some(0) {
+        println!("not here: no namespace can be made");
+        return scene.end().await;
+    }
+    let holder = scene.holder("host-a").await;
+    let (mut life, end, gates) = (scene.lifeline(), scene.gate(), [scene.gate(), scene.gate()]);
+    let script = r#"for gate in "$FIRST" "$SECOND"; do sh -c '(read line < "$0") & echo "id $!"' "$gate" & done; wait
+        exec "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; exit 3'"#;
+    let tool = scene.tool("unshare").args(inside).args(["sh", "-c", script]);
+    let tool = tool.env("FIRST", &gates[0].path).env("SECOND", &gates[1].path);
+    let tool = tool.env("LOCK", &scene.path).env("LIFE", &life.path).env("GATE", &end.path);
+    let mut running = tool.start();
+    running.stdout.lines(2).await;
+    scene.children_are(2).await;
+    let first_process = Process::children_of(running.id)[0].id;
+    let children = || Process::children_of(first_process).len();
+    assert_eq!(children(), 2);
+    let [first, second] = gates;
+    first.open().await;
+    eventually("it is buried while the lock is waited for", async || children() == 1).await;
+    holder.release().await;
+    life.says("up").await;
+    assert_eq!(children(), 2, "the supervisor, and who waits at the second gate");
+    second.open().await;
+    eventually("it is buried while the command runs", async || children() == 1).await;
+    end.open().await;
+    life.end().await;
+    running.ended().await.quietly(3);
+    scene.end().await;
+}
+
+/// The last stage before the command looks once more: all may have been frozen since the lock was had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_not_started_when_the_lease_has_ended() {
+    let scene = Scene::new().await;
+    let supervisor = std::process::id().to_string();
+    let stage = |lease_end: &str| {
+        let stage = scene.zklock(["__execute", &supervisor, lease_end, "background"]);
+        stage.args(["echo", "it runs"])
+    };
+    stage("1").ended().await.quietly(76);
+    for lease_end in [&u64::MAX.to_string(), "never"] {
+        let ended = stage(lease_end).ended().await;
+        assert_eq!((ended.code(), ended.text().as_str()), (Some(0), "it runs\n"));
+    }
+    scene.end().await;
+}

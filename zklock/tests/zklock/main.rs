@@ -1,0 +1,58 @@
+//! Needs a real ZooKeeper, which the testkit starts; for one test each Apache Curator, as `tests/interop` does, a ZooKeeper with TLS,
+//! and the right to make namespaces (where it is missing, the test says so and is skipped; with `CI` set it fails).
+//!
+//! The real `zklock`, as a process with an environment of its own: no configuration file of the machine, nothing inherited but `PATH`.
+//! What becomes of its command is seen by events: the command holds a pipe, and tells what happens to it; that the last
+//! of its processes is dead is the end of that pipe. What becomes of the lock is seen by another client's watch. After each test
+//! nothing that it started runs, and no node is left.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)] // a test fails by it
+#![allow(clippy::disallowed_methods)] // the processes, threads and tasks are the test's own
+#![allow(clippy::future_not_send)] // they stay on the thread that began them
+
+#[path = "../../../tests/interop/class_path.rs"]
+mod class_path;
+mod contention;
+mod election;
+mod environment;
+mod exit_codes;
+mod families;
+#[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
+#[path = "../../../tests/harness/mod.rs"]
+mod harness;
+mod holder;
+mod lifeline;
+#[allow(dead_code)]
+#[path = "../../../tests/interop/lock.rs"]
+mod lock;
+mod looking;
+mod loss;
+mod margins;
+mod messages;
+mod pages;
+mod patience;
+#[allow(dead_code)]
+#[path = "../../../tests/interop/peer.rs"]
+mod peer;
+#[allow(dead_code)]
+#[path = "../../../tests/interop/peers.rs"]
+mod peers;
+mod processes;
+mod revocation;
+#[allow(dead_code)]
+#[path = "../../../tests/interop/rules.rs"]
+mod rules;
+mod scene;
+mod scripts;
+mod settings;
+mod signals;
+mod strangers;
+mod streams;
+mod terminal;
+mod terminals;
+mod tool;
+mod tree;
+mod usage;
+#[allow(dead_code)]
+#[path = "../../../tests/interop/who.rs"]
+mod who;

@@ -1,0 +1,152 @@
+//! How long `zklock` waits, what it asks of the servers meanwhile, and what it says at the end.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use zookeeper_recipes::InterProcessMutex;
+use zookeeper_testkit::{Cut, Direction, Operation, TestServer};
+
+use crate::harness::eventually;
+use crate::scene::Scene;
+use crate::scripts::GOES_ON;
+
+/// Also by a server that accepts connections and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_to_wait_bounds_the_connecting() {
+    let scene = Scene::new().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = listener.local_addr().unwrap().to_string();
+    for (server, said) in [("127.0.0.1:1", "refused"), (&silent, "accepts connections")] {
+        let tool = scene.run_with(["-w", "2"], "touch ran").env("ZKLOCK_SERVER", server);
+        let ended = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "1h").ended().await;
+        ended.one_line(69, &["no ZooKeeper within 2s: ", said]);
+    }
+    assert!(!scene.folder.join("ran").exists());
+    scene.end().await;
+}
+
+/// Nobody is asked who has it, and the queue is left to the session's end: that took 4 s longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_to_wait_bounds_the_end_where_no_server_answers() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("first").await;
+    let mut quickest = Duration::MAX;
+    for _ in 0..5 {
+        let link = scene.link().await;
+        // In that time it must come to wait, also on a busy machine.
+        let tool = scene.run_with(["-v", "-w", "12"], "touch ran");
+        let tool = tool.env("ZKLOCK_SERVER", link.connect_string());
+        let began = Instant::now();
+        let mut waiting = tool.env("ZKLOCK_SESSION_TIMEOUT", "15s").start();
+        // That its node exists is not enough: only with the server's answer is the lock known to be busy.
+        waiting.stderr.says("2nd in the queue").await;
+        let refused = link.refuse();
+        link.cut(Cut::Reset);
+        let ended = waiting.ended().await;
+        quickest = quickest.min(began.elapsed());
+        ended.last_line(75, &["is busy after 12s", "none answers now"]);
+        refused.heal();
+        scene.children_are(1).await;
+        // One of them is not disturbed by what else this machine does.
+        if quickest < Duration::from_millis(15_500) {
+            break;
+        }
+    }
+    assert!(quickest < Duration::from_millis(15_500), "{quickest:?}");
+    holder.release().await;
+    scene.end().await;
+}
+
+/// The lock stays taken until the session times out: the release does not go on when `zklock` has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_no_server_confirms_is_left_to_the_end_of_the_session() {
+    let scene = Scene::new().await;
+    let (mut life, gate, link) = (scene.lifeline(), scene.gate(), scene.link().await);
+    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = tool.env("ZKLOCK_SERVER", link.connect_string());
+    let tool = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "6s").env("ZKLOCK_SESSION_TIMEOUT", "30s");
+    let running = tool.start();
+    life.says("up").await;
+    let stalled = link.stall(Direction::Both);
+    gate.open().await;
+    let ended = running.ended().await;
+    let line = ended.one_line(6, &[&scene.path, "until the session times out"]);
+    assert!(!line.contains("goes on"), "{line}");
+    stalled.heal();
+    scene.end().await;
+}
+
+/// The limit counts all connections from one address, and the waiters have one each.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_connections_from_here_are_named() {
+    let server = TestServer::builder().property("maxClientCnxns", "1").start().await.unwrap();
+    let scene = Scene::on(server).await;
+    let tool = scene.run("touch ran").env("ZKLOCK_CONNECTION_TIMEOUT", "6s");
+    tool.ended().await.one_line(69, &["maxClientCnxns"]);
+    assert!(!scene.folder.join("ran").exists());
+    scene.end().await;
+}
+
+/// However long the queue is, and however often it is shown anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_waiter_shows_does_not_cost_a_read_for_each_other() {
+    const OTHERS: usize = 30;
+    let scene = Scene::new().await;
+    let holder = scene.holder("host-a:123").await;
+    let curator = scene.curator().await;
+    let mutex = InterProcessMutex::new(&curator, &scene.path).unwrap();
+    let mut others = Vec::new();
+    for number in 2..=OTHERS + 1 {
+        let mutex = mutex.clone();
+        others.push(tokio::spawn(async move { mutex.acquire().await }));
+        scene.children_are(number).await;
+    }
+    let link = scene.link().await;
+    let tool = scene.run_with(["-v"], "exit 3").env("ZKLOCK_SERVER", link.connect_string());
+    let mut waiting = tool.start();
+    waiting.stderr.says(&format!("{}nd in the queue, held by host-a:123", OTHERS + 2)).await;
+    let reads = link.requests(Operation::GetData);
+    for place in [OTHERS + 1, OTHERS, OTHERS - 1] {
+        others.remove(0).abort();
+        waiting.stderr.says(&format!(" {place}")).await;
+    }
+    let more = link.requests(Operation::GetData) - reads;
+    assert!(more < 10, "{more} reads to see three changes of {OTHERS}");
+    // It goes on to ask where nothing has changed, and lists nothing.
+    let (lists, looks) = (link.requests(Operation::List), link.replies(Operation::Exists));
+    eventually("it looks", async || link.replies(Operation::Exists) > looks + 2).await;
+    assert_eq!(link.requests(Operation::List), lists);
+    for other in &others {
+        other.abort();
+    }
+    scene.children_are(2).await;
+    holder.release().await;
+    assert_eq!(waiting.ended().await.code(), Some(3));
+    drop(curator);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_is_followed_in_each_kind_of_queue() {
+    let scene = Scene::new().await;
+    for kind in ["--count=1", "--write", "--read"] {
+        let (mut life, gate) = (scene.lifeline(), scene.gate());
+        // A reader waits for writers only.
+        let first = if kind == "--read" { "--write" } else { kind };
+        let tool = scene.run_with([first], GOES_ON).env("GATE", &gate.path);
+        let tool = tool.env("LIFE", &life.path).env("ZKLOCK_ID", "host-a");
+        let holding = tool.start();
+        life.says("up").await;
+        let mut second = scene.run_with([first, "-v"], "exit 3").start();
+        second.stderr.says("2nd in the queue, held by host-a").await;
+        let mut third = scene.run_with([kind, "-v"], "exit 4").start();
+        third.stderr.says("3rd in the queue, held by host-a").await;
+        second.signal(Signal::SIGTERM);
+        third.stderr.says("2nd in the queue, held by host-a").await;
+        gate.open().await;
+        holding.ended().await.quietly(6);
+        assert_eq!(third.ended().await.code(), Some(4), "{kind}");
+        second.ended().await;
+    }
+    scene.end().await;
+}

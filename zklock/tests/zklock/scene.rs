@@ -1,0 +1,236 @@
+//! Where a test takes place: a server, a lock path and a folder of its own, and what is left there at the end.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tokio::task::JoinHandle;
+use zookeeper_recipes::zookeeper_client::{Client, EventType};
+use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard};
+use zookeeper_testkit::{self as testkit, FaultProxy, TestServer};
+
+use crate::harness::{Arena, children, eventually, within};
+use crate::lifeline::{Gate, Lifeline};
+use crate::processes::{Process, send};
+use crate::tool::{Tool, ZKLOCK};
+
+/// What the processes of a test are known by.
+const MARK: &str = "STARTED_BY";
+
+pub(crate) struct Scene {
+    arena: Arena,
+    pub(crate) folder: PathBuf,
+    number: AtomicU32,
+}
+
+/// Somebody of this process who has the lock.
+pub(crate) struct Holder {
+    pub(crate) curator: Curator,
+    pub(crate) guard: MutexGuard,
+}
+
+impl Deref for Scene {
+    type Target = Arena;
+
+    fn deref(&self) -> &Arena {
+        &self.arena
+    }
+}
+
+impl Scene {
+    pub(crate) async fn new() -> Self {
+        Self::at(Arena::new().await)
+    }
+
+    /// On a server of its own; if that has TLS, we ourselves reach it without.
+    pub(crate) async fn on(server: TestServer) -> Self {
+        let plain = server.plain_connect_string().to_owned();
+        // It outlives a restart of the server, however busy the machine is.
+        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
+        let admin = connector.connect(&plain).await.expect("an administrator's connection");
+        let path = testkit::random_path("test");
+        Self::at(Arena { path, admin, server: Arc::new(server) })
+    }
+
+    fn at(arena: Arena) -> Self {
+        let name = arena.path.trim_start_matches('/');
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zklock").join(name);
+        fs::create_dir_all(folder.join("home")).unwrap();
+        Self { arena, folder, number: AtomicU32::new(0) }
+    }
+
+    fn unique(&self, what: &str) -> PathBuf {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        self.folder.join(format!("{what}-{number}"))
+    }
+
+    /// `zklock` with these arguments, at the test's server.
+    pub(crate) fn zklock(&self, all: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Tool {
+        self.tool(ZKLOCK).args(all)
+    }
+
+    /// Another program, with the environment that `zklock` gets; `$ZKLOCK` names it.
+    pub(crate) fn tool(&self, program: &str) -> Tool {
+        Tool::new(program, &self.folder)
+            .env(MARK, self.mark())
+            .env("HOME", self.folder.join("home"))
+            .env("XDG_CONFIG_HOME", self.folder.join("config"))
+            .env("ZKLOCK", ZKLOCK)
+            .env("ZKLOCK_SERVER", self.server.connect_string())
+            .env("ZKLOCK_SESSION_TIMEOUT", "10s")
+    }
+
+    /// `zklock run PATH -- sh -c SCRIPT`.
+    pub(crate) fn run(&self, script: &str) -> Tool {
+        self.run_with::<&str>([], script)
+    }
+
+    pub(crate) fn run_with<T: AsRef<OsStr>>(
+        &self,
+        options: impl IntoIterator<Item = T>,
+        script: &str,
+    ) -> Tool {
+        let tool = self.zklock(["run", &self.path]).args(options);
+        tool.args(["--", "sh", "-c", script])
+    }
+
+    /// For the variable `LIFE` of a command.
+    pub(crate) fn lifeline(&self) -> Lifeline {
+        Lifeline::new(&self.unique("life"))
+    }
+
+    /// For the variable `GATE` of a command.
+    pub(crate) fn gate(&self) -> Gate {
+        Gate::new(&self.unique("gate"))
+    }
+
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// A way to the server that can break.
+    pub(crate) async fn link(&self) -> FaultProxy {
+        FaultProxy::start(self.server.connect_string()).await.unwrap()
+    }
+
+    /// Somebody of this process holds the lock.
+    pub(crate) async fn holder(&self, identity: &str) -> Holder {
+        let curator = self.connect(self.builder().identity(identity)).await;
+        let mutex = InterProcessMutex::new(&curator, &self.path).unwrap();
+        let guard = within("the lock", mutex.acquire()).await.unwrap();
+        Holder { curator, guard }
+    }
+
+    /// The only node under the lock path.
+    pub(crate) async fn node(&self) -> String {
+        let children = self.children().await;
+        let [node] = children.as_slice() else { panic!("not one node: {children:?}") };
+        format!("{}/{node}", self.path)
+    }
+
+    /// When another client, which reaches the server by a way of its own, is notified of the node's deletion.
+    pub(crate) async fn deletion(&self, node: &str) -> JoinHandle<Instant> {
+        self.at_deletion(node, Instant::now).await
+    }
+
+    /// The processes that still have the lifeline open when that client is notified. A stamp of the lifeline's end cannot be
+    /// compared with a stamp of the deletion where the two are milliseconds apart: on a busy machine the thread that read the
+    /// earlier event may run later.
+    pub(crate) async fn alive_at_deletion(
+        &self,
+        node: &str,
+        life: &Lifeline,
+    ) -> JoinHandle<Vec<Process>> {
+        let (mark, life) = (self.mark(), life.path.clone());
+        self.at_deletion(node, move || {
+            let mut all = processes(&mark);
+            all.retain(|process| process.has_open(&life));
+            all
+        })
+        .await
+    }
+
+    async fn at_deletion<T: Send + 'static>(
+        &self,
+        node: &str,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let (stat, mut watcher) = self.admin.check_and_watch_stat(node).await.unwrap();
+        assert!(stat.is_some(), "{node} is gone already");
+        let (admin, node) = (self.admin.clone(), node.to_owned());
+        tokio::spawn(async move {
+            loop {
+                let event = watcher.changed().await;
+                if event.event_type == EventType::NodeDeleted {
+                    return look();
+                }
+                let (stat, again) = admin.check_and_watch_stat(&node).await.unwrap();
+                if stat.is_none() {
+                    return look();
+                }
+                watcher = again;
+            }
+        })
+    }
+
+    fn mark(&self) -> String {
+        self.path.clone()
+    }
+
+    /// All that the test started and that is alive.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        processes(&self.mark())
+    }
+
+    /// Nothing that the test started runs, and no node is left.
+    pub(crate) async fn end(self) {
+        eventually("no process is left", async || self.processes().is_empty()).await;
+        let left = async || leaves(&self.admin, &self.path).await.is_empty();
+        eventually("no node is left", left).await;
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        for process in self.processes() {
+            eprintln!("left behind: {process:?}");
+            send(Signal::SIGKILL, process.id);
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Holder {
+    pub(crate) async fn release(self) {
+        self.guard.release().await.unwrap();
+        self.curator.close().await.unwrap();
+    }
+}
+
+fn processes(mark: &str) -> Vec<Process> {
+    Process::with(&format!("{MARK}={mark}"))
+}
+
+/// The nodes of contenders below, however deep.
+async fn leaves(admin: &Client, path: &str) -> Vec<String> {
+    let mut leaves = Vec::new();
+    let mut paths = vec![path.to_owned()];
+    while let Some(path) = paths.pop() {
+        for child in children(admin, &path).await {
+            let path = format!("{path}/{child}");
+            if child.starts_with("_c_") {
+                leaves.push(path);
+            } else {
+                paths.push(path);
+            }
+        }
+    }
+    leaves
+}

@@ -1,0 +1,370 @@
+//! At a terminal.
+
+use std::ffi::OsStr;
+use std::process::Stdio;
+
+use nix::sys::signal::Signal;
+use zookeeper_testkit::Operation;
+
+use crate::harness::eventually;
+use crate::processes::{Process, send};
+use crate::scene::Scene;
+use crate::scripts::STAYS_AS;
+use crate::terminal::{Terminal, plain};
+use crate::tool::ZKLOCK;
+
+/// A shell with job control at a terminal, which runs these lines.
+fn shell(scene: &Scene, script: &str, life: &OsStr) -> Terminal {
+    let program = ["bash", "--norc", "--noprofile", "-c", script];
+    Terminal::start(scene, &program, &[("LIFE", life), ("LOCK", OsStr::new(&scene.path))])
+}
+
+fn directly(scene: &Scene, options: &[&str], script: &str, life: &OsStr) -> Terminal {
+    let program =
+        [&[ZKLOCK, "run", &scene.path][..], options, &["--", "sh", "-c", script]].concat();
+    Terminal::start(scene, &program, &[("LIFE", life)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_shows_who_holds_for_how_long_and_the_place_in_the_queue() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("host-a:123").await;
+    let life = scene.lifeline();
+    let second = scene.run("true").start();
+    scene.children_are(2).await;
+    let mut terminal = directly(&scene, &[], "echo it runs; exit 3", life.path.as_os_str());
+    let line = format!("waiting for {}: 3rd in the queue, held by host-a:123 for ", scene.path);
+    eventually(&line, async || plain(&terminal.text()).contains(&line)).await;
+    // As the one before it goes.
+    second.signal(Signal::SIGTERM);
+    terminal.shows("2nd in the queue").await;
+    second.ended().await.one_line(143, &[]);
+    assert!(!terminal.text().contains('\n'), "one line: {:?}", terminal.text());
+    holder.release().await;
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(3), "{text:?}");
+    // The line is cleared, and what stays is the command's.
+    assert!(text.ends_with("it runs\r\n"), "{text:?}");
+    assert_eq!(text.matches('\n').count(), 1, "{text:?}");
+    let (cleared, _) = text.split_once("it runs").unwrap();
+    let last = cleared.rsplit('\r').next().unwrap();
+    assert_eq!(plain(last).trim(), "", "{text:?}");
+    scene.end().await;
+}
+
+/// What `zklock` shows is for people; the output is the command's.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_waiting_line_is_on_stderr() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("host-a:123").await;
+    let log = scene.folder.join("out");
+    let program = [ZKLOCK, "run", &scene.path, "--", "echo", "output"];
+    let output = Stdio::from(std::fs::File::create(&log).unwrap());
+    let mut terminal = Terminal::with_output(&scene, &program, &[], Some(output));
+    terminal.shows("2nd in the queue").await;
+    holder.release().await;
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(0), "{text:?}");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "output\n");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_fails_leaves_one_line() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("host-a:123").await;
+    for (options, keys, code, said) in [
+        (&["-w", "3s"][..], None, 75, "is busy after 3s: held by host-a:123"),
+        (&["-n"][..], None, 75, "is busy: held by host-a:123"),
+        (&[][..], Some("\u{3}"), 130, "SIGINT"),
+        (&[][..], Some("\u{1c}"), 131, "SIGQUIT"),
+    ] {
+        let life = scene.lifeline();
+        let mut terminal = directly(&scene, options, "echo it runs", life.path.as_os_str());
+        if let Some(keys) = keys {
+            terminal.shows("2nd in the queue").await;
+            terminal.types(keys);
+        }
+        let (ended, text) = terminal.ended().await;
+        assert_eq!(ended, Some(code), "{text:?}");
+        assert!(!text.contains("it runs"), "{text:?}");
+        let (before, line) = text.split_once("zklock: ").unwrap_or_else(|| panic!("{text:?}"));
+        assert!(line.contains(said) && line.ends_with("\r\n"), "{text:?}");
+        // What was shown before is cleared.
+        let left = plain(before.rsplit('\r').next().unwrap());
+        assert!(left.trim().is_empty() || left.starts_with("^"), "{text:?}");
+        scene.children_are(1).await;
+    }
+    holder.release().await;
+    scene.end().await;
+}
+
+/// Ctrl-S, or a connection that hangs: neither the place in the queue is lost by it nor a signal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_that_is_stopped_keeps_nobody_waiting() {
+    let scene = Scene::new().await;
+    for is_ended in [true, false] {
+        let holder = scene.holder("host-a:123").await;
+        let (mut life, link) = (scene.lifeline(), scene.link().await);
+        let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; exit 3'; echo "code $?""#;
+        let variables = [
+            ("LIFE", life.path.as_os_str()),
+            ("LOCK", OsStr::new(&scene.path)),
+            ("ZKLOCK_SERVER", OsStr::new(link.connect_string())),
+        ];
+        let program = ["bash", "--norc", "--noprofile", "-c", script];
+        let mut terminal = Terminal::start(&scene, &program, &variables);
+        terminal.shows("2nd in the queue").await;
+        terminal.types("\u{13}");
+        // It would have drawn by then.
+        let asked = link.replies(Operation::Exists);
+        eventually("it asks on", async || link.replies(Operation::Exists) > asked + 2).await;
+        let code = if is_ended {
+            let waiting = Process::children_of(terminal.id);
+            send(Signal::SIGTERM, waiting[0].id);
+            scene.children_are(1).await;
+            143
+        } else {
+            3
+        };
+        holder.release().await;
+        if !is_ended {
+            life.says("up").await;
+            life.end().await;
+        }
+        terminal.types("\u{11}");
+        terminal.shows(&format!("code {code}")).await;
+        terminal.ended().await;
+    }
+    scene.end().await;
+}
+
+/// `less`, an editor, a question: who is in the background is stopped when it reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_can_read_from_the_terminal() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let script = r#"exec 9>"$LIFE"; echo id $$ >&9; read line; echo "read: $line"; exit 4"#;
+    let mut terminal = directly(&scene, &[], script, life.path.as_os_str());
+    let command = life.process("id").await;
+    terminal.foreground_is(command).await;
+    terminal.types("hello\n");
+    terminal.shows("read: hello").await;
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(4), "{text:?}");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pager_works() {
+    let scene = Scene::new().await;
+    let lines: String = (0..500).map(|number| format!("line {number}\n")).collect();
+    let file = scene.file("lines", lines).display().to_string();
+    // What `less` is made of, where there is none: keys one by one, without echo.
+    let script = format!(
+        r#"trap 'stty "$old"' EXIT; old=$(stty -g); stty -icanon -echo; head -n 20 {file}
+           printf ':'; key=$(dd bs=1 count=1 2>/dev/null); tail -n 1 {file}; echo "key $key""#
+    );
+    let life = scene.lifeline();
+    let mut terminal = directly(&scene, &[], &script, life.path.as_os_str());
+    terminal.shows("line 19\r\n:").await;
+    terminal.types("G");
+    terminal.shows("key G").await;
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(0), "{text:?}");
+    assert!(text.contains("line 499"), "{text:?}");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keys_for_signals_go_to_the_command() {
+    let scene = Scene::new().await;
+    for (key, name) in [("\u{3}", "INT"), ("\u{1c}", "QUIT")] {
+        let mut life = scene.lifeline();
+        let script = r#"exec 9>"$LIFE"; n=0; got() { echo $1 >&9; n=$((n+1)); [ $n -lt 2 ] || exit 7; }
+            trap 'got INT' INT; trap 'got QUIT' QUIT; echo id $$ >&9
+            while :; do sleep 1000 & wait; done"#;
+        let terminal = directly(&scene, &[], script, life.path.as_os_str());
+        let command = life.process("id").await;
+        terminal.foreground_is(command).await;
+        terminal.types(key);
+        life.says(name).await;
+        // And `zklock` waits for what the command makes of it.
+        terminal.types(key);
+        life.says(name).await;
+        let (code, text) = terminal.ended().await;
+        assert_eq!(code, Some(7), "{text:?}");
+        life.end().await;
+        scene.children_are(0).await;
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_dies_of_ctrl_c_gives_130() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let terminal = directly(&scene, &[], STAYS_AS, life.path.as_os_str());
+    let command = life.process("id").await;
+    terminal.foreground_is(command).await;
+    terminal.types("\u{3}");
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(130), "{text:?}");
+    assert!(!text.contains("zklock:"), "{text:?}");
+    scene.end().await;
+}
+
+/// A holder that sleeps would lose the lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_z_does_not_suspend_a_holder() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let script = r#"exec 9>"$LIFE"; echo id $$ >&9; read line; echo "read: $line" >&9; exit 5"#;
+    let mut terminal = directly(&scene, &[], script, life.path.as_os_str());
+    let command = life.process("id").await;
+    terminal.foreground_is(command).await;
+    terminal.types("\u{1a}");
+    terminal.shows("zklock: ").await;
+    eventually("it goes on", async || !Process::is_stopped(command)).await;
+    terminal.types("after\n");
+    life.says("read: after").await;
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(5), "{text:?}");
+    scene.end().await;
+}
+
+/// A shell with job control takes it; a script's does not, and would be stopped when it reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shell_has_the_terminal_again_at_the_end() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    for (jobs, ends, code) in [
+        ("set -m", "exit 3", 3),
+        ("set -m", "kill -9 $$", 137),
+        ("set +m", "exit 3", 3),
+        ("set +m", "kill -9 $$", 137),
+    ] {
+        let script = format!(
+            r#"{jobs}; "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; read line; {ends}'
+               echo "code $?"; read line; echo "shell read: $line""#
+        );
+        let mut terminal = shell(&scene, &script, life.path.as_os_str());
+        let shell = terminal.id;
+        let command = life.process("id").await;
+        terminal.foreground_is(command).await;
+        terminal.types("go\n");
+        terminal.shows(&format!("code {code}")).await;
+        terminal.foreground_is(shell).await;
+        assert!(terminal.is_as_before());
+        terminal.types("hello\n");
+        terminal.shows("shell read: hello").await;
+        let (code, text) = terminal.ended().await;
+        assert_eq!(code, Some(0), "{text:?}");
+        life.end().await;
+    }
+    scene.end().await;
+}
+
+/// Also when the lock is lost and the command is killed, and when nothing could be run.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shell_has_the_terminal_again_after_a_loss_and_after_a_failure() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let script = r#"set +m; "$ZKLOCK" run --on-lost=kill "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; read line'
+        echo "code $?"; "$ZKLOCK" run "$LOCK" -- no-such-command; echo "code $?"
+        read line; echo "shell read: $line""#;
+    let mut terminal = shell(&scene, script, life.path.as_os_str());
+    let shell = terminal.id;
+    let command = life.process("id").await;
+    terminal.foreground_is(command).await;
+    scene.admin.delete(&scene.node().await, None).await.unwrap();
+    terminal.shows("code 76").await;
+    terminal.shows("code 127").await;
+    terminal.foreground_is(shell).await;
+    terminal.types("hello\n");
+    terminal.shows("shell read: hello").await;
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(0), "{text:?}");
+    scene.end().await;
+}
+
+/// `zklock … &`: it has no claim to the terminal, and takes none.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_the_background_the_terminal_is_left_alone() {
+    let scene = Scene::new().await;
+    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let script = r#"set -m
+        "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 6' &
+        read line; echo "shell read: $line"; wait $!; echo "code $?""#;
+    let program = ["bash", "--norc", "--noprofile", "-c", script];
+    let variables = [
+        ("LIFE", life.path.as_os_str()),
+        ("LOCK", OsStr::new(&scene.path)),
+        ("GATE", gate.path.as_os_str()),
+    ];
+    let mut terminal = Terminal::start(&scene, &program, &variables);
+    let shell = terminal.id;
+    let command = life.process("id").await;
+    assert_ne!(command, shell);
+    terminal.types("hello\n");
+    terminal.shows("shell read: hello").await;
+    assert_eq!(terminal.foreground(), shell);
+    gate.open().await;
+    terminal.shows("code 6").await;
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(0), "{text:?}");
+    scene.end().await;
+}
+
+/// Waiting can be suspended, as any program: nobody holds anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_z_suspends_a_waiter() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("host-a:123").await;
+    let life = scene.lifeline();
+    let script = r#"set -m; "$ZKLOCK" --session-timeout 60s run "$LOCK" -- sh -c 'echo it runs; exit 3'
+        echo "code $?"; fg; echo "code $?""#;
+    let mut terminal = shell(&scene, script, life.path.as_os_str());
+    terminal.shows("2nd in the queue").await;
+    terminal.types("\u{1a}");
+    terminal.shows("code 148").await; // 128 + TSTP
+    holder.release().await;
+    terminal.shows("code 3").await;
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(0), "{text:?}");
+    assert!(text.contains("it runs"), "{text:?}");
+    scene.end().await;
+}
+
+/// A terminal that is closed says `HUP`: nothing lives on without anybody to see it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_that_goes_away_ends_the_command() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let script = r#"exec 9>"$LIFE"; trap 'echo HUP >&9; exit 1' HUP; echo id $$ >&9
+        while :; do sleep 1000 & wait; done"#;
+    let terminal = directly(&scene, &[], script, life.path.as_os_str());
+    let command = life.process("id").await;
+    terminal.foreground_is(command).await;
+    terminal.hangs_up().await;
+    let (said, _) = life.end().await;
+    assert!(said.contains(&"HUP".to_owned()), "{said:?}");
+    scene.end().await;
+}
+
+/// With the input from a file the terminal is still where Ctrl-C comes from.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_input_from_a_file_ctrl_c_still_reaches_the_command() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; trap "echo INT >&9; exit 2" INT; echo id $$ >&9
+        while :; do sleep 1000 & wait; done' </dev/null; echo "code $?""#;
+    let mut terminal =
+        shell(&scene, &format!("set -m; trap : INT; {script}"), life.path.as_os_str());
+    life.process("id").await;
+    terminal.types("\u{3}");
+    life.says("INT").await;
+    terminal.shows("code 2").await;
+    terminal.ended().await;
+    scene.end().await;
+}
