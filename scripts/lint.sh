@@ -11,8 +11,9 @@ run() {
   printf '   %d s\n' $((SECONDS - started))
 }
 
-# Where it is missing it is built, by the processor that the compiler leaves idle with one crate.
-set -m # with a group of its own, so that its compilers end with it
+# If cargo-deny is missing, it is built in the background. The shell's job control gives it a process group, so that its
+# compilers end with it.
+set -m
 scripts/cargo-deny.sh &
 built=$!
 set +m
@@ -21,27 +22,28 @@ trap 'kill -- "-$built" 2>/dev/null || true' EXIT
 run $cargo fmt --all --check
 for script in scripts/*.sh scripts/image/*.sh .ci/run; do bash -n "$script"; done
 
-# Of the minimum Rust version only what names of the standard library show (`incompatible_msrv`), and what dependencies say
-# of themselves (`tests/house`). With a compiler of that version, and the oldest dependencies: `make versions`.
+# `incompatible_msrv` finds names of the standard library that are newer than the minimum Rust version. A compiler of that
+# version, and the oldest dependencies: `make versions`.
 strict=(-- -D warnings -D clippy::incompatible_msrv)
-run $cargo clippy --quiet --all-features --all-targets "${strict[@]}"
-# Our own dev-dependency on ourselves turns `testkit` on for every target but the library.
-run $cargo clippy --quiet --lib --no-default-features "${strict[@]}"
-# Each by itself, and the tool with what it is built with.
-features=$(sed -n '/^\[features\]/,/^\[dep/ s/^\([a-z-]*\) = .*/\1/p' Cargo.toml | grep -vx default)
-for feature in $features; do
-  run $cargo clippy --quiet --lib --bins --no-default-features --features "$feature" "${strict[@]}"
+packages=(-p zookeeper-recipes -p zookeeper-testkit -p zklock -p tools)
+run $cargo clippy --quiet "${packages[@]}" --all-features --all-targets "${strict[@]}"
+for package in zookeeper-recipes zookeeper-testkit zklock; do
+  run $cargo clippy --quiet -p "$package" --lib --bins --no-default-features "${strict[@]}"
 done
-# Its dependencies are built for nothing else, and need what `scripts/setup.sh comparison` installs.
+for feature in $(sed -n '/^\[features\]/,/^\[dep/ s/^\([a-z-]*\) = .*/\1/p' Cargo.toml | grep -vx default); do
+  run $cargo clippy --quiet --lib --no-default-features --features "$feature" "${strict[@]}"
+done
+# Its dependencies need what `scripts/setup.sh comparison` installs.
 if command -v protoc >/dev/null; then
-  run $cargo clippy --quiet --package zookeeper-recipes-comparison --all-targets "${strict[@]}"
-  run $cargo test --quiet --package zookeeper-recipes-comparison
+  run $cargo clippy --quiet -p zookeeper-recipes-comparison --all-targets "${strict[@]}"
 else
-  printf '== not checked beyond its formatting: benches/comparison, for there is no protoc\n'
+  printf '== not checked beyond its formatting: benches/comparison, because there is no protoc\n'
 fi
-run env RUSTDOCFLAGS="-D warnings" $cargo doc --quiet --no-deps --all-features --document-private-items
+run env RUSTDOCFLAGS="-D warnings" $cargo doc --quiet --no-deps "${packages[@]:0:6}" --all-features --document-private-items
 
-run $cargo test --quiet --all-features --test house
-run $cargo package --quiet --allow-dirty --no-verify
+run $cargo test --quiet -p tools --test house
+for package in zookeeper-recipes zookeeper-testkit; do
+  run $cargo package --quiet --allow-dirty --no-verify -p "$package"
+done
 wait "$built"
 run scripts/cargo-deny.sh check --hide-inclusion-graph bans licenses sources

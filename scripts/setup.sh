@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a bare Debian 12 machine able to build, run and test everything here. Run it as root; again at any time: what is
-# there is left alone, and when all is there it says nothing. With the arguments `curator`, `kazoo` and `comparison` those as
-# well, for what measures them beside us; the last is the servers of other ways to lock.
+# Installs what is missing to build and test on a bare Debian 12 machine: a compiler, Rust, Java and ZooKeeper. Run it as
+# root. If all is there it prints nothing. Arguments add `curator`, `kazoo`, `docker`, and `comparison`, the servers of other
+# ways to lock.
 set -euo pipefail
 
 rust_version=1.88
@@ -10,7 +10,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 updated=
 
 say() { printf 'setup: %s\n' "$*" >&2; }
-has() { command -v "$1" >/dev/null 2>&1; }
+has() { type -P "$1" >/dev/null; } # not a function of this script
 
 # Prints the step and how long it took; its output only if it fails.
 step() {
@@ -80,16 +80,14 @@ java_and_zookeeper() {
   [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 }
 
-# Containers are one of two ways to a test server, so nothing here is fatal.
-docker_daemon() {
-  has docker || [ -n "${DOCKER_HOST:-}" ] || install docker.io ||
-    { say "no Docker; tests use local processes"; return; }
-  docker version >/dev/null 2>&1 && return
+docker() {
+  has docker || [ -n "${DOCKER_HOST:-}" ] || install docker.io || return
+  command docker version >/dev/null 2>&1 && return
   if [ -n "${DOCKER_HOST:-}" ] || ! has dockerd || [ "$(id -u)" != 0 ]; then
-    say "the Docker daemon does not answer and cannot be started from here; tests use local processes"
-    return
+    say "the Docker daemon does not answer and cannot be started from here"
+    return 1
   fi
-  step "starting the Docker daemon" start_dockerd || say "no Docker daemon; tests use local processes"
+  step "starting the Docker daemon" start_dockerd
 }
 
 start_dockerd() {
@@ -99,7 +97,7 @@ start_dockerd() {
   setsid dockerd >"$log" 2>&1 </dev/null &
   local daemon=$!
   local deadline=$((SECONDS + 30))
-  until docker version >/dev/null 2>&1; do
+  until command docker version >/dev/null 2>&1; do
     if [ "$SECONDS" -ge "$deadline" ] || ! kill -0 "$daemon" 2>/dev/null; then
       tail -n 20 "$log"
       return 1
@@ -167,14 +165,11 @@ failed=0
 compiler || failed=1
 rust || failed=1
 java_and_zookeeper || failed=1
-docker_daemon
 for peer in "$@"; do
   case $peer in
-  curator | kazoo | comparison) "$peer" || failed=1 ;;
+  curator | kazoo | docker | comparison) "$peer" || failed=1 ;;
   *) say "there is no peer called $peer" && failed=1 ;;
   esac
 done
-if [ "$failed" != 0 ]; then
-  say "not complete, see above; containers need an image too: $here/image.sh"
-fi
+[ "$failed" = 0 ] || say "not complete, see above"
 exit "$failed"

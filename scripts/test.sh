@@ -1,134 +1,98 @@
 #!/usr/bin/env bash
-# All tests: what needs no server once, what needs one against each backend there is. In CI (`CI` set)
-# a missing backend is a failure. A failed step does not stop the others; the last lines say which failed.
+# The tests: `quick` needs no server, `test` is what CI runs, `all` adds what is marked "make test-all", Docker, the soak of
+# each recipe, the margins and each bench once. Servers are local processes. A failed step does not stop the others; the
+# last lines name the steps that failed. In CI (`CI` set) a missing peer is a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+level=${1:-test}
 cargo=${CARGO:-cargo}
-say() { printf '\n== %s\n' "$*"; }
-steps=0
-failures=()
+export ZOOKEEPER_BACKEND=${ZOOKEEPER_BACKEND:-process}
+built=${CARGO_TARGET_DIR:-target}/debug
+# One selection of packages and features for all steps: another one would build the library again.
+packages=(-p zookeeper-recipes -p zookeeper-testkit -p zklock -p tools)
+features=(--features zookeeper-recipes/metrics,zookeeper-recipes/sasl,zookeeper-recipes/test-util,zookeeper-recipes/tls)
+steps=0 failures=() ignored=()
+[ "$level" != all ] || ignored=(--include-ignored)
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 trap 'exit 130' INT # not the next step
 
-# Runs a step to its end, and notes whether it failed.
-timed() {
-  local what=$1 started=$SECONDS names outcome=
+say() { printf '\n== %s\n' "$*"; }
+tests() { $cargo test --quiet --no-fail-fast "${packages[@]}" "${features[@]}" "$@"; }
+has() { [ -x "$built/$1" ]; }
+
+# What, a command: runs it to its end, and notes whether it failed.
+step() {
+  local what=$1 started=$SECONDS outcome=
   shift
   steps=$((steps + 1))
   if ! "$@" 2>&1 | tee "$output"; then
-    names=$(failed_tests)
-    failures+=("$what${names:+$'\n'$names}")
+    # The tests that failed, each on an indented line.
+    failures+=("$what" "$(awk '/^failures:$/ { names = "" }
+      /^    [^ ]/ { names = names $0 "\n" }
+      /^test result: FAILED/ { printf "%s", names }' "$output")")
     outcome=", FAILED"
   fi
   printf '== %s: %d s%s\n' "$what" $((SECONDS - started)) "$outcome"
 }
 
-# The tests that a step lists as failed, each on an indented line.
-failed_tests() {
-  awk '/^failures:$/ { names = "" }
-    /^    [^ ]/ { names = names $0 "\n" }
-    /^test result: FAILED/ { printf "%s", names }' "$output"
-}
-
-# An example ends by itself, and fails if what it shows did not happen: backend, name, arguments.
-example() {
-  local backend=$1 name=$2
-  shift 2
-  timed "$backend: the example $name" env ZOOKEEPER_BACKEND="$backend" timeout --foreground 300 \
-    $cargo run --quiet --all-features --example "$name" -- "$@"
-}
-
-# Before anything is compiled, so that nobody waits for a build to learn what is missing.
-backends=()
-if [ -n "${ZOOKEEPER_CONNECT:-}" ]; then
-  backends+=(external)
-elif [ -n "${ZOOKEEPER_BACKEND:-}" ]; then
-  backends+=("$ZOOKEEPER_BACKEND")
-else
-  if ! docker version >/dev/null 2>&1; then
-    say "no tests against Docker: its daemon does not answer"
-  elif image=$(scripts/image.sh); then
-    export ZOOKEEPER_IMAGE=$image
-    backends+=(docker)
-  else
-    say "no tests against Docker: there is no image"
-  fi
-  if { command -v java || [ -x "${JAVA_HOME:-/nowhere}/bin/java" ]; } >/dev/null &&
-    { [ -n "${ZOOKEEPER_HOME:-}" ] || [ -e /usr/share/java/zookeeper.jar ]; }; then
-    backends+=(process)
-  else
-    say "no tests against a local process: there is no Java or no ZooKeeper"
-  fi
-  if [ -n "${CI:-}" ] && [ ${#backends[@]} -lt 2 ]; then
-    say "in CI both backends must be there"
+finish() {
+  if [ ${#failures[@]} -gt 0 ]; then
+    say "FAILED, of $steps steps in $SECONDS s:"
+    printf '%s\n' "${failures[@]}"
     exit 1
   fi
-fi
-[ ${#backends[@]} -gt 0 ] || { say "no backend at all"; exit 1; }
-say "backends: ${backends[*]}"
+  say "passed: all $steps steps in $SECONDS s"
+  exit 0
+}
 
 started=$SECONDS
-# Examples as what `cargo run` takes, the two that have unit tests also as those.
-$cargo test --all-features --no-run
-$cargo test --all-features --no-run --lib --bins --benches --example demo --example rolling_restart
+if [ "$level" = quick ]; then
+  step "format" $cargo fmt --all --check
+  step "clippy" $cargo clippy --quiet "${packages[@]}" "${features[@]}" --all-targets -- -D warnings
+  step "unit tests" tests --lib --bins
+  step "api" tests --test library -- api::
+  step "house rules" tests --test house
+  finish
+fi
+
+tests --no-run
 printf '== build: %d s\n' $((SECONDS - started))
-say "without a server, and the testkit itself"
-timed "unit tests" $cargo test --all-features --no-fail-fast --lib --bins --example demo --example rolling_restart --quiet
-timed "api and house rules" $cargo test --all-features --no-fail-fast --test api --test house --quiet
-timed "the model, in small" $cargo test --all-features --no-fail-fast --test safety -- --nocapture --test-threads=1
-timed "testkit" $cargo test --all-features --no-fail-fast --test testkit -- --test-threads=4
-timed "documentation" $cargo test --all-features --no-fail-fast --doc --quiet
-for backend in "${backends[@]}"; do
-  say "against a real server: $backend"
-  # Most of a test's time is waiting for a server, or for Docker's daemon, which more at once do not make faster.
-  at_once=12
-  [ "$backend" != docker ] || at_once=6
-  timed "$backend: recipes" env ZOOKEEPER_BACKEND="$backend" $cargo test --all-features --no-fail-fast --test recipes --test round_trips --test traced -- --test-threads="$at_once"
-  example "$backend" mutex
+
+step "unit tests" tests --lib --bins
+step "house rules" tests --test house
+step "documentation" $cargo test --quiet "${packages[@]}" "${features[@]}" --doc
+step "the model, in small" tests --test safety -- --test-threads=1
+step "library" tests --test library -- --test-threads=12 "${ignored[@]}"
+step "the fault product" tests --test faults -- --test-threads=8 "${ignored[@]}"
+step "test kit" tests --test testkit -- --test-threads=4 "${ignored[@]}"
+step "zklock" tests --test zklock -- --test-threads=6 "${ignored[@]}"
+step "security" tests --test security --test providers -- "${ignored[@]}"
+step "beside Apache Curator and kazoo" tests --test interop -- --test-threads=8 "${ignored[@]}"
+step "the soak's rules" tests --test soak -- "${ignored[@]}"
+step "soak" env FAULTS=12 "$built/soak"
+examples=(mutex cron_job leader_service)
+if [ "$level" = all ]; then
+  mapfile -t examples < <(find examples -maxdepth 1 -name '[a-z]*' ! -name '*.md' -printf '%f\n' | sed 's/\.rs$//' | sort)
+fi
+for example in "${examples[@]}"; do
+  step "example $example" timeout --foreground 300 "$built/examples/$example"
 done
-# What these show does not depend on what a server runs in.
-one=${backends[-1]}
-say "on one backend: $one"
-timed "the fault product" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --no-fail-fast --test faults -- --show-output --test-threads=8
-say "the examples (examples/README.md; tests/house looks that each is here)"
-examples=(
-  read_write_lock multi_lock shared_count semaphore semaphore_mutex revocation
-  leader_latch leader_selector leader_observer
-  cron_job leader_service sharded_workers config_change fencing fencing_database
-  metrics fault_proxy
-)
-for name in "${examples[@]}"; do example "$one" "$name"; done
-CALM=1 example "$one" demo
-timed "metrics" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --no-fail-fast --test metrics -- --test-threads=6
-say "how long before its node goes a holder knows, in one round on a quorum"
-example "$one" lease_margin 1 cut-off
-say "whether a leader stays one while the servers are restarted, and who follows one that is killed"
-example "$one" rolling_restart 1
-if [[ " ${backends[*]} " == *" process "* ]]; then
-  timed "security" env ZOOKEEPER_BACKEND=process $cargo test --all-features --no-fail-fast --test security --test providers --test secrets
-fi
-say "beside Apache Curator and kazoo, on one backend"
-scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing, and in CI fails
-timed "interop" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --no-fail-fast --test interop -- --show-output --test-threads=8
-say "the command line tool, and what becomes of its command"
-timed "zklock" env ZOOKEEPER_BACKEND="$one" $cargo test --all-features --no-fail-fast --test zklock -- --test-threads=6
-if [ -z "${ZOOKEEPER_CONNECT:-}" ]; then
-  say "each bench once, beside the peers that are there"
-  timed "benches" $cargo test --all-features --no-fail-fast --bench compare --bench pure --bench operations
-  say "workers under random faults, on an ensemble"
-  timed "the soak's rules, and locks broken on purpose" $cargo test --all-features --no-fail-fast --test soak
-  timed "soak" env FAULTS="${FAULTS:-60}" $cargo run --quiet --all-features --example soak
-  for recipe in rw semaphore leader; do
-    timed "soak: $recipe" env RECIPE="$recipe" FAULTS="${FAULTS:-12}" $cargo run --quiet --all-features --example soak
-  done
+[ "$level" = all ] || finish
+
+for recipe in mutex rw semaphore leader; do
+  step "soak: $recipe" env RECIPE="$recipe" FAULTS=60 "$built/soak"
+done
+step "margins" "$built/margins" cut-off 1
+step "rolling restart" "$built/margins" restarts 1
+step "benches" tests --bench compare
+if docker version >/dev/null 2>&1 && image=$(scripts/image.sh); then
+  export ZOOKEEPER_IMAGE=$image ZOOKEEPER_BACKEND=docker
+  step "docker: test kit" $cargo test --quiet --no-fail-fast -p zookeeper-testkit --features testcontainers -- --test-threads=4 --include-ignored
+elif [ -n "${CI:-}" ]; then
+  failures+=("no Docker")
 else
-  say "no benches and no soak: their servers cannot be external ones"
+  say "not run: the test kit on Docker, whose daemon does not answer or which has no image"
 fi
-if [ ${#failures[@]} -gt 0 ]; then
-  say "FAILED: ${#failures[@]} of $steps steps, against ${backends[*]}"
-  printf '%s\n' "${failures[@]}"
-  exit 1
-fi
-say "passed: all $steps steps, against ${backends[*]}"
+finish
