@@ -19,11 +19,12 @@ use crate::session::state::ConnectionState;
 use crate::session::supervisor::{adopt, connect, open};
 use crate::session::{NoEpoch, Session, Settings};
 
-/// A supervised connection to ZooKeeper; the crate's counterpart of `CuratorFramework`.
+/// Connects to ZooKeeper and keeps a session open for all locks that are made with it; the counterpart of Curator's
+/// `CuratorFramework`.
 ///
-/// A ZooKeeper session that expired is dead; a `Curator` opens the next one, for as long as it is open.
-/// It is a cheap handle to clone. When the last handle goes (recipes and guards have one each), the
-/// session is closed in the background; [`close`](Self::close) does it and waits.
+/// When a session has expired, a `Curator` opens the next one, until it is closed. A clone is another handle on the same
+/// session, and each recipe and guard has one. When the last handle is dropped, the session is closed in the background.
+/// [`close`](Self::close) closes it and waits until the servers confirm it.
 ///
 /// It belongs to the tokio runtime it was made on. Guards may be used and dropped anywhere.
 #[derive(Clone)]
@@ -177,7 +178,7 @@ const EPHEMERAL_LIMIT: usize = 512 * 1024;
 
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Options of a [`Curator`].
+/// Sets the options of a [`Curator`], and connects.
 ///
 /// | option | default |
 /// | --- | --- |

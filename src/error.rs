@@ -108,8 +108,9 @@ pub enum SessionError {
     },
 }
 
-/// A lock could not be acquired, or its path not be read. No node of the attempt stays behind, or
-/// the session goes on removing it.
+/// Why a lock was not acquired, or its path not read. A node of the failed attempt is deleted, at once or in the background.
+///
+/// A lock that another contender holds is no error: [`try_acquire`](crate::InterProcessMutex::try_acquire) returns `None`.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -301,7 +302,7 @@ impl AcquireError {
     }
 }
 
-/// The lock was released, but something about it must be known.
+/// Why a lock was not released cleanly.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
@@ -433,8 +434,8 @@ impl fmt::Display for MultiReleaseError {
 
 impl Error for MultiReleaseError {}
 
-/// `with`, for instance [`InterProcessMutex::with`](crate::InterProcessMutex::with), did not run its body to the
-/// end under the lock.
+/// Why [`InterProcessMutex::with`](crate::InterProcessMutex::with), or another recipe's `with`, did not run its closure to
+/// the end under the lock.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum WithError {
@@ -557,11 +558,11 @@ pub enum FencedError {
     },
 }
 
-/// How a hold ended.
+/// Why a hold ended: what a guard's `loss` and `lost` return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The servers had not answered for so long that they may give the lock to another.
+    /// The session lease ended: no server answered for so long that the servers may soon give the lock to another contender.
     LeaseEnded,
     /// The connection broke, and the lock's [`LossPolicy`](crate::LossPolicy) does not wait.
     Suspended,

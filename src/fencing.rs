@@ -5,12 +5,14 @@ use std::str::FromStr;
 
 use crate::error::ConfigError;
 
-/// Grows from hold to hold of one lock path (invariant 4), also when the path was deleted and made
-/// again: it is the `czxid`, the transaction that created the hold's node.
+/// Lets the resource that a lock protects reject a holder that has lost the lock.
 ///
-/// Hand it to whatever the lock protects, and let that refuse a token smaller than the largest it
-/// has seen: then a holder that does not know yet that it lost the lock can do no harm. Writes to
-/// ZooKeeper itself need no token: see [`Fenced`](crate::Fenced).
+/// Pass the token with each write, and reject a token smaller than the largest one seen. Then a holder that does not know
+/// of its loss yet does no harm once its successor has written. Writes to ZooKeeper itself need no token: see
+/// [`Fenced`](crate::Fenced).
+///
+/// Tokens grow from hold to hold of one lock path (invariant 4), even if the path was deleted and created again. A token is
+/// the `czxid`, the transaction that created the hold's node.
 ///
 /// It is a positive number of 63 bits; [`value`](Self::value) and `TryFrom<i64>` pass it through a
 /// database, `Display` and `FromStr` through text.

@@ -13,16 +13,14 @@ use crate::revoke::requested;
 use crate::session::Session;
 use crate::surface::guard_surface;
 
-/// A lock that is held. Dropping it releases the lock; so does [`release`](Self::release), which also
-/// tells what became of it.
+/// Holds a lock until it is released or dropped. [`release`](Self::release) also returns whether the lock was held to the end.
 ///
 /// A guard is owned and `'static`: keep it in a struct, move it to another task or thread, drop it
 /// anywhere, also outside a runtime. It keeps its [`Curator`]'s session open.
 ///
-/// **A guard is no proof.** The lock may be lost while the guard lives: check [`is_held`](Self::is_held)
-/// before each step that needs it, stop at [`lost`](Self::lost), and pass the
-/// [`fencing_token`](Self::fencing_token) on to whatever can compare it. What is written to ZooKeeper, write
-/// [`fenced`](Self::fenced).
+/// **A guard is no proof.** The lock may be lost while the guard lives. Check [`is_held`](Self::is_held) before each step
+/// that needs the lock, stop when [`lost`](Self::lost) resolves, and pass the [`fencing_token`](Self::fencing_token) to a
+/// resource that compares it. Use [`fenced`](Self::fenced) for writes to ZooKeeper.
 #[must_use = "dropping a guard releases its lock"]
 pub struct MutexGuard {
     pub(crate) held: Arc<Held>,
@@ -98,7 +96,7 @@ pub(crate) struct Held {
     curator: Curator,
 }
 
-/// What a guard's `release` did.
+/// Whether a guard's `release` freed the lock, or other guards of the same hold are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {

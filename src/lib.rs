@@ -1,84 +1,86 @@
-//! ZooKeeper lock and leader-election recipes for async Rust, on the same znodes as Apache Curator: old JVM
-//! processes and new Rust processes contend on one path.
+//! Distributed locks and leader election on ZooKeeper for tokio, on the znodes of Apache Curator: JVM and Rust processes can
+//! share one lock.
 //!
 //! # Which one do I want
 //!
-//! | what you need | take | page |
+//! | you need | use | page |
 //! | --- | --- | --- |
-//! | that of all processes one at a time does something | [`InterProcessMutex`] | [mutex] |
-//! | that many read together, and one writes alone | [`InterProcessReadWriteLock`] | [read-write lock] |
-//! | that so many at a time do something: workers, connections | [`InterProcessSemaphore`] | [semaphore] |
-//! | several locks as one: all of them, or none | [`InterProcessMultiLock`] | [multi-lock] |
-//! | one process that leads for as long as it can, beside all else that it does | [`LeaderLatch`] | [leader latch] |
-//! | a function that runs while its process leads, and lets the next lead when it ends | [`LeaderSelector`] | [leader selector] |
-//! | to know who leads, and not to take part | [`LeaderObserver`] | [leader observer] |
+//! | one process at a time | [`InterProcessMutex`] | [mutex] |
+//! | many readers or one writer | [`InterProcessReadWriteLock`] | [read-write lock] |
+//! | at most N at a time | [`InterProcessSemaphore`] | [semaphore] |
+//! | several locks, all or none | [`InterProcessMultiLock`] | [multi-lock] |
+//! | a leader for a long-lived role | [`LeaderLatch`] | [leader latch] |
+//! | a function that only the leader runs | [`LeaderSelector`] | [leader selector] |
+//! | to know the leader without being a candidate | [`LeaderObserver`] | [leader observer] |
 //! | to ask a holder to give its lock back | [`Revoker`] | [revocation] |
-//! | a number that processes share, such as a limit that can change | [`SharedCount`] | [shared count] |
-//! | to keep a late holder from writing: in ZooKeeper, or elsewhere | [`Fenced`], [`FencingToken`] | [guarantees] |
-//! | to take any lock, or to write one of your own | [`InterProcessLock`], [`LockGuard`] | [multi-lock] |
-//! | the same path as Curator's `InterProcessSemaphoreMutex` | [`InterProcessSemaphoreMutex`] | [semaphore mutex] |
-//! | a lock or a leader around a script or a cron job, without Rust | `zklock run`, `zklock elect` (feature `cli`) | [zklock] |
-//! | to come from Curator: which method is which, and how to change over | | [migrating] |
-//! | a real ZooKeeper in your own tests, and a link that breaks | `testkit` | [testing your code] |
-//! | to see from outside what locks do | the feature `metrics`, `tracing` | [observability] |
+//! | a number that processes share, such as a limit | [`SharedCount`] | [shared count] |
+//! | to reject the writes of a late holder | [`Fenced`], [`FencingToken`] | [guarantees] |
+//! | to accept any lock, or to implement one | [`InterProcessLock`], [`LockGuard`] | [multi-lock] |
+//! | Curator's `InterProcessSemaphoreMutex` | [`InterProcessSemaphoreMutex`] | [semaphore mutex] |
+//! | a lock around a script or a cron job | the program `zklock` | [zklock] |
+//! | to move a service from Curator to Rust | | [migrating] |
+//! | a real ZooKeeper in your own tests | the crate `zookeeper-testkit` | [testing your code] |
 //!
-//! All of them need a [`Curator`]: a supervised connection, which opens a new ZooKeeper session after every expiry
-//! ([session]). Not sure between a mutex and a leader? Who has work now and then takes a mutex for each piece of it; who has a role
-//! takes a latch.
-//!
-//! # What is guaranteed
-//!
-//! * As the servers order things, one contender of a path holds at a time, over all processes.
-//! * A holder is told *before* the servers can expire its session and give the lock to the next: by a lease
-//!   of two thirds of the session timeout, which only answers by way of the ensemble's leader renew. Who
-//!   deletes a holder's node is faster.
-//! * A disconnection that ends within the lease loses nothing.
-//! * A future that is dropped anywhere leaves no node behind; every operation says under `Cancel safety`
-//!   what else dropping it does.
-//! * Fencing tokens grow from hold to hold.
-//!
-//! A leader is a holder: all of this goes for leaders, too. On what it rests, what breaks it, which tests show it, and what is not
-//! guaranteed: [guarantees].
-//!
-//! # When not to use this
-//!
-//! A lock alone cannot make sure that something is never done twice: a process can be stopped between its
-//! check and its act. Let the resource compare [fencing tokens](MutexGuard::fencing_token). For locks taken
-//! thousands of times a second, a quorum is the wrong place. Where there is no ZooKeeper yet, and one database
-//! would do, use that.
+//! Each recipe needs a [`Curator`]: a supervised connection that opens a new ZooKeeper session when one has expired
+//! ([session]). Use a mutex for occasional pieces of work, and a latch for a long-lived role.
 //!
 //! # A first lock
 //!
 //! ```no_run
 //! use zookeeper_recipes::{Curator, InterProcessMutex};
 //!
+//! # async fn work() {}
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let curator = Curator::connect("zk1:2181,zk2:2181,zk3:2181/app").await?;
 //! let mutex = InterProcessMutex::new(&curator, "/locks/orders")?;
-//! let guard = mutex.acquire().await?;
-//! // … alone among all processes, while `guard.is_held()` …
-//! guard.release().await?;
+//! mutex.with(async |_guard| work().await).await?; // alone among all processes
+//! curator.close().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
+//! [`with`](InterProcessMutex::with) drops the closure at its next `await` if the lock is lost. To hold a lock across
+//! functions, keep the guard of [`acquire`](InterProcessMutex::acquire), and stop when [`lost`](MutexGuard::lost) resolves.
+//!
 //! # A first leader
 //!
 //! ```no_run
-//! use zookeeper_recipes::{Curator, LeaderLatch};
+//! use zookeeper_recipes::{Curator, LeaderSelector};
 //!
 //! # async fn lead() {}
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let curator = Curator::builder().start("zk1:2181,zk2:2181,zk3:2181/app")?; // waits for no connection
-//! let latch = LeaderLatch::new(&curator, "/leader")?;
-//! latch.start()?;
-//! loop {
-//!     let leadership = latch.await_leadership().await?;
-//!     // … until it is lost, before any other can lead …
+//! let curator = Curator::builder().start("zk1:2181,zk2:2181,zk3:2181/app")?; // does not wait for a server
+//! let selector = LeaderSelector::new(&curator, "/leader")?;
+//! let run = selector.auto_requeue().run(|leadership| async move {
+//!     // Cancelled before another process can become leader.
 //!     leadership.cancellation_token().run_until_cancelled(lead()).await;
-//! }
+//! });
+//! // … until the service stops …
+//! run.close().await?;
+//! curator.close().await?;
+//! # Ok(())
 //! # }
 //! ```
+//!
+//! # What is guaranteed
+//!
+//! * By the order of the servers, at most one process at a time holds an exclusive lock.
+//! * A holder learns of a loss *before* the servers can expire its session and give the lock to the next waiter: its session
+//!   lease lasts at most two thirds of the session timeout. If someone else deletes the holder's node, the next
+//!   waiter may get the lock before the holder is notified.
+//! * A disconnection that ends within the lease costs neither the lock nor the place in the queue.
+//! * A future that is dropped at any point leaves no node behind. Each operation describes under `Cancel safety` what else
+//!   dropping it does.
+//! * Fencing tokens grow from hold to hold.
+//!
+//! A leader is a holder, so the same is true of leaders. [guarantees] has the assumptions, the tests that show each
+//! promise, and what is not guaranteed.
+//!
+//! # When not to use this
+//!
+//! No lock alone can guarantee that work never runs twice, because a process can be paused between its check and its
+//! act. Let the resource compare [fencing tokens](MutexGuard::fencing_token). Do not use it for locks that are taken
+//! thousands of times a second. If you have no ZooKeeper, and one database would do, use the database.
 //!
 //! # Features
 //!
@@ -86,26 +88,26 @@
 //! | --- | --- |
 //! | `tls` | TLS to the servers ([security]) |
 //! | `sasl` | SASL DIGEST-MD5 to the servers ([security]) |
-//! | `metrics` | who waits, who holds, what was lost and why, by the `metrics` facade ([observability]) |
-//! | `cli` | the program `zklock` (Linux): locks and leaders for scripts and cron jobs, without Rust ([zklock]) |
-//! | `testkit` | servers, ensembles and faults for tests; outside the promise of semantic versioning ([testing your code]) |
+//! | `metrics` | metrics of waiters, holds and losses, by the `metrics` facade ([observability]) |
+//! | `test-util` | `LocalLock`, a lock for tests without a server ([testing your code]) |
 //!
-//! None is on by default. The client crate is re-exported as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
+//! No feature is on by default, and `test-util` is outside the promise of semantic versioning. The client crate is re-exported
+//! as [`zookeeper_client`], for its `Connector`, `Acls` and `Client`.
 //!
 //! # What else there is
 //!
 //! | type | what it is |
 //! | --- | --- |
-//! | [`CuratorBuilder`], [`RetryPolicy`], [`ConnectionState`] | timeouts, credentials, ACLs, namespace; when to try again; what is known of the connection |
-//! | [`MutexGuard`], [`ReadGuard`], [`WriteGuard`], [`Lease`], [`Leadership`] | what is held: is it still, how was it lost, its fencing token |
-//! | [`Leases`], [`MultiGuard`] | several of them: a slice of leases; a guard whose members have the tokens |
-//! | [`Loss`], [`MemberLoss`], [`LossPolicy`], [`Released`] | how a hold ended, when one counts as lost, what a release did |
-//! | [`Owner`] | who re-enters a lock |
-//! | [`Participant`], [`ContenderKind`], [`ContenderFilter`], [`CustomFilter`] | one that holds or waits, and what it is; who counts as one |
-//! | [`LeaderWatch`], [`LeaderState`], [`LeaderRun`], [`CloseMode`] | what a latch and a selector give, and how they close |
-//! | [`VersionedCount`], [`CountWatch`] | a shared count as it was, and as it changes |
-//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`RevokeError`], [`SharedCountError`], [`LeaderError`], [`TermError`], [`SessionError`], [`ConfigError`] | what can go wrong, one enum for each family of operations |
-//! | [`MultiReleaseError`], [`MemberFailure`], [`SharedError`] | what must be known of the release of several locks; an error of a lock of your own |
+//! | [`CuratorBuilder`], [`RetryPolicy`], [`ConnectionState`] | timeouts, credentials, ACLs, namespace; retries; the state of the connection |
+//! | [`MutexGuard`], [`ReadGuard`], [`WriteGuard`], [`Lease`], [`Leadership`] | a hold: whether it lasts, how it was lost, its fencing token |
+//! | [`Leases`], [`MultiGuard`] | several holds: a slice of leases; a guard with one token for each member |
+//! | [`Loss`], [`MemberLoss`], [`LossPolicy`], [`Released`] | how a hold ended, when it counts as lost, what a release did |
+//! | [`Owner`] | tasks that may re-enter a lock |
+//! | [`Participant`], [`ContenderKind`], [`ContenderFilter`], [`CustomFilter`] | a holder or waiter, its kind, and which children count as such |
+//! | [`LeaderWatch`], [`LeaderState`], [`LeaderRun`], [`CloseMode`] | the state of a latch, the run of a selector, and how a latch closes |
+//! | [`VersionedCount`], [`CountWatch`] | a shared count with its version, and its changes |
+//! | [`AcquireError`], [`ReleaseError`], [`WithError`], [`FencedError`], [`RevokeError`], [`SharedCountError`], [`LeaderError`], [`TermError`], [`SessionError`], [`ConfigError`] | the errors, one enum for each family of operations |
+//! | [`MultiReleaseError`], [`MemberFailure`], [`SharedError`] | releases of several locks that were not clean; an error of your own lock |
 //!
 //! How it works: [architecture], [session], [round trips]; on one path with Curator and kazoo: [mixed fleets].
 //!

@@ -11,18 +11,17 @@ use crate::participants::Participant;
 use crate::recipe::{Patience, Recipe};
 use crate::surface::{lock_surface, option_surface};
 
-/// A mutual exclusion lock for processes and tasks, on the znodes of Apache Curator's
-/// `InterProcessMutex`: old Curator processes and new Rust processes contend on one path.
+/// Lets one task of all processes in at a time, in the order in which they asked.
+///
+/// It has the znodes of Apache Curator's `InterProcessMutex`, so JVM and Rust processes can share one path.
 ///
 /// * **Fair**: first come, first served, among all contenders of all processes.
 /// * **Not reentrant** by task or thread. [`MutexGuard::reenter`] gives a nested guard, and inside an
 ///   [`Owner::scope`](crate::Owner::scope) acquiring again does.
-/// * **Recovery**: through a short disconnection a waiter keeps its place, a holder its lock, as long
-///   as the lease lasts. When the session expires, a holder is told ([`MutexGuard::lost`]) and a waiter
-///   queues again at the tail, as the retry policy allows.
-/// * **Not guaranteed**: that the process runs. One that is stopped and resumed finds out at its first
-///   look that it lost the lock, but not before it looks; pass the
-///   [`fencing_token`](MutexGuard::fencing_token) on to what can compare it.
+/// * **Recovery**: in a disconnection within the session lease a waiter keeps its place and a holder its lock. When the
+///   session expires, [`MutexGuard::lost`] resolves, and a waiter queues again at the tail, as the retry policy allows.
+/// * **Not guaranteed**: that the process runs. A process that was paused sees the loss at its first check, not before.
+///   Pass the [`fencing_token`](MutexGuard::fencing_token) to a resource that compares it.
 ///
 /// A mutex is a cheap handle; clones and other handles on the same path contend with each other.
 ///

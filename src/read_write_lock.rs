@@ -14,14 +14,16 @@ use crate::participants::Participant;
 use crate::recipe::{Patience, Recipe};
 use crate::surface::{guard_surface, lock_surface, option_surface};
 
-/// A read-write lock for processes and tasks, on the znodes of Apache Curator's `InterProcessReadWriteLock`.
+/// Lets any number of readers in together, or one writer alone, among all processes.
+///
+/// It has the znodes of Apache Curator's `InterProcessReadWriteLock`.
 ///
 /// * **Fair**: first come, first served. Readers that follow each other hold together; a reader waits for the nearest
 ///   writer before it, so a waiting writer is not starved by readers that come later.
-/// * **Down-grading**: who writes can read as well ([`WriteGuard::read`]) and stop writing
-///   ([`WriteGuard::downgrade`]) with no other writer in between. **Not up-grading**: two readers that did would wait
-///   for each other for ever. Inside an [`Owner::scope`](crate::Owner::scope) it is
-///   [`AcquireError::Upgrade`]; elsewhere, where a task is no owner, it is a wait with a warning in the log.
+/// * **Downgrade**: a writer can also read ([`WriteGuard::read`]) and stop writing ([`WriteGuard::downgrade`]) with no other
+///   writer in between. **No upgrade**: two readers that upgrade would deadlock. Inside an
+///   [`Owner::scope`](crate::Owner::scope) the attempt returns [`AcquireError::Upgrade`]. Elsewhere a task is no owner, so it
+///   waits, and a warning is logged.
 /// * **Not reentrant** by task or thread: see [`ReadGuard::reenter`], [`WriteGuard::reenter`] and
 ///   [`Owner`].
 ///

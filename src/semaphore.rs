@@ -15,13 +15,14 @@ use crate::recipe::{Patience, Recipe};
 use crate::shared_count::SharedCount;
 use crate::surface::{guard_surface, lock_surface, option_surface};
 
-/// A counting semaphore for processes and tasks, on the znodes of Apache Curator's `InterProcessSemaphoreV2`. All who
-/// use a path must agree on the limit.
+/// Lets at most N holders in at a time, among all processes. All processes that use a path must agree on N.
+///
+/// It has the znodes of Apache Curator's `InterProcessSemaphoreV2`, not those of its older `InterProcessSemaphore`.
 ///
 /// * **Fair**: first come, first served, however many leases each asks for.
-/// * **All or nothing**: who asks for several gets all of them or waits without any. So two callers of ours never wait
-///   for each other. Curator's take one after the other, and can dead-lock, also with ours; in a mixed fleet let only
-///   ours ask for several.
+/// * **All or nothing**: a caller that asks for several leases gets all of them together, so two such callers never wait
+///   for each other. Curator takes one lease after the other, which can deadlock, also with a Rust caller. In a mixed
+///   fleet let only Rust processes ask for several.
 /// * **A lease is a guard** like any other: it can be lost, and has a token.
 ///
 /// ```no_run
@@ -39,7 +40,7 @@ pub struct InterProcessSemaphore {
     leasing: Leasing,
 }
 
-/// A lease of an [`InterProcessSemaphore`]. See [`MutexGuard`](crate::MutexGuard) for what a guard is and is not.
+/// Holds one lease of an [`InterProcessSemaphore`] until it is released or dropped. See [`MutexGuard`](crate::MutexGuard) for what a guard is and is not.
 ///
 /// Tokens of leases tell a younger from an older one; several are good at a time.
 #[must_use = "dropping a lease gives it back"]

@@ -28,12 +28,13 @@ pub enum CloseMode {
     NotifyLeader,
 }
 
-/// Takes part in the election of a leader, on the znodes of Apache Curator's `LeaderLatch`, and leads until it is
-/// closed: old Curator processes and new Rust processes are candidates on one path.
+/// Makes one of several processes the leader, until its latch is closed or its leadership is lost.
 ///
-/// * **Fair**: who entered the queue first leads first.
+/// It has the znodes of Apache Curator's `LeaderLatch`, so JVM and Rust processes can stand for one election.
+///
+/// * **Fair**: the candidate that entered the queue first leads first.
 /// * **Steps down before anyone else can lead**: [`has_leadership`](Self::has_leadership) compares the clock with the
-///   lease, so that it is right also in a process that was stopped.
+///   lease, so that it is right also in a process that was paused.
 /// * **Does not flap**: a disconnection that ends within the lease changes nothing, nor does a rolling restart of the
 ///   servers. The node, and the place with it, is kept over everything but the end of the session and its deletion by
 ///   somebody else: a latch whose lease had ended leads again on the same node, if it is still there.

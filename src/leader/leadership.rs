@@ -9,15 +9,14 @@ use crate::contender::Hold;
 use crate::guard::HoldView;
 use crate::surface::hold_surface;
 
-/// One term of a leader: from when the servers said that nobody is before it, until it is lost or given up.
+/// Says whether this process still leads in one term, and carries the term's cancellation and fencing tokens.
 ///
-/// It is a view, cheap to clone, and can be kept anywhere: who gives up the place is the
-/// [`LeaderLatch`](crate::LeaderLatch) or the [`LeaderSelector`](crate::LeaderSelector).
+/// It is a view, cheap to clone, and can be kept anywhere. Dropping it does not end the term: the
+/// [`LeaderLatch`](crate::LeaderLatch) or the [`LeaderSelector`](crate::LeaderSelector) does.
 ///
-/// **It is no proof.** The leadership may be lost while this lives: check [`is_held`](Self::is_held) before each step
-/// that needs it, stop at [`cancellation_token`](Self::cancellation_token), and pass the
-/// [`fencing_token`](Self::fencing_token) on to whatever can compare it. What is written to ZooKeeper, write
-/// [`fenced`](Self::fenced).
+/// **It is no proof.** The leadership may be lost while this lives. Check [`is_held`](Self::is_held) before each step
+/// that needs it, stop when the [`cancellation_token`](Self::cancellation_token) is cancelled, and pass the
+/// [`fencing_token`](Self::fencing_token) to a resource that compares it. Use [`fenced`](Self::fenced) for writes to ZooKeeper.
 ///
 /// The token is that of the leader's node. A latch that leads again on the node it had, because nobody else can have led
 /// in between, has the same; the token of any other leader is larger.

@@ -15,14 +15,14 @@ use crate::error::ConfigError;
 use crate::participants::Participant;
 use crate::waiting::Waiting;
 
-/// Follows who leads, without being a candidate: it reads, and takes no place.
+/// Reports the current leader without being a candidate.
 ///
-/// * **Nobody** is an answer: `None` while there is no candidate.
-/// * **Never back**: once a leader was told, no older one is, also if the server that we are connected to lags, or another
-///   session has begun. (The token of a leader, [`Participant::fencing_token`], is larger than that of any before.) Where
-///   the servers have lost what they had, and so the new leader is the older one, it is told a session timeout later.
-/// * **As the servers know it**: the first candidate. It may have been told late that it leads, or have lost its
-///   lease and its place not yet; who must not act beside another leader compares tokens.
+/// * **No leader** is an answer: `None` while there is no candidate.
+/// * **Never back**: after a leader, no older one is reported, even if the connected server lags or a new session began: each
+///   leader's [token](Participant::fencing_token) is larger than those before. If the servers lost data, so that the
+///   new leader has a smaller token, it is reported a session timeout later.
+/// * **As the servers know it**: the first candidate. That process may not know yet that it is leader, or may already have
+///   lost its lease. If two leaders must never act together, compare fencing tokens.
 /// * **A node that may not be read** still tells that somebody leads, with an empty id, unless this session has no room for
 ///   another watch.
 /// * **Cheap**: a watch on the leader's node, and two reads when that goes. While there is no leader, a watch on the path.

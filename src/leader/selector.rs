@@ -17,8 +17,10 @@ use crate::surface::option_surface;
 /// How long a body may go on by default.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs a function whenever it comes to lead, on the znodes of Apache Curator's `LeaderSelector`, which are those of an
-/// [`InterProcessMutex`](crate::InterProcessMutex): old Curator processes and new Rust processes take turns on one path.
+/// Runs your async function while this process is the leader, and lets the next candidate lead when it ends.
+///
+/// It has the znodes of Apache Curator's `LeaderSelector`, which are those of an
+/// [`InterProcessMutex`](crate::InterProcessMutex), so JVM and Rust processes can stand for one election.
 ///
 /// * **Fair**: first come, first served. When the function ends, the next candidate leads.
 /// * **One at a time**: the function is asked to end by its leadership's
@@ -29,8 +31,8 @@ const GRACE: Duration = Duration::from_secs(10);
 ///   away, whatever the function does: usually a third of the session timeout after the cancellation, a twenty-fourth of
 ///   it at the worst, and with [`LossPolicy::SessionExpired`](crate::LossPolicy::SessionExpired) before that. Tasks that
 ///   the function has started are its own to end.
-/// * **Never silent**: how each term ended is told by [`LeaderRun::next`]: an error of the function, its panic, a
-///   leadership that was lost, and why it cannot take part.
+/// * **Never silent**: [`LeaderRun::next`] returns how each term ended: what the function returned, its panic, a lost
+///   leadership, or why the candidate could not enter.
 ///
 /// A selector is a cheap handle, and each [run](Self::run) of it is a candidate of its own.
 ///

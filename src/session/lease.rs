@@ -46,9 +46,9 @@ use super::clock::Moment;
 use crate::error::Loss;
 use crate::metrics::Holds;
 
-/// When a hold counts as lost, short of the end of its session and of its node, which always end it.
+/// Chooses when a hold counts as lost in a disconnection. The end of its session, or of its node, always ends it.
 ///
-/// Let `T` be the session timeout. Whatever the policy, a lock is only *handed out* while the lease lasts.
+/// Let `T` be the session timeout. With each policy a lock is only *handed out* while the session lease lasts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossPolicy {
