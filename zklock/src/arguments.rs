@@ -15,7 +15,7 @@ const OF_CONNECTION: &str = "Connection options";
 const EXAMPLE: &str = "zklock run PATH -- COMMAND";
 const SEE_ALSO: &str = "Connection options: zklock --help";
 
-/// ZooKeeper locks and elections for the shell, on the znodes of Apache Curator.
+/// ZooKeeper locks and leader election for the shell, on the znodes of Apache Curator.
 #[derive(Debug, Parser)]
 #[command(
     name = "zklock",
@@ -24,9 +24,9 @@ const SEE_ALSO: &str = "Connection options: zklock --help";
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "A connection option that is not given is taken from the environment, --tls-ca\n\
-                  from ZKLOCK_TLS_CA; else from ~/.config/zklock.toml or /etc/zklock.toml. The\n\
-                  servers are as in zk1:2181,zk2:2181/chroot. ZKLOCK_AUTH may have credentials.\n\n\
+    after_help = "Connection options can also be set by the environment, such as ZKLOCK_TLS_CA for\n\
+                  --tls-ca, and by ~/.config/zklock.toml and /etc/zklock.toml. Servers have the\n\
+                  form zk1:2181,zk2:2181/chroot. ZKLOCK_AUTH may contain credentials.\n\n\
                   Example: zklock --server zk1,zk2,zk3 run /jobs/nightly -n -- ./job.sh"
 )]
 pub(crate) struct Arguments {
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// Where ZooKeeper is, and as whom to speak to it. What is not given comes from the configuration file.
+/// The servers and the credentials. Values that are not given come from the environment or a configuration file.
 #[derive(Debug, Args)]
 #[command(next_help_heading = OF_CONNECTION)]
 pub(crate) struct Connection {
@@ -46,31 +46,31 @@ pub(crate) struct Connection {
     /// The configuration file
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
-    /// The session's timeout [default: 30s]
+    /// No answer for half of it: TERM [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
     pub(crate) session_timeout: Option<Duration>,
-    /// How long to try [default: 15s]
+    /// How long to try to connect [default: 15s]
     #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
     pub(crate) connection_timeout: Option<Duration>,
-    /// A path that all paths are under
+    /// Prefix of all paths
     #[arg(long, value_name = "PATH", global = true)]
     pub(crate) namespace: Option<String>,
-    /// Who we say we are [default: host:pid]
+    /// Name shown to other processes [default: host:pid]
     #[arg(long, value_name = "TEXT", global = true)]
     pub(crate) id: Option<String>,
-    /// Lines of scheme:credentials
+    /// File with lines of scheme:credentials
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) auth_file: Option<PathBuf>,
-    /// Speak TLS; whom to trust (PEM)
+    /// Use TLS, with these authorities (PEM)
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// Our certificate (PEM)
+    /// Client certificate (PEM)
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// Our private key (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Say what happens, on stderr
+    /// Report progress on stderr
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
 }
@@ -79,15 +79,15 @@ pub(crate) struct Connection {
 pub(crate) enum Command {
     /// Run a command while a lock is held
     Run(Run),
-    /// Stand for election, and run a command while leading
+    /// Stand for election, and run a command while leader
     Elect(Elect),
-    /// Follow who leads
+    /// Report the leader, and each change
     Observe(Observe),
-    /// Show who holds a lock and who waits
+    /// List the holders and the waiters of a lock
     Ls(Ls),
-    /// Ask who holds a lock to give it back
+    /// Ask the holders to give a lock back
     Revoke(Revoke),
-    /// Take a lock away from who holds it
+    /// Delete a holder's znode
     Break(Break),
     /// Print a completion script for a shell
     Completions(Completions),
@@ -106,41 +106,42 @@ impl Command {
     }
 }
 
-/// Run a command while a lock is held. When the lock is lost the command is ended, before anybody else can have it.
+/// Run a command while a lock is held. If no server answers for half of the session timeout, the command gets TERM, and KILL before
+/// another process can get the lock.
 #[derive(Debug, Args)]
 #[command(override_usage = "zklock run [OPTIONS] <PATH>... -- <COMMAND> [ARG]...", after_help = format!(
-    "Ends as the command does; 75: busy, 76: lost, 64: usage, 69: no ZooKeeper,\n\
+    "Exit code: the command's; 75: busy, 76: lost, 64: usage, 69: no ZooKeeper,\n\
      126, 127: cannot execute, 128+N: signal N.\n\
      Example: zklock run /jobs/nightly -n -- ./job.sh\n{SEE_ALSO}"
 ))]
 pub(crate) struct Run {
-    /// The lock; several: all of them
+    /// Path of the lock. With several, all or none
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
-    /// Do not wait for another holder
+    /// Do not wait: exit with 75 if the lock is busy
     #[arg(long, short, conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
-    /// Wait so long at most (10s, 1m 30s)
+    /// Longest time to wait (10s, 1m 30s)
     #[arg(long, short = 'w', value_name = "DURATION", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
-    /// The exit code when the lock is busy
+    /// Exit code if the lock is busy
     #[arg(long, short = 'E', value_name = "N", default_value_t = crate::exit::BUSY)]
     pub(crate) conflict_exit_code: u8,
-    /// Hold it with other readers; --shared is the same
+    /// Hold it together with other readers (--shared)
     #[arg(long, short = 's', alias = "shared", conflicts_with_all = ["write", "count"])]
     pub(crate) read: bool,
-    /// Hold it alone, among readers; --exclusive is the same
+    /// Hold it alone, without readers (--exclusive)
     #[arg(long, short = 'x', alias = "exclusive", conflicts_with = "count")]
     pub(crate) write: bool,
-    /// Hold one of N leases
+    /// Hold one of N semaphore leases
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=0x7fff_ffff))]
     pub(crate) count: Option<u32>,
     #[command(flatten)]
     pub(crate) supervision: Supervision,
-    /// When somebody asks for the lock back: TERM, or nothing
+    /// If asked to give the lock back: send TERM, or not
     #[arg(long, value_name = "term|ignore", default_value = "term", hide_possible_values = true)]
     pub(crate) on_revoke: OnRevoke,
-    /// A line for /bin/sh instead of a command; with one PATH
+    /// Command line for /bin/sh; with one PATH
     #[arg(long = "shell", short = 'c', value_name = "LINE", conflicts_with = "command")]
     pub(crate) line: Option<OsString>,
     /// The command and its arguments
@@ -148,10 +149,10 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
 }
 
-/// What becomes of the command when the lock is lost.
+/// How the command is ended when the lock is lost.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Supervision {
-    /// At loss: TERM, then KILL; KILL; or a line on stderr [default: term]
+    /// At a loss: TERM then KILL, only KILL, or only a message [default: term]
     #[arg(
         long,
         value_name = "term|kill|warn",
@@ -160,7 +161,7 @@ pub(crate) struct Supervision {
         hide_possible_values = true
     )]
     pub(crate) on_lost: OnLost,
-    /// From TERM to KILL [default: a sixth of the session timeout]
+    /// Time from TERM to KILL [default: a sixth of the session timeout]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
 }
@@ -178,17 +179,17 @@ pub(crate) enum OnRevoke {
     Ignore,
 }
 
-/// Stand for election, and run a command while leading. Without a command, say who we are: leader or follower.
+/// Stand for election, and run a command while leader. Without a command, print "leader" or "follower" at each change.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "zklock elect [OPTIONS] <PATH> [-- <COMMAND> [ARG]...]",
     after_help = format!("Example: zklock elect /services/mailer -- ./mailer\n{SEE_ALSO}")
 )]
 pub(crate) struct Elect {
-    /// The election
+    /// Path of the election
     #[arg(value_name = "PATH")]
     pub(crate) path: String,
-    /// End when the leadership is lost, with 76, instead of standing again
+    /// Exit with 76 when the leadership is lost, instead of standing again
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]
@@ -198,62 +199,62 @@ pub(crate) struct Elect {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Follow who leads: a line for each change, the first one at once.
+/// Report the leader at once, and then a line for each change.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Example: zklock observe /services/mailer --json\n{SEE_ALSO}"))]
 pub(crate) struct Observe {
-    /// The election
+    /// Path of the election
     #[arg(value_name = "PATH")]
     pub(crate) path: String,
-    /// For programs: one object in a line
+    /// Print a JSON object in each line
     #[arg(long)]
     pub(crate) json: bool,
-    /// The election is one of selectors, not of latches
+    /// The candidates are selectors, not latches
     #[arg(long)]
     pub(crate) selector: bool,
 }
 
-/// Show who holds a lock and who waits, first come first.
+/// List the holders and the waiters of a lock, in the order of the queue.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Example: zklock ls /jobs/nightly --watch\n{SEE_ALSO}"))]
 pub(crate) struct Ls {
-    /// The lock
+    /// Path of the lock
     #[arg(value_name = "PATH")]
     pub(crate) path: String,
-    /// For programs: an array of objects
+    /// Print a JSON array of objects
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show it anew, every so often [default: 2s]
+    /// Repeat at this interval [default: 2s]
     #[arg(long, value_name = "DURATION", value_parser = duration, num_args = 0..=1, default_missing_value = "2s", require_equals = true)]
     pub(crate) watch: Option<Duration>,
 }
 
-/// Ask who holds a lock to give it back.
+/// Ask the holders to give a lock back. `zklock run` and `zklock elect` then send TERM to their command.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Example: zklock revoke /jobs/nightly\n{SEE_ALSO}"))]
 pub(crate) struct Revoke {
-    /// The lock
+    /// Path of the lock
     #[arg(value_name = "PATH")]
     pub(crate) path: String,
-    /// Ask this one, by the name of its node
+    /// Ask only this contender, by the name of its znode
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
 }
 
-/// Delete the node of who holds a lock. That one is not stopped by it, and somebody else can hold the lock at once.
+/// Delete a holder's znode. This does not stop the holder, and the next waiter gets the lock at once.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Example: zklock break /jobs/nightly\n{SEE_ALSO}"))]
 pub(crate) struct Break {
-    /// The lock
+    /// Path of the lock
     #[arg(value_name = "PATH")]
     pub(crate) path: String,
-    /// Delete this one, by the name of its node
+    /// Delete only this znode, by its name
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
-    /// All who hold it
+    /// Delete the znodes of all holders
     #[arg(long, conflicts_with = "node")]
     pub(crate) all: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -270,7 +271,7 @@ pub(crate) struct Completions {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: zklock man --dir /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// Write the pages there
+    /// Write the pages into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
