@@ -1,5 +1,4 @@
-//! Defects and sharp edges of the `zookeeper-client` crate, by the ids of `docs/testing.md`, that no other
-//! test shows us to get around.
+//! Defects of the `zookeeper-client` crate that this crate gets around, as no other test shows.
 
 use std::time::Duration;
 

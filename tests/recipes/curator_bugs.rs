@@ -1,5 +1,4 @@
-//! Bugs of Apache Curator, by its ids, that no other test shows the absence of. All of them:
-//! `docs/testing.md`.
+//! Bugs of Apache Curator, by its ids, whose absence no other test shows.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! Bugs of Apache Curator's leader latch, by its ids, and of `zookeeper-async`'s, that no other test shows the absence of.
-//! All of them: `docs/testing.md`.
+//! Bugs of Apache Curator's leader latch, by its ids, and of `zookeeper-async`'s, whose absence no other test shows.
 
 use zookeeper_recipes::Loss;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, SessionState};

@@ -462,59 +462,6 @@ fn every_test_folder_says_what_it_needs() {
     }
 }
 
-/// The tests that a page names in its tables: of the words in code ticks that look like one, the file, with its
-/// folder unless that is `tests/recipes`, and the function.
-fn named_tests(text: &str) -> Vec<(Option<&str>, &str)> {
-    let is_name = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let rows = text.lines().filter(|line| line.starts_with('|'));
-    let words = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
-    let named = words.filter_map(|word| match word.rsplit_once("::") {
-        Some((file, test)) if file.split("::").all(is_name) && is_name(test) => {
-            Some((Some(file), test))
-        }
-        None if is_name(word) && word.matches('_').count() > 3 => Some((None, word)),
-        _ => None,
-    });
-    // Types and constants begin with a capital letter.
-    let is_test = |(_, test): &(_, &str)| test.starts_with(char::is_lowercase);
-    named.filter(is_test).collect()
-}
-
-#[test]
-fn each_test_that_the_documentation_names_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let pages = ["docs/testing.md", "docs/guarantees.md"];
-    let tables = pages.map(|page| fs::read_to_string(root.join(page)).unwrap()).concat();
-    let has = |text: &str, test: &str| text.contains(&format!("fn {test}()"));
-    let exists = |(file, test): (Option<&str>, &str)| match file {
-        Some(file) => {
-            let (folder, file) = file.split_once("::").unwrap_or(("recipes", file));
-            let file = root.join("tests").join(folder).join(file).with_extension("rs");
-            fs::read_to_string(file).is_ok_and(|text| has(&text, test))
-        }
-        None => sources().iter().any(|source| has(&source.text, test)),
-    };
-    // What the testkit offers is no test: `testkit::kill_session`, methods of its types.
-    let is_told = |(file, _): &(Option<&str>, &str)| {
-        file.is_none_or(|file| file != "testkit" && file.starts_with(char::is_lowercase))
-    };
-    let named: Vec<_> = named_tests(&tables).into_iter().filter(is_told).collect();
-    assert!(named.len() > 80, "only {} tests are named", named.len());
-    let missing: Vec<_> = named.into_iter().filter(|name| !exists(*name)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
-    assert!(!exists((Some("mutex"), "no_such_test")));
-}
-
-#[test]
-fn each_known_bug_of_the_client_has_a_row() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let tables = fs::read_to_string(root.join("docs/testing.md")).unwrap();
-    let ids = (1..=22).map(|n| format!("B{n}")).chain((1..=17).map(|n| format!("S{n}")));
-    for id in ids {
-        assert_eq!(tables.matches(&format!("\n| {id} | ")).count(), 1, "{id}");
-    }
-}
-
 /// The examples that there are: a file, or a folder with a `main.rs`.
 fn examples() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
