@@ -46,16 +46,16 @@ pub(crate) struct Connection {
     /// The configuration file
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
-    /// No answer for half of it: TERM [default: 30s]
+    /// Session timeout [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
     pub(crate) session_timeout: Option<Duration>,
-    /// How long to try to connect [default: 15s]
+    /// Time to try to connect [default: 15s]
     #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
     pub(crate) connection_timeout: Option<Duration>,
     /// Prefix of all paths
     #[arg(long, value_name = "PATH", global = true)]
     pub(crate) namespace: Option<String>,
-    /// Name shown to other processes [default: host:pid]
+    /// Name to show [default: host:pid]
     #[arg(long, value_name = "TEXT", global = true)]
     pub(crate) id: Option<String>,
     /// File with lines of scheme:credentials
@@ -110,7 +110,8 @@ impl Command {
 /// another process can get the lock.
 #[derive(Debug, Args)]
 #[command(override_usage = "zklock run [OPTIONS] <PATH>... -- <COMMAND> [ARG]...", after_help = format!(
-    "Exit code: the command's; 75: busy, 76: lost, 64: usage, 69: no ZooKeeper,\n\
+    "The command gets TERM when no server answered for half of --session-timeout.\n\
+     Exit code: the command's; 75: busy, 76: lost, 64: usage, 69: no ZooKeeper,\n\
      126, 127: cannot execute, 128+N: signal N.\n\
      Example: zklock run /jobs/nightly -n -- ./job.sh\n{SEE_ALSO}"
 ))]
@@ -152,7 +153,7 @@ pub(crate) struct Run {
 /// How the command is ended when the lock is lost.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Supervision {
-    /// At a loss: TERM then KILL, only KILL, or only a message [default: term]
+    /// At a loss: TERM and KILL, only KILL, or a message [default: term]
     #[arg(
         long,
         value_name = "term|kill|warn",
