@@ -5,7 +5,8 @@
 //! Python are processes of their own, driven over their standard input. What the works are, and what
 //! the figures do not show: `docs/benchmarks.md`.
 //!
-//! Arguments: `--rounds N` (7), `--seconds S` of each turn (2), `--smoke`, and names of works (all). Without cargo's own
+//! Arguments: `--rounds N` (7), `--seconds S` of each turn (2), `--smoke`, and names of works (all but those of growth;
+//! `waiters locks` for those). Without cargo's own
 //! `--bench`, which is how `cargo test` starts it, it is a smoke run.
 #![allow(clippy::disallowed_methods)] // the tasks are owned; these clocks are compared within one process only
 

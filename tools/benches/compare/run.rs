@@ -11,11 +11,11 @@ use crate::load::{Lap, Load, Recipe};
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::stage::{Link, Stage};
-use crate::works::{Kind, WORKS, Work};
+use crate::works::{Kind, Work};
 
 /// All works that are asked for. The peers in other processes are gone when it returns.
 pub(crate) async fn all(settings: &Settings, stage: &Stage) -> Result<Results, Failure> {
-    let works: Vec<_> = WORKS.iter().filter(|work| settings.wants(work.name)).collect();
+    let works: Vec<_> = settings.works();
     let turns = works.iter().map(|work| work.everybody().count() * (settings.rounds + 1)).sum();
     let mut run = Run {
         settings,
@@ -103,6 +103,12 @@ impl Run<'_> {
             }
             Kind::BusyWrites => {
                 busy::attempts(&mut self.crew, self.stage, peer).await?.map(|both| both.1)
+            }
+            Kind::Requests => {
+                self.stage.counted.clear_log();
+                let lap = self.cycles(work, peer, Duration::ZERO, turn).await?;
+                let requests = self.stage.counted.log().len() as f64;
+                lap.map(|lap| requests / lap.cycles.max(1) as f64)
             }
         })
     }

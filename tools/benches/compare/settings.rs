@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Failure;
-use crate::works::WORKS;
+use crate::works::{GROWTH, WORKS, Work};
 
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -15,8 +15,8 @@ pub(crate) struct Settings {
     pub(crate) turn: Duration,
     /// Before the first round; a JVM compiles while it runs.
     pub(crate) warm_up: Duration,
-    /// Names of works; none means all.
-    works: Vec<String>,
+    /// Names of works; none means all but those of growth.
+    names: Vec<String>,
 }
 
 impl Settings {
@@ -24,7 +24,7 @@ impl Settings {
         mut arguments: impl Iterator<Item = String>,
     ) -> Result<Self, Failure> {
         let (mut is_bench, mut smoke, mut rounds, mut seconds) = (false, false, 7, 2.0);
-        let mut works = Vec::new();
+        let mut names = Vec::new();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
             match argument.as_str() {
@@ -32,11 +32,11 @@ impl Settings {
                 "--smoke" => smoke = true,
                 "--rounds" => rounds = value()?.parse::<usize>()?.max(1),
                 "--seconds" => seconds = value()?.parse::<f64>()?.max(0.01),
-                name if WORKS.iter().any(|work| work.name == name) => works.push(argument),
+                name if all().any(|work| is_called(work, name)) => names.push(argument),
                 // What is meant for the harness of the standard library.
                 flag if flag.starts_with('-') => {}
                 unknown => {
-                    let mut names: Vec<_> = WORKS.iter().map(|work| work.name).collect();
+                    let mut names: Vec<_> = all().map(|work| work.name).collect();
                     names.dedup();
                     let names = names.join(", ");
                     return Err(format!("no work is called {unknown}; there are {names}").into());
@@ -47,20 +47,32 @@ impl Settings {
         let turn = Duration::from_secs_f64(seconds);
         Ok(if smoke {
             let turn = Duration::from_millis(150);
-            Self { smoke, rounds: 1, turn, warm_up: turn, works }
+            Self { smoke, rounds: 1, turn, warm_up: turn, names }
         } else {
-            Self { smoke, rounds, turn, warm_up: turn.max(Duration::from_secs(2)), works }
+            Self { smoke, rounds, turn, warm_up: turn.max(Duration::from_secs(2)), names }
         })
     }
 
-    pub(crate) fn wants(&self, work: &str) -> bool {
-        self.works.is_empty() || self.works.iter().any(|wanted| wanted == work)
+    pub(crate) fn works(&self) -> Vec<&'static Work> {
+        if self.names.is_empty() {
+            return WORKS.iter().collect();
+        }
+        all().filter(|work| self.names.iter().any(|name| is_called(work, name))).collect()
     }
 
     /// Whether the figures may stand in the documentation.
     pub(crate) fn is_complete(&self) -> bool {
-        !self.smoke && self.works.is_empty() && self.rounds >= 5
+        !self.smoke && self.names.is_empty() && self.rounds >= 5
     }
+}
+
+fn all() -> impl Iterator<Item = &'static Work> {
+    WORKS.iter().chain(GROWTH)
+}
+
+/// By its name, or by the name without the number at its end.
+fn is_called(work: &Work, name: &str) -> bool {
+    work.name == name || work.name.trim_end_matches(|digit: char| digit.is_ascii_digit()) == name
 }
 
 /// Cargo's folder for what is built.

@@ -17,7 +17,7 @@ pub(crate) fn write(
     machine: &Machine,
     settings: &Settings,
 ) -> Result<PathBuf, Failure> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/benchmarks.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
     let page = std::fs::read_to_string(&file)?;
     let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
         let (_, after) = rest.split_once(END)?;

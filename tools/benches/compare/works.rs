@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     BusyReads,
     /// Writes that it sends.
     BusyWrites,
+    /// All requests of an acquisition and its release.
+    Requests,
 }
 
 impl Kind {
@@ -33,6 +35,7 @@ impl Kind {
             Kind::HandOver { .. } | Kind::FirstAcquire | Kind::FirstRelease => "trips",
             Kind::BusyReads => "reads",
             Kind::BusyWrites => "writes",
+            Kind::Requests => "requests",
         }
     }
 }
@@ -310,3 +313,48 @@ pub(crate) const WORKS: &[Work] = &[
         ..ONE
     },
 ];
+
+/// Measured only where they are named: what a hold costs as its lock gets more waiters, and its client more locks.
+pub(crate) const GROWTH: &[Work] = &[
+    waiters("waiters10", 10, 10),
+    requests(waiters("waiters10", 10, 10)),
+    waiters("waiters100", 100, 20),
+    requests(waiters("waiters100", 100, 20)),
+    waiters("waiters1000", 1_000, 20),
+    requests(waiters("waiters1000", 1_000, 20)),
+    locks("locks10", 10),
+    requests(locks("locks10", 10)),
+    locks("locks100", 100),
+    requests(locks("locks100", 100)),
+    locks("locks1000", 1_000),
+    requests(locks("locks1000", 1_000)),
+];
+
+const fn waiters(name: &'static str, tasks: usize, sessions: usize) -> Work {
+    Work {
+        name,
+        what: "one lock, N tasks over at most 20 sessions, holding for nothing: the time of a hold",
+        link: Link::Direct,
+        tasks,
+        sessions,
+        peers: &[(Peer::CuratorEach, None)],
+        ..ONE
+    }
+}
+
+const fn locks(name: &'static str, locks: usize) -> Work {
+    Work {
+        name,
+        what: "N locks, N tasks, one client: the time of a hold",
+        link: Link::Direct,
+        tasks: locks,
+        locks,
+        peers: &[(Peer::Curator, None)],
+        ..ONE
+    }
+}
+
+/// The same work through the proxy that counts.
+const fn requests(work: Work) -> Work {
+    Work { link: Link::Counted, kind: Kind::Requests, ..work }
+}
