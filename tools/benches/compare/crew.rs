@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::Failure;
 use crate::child::Child;
-use crate::client_lock::ClientLock;
 use crate::load::{Lap, Load, Recipe};
 use crate::ours::Ours;
 use crate::raw::Raw;
@@ -19,7 +18,6 @@ pub(crate) enum Peer {
     Curator,
     /// The same process, with a mutex object for each thread.
     CuratorEach,
-    ClientLock,
     Kazoo,
 }
 
@@ -37,7 +35,6 @@ impl fmt::Display for Peer {
             Peer::Raw => "raw",
             Peer::Curator => "curator",
             Peer::CuratorEach => "curator-each",
-            Peer::ClientLock => "client-lock",
             Peer::Kazoo => "kazoo",
         })
     }
@@ -46,7 +43,6 @@ impl fmt::Display for Peer {
 pub(crate) struct Crew {
     pub(crate) ours: Ours,
     raw: Raw,
-    client_lock: ClientLock,
     children: BTreeMap<Peer, Child>,
     /// Why a peer is not measured, or not any more.
     missing: BTreeMap<Peer, String>,
@@ -61,8 +57,8 @@ impl Crew {
                 Err(error) => drop(missing.insert(peer, error.to_string())),
             }
         }
-        let (ours, raw, client_lock) = <(Ours, Raw, ClientLock)>::default();
-        Self { ours, raw, client_lock, children, missing }
+        let (ours, raw) = <(Ours, Raw)>::default();
+        Self { ours, raw, children, missing }
     }
 
     pub(crate) fn missing(&self) -> &BTreeMap<Peer, String> {
@@ -85,7 +81,6 @@ impl Crew {
             Peer::Ours => return self.ours.run(link, path, load).await.map(Some),
             Peer::Raw => return self.raw.run(link, path, load).await.map(Some),
             _ if self.missing.contains_key(&peer.process()) => return Ok(None),
-            Peer::ClientLock => self.client_lock.run(link, path, load).await,
             Peer::Curator | Peer::CuratorEach | Peer::Kazoo => {
                 let Some(child) = self.children.get_mut(&peer.process()) else { return Ok(None) };
                 child.run(peer == Peer::CuratorEach, link, path, load).await

@@ -14,16 +14,12 @@ mod busy;
 mod child;
 #[path = "../../../tests/interop/class_path.rs"]
 mod class_path;
-mod client_lock;
 mod comparison;
 mod crew;
 mod lines;
 mod load;
 mod machine;
 mod ours;
-mod page;
-mod plot;
-mod progress;
 mod raw;
 mod run;
 mod settings;
@@ -74,11 +70,8 @@ async fn compare(settings: &Settings, proxies: &Arc<Runtime>) -> Result<(), Fail
     let results = results?;
     machine.after(&results, backend);
     lines::print(&results, &machine);
-    if !settings.smoke {
-        println!("report: {}", page::write(&results, &machine, settings)?.display());
-        if settings.is_complete() {
-            println!("tables: {}", tables::write(&results, &machine, settings)?.display());
-        }
+    if settings.is_complete() {
+        println!("tables: {}", tables::write(&results, &machine, settings)?.display());
     }
     Ok(())
 }

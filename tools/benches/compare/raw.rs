@@ -14,10 +14,10 @@ const NAME: &str = "_c_00000000-0000-0000-0000-000000000000-lock-";
 
 /// The sessions of a bare client, by link.
 #[derive(Default)]
-pub(crate) struct Clients(HashMap<String, Vec<Client>>);
+pub(crate) struct Raw(HashMap<String, Vec<Client>>);
 
-impl Clients {
-    pub(crate) async fn session(&mut self, link: &str, index: usize) -> Result<Client, Failure> {
+impl Raw {
+    async fn session(&mut self, link: &str, index: usize) -> Result<Client, Failure> {
         let sessions = self.0.entry(link.to_owned()).or_default();
         while sessions.len() <= index {
             let connector = Client::connector().with_session_timeout(SESSION_TIMEOUT);
@@ -25,16 +25,11 @@ impl Clients {
         }
         Ok(sessions[index].clone())
     }
-}
 
-#[derive(Default)]
-pub(crate) struct Raw(Clients);
-
-impl Raw {
     pub(crate) async fn run(&mut self, link: &str, path: &str, load: Load) -> Result<Lap, Failure> {
         let mut pairs = Vec::new();
         for task in 0..load.tasks {
-            let client = self.0.session(link, task % load.sessions).await?;
+            let client = self.session(link, task % load.sessions).await?;
             pairs.push(Pair { client, prefix: format!("{path}/{}/{NAME}", task % load.locks) });
         }
         turn(pairs, load.hold, load.turn).await

@@ -8,7 +8,6 @@ use crate::busy;
 use crate::comparison::{Measured, Results};
 use crate::crew::{Crew, Peer};
 use crate::load::{Lap, Load, Recipe};
-use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::stage::{Link, Stage};
 use crate::works::{Kind, Work};
@@ -16,21 +15,13 @@ use crate::works::{Kind, Work};
 /// All works that are asked for. The peers in other processes are gone when it returns.
 pub(crate) async fn all(settings: &Settings, stage: &Stage) -> Result<Results, Failure> {
     let works: Vec<_> = settings.works();
-    let turns = works.iter().map(|work| work.everybody().count() * (settings.rounds + 1)).sum();
-    let mut run = Run {
-        settings,
-        stage,
-        crew: Crew::assemble(),
-        progress: Progress::new(turns),
-        trips: BTreeMap::new(),
-    };
+    let mut run = Run { settings, stage, crew: Crew::assemble(), trips: BTreeMap::new() };
     for (peer, reason) in run.crew.missing() {
-        run.progress.say(&format!("{peer} is missing: {reason}"));
+        eprintln!("{peer} is missing: {reason}");
     }
     let measured = run.works(&works).await;
     let missing = run.crew.missing().clone();
     run.crew.close().await;
-    run.progress.finish();
     Ok(Results { measured: measured?, trips: run.trips, missing })
 }
 
@@ -38,7 +29,6 @@ struct Run<'a> {
     settings: &'a Settings,
     stage: &'a Stage,
     crew: Crew,
-    progress: Progress,
     /// Half of a bare create and delete, in milliseconds, in each round that needs to know it.
     trips: BTreeMap<Link, Vec<f64>>,
 }
@@ -46,7 +36,8 @@ struct Run<'a> {
 impl Run<'_> {
     async fn works(&mut self, works: &[&'static Work]) -> Result<Vec<Measured>, Failure> {
         let mut all = Vec::new();
-        for work in works {
+        for (number, work) in works.iter().enumerate() {
+            eprintln!("{}/{} {} {}", number + 1, works.len(), work.name, work.link);
             all.push(self.work(work).await?);
         }
         Ok(all)
@@ -54,9 +45,7 @@ impl Run<'_> {
 
     async fn work(&mut self, work: &'static Work) -> Result<Measured, Failure> {
         let everybody: Vec<_> = work.everybody().collect();
-        let title = format!("{} {}", work.name, work.link);
         for peer in &everybody {
-            self.progress.step(&format!("{title}: {peer} warms up"));
             self.cycles(work, *peer, Duration::ZERO, self.settings.warm_up).await?;
         }
         let mut rounds: BTreeMap<Peer, Vec<f64>> = BTreeMap::new();
@@ -64,7 +53,6 @@ impl Run<'_> {
             let trip = self.trip(work).await?;
             for turn in 0..everybody.len() {
                 let peer = everybody[(turn + round) % everybody.len()];
-                self.progress.step(&format!("{title}: round {}, {peer}", round + 1));
                 if let Some(value) = self.turn(work, peer, round, trip).await? {
                     rounds.entry(peer).or_default().push(value);
                 }

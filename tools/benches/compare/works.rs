@@ -77,11 +77,10 @@ impl fmt::Display for Goal {
     }
 }
 
+/// `docs/benchmarks.md` says what each of them is.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) name: &'static str,
-    /// In a few words.
-    pub(crate) what: &'static str,
     pub(crate) link: Link,
     pub(crate) kind: Kind,
     pub(crate) recipe: Recipe,
@@ -100,7 +99,6 @@ impl Work {
 
 const ONE: Work = Work {
     name: "",
-    what: "",
     link: Link::Delayed,
     kind: Kind::Cycle,
     recipe: Recipe::Mutex,
@@ -110,38 +108,15 @@ const ONE: Work = Work {
     peers: &[],
 };
 
-const REACQUIRE: Work =
-    Work { name: "reacquire", what: "acquire and release a path used before, uncontended", ..ONE };
-const TASKS: Work = Work {
-    name: "tasks16",
-    what: "one lock, 16 tasks of one client, holding for nothing",
-    kind: Kind::Rate,
-    tasks: 16,
-    ..ONE
-};
-const SESSIONS: Work = Work {
-    name: "sessions16",
-    what: "one lock, 16 clients with a session each, holding for nothing",
-    kind: Kind::Rate,
-    tasks: 16,
-    sessions: 16,
-    ..ONE
-};
+const REACQUIRE: Work = Work { name: "reacquire", ..ONE };
+const TASKS: Work = Work { name: "tasks16", kind: Kind::Rate, tasks: 16, ..ONE };
+const SESSIONS: Work =
+    Work { name: "sessions16", kind: Kind::Rate, tasks: 16, sessions: 16, ..ONE };
 
 /// Each hold lasts two trips: meanwhile the next in line has seen that it is.
 const HAND_OVER: Work = Work { kind: Kind::HandOver { hold: 2 }, ..SESSIONS };
-const LATCH: Work = Work {
-    name: "latch-handover",
-    what: "`hand-over-2` of a leader latch: from the leader's close to the next one's leadership",
-    recipe: Recipe::Latch,
-    ..HAND_OVER
-};
-const SELECTOR: Work = Work {
-    name: "selector-handover",
-    what: "the same of a leader selector: from the end of its body to the next one's begin",
-    recipe: Recipe::Selector,
-    ..HAND_OVER
-};
+const LATCH: Work = Work { name: "latch-handover", recipe: Recipe::Latch, ..HAND_OVER };
+const SELECTOR: Work = Work { name: "selector-handover", recipe: Recipe::Selector, ..HAND_OVER };
 
 const CONTENDED: Work = Work { peers: &[(Peer::Curator, None)], ..SESSIONS };
 
@@ -151,7 +126,6 @@ pub(crate) const WORKS: &[Work] = &[
         peers: &[
             (Peer::Raw, Some(Goal::Times(1.05))),
             (Peer::Curator, Some(Goal::Times(0.80))),
-            (Peer::ClientLock, None),
             (Peer::Kazoo, None),
         ],
         ..REACQUIRE
@@ -160,21 +134,18 @@ pub(crate) const WORKS: &[Work] = &[
         peers: &[
             (Peer::Raw, Some(Goal::Times(1.05))),
             (Peer::Curator, Some(Goal::Times(0.66))),
-            (Peer::ClientLock, Some(Goal::Times(0.70))),
             (Peer::Kazoo, Some(Goal::Times(0.50))),
         ],
         ..REACQUIRE
     },
     Work {
         name: "first-acquire",
-        what: "acquire a path used before, but never by this client",
         kind: Kind::FirstAcquire,
         peers: &[(Peer::Curator, Some(Goal::WholeTrips(2.0)))],
         ..ONE
     },
     Work {
         name: "first-release",
-        what: "the release after that",
         kind: Kind::FirstRelease,
         peers: &[(Peer::Curator, Some(Goal::WholeTrips(1.0)))],
         ..ONE
@@ -202,22 +173,15 @@ pub(crate) const WORKS: &[Work] = &[
         ..SESSIONS
     },
     Work { peers: &[(Peer::Curator, None)], ..SESSIONS },
-    Work {
-        name: "hand-over-2",
-        what: "sessions16 with holds of 2 trips: from the call of release to the next acquisition",
-        peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))],
-        ..HAND_OVER
-    },
+    Work { name: "hand-over-2", peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))], ..HAND_OVER },
     Work {
         name: "hand-over-0",
-        what: "the same with holds of nothing",
         kind: Kind::HandOver { hold: 0 },
         peers: &[(Peer::Curator, Some(Goal::AtMost(1.5)))],
         ..SESSIONS
     },
     Work {
         name: "locks64",
-        what: "64 locks, 64 tasks, one client",
         link: Link::Direct,
         kind: Kind::Rate,
         tasks: 64,
@@ -227,7 +191,6 @@ pub(crate) const WORKS: &[Work] = &[
     },
     Work {
         name: "busy-reads",
-        what: "`try_acquire` of a busy lock: requests that read, with the `sync` before them",
         link: Link::Counted,
         kind: Kind::BusyReads,
         peers: &[(Peer::Curator, Some(Goal::AtMost(2.0)))],
@@ -235,7 +198,6 @@ pub(crate) const WORKS: &[Work] = &[
     },
     Work {
         name: "busy-writes",
-        what: "the same: requests that write",
         link: Link::Counted,
         kind: Kind::BusyWrites,
         peers: &[(Peer::Curator, Some(Goal::AtMost(0.0)))],
@@ -243,70 +205,39 @@ pub(crate) const WORKS: &[Work] = &[
     },
     Work {
         name: "read",
-        what: "`reacquire` of the reading half of a read-write lock",
         recipe: Recipe::Read,
         peers: &[(Peer::Curator, Some(Goal::Times(0.75)))],
         ..REACQUIRE
     },
     Work {
         name: "write",
-        what: "`reacquire` of the writing half",
         recipe: Recipe::Write,
         peers: &[(Peer::Curator, Some(Goal::Times(0.75)))],
         ..REACQUIRE
     },
     Work {
         name: "semaphore-mutex",
-        what: "`reacquire` of a semaphore mutex",
         recipe: Recipe::SemaphoreMutex,
         peers: &[(Peer::Curator, Some(Goal::Times(0.75)))],
         ..REACQUIRE
     },
     Work {
         name: "semaphore",
-        what: "`reacquire` of one lease of three",
         recipe: Recipe::Semaphore(3),
         peers: &[(Peer::Curator, Some(Goal::Times(0.6)))],
         ..REACQUIRE
     },
-    Work {
-        name: "multi",
-        what: "`reacquire` of a multi-lock of three mutexes",
-        recipe: Recipe::Multi(3),
-        peers: &[(Peer::Curator, None)],
-        ..REACQUIRE
-    },
-    Work {
-        name: "read-write16",
-        what: "`sessions16` of a read-write lock; every tenth cycle writes",
-        recipe: Recipe::ReadWrite,
-        ..CONTENDED
-    },
-    Work {
-        name: "write16",
-        what: "`sessions16` of the writing half",
-        recipe: Recipe::Write,
-        ..CONTENDED
-    },
-    Work {
-        name: "semaphore-mutex16",
-        what: "`sessions16` of a semaphore mutex",
-        recipe: Recipe::SemaphoreMutex,
-        ..CONTENDED
-    },
-    Work {
-        name: "semaphore16",
-        what: "`sessions16` of one lease of three",
-        recipe: Recipe::Semaphore(3),
-        ..CONTENDED
-    },
+    Work { name: "multi", recipe: Recipe::Multi(3), peers: &[(Peer::Curator, None)], ..REACQUIRE },
+    Work { name: "read-write16", recipe: Recipe::ReadWrite, ..CONTENDED },
+    Work { name: "write16", recipe: Recipe::Write, ..CONTENDED },
+    Work { name: "semaphore-mutex16", recipe: Recipe::SemaphoreMutex, ..CONTENDED },
+    Work { name: "semaphore16", recipe: Recipe::Semaphore(3), ..CONTENDED },
     Work { link: Link::Direct, peers: &[(Peer::Curator, None)], ..LATCH },
     Work { peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))], ..LATCH },
     Work { link: Link::Direct, peers: &[(Peer::Curator, None)], ..SELECTOR },
     Work { peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))], ..SELECTOR },
     Work {
         name: "latch-start",
-        what: "`first-acquire` of a leader latch: from its start to its leadership",
         kind: Kind::FirstAcquire,
         recipe: Recipe::Latch,
         peers: &[(Peer::Curator, Some(Goal::WholeTrips(2.0)))],
@@ -330,28 +261,14 @@ pub(crate) const GROWTH: &[Work] = &[
     requests(locks("locks1000", 1_000)),
 ];
 
+/// One lock, N tasks over at most 20 sessions, holding for nothing.
 const fn waiters(name: &'static str, tasks: usize, sessions: usize) -> Work {
-    Work {
-        name,
-        what: "one lock, N tasks over at most 20 sessions, holding for nothing: the time of a hold",
-        link: Link::Direct,
-        tasks,
-        sessions,
-        peers: &[(Peer::CuratorEach, None)],
-        ..ONE
-    }
+    Work { name, link: Link::Direct, tasks, sessions, peers: &[(Peer::CuratorEach, None)], ..ONE }
 }
 
+/// N locks, N tasks, one client.
 const fn locks(name: &'static str, locks: usize) -> Work {
-    Work {
-        name,
-        what: "N locks, N tasks, one client: the time of a hold",
-        link: Link::Direct,
-        tasks: locks,
-        locks,
-        peers: &[(Peer::Curator, None)],
-        ..ONE
-    }
+    Work { name, link: Link::Direct, tasks: locks, locks, peers: &[(Peer::Curator, None)], ..ONE }
 }
 
 /// The same work through the proxy that counts.
