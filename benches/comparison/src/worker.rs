@@ -1,140 +1,111 @@
-//! A worker: a process of its own that locks in one of the ways, as it is told on its standard input. It ends when that
-//! does.
+//! Worker processes: one order a line on their standard input, one answer a line back. They end with their input.
 
-use std::future::Future;
-use std::io::Write;
-use std::pin::Pin;
-use std::rc::Rc;
-use std::time::Duration;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncBufReadExt, BufReader, stdin};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, stdin};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::time::timeout;
 
-use crate::Failure;
-use crate::clock::now;
-use crate::event::{Event, Look, Order, What};
-use crate::ways::{Hold, Place, Way};
+use crate::server::dies_with_us;
+use crate::ways::{Lock, Way};
+use crate::{Failure, LEASE};
 
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
-/// For an answer to a question that nothing depends on.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The first argument of such a process.
+pub(crate) const ROLE: &str = "worker";
 
-type Acquiring<H> = Pin<Box<dyn Future<Output = Result<H, Failure>>>>;
+/// For an answer, on a busy machine. A waiter on Redis or MariaDB may also lose many times in a row.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Worker<W: Way> {
-    way: Rc<W>,
-    /// The first is the one that is worked under.
-    holds: Vec<W::Hold>,
-    acquiring: Option<Acquiring<W::Hold>>,
-    passes: bool,
-    /// Whether no look has said yet that the lock is lost.
-    believes: bool,
-}
-
-pub(crate) async fn run<W: Way + 'static>(place: Place) -> Result<(), Failure> {
-    let way = Rc::new(W::connect(&place).await?);
-    let mut worker =
-        Worker { way, holds: Vec::new(), acquiring: None, passes: false, believes: false };
-    log(What::Ready)?;
+/// Obeys until its input ends: `acquire`, `cycles COUNT`, `contend MILLISECONDS`.
+pub(crate) async fn run<L: Lock>(servers: &[String], name: &str) -> Result<(), Failure> {
+    let lock = L::connect(servers, name, LEASE).await?;
+    let mut held = Vec::new();
+    println!("ready");
     let mut orders = BufReader::new(stdin()).lines();
-    let mut looks = interval(BETWEEN_LOOKS);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            line = orders.next_line() => match line? {
-                Some(line) => worker.obey(serde_json::from_str(&line)?).await?,
-                None => return Ok(()),
-            },
-            hold = next(&mut worker.acquiring) => worker.acquired(hold).await?,
-            _ = looks.tick(), if worker.believes => worker.look()?,
+    while let Some(order) = orders.next_line().await? {
+        match order.split_once(' ').unwrap_or((&order, "")) {
+            ("acquire", _) => {
+                held.push(lock.acquire().await?);
+                println!("held");
+            }
+            ("cycles", count) => {
+                let mut times = Vec::new();
+                for _ in 0..count.parse::<usize>()? {
+                    let began = Instant::now();
+                    let hold = lock.acquire().await?;
+                    lock.release(hold).await?;
+                    times.push(began.elapsed().as_nanos().to_string());
+                }
+                println!("{}", times.join(" "));
+            }
+            ("contend", milliseconds) => {
+                let end = Instant::now() + Duration::from_millis(milliseconds.parse()?);
+                let mut holds = 0;
+                // A contender may wait at the end of the time, and wins nothing then.
+                while let Some(left) = end.checked_duration_since(Instant::now()) {
+                    let Ok(hold) = timeout(left, lock.acquire()).await else { break };
+                    lock.release(hold?).await?;
+                    holds += 1;
+                }
+                println!("{holds}");
+            }
+            _ => return Err(format!("no such order: {order}").into()),
         }
     }
+    Ok(())
 }
 
-/// Never, if nothing is being acquired.
-async fn next<H>(acquiring: &mut Option<Acquiring<H>>) -> Result<H, Failure> {
-    match acquiring {
-        Some(future) => future.await,
-        None => std::future::pending().await,
-    }
+pub(crate) struct Worker {
+    process: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
 }
 
-impl<W: Way + 'static> Worker<W> {
-    async fn obey(&mut self, order: Order) -> Result<(), Failure> {
-        match order {
-            Order::Acquire | Order::Pass => {
-                self.passes = matches!(order, Order::Pass);
-                log(What::Asks)?;
-                let way = self.way.clone();
-                self.acquiring = Some(Box::pin(async move { way.acquire().await }));
-            }
-            Order::Reenter => match self.holds.last().and_then(Hold::reenter) {
-                Some(hold) => self.acquired(Ok(hold)).await?,
-                None => log(What::Failed("there is no such thing".to_owned()))?,
-            },
-            Order::Ask => {
-                let hold = self.holds.first_mut().ok_or("asked without a hold")?;
-                let asked = timeout(PATIENCE, hold.ask()).await;
-                let asked = asked.unwrap_or_else(|_| Err("no answer".into()));
-                log(What::Asked(asked.map_err(|error| error.to_string())))?;
-            }
-            Order::Release => self.release().await?,
-            Order::Cycles(count) => self.cycles(count).await?,
-        }
-        Ok(())
+impl Worker {
+    /// One that is connected.
+    pub(crate) async fn hire(way: Way, servers: &str, lock: &str) -> Result<Self, Failure> {
+        let mut command = dies_with_us(&std::env::current_exe()?.to_string_lossy());
+        command.args([ROLE, way.name(), servers, lock]);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err("a worker has no pipes".into());
+        };
+        let mut worker = Self { process, input, output: BufReader::new(output).lines() };
+        worker.answer().await?;
+        Ok(worker)
     }
 
-    async fn acquired(&mut self, hold: Result<W::Hold, Failure>) -> Result<(), Failure> {
-        self.acquiring = None;
-        match hold {
-            Ok(hold) => {
-                log(What::Holds { token: hold.token() })?;
-                self.believes |= self.holds.is_empty();
-                self.holds.push(hold);
-                if self.passes { self.release().await } else { Ok(()) }
-            }
-            Err(error) => log(What::Failed(error.to_string())),
-        }
+    async fn tell(&mut self, order: &str) -> Result<(), Failure> {
+        Ok(self.input.write_all(format!("{order}\n").as_bytes()).await?)
     }
 
-    fn look(&mut self) -> Result<(), Failure> {
-        let at = now();
-        let Some(hold) = self.holds.first() else { return Ok(()) };
-        match hold.look() {
-            Look::Lost => {
-                self.believes = false;
-                log_at(at, What::Lost)
-            }
-            look => log_at(at, What::Works(look)),
-        }
+    async fn answer(&mut self) -> Result<String, Failure> {
+        let line = timeout(PATIENCE, self.output.next_line()).await??;
+        line.ok_or_else(|| "a worker has ended".into())
     }
 
-    async fn release(&mut self) -> Result<(), Failure> {
-        let hold = self.holds.pop().ok_or("released without a hold")?;
-        self.believes &= !self.holds.is_empty();
-        log(What::Releases)?;
-        let released = timeout(PATIENCE, hold.release()).await;
-        let released = released.unwrap_or_else(|_| Err("no answer".into()));
-        log(What::Released(released.map_err(|error| error.to_string())))
+    pub(crate) async fn acquire(&mut self) -> Result<(), Failure> {
+        self.tell("acquire").await
     }
 
-    async fn cycles(&mut self, count: usize) -> Result<(), Failure> {
-        let mut times = Vec::with_capacity(count);
-        for _ in 0..count {
-            let begun = now();
-            self.way.acquire().await?.release().await?;
-            times.push(u64::try_from((now() - begun).as_nanos())?);
-        }
-        log(What::Cycles(times))
+    pub(crate) async fn held(&mut self) -> Result<(), Failure> {
+        self.answer().await.map(drop)
     }
-}
 
-fn log(what: What) -> Result<(), Failure> {
-    log_at(now(), what)
-}
+    pub(crate) async fn cycles(&mut self, count: usize) -> Result<Vec<Duration>, Failure> {
+        self.tell(&format!("cycles {count}")).await?;
+        let times = self.answer().await?;
+        Ok(times.split(' ').flat_map(str::parse).map(Duration::from_nanos).collect())
+    }
 
-fn log_at(at: Duration, what: What) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string(&Event { at, what })?)?;
-    Ok(out.flush()?)
+    /// How many holds it had.
+    pub(crate) async fn contend(&mut self, time: Duration) -> Result<usize, Failure> {
+        self.tell(&format!("contend {}", time.as_millis())).await?;
+        Ok(self.answer().await?.parse()?)
+    }
+
+    pub(crate) async fn kill(mut self) -> Result<(), Failure> {
+        Ok(self.process.kill().await?)
+    }
 }

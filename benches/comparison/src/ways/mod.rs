@@ -1,125 +1,113 @@
-//! The ways to lock, behind one trait: what a worker does with each.
+//! The ways to lock, behind one trait.
 
 mod etcd;
-mod for_update;
 mod mariadb;
 mod redis;
-mod redlock;
-mod set_nx;
-mod unique_row;
-mod version_column;
-mod watchdog;
 mod zookeeper;
 
+use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
-
 use crate::Failure;
-use crate::event::{Look, Released};
 use crate::server::Kind;
-use crate::worker;
+use crate::worker::run;
 
-pub(crate) use self::mariadb::pool;
-pub(crate) use self::redis::connect_lazily;
-
-/// Which lock, and where.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Place {
-    pub(crate) way: WayName,
-    /// `HOST:PORT` of each server.
-    pub(crate) servers: Vec<String>,
-    /// Of the lock.
-    pub(crate) name: String,
-    /// Of the lock, or of the session that it belongs to.
-    pub(crate) lease: Duration,
-}
+pub(crate) use self::redis::connect as connect_redis;
 
 /// One process's end of a way to lock.
-pub(crate) trait Way: Sized {
-    type Hold: Hold;
+pub(crate) trait Lock: Sized {
+    type Hold;
 
-    async fn connect(place: &Place) -> Result<Self, Failure>;
+    async fn connect(servers: &[String], name: &str, lease: Duration) -> Result<Self, Failure>;
 
-    /// Waits until it holds, as one waits in this way.
+    /// Waits until it holds, as its documentation waits.
     async fn acquire(&self) -> Result<Self::Hold, Failure>;
+
+    async fn release(&self, hold: Self::Hold) -> Result<(), Failure>;
 }
 
-pub(crate) trait Hold: Sized {
-    /// A number that grows from hold to hold, by which a resource could tell an older holder from a newer.
-    fn token(&self) -> Option<i64>;
-
-    /// Whether it is still held, as far as this process knows without asking.
-    fn look(&self) -> Look;
-
-    /// Whether it is still held, as the server says.
-    async fn ask(&mut self) -> Result<bool, Failure>;
-
-    async fn release(self) -> Result<Released, Failure>;
-
-    /// The same hold once more, where the way has that besides acquiring.
-    fn reenter(&self) -> Option<Self> {
-        None
-    }
-}
-
-/// In the order of the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
-pub(crate) enum WayName {
-    Zookeeper,
+/// In the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    ZooKeeper,
     SetNx,
-    Watchdog,
     Redlock,
     Etcd,
     UniqueRow,
     ForUpdate,
-    VersionColumn,
 }
 
-impl WayName {
+impl Way {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::ZooKeeper, Self::SetNx, Self::Redlock, Self::Etcd, Self::UniqueRow, Self::ForUpdate];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ZooKeeper => "zookeeper",
+            Self::SetNx => "set-nx",
+            Self::Redlock => "redlock",
+            Self::Etcd => "etcd",
+            Self::UniqueRow => "unique-row",
+            Self::ForUpdate => "for-update",
+        }
+    }
+
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Self::Zookeeper => "ZooKeeper, this crate",
+            Self::ZooKeeper => "ZooKeeper, this crate",
             Self::SetNx => "Redis `SET NX PX`",
-            Self::Watchdog => "Redis, watchdog",
             Self::Redlock => "Redlock, 5 Redis",
             Self::Etcd => "etcd lock and lease",
             Self::UniqueRow => "MariaDB unique row",
             Self::ForUpdate => "MariaDB `FOR UPDATE`",
-            Self::VersionColumn => "MariaDB version column",
         }
     }
 
     pub(crate) fn kind(self) -> Kind {
         match self {
-            Self::Zookeeper => Kind::Zookeeper,
-            Self::SetNx | Self::Watchdog | Self::Redlock => Kind::Redis,
+            Self::ZooKeeper => Kind::ZooKeeper,
+            Self::SetNx | Self::Redlock => Kind::Redis,
             Self::Etcd => Kind::Etcd,
-            Self::UniqueRow | Self::ForUpdate | Self::VersionColumn => Kind::Mariadb,
+            Self::UniqueRow | Self::ForUpdate => Kind::MariaDb,
         }
     }
 
-    /// Of the page on Redlock: "In our examples we set N=5".
+    /// The page on Redlock: "In our examples we set N=5".
     pub(crate) fn servers(self) -> usize {
         if self == Self::Redlock { 5 } else { 1 }
     }
 
-    /// Nobody waits for anybody: who is late is refused when it writes.
-    pub(crate) fn is_optimistic(self) -> bool {
-        self == Self::VersionColumn
+    /// The way of this name, or all ways on the server of this name.
+    pub(crate) fn called(name: &str) -> Result<Vec<Self>, Failure> {
+        let is_called = |way: &Self| {
+            way.name() == name || format!("{:?}", way.kind()).eq_ignore_ascii_case(name)
+        };
+        let ways: Vec<_> = Self::ALL.into_iter().filter(is_called).collect();
+        if ways.is_empty() {
+            let names = Self::ALL.map(Self::name).join(", ");
+            return Err(format!("no way is called {name}; there are {names}").into());
+        }
+        Ok(ways)
     }
 
-    pub(crate) async fn work(self, place: Place) -> Result<(), Failure> {
+    /// Is a worker process.
+    pub(crate) async fn work(self, servers: &str, lock: &str) -> Result<(), Failure> {
+        let servers: Vec<_> = servers.split(',').map(str::to_owned).collect();
         match self {
-            Self::Zookeeper => worker::run::<zookeeper::ZooKeeper>(place).await,
-            Self::SetNx => worker::run::<set_nx::SetNx>(place).await,
-            Self::Watchdog => worker::run::<watchdog::Watchdog>(place).await,
-            Self::Redlock => worker::run::<redlock::Redlock>(place).await,
-            Self::Etcd => worker::run::<etcd::Etcd>(place).await,
-            Self::UniqueRow => worker::run::<unique_row::UniqueRow>(place).await,
-            Self::ForUpdate => worker::run::<for_update::ForUpdate>(place).await,
-            Self::VersionColumn => worker::run::<version_column::VersionColumn>(place).await,
+            Self::ZooKeeper => run::<zookeeper::Mutex>(&servers, lock).await,
+            Self::SetNx | Self::Redlock => run::<redis::Redlock>(&servers, lock).await,
+            Self::Etcd => run::<etcd::Etcd>(&servers, lock).await,
+            Self::UniqueRow => run::<mariadb::UniqueRow>(&servers, lock).await,
+            Self::ForUpdate => run::<mariadb::ForUpdate>(&servers, lock).await,
         }
+    }
+}
+
+impl FromStr for Way {
+    type Err = Failure;
+
+    fn from_str(name: &str) -> Result<Self, Failure> {
+        let found = Self::ALL.into_iter().find(|way| way.name() == name);
+        found.ok_or_else(|| format!("no way is called {name}").into())
     }
 }

@@ -1,96 +1,93 @@
-//! What the ways on Redis have in common.
+//! Redis: `SET key owner NX PX lease`, and a delete that compares the owner, on one server or on a majority of several.
+//!
+//! By <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>: "Correct implementation with a single
+//! instance", and "The Redlock algorithm". With one server the second is the first.
 
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisResult, Script};
 use tokio::time::sleep;
 
+use super::Lock;
 use crate::Failure;
 
-const TRIES: usize = 4;
-const BETWEEN_TRIES: Duration = Duration::from_millis(50);
-
-/// Deletes the key if it has our value: "a lock will be removed only if it is still the one that was set by the client
-/// trying to remove it".
 static DELETE_OURS: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
     )
 });
 
-/// Connects with the first command, and again after each failure. `limit` is for a connection and for an answer.
-pub(crate) fn connect_lazily(address: &str, limit: Duration) -> Result<ConnectionManager, Failure> {
+/// Connects with the first command. `limit` is for a connection and for an answer.
+pub(crate) fn connect(address: &str, limit: Duration) -> Result<ConnectionManager, Failure> {
     let config = ConnectionManagerConfig::new()
         .set_connection_timeout(Some(limit))
         .set_response_timeout(Some(limit))
         .set_max_delay(Duration::from_millis(100));
-    Ok(ConnectionManager::new_lazy_with_config(
-        Client::open(format!("redis://{address}/"))?,
-        config,
-    )?)
+    let client = Client::open(format!("redis://{address}/"))?;
+    Ok(ConnectionManager::new_lazy_with_config(client, config)?)
 }
 
-/// A value that no other hold has.
-pub(super) fn owner() -> String {
-    uuid::Uuid::new_v4().to_string()
-}
-
-pub(super) async fn set_if_absent(
-    mut connection: ConnectionManager,
-    key: &str,
-    owner: &str,
+pub(crate) struct Redlock {
+    connections: Vec<ConnectionManager>,
+    key: String,
     lease: Duration,
-) -> RedisResult<bool> {
-    let mut command = redis::cmd("SET");
-    command.arg(key).arg(owner).arg("NX").arg("PX").arg(milliseconds(lease));
-    let answer: Option<String> = command.query_async(&mut connection).await?;
-    Ok(answer.is_some())
 }
 
-pub(super) async fn is_ours(
-    connection: &ConnectionManager,
-    key: &str,
-    owner: &str,
-) -> RedisResult<bool> {
-    let ask = |mut connection| async move {
-        redis::cmd("GET").arg(key).query_async::<Option<String>>(&mut connection).await
-    };
-    Ok(retried(connection, ask).await?.as_deref() == Some(owner))
+impl Redlock {
+    async fn delete(&self, owner: &str) {
+        let delete = |mut one: ConnectionManager| async move {
+            DELETE_OURS.key(&self.key).arg(owner).invoke_async::<bool>(&mut one).await
+        };
+        join_all(self.connections.iter().cloned().map(delete)).await;
+    }
+
+    async fn set(&self, mut one: ConnectionManager, owner: &str) -> RedisResult<bool> {
+        let milliseconds = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
+        let mut command = redis::cmd("SET");
+        command.arg(&self.key).arg(owner).arg("NX").arg("PX").arg(milliseconds);
+        Ok(command.query_async::<Option<String>>(&mut one).await?.is_some())
+    }
 }
 
-pub(super) async fn delete_ours(
-    connection: &ConnectionManager,
-    key: &str,
-    owner: &str,
-) -> RedisResult<bool> {
-    let delete = |mut connection| async move {
-        DELETE_OURS.key(key).arg(owner).invoke_async(&mut connection).await
-    };
-    retried(connection, delete).await
-}
+impl Lock for Redlock {
+    /// The owner.
+    type Hold = String;
 
-/// The first command on a connection that is broken fails, and has the next ones reconnect.
-pub(super) async fn retried<T, F: Future<Output = RedisResult<T>>>(
-    connection: &ConnectionManager,
-    command: impl Fn(ConnectionManager) -> F,
-) -> RedisResult<T> {
-    for _ in 1..TRIES {
-        match command(connection.clone()).await {
-            Err(error) if error.is_io_error() => sleep(BETWEEN_TRIES).await,
-            done => return done,
+    async fn connect(servers: &[String], name: &str, lease: Duration) -> Result<Self, Failure> {
+        // Of several, each is asked within a time that is small compared with the lease: "~ 5-50 milliseconds".
+        let limit = if servers.len() > 1 { 50 } else { 2_000 };
+        let connect = |address: &String| connect(address, Duration::from_millis(limit));
+        let connections: Vec<_> = servers.iter().map(connect).collect::<Result<_, _>>()?;
+        let lock = Self { connections, key: name.to_owned(), lease };
+        // The first command connects, which the limit for an answer is not meant for.
+        lock.delete("nobody").await;
+        Ok(lock)
+    }
+
+    async fn acquire(&self) -> Result<String, Failure> {
+        loop {
+            let (owner, sent) = (uuid::Uuid::new_v4().to_string(), Instant::now());
+            let set = self.connections.iter().map(|one| self.set(one.clone(), &owner));
+            let answers = join_all(set).await;
+            let have = answers.iter().filter(|answer| matches!(answer, Ok(true))).count();
+            // Less an allowance for clocks, as the page's own implementation has it.
+            let valid = self.lease - self.lease / 100 - Duration::from_millis(2);
+            if have > self.connections.len() / 2 && sent.elapsed() < valid {
+                return Ok(owner);
+            }
+            if have > 0 || self.connections.len() > 1 {
+                self.delete(&owner).await;
+            }
+            // "It should try again after a random delay"; the times of the page's implementation for Node.js.
+            sleep(Duration::from_millis(fastrand::u64(200..400))).await;
         }
     }
-    command(connection.clone()).await
-}
 
-pub(super) fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// "It should try again after a random delay": 200 ms and up to as much again, the example of the page's
-/// implementation for Node.js.
-pub(super) async fn before_the_next_try() {
-    sleep(Duration::from_millis(fastrand::u64(200..400))).await;
+    async fn release(&self, owner: String) -> Result<(), Failure> {
+        self.delete(&owner).await;
+        Ok(())
+    }
 }
