@@ -4,27 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use super::{files, root};
+
 /// Where pages and sources of this repository are read by those who have none of it.
 const ELSEWHERE: &str = "https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/";
 
 /// Every page, by its path below the root.
 fn pages() -> BTreeMap<PathBuf, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut pages = BTreeMap::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() {
-                if !name.starts_with('.') && name != "target" {
-                    folders.push(path);
-                }
-            } else if path.extension().is_some_and(|ending| ending == "md") {
-                let text = fs::read_to_string(&path).unwrap();
-                pages.insert(path.strip_prefix(root).unwrap().to_owned(), text);
-            }
-        }
-    }
+    let pages = files(&root(), "md").into_iter().map(|path| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(root()).unwrap().to_owned(), text)
+    });
+    let pages: BTreeMap<_, _> = pages.collect();
     assert!(pages.len() > 20, "the pages were not found");
     pages
 }
@@ -113,13 +104,12 @@ fn destination(page: &Path, target: &str) -> Option<(PathBuf, Option<String>)> {
 
 /// What is wrong with the links of a page.
 fn dead(page: &Path, text: &str, pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let is_dead = |target: &String| {
         let Some((path, anchor)) = destination(page, target) else { return false };
         match (pages.get(&path), anchor) {
             (Some(text), Some(anchor)) => !anchors(text).contains(&anchor),
             (None, Some(_)) => true, // of a folder, or a source
-            (_, None) => !root.join(&path).exists(),
+            (_, None) => !root().join(&path).exists(),
         }
     };
     let dead = links(text).into_iter().filter(is_dead);
@@ -180,61 +170,4 @@ fn every_page_can_be_reached_from_the_readme() {
     }
     let missed: Vec<_> = pages.keys().filter(|page| !reached.contains(*page)).collect();
     assert!(missed.is_empty(), "{missed:?}");
-}
-
-/// All sources of tests, by the last part of their module: `tests/recipes/mutex.rs` is one of those called `mutex`.
-fn tests_by_file() -> BTreeMap<String, Vec<String>> {
-    let mut by_file: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "rs") {
-                let name = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
-                let is_folder = path.ends_with("mod.rs");
-                let file = name(if is_folder { path.parent().unwrap() } else { &path });
-                by_file.entry(file).or_default().push(fs::read_to_string(&path).unwrap());
-            }
-        }
-    }
-    by_file
-}
-
-/// The words in code ticks that name a test, `file::test`, and are no path of a crate's.
-fn named_in_prose(text: &str) -> Vec<(String, String)> {
-    const CRATES: &[&str] = &["tokio", "std", "process", "testkit", "rustls", "zookeeper_client"];
-    let is_name = |word: &str| {
-        word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-            && !word.is_empty()
-    };
-    let prose = prose(text);
-    let words = prose.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
-    let named = words.filter_map(|word| {
-        let parts: Vec<_> = word.split("::").collect();
-        let is_path = parts.len() > 1 && parts.iter().all(|part| is_name(part));
-        let (test, files) = parts.split_last().filter(|_| is_path)?;
-        let is_crates = CRATES.contains(&files[0]);
-        (!is_crates).then(|| (files[files.len() - 1].to_owned(), (*test).to_owned()))
-    });
-    named.collect()
-}
-
-#[test]
-fn each_test_that_a_page_names_exists() {
-    let by_file = tests_by_file();
-    let exists = |(file, test): &(String, String)| {
-        let function = format!("fn {test}()");
-        by_file.get(file).is_some_and(|texts| texts.iter().any(|text| text.contains(&function)))
-    };
-    let mut found = 0;
-    for (page, text) in pages() {
-        let named = named_in_prose(&text);
-        found += named.len();
-        let missing: Vec<_> = named.into_iter().filter(|name| !exists(name)).collect();
-        assert!(missing.is_empty(), "{}: {missing:?}", page.display());
-    }
-    assert!(found > 50, "only {found} tests are named");
-    let named = named_in_prose("`mutex::no_such_test`, `tokio::sync::watch`, `Curator::client`");
-    assert!(named.len() == 1 && !exists(&named[0]));
 }

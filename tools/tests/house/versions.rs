@@ -4,12 +4,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::root;
+
 /// Of those of Linux, with all features, for the tests as well.
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
-        .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+        .current_dir(root())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
