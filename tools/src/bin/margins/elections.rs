@@ -1,0 +1,294 @@
+//! Three candidates of each side elect a leader on a quorum of three, while servers are restarted or the leader is killed.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_testkit::{Role, TestEnsemble, random_path};
+
+use crate::Failure;
+use crate::peer::{Event, Log, PATIENCE, Peer, Side, What, now};
+
+const CANDIDATES: usize = 3;
+const SESSION: Duration = Duration::from_secs(6);
+/// Sessions expire at ticks.
+const TICK: Duration = Duration::from_millis(500);
+/// For which all servers serve before the next one is restarted.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long the servers may be without a quorum, a quarter of the session: with the two fifths for which the client waits
+/// for a silent server, that is less than the lease.
+const QUORUM_LIMIT: Duration = Duration::from_millis(1_500);
+const TRIES: usize = 5;
+
+/// Whether our leadership never changed. A run in which the servers had no quorum for too long does not count.
+pub(crate) async fn restarts(rounds: usize) -> Result<bool, Failure> {
+    for _ in 0..TRIES {
+        let ensemble = TestEnsemble::builder(3).tick_time(TICK).start().await?;
+        let kept = restarted(&ensemble, rounds).await;
+        ensemble.close().await?;
+        if let Some(kept) = kept? {
+            return Ok(kept);
+        }
+        println!("no quorum for more than {QUORUM_LIMIT:?}: this run does not count");
+    }
+    Err(format!("{TRIES} times without a quorum for more than {QUORUM_LIMIT:?}").into())
+}
+
+async fn restarted(ensemble: &TestEnsemble, rounds: usize) -> Result<Option<bool>, Failure> {
+    let servers = ensemble.connect_string();
+    let (sender, mut log) = Log::new();
+    let mut peers = vec![(Side::Ours, Peer::ours(&sender)?)];
+    peers.extend(Peer::curator(&sender)?.map(|peer| (Side::Curator, peer)));
+    for (side, peer) in &mut peers {
+        let path = random_path("restarts");
+        let admin = parent(servers, &path).await?;
+        for candidate in 0..CANDIDATES {
+            peer.hold(candidate, "latch", servers, &path, SESSION).await?;
+        }
+        all_stand(&admin, &path).await?;
+        calm(&mut log, *side).await?;
+    }
+    let mut longest = Duration::ZERO;
+    let all = async {
+        for round in 1..=rounds {
+            for member in ensemble.members() {
+                member.restart().await?;
+                ensemble.serving().await?;
+                sleep(PAUSE).await;
+            }
+            println!("restarts: round {round} of {rounds}");
+        }
+        Ok::<_, Failure>(())
+    };
+    tokio::select! {
+        done = all => done?,
+        never = outages(ensemble, &mut longest) => match never {},
+    }
+    let (restarts, outage) = (3 * rounds, longest.as_secs_f64());
+    println!(
+        "\n{restarts} restarts of a server; sessions of {SESSION:?}; no quorum for at most {outage:.2} s"
+    );
+    let mut ours = Tally::default();
+    for (side, _) in &peers {
+        calm(&mut log, *side).await?;
+        let tally = Tally::of(&log.of(*side), now());
+        println!("{side} latch: {tally:?}");
+        if *side == Side::Ours {
+            ours = tally;
+        }
+    }
+    Ok(match (ours.faults.is_empty(), ours.losses.is_empty()) {
+        (true, true) => Some(true),
+        (true, false) if longest > QUORUM_LIMIT => None,
+        _ => Some(false),
+    })
+}
+
+/// Whether never two candidates led.
+pub(crate) async fn kills(rounds: usize) -> Result<bool, Failure> {
+    let ensemble = TestEnsemble::builder(3).tick_time(TICK).start().await?;
+    let result = killed(&ensemble, rounds).await;
+    ensemble.close().await?;
+    result
+}
+
+async fn killed(ensemble: &TestEnsemble, rounds: usize) -> Result<bool, Failure> {
+    let (servers, path) = (ensemble.connect_string(), random_path("kills"));
+    let (sender, mut log) = Log::new();
+    let admin = parent(servers, &path).await?;
+    let stand = async |number| {
+        let mut peer = Peer::ours(&sender)?;
+        peer.hold(number, "latch", servers, &path, SESSION).await?;
+        Ok::<_, Failure>((number, peer))
+    };
+    let mut peers = BTreeMap::new();
+    for number in 0..CANDIDATES {
+        peers.extend([stand(number).await?]);
+    }
+    let mut leader = leads(&mut log, Duration::ZERO).await?;
+    let mut took = Vec::new();
+    for round in 1..=rounds {
+        all_stand(&admin, &path).await?;
+        let holder = leader.holder;
+        let killed = peers.remove(&holder).ok_or("a stranger leads")?.kill().await?;
+        log.add(Side::Ours, Event { holder, what: What::Lost, at: killed, more: 0 });
+        leader = leads(&mut log, killed).await?;
+        took.push(leader.at.saturating_sub(killed).as_secs_f64());
+        println!("kills: round {round} of {rounds}: the next leads after {:.2} s", took[round - 1]);
+        peers.extend([stand(CANDIDATES + round - 1).await?]);
+    }
+    let tally = Tally::of(&log.of(Side::Ours), now());
+    took.sort_by(f64::total_cmp);
+    let [least, median, most] = [0, took.len() / 2, took.len().saturating_sub(1)]
+        .map(|index| took.get(index).copied().unwrap_or_default());
+    println!(
+        "\n{rounds} leaders killed; sessions of {SESSION:?}, ticks of {TICK:?}; the next leads after {least:.2} s, \
+         median {median:.2} s, at most {most:.2} s; faults: {:?}",
+        tally.faults
+    );
+    Ok(tally.faults.is_empty())
+}
+
+async fn parent(servers: &str, path: &str) -> Result<Client, Failure> {
+    let admin = Client::connect(servers).await?;
+    admin.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
+    Ok(admin)
+}
+
+/// Until every candidate has its node.
+async fn all_stand(admin: &Client, path: &str) -> Result<(), Failure> {
+    let all = async {
+        loop {
+            let (children, watcher) = admin.list_and_watch_children(path).await?;
+            if children.len() >= CANDIDATES {
+                return Ok(());
+            }
+            watcher.changed().await;
+        }
+    };
+    timeout(PATIENCE, all).await?
+}
+
+/// The first of ours that leads since then.
+async fn leads(log: &mut Log, since: Duration) -> Result<Event, Failure> {
+    let leads = |event: &&Event| event.what == What::Holds && event.at >= since;
+    let found = log.wait_for(Side::Ours, PATIENCE, |events| events.iter().find(leads).copied());
+    Ok(found.await.ok_or("no candidate leads")?)
+}
+
+/// Until each candidate that was ever disconnected is connected again, and one leads.
+async fn calm(log: &mut Log, side: Side) -> Result<(), Failure> {
+    let calm = |events: &[Event]| {
+        let last = |wanted: &dyn Fn(&Event) -> bool| events.iter().rev().find(|e| wanted(e));
+        let connected = events.iter().all(|event| {
+            let link = |e: &Event| matches!(e.what, What::Suspended | What::Connected);
+            last(&|e| e.holder == event.holder && link(e)).is_none_or(|e| e.what == What::Connected)
+        });
+        let term = last(&|e| matches!(e.what, What::Holds | What::Lost));
+        (connected && term.is_some_and(|e| e.what == What::Holds)).then_some(())
+    };
+    let found = log.wait_for(side, PATIENCE, calm).await;
+    found.ok_or_else(|| format!("{side}: not led, or not connected, after {PATIENCE:?}").into())
+}
+
+/// The longest time without a quorum, as the servers report it.
+async fn outages(ensemble: &TestEnsemble, longest: &mut Duration) -> Infallible {
+    let mut since = None;
+    loop {
+        let at = now();
+        let (mut leaders, mut followers) = (0, 0);
+        for member in ensemble.members() {
+            // A server that is ending may not answer.
+            let role = timeout(Duration::from_millis(100), member.role()).await;
+            leaders += usize::from(matches!(role, Ok(Ok(Role::Leader))));
+            followers += usize::from(matches!(role, Ok(Ok(Role::Follower))));
+        }
+        if leaders == 1 && followers > 0 {
+            let began: Duration = since.take().unwrap_or(at);
+            *longest = (*longest).max(at.saturating_sub(began));
+        } else {
+            since.get_or_insert(at);
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What the events of one side come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    /// How often a candidate's connection broke.
+    disconnections: usize,
+    /// When leadership was lost.
+    losses: Vec<Duration>,
+    /// How often another candidate led next.
+    another: usize,
+    longest_without_leader: Duration,
+    /// What must never be.
+    faults: Vec<String>,
+}
+
+impl Tally {
+    /// Of events in order, until `end`.
+    fn of(events: &[Event], end: Duration) -> Self {
+        let mut tally = Self::default();
+        // The last term, and whether it goes on.
+        let mut last: Option<(Event, bool)> = None;
+        let mut lost = None;
+        for event in events {
+            match (event.what, last) {
+                (What::Holds, Some((other, leads))) => {
+                    let same = other.holder == event.holder;
+                    if leads && !same {
+                        tally.faults.push(format!("two lead: {other:?} and {event:?}"));
+                    }
+                    // Only a term on the same node has the same token.
+                    if event.more < other.more
+                        || (!same && event.more == other.more && event.more > 0)
+                    {
+                        tally.faults.push(format!("tokens do not grow: {other:?} and {event:?}"));
+                    }
+                    tally.another += usize::from(!same);
+                    tally.ends_without(lost.take().unwrap_or(event.at), event.at);
+                    last = Some((*event, true));
+                }
+                (What::Holds, None) => last = Some((*event, true)),
+                (What::Lost, Some((leader, true))) if leader.holder == event.holder => {
+                    tally.losses.push(event.at);
+                    lost = Some(event.at);
+                    last = Some((leader, false));
+                }
+                (What::Suspended, _) => tally.disconnections += 1,
+                (What::Lost | What::Connected, _) => {}
+            }
+        }
+        tally.ends_without(lost.unwrap_or(end), end);
+        tally
+    }
+
+    fn ends_without(&mut self, since: Duration, until: Duration) {
+        let without = until.saturating_sub(since);
+        self.longest_without_leader = self.longest_without_leader.max(without);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use What::{Connected, Holds, Lost, Suspended};
+
+    #[test]
+    fn losses_and_faults_are_counted() {
+        type Row<'a> = (&'a [(usize, What, u64, i64)], (usize, usize, u64, usize));
+        // Holder, what, second, token; then losses, another next, longest without a leader, faults.
+        let rows: [Row<'_>; 4] = [
+            (&[(1, Holds, 1, 7), (1, Suspended, 2, 0), (1, Connected, 3, 0)], (0, 0, 0, 0)),
+            (
+                &[
+                    (1, Holds, 1, 7),
+                    (1, Lost, 2, 0),
+                    (1, Holds, 4, 7),
+                    (1, Lost, 5, 0),
+                    (2, Holds, 6, 8),
+                ],
+                (2, 1, 2, 0),
+            ),
+            (&[(1, Holds, 1, 7), (1, Lost, 6, 0)], (1, 0, 3, 0)),
+            (&[(1, Holds, 1, 7), (2, Holds, 2, 7)], (0, 1, 0, 2)),
+        ];
+        for (events, expected) in rows {
+            let event = |&(holder, what, at, more)| Event {
+                holder,
+                what,
+                at: Duration::from_secs(at),
+                more,
+            };
+            let events: Vec<_> = events.iter().map(event).collect();
+            let tally = Tally::of(&events, Duration::from_secs(9));
+            let without = tally.longest_without_leader.as_secs();
+            let found = (tally.losses.len(), tally.another, without, tally.faults.len());
+            assert_eq!(found, expected, "{events:?}");
+        }
+    }
+}
