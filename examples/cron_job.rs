@@ -96,7 +96,7 @@ async fn once(curator: &Curator, guard: MutexGuard, run: u64) -> Result<(), Faul
     }
     println!("begins run {run}");
     // The job is dropped at its next `await` when the lock is lost; and what it writes elsewhere bears the token, to be
-    // compared there: see `fencing_database`.
+    // compared there: see `docs/guarantees.md`, "Fenced writes".
     let held = guard.cancellation_token();
     held.run_until_cancelled(job(guard.fencing_token())).await.ok_or("the lock was lost")??;
     // Refused if the lock was lost unnoticed, so nobody overwrites the note of a later holder.

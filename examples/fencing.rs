@@ -1,7 +1,7 @@
 //! What a stale holder writes to ZooKeeper is refused by ZooKeeper itself: each write comes with a check of the hold's node.
 //!
 //! `cargo run --example fencing` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints what
-//! the old holder believes, before and after its write was refused. For what is written elsewhere: `fencing_database`.
+//! the old holder believes, before and after its write was refused. For writes to a database: `docs/guarantees.md`, "Fenced writes".
 
 use std::error::Error;
 

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use zookeeper_recipes::{ConnectionState, Curator, LeaderLatch, LeaderObserver};
 
 #[derive(Clone)]
@@ -15,7 +15,7 @@ struct Service {
 }
 
 /// What `/leader` answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Answer {
     /// Who leads, as this process last heard: good to send a client there, no proof of anything.
     pub(crate) leader: Option<String>,
