@@ -74,7 +74,12 @@ async fn restarted(ensemble: &TestEnsemble, rounds: usize) -> Result<Option<bool
     for (side, _) in &peers {
         calm(&mut log, *side).await?;
         let tally = Tally::of(&log.of(*side), now());
-        println!("{side} latch: {tally:?}");
+        let Tally { disconnections, losses, another, longest_without_leader, faults } = &tally;
+        println!(
+            "{side} latch: connections broken {disconnections}, leadership lost {}, another led next {another}, \
+             longest time without a leader {longest_without_leader:.2?}, faults {faults:?}",
+            losses.len()
+        );
         if *side == Side::Ours {
             ours = tally;
         }
