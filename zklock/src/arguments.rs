@@ -346,10 +346,17 @@ pub(crate) fn command() -> clap::Command {
     })
 }
 
+/// A timer can be set to this, and a point in time can be so far away.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// `10s`, `1m 30s`; a bare number is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
+    let duration = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
+        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string()),
+    }?;
+    if duration > LONGEST {
+        return Err("it must be at most 365 days".to_owned());
     }
-    humantime::parse_duration(text).map_err(|error| error.to_string())
+    Ok(duration)
 }

@@ -1,7 +1,6 @@
 //! Who holds a lock and who waits, of whatever recipe.
 
 use std::borrow::Cow;
-use std::time::SystemTime;
 
 use futures_util::try_join;
 use serde::Serialize;
@@ -102,10 +101,7 @@ impl Contender {
 
     /// How long its node has been there, as far as the clocks agree.
     pub(crate) fn age(&self) -> String {
-        if self.participant.since == SystemTime::UNIX_EPOCH {
-            return "an unknown time".to_owned();
-        }
-        text::age(text::since(self.participant.since))
+        text::since(self.participant.since).map_or_else(|| "an unknown time".to_owned(), text::age)
     }
 
     /// Whether this is what is meant: the name of the node, or as much of its path as one likes.
@@ -129,8 +125,9 @@ pub(crate) struct Entry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     identity_hex: Option<String>,
     session: String,
-    since: String,
-    age: u64,
+    /// `None`, as the age, where the node may not be read.
+    since: Option<String>,
+    age: Option<u64>,
     token: i64,
     node: &'a str,
     path: &'a str,
@@ -141,12 +138,13 @@ impl<'a> Entry<'a> {
     pub(crate) fn of(participant: &'a Participant) -> Self {
         let is_text = std::str::from_utf8(&participant.data).is_ok();
         let revocation_requested = participant.revocation_requested();
+        let age = text::since(participant.since);
         Self {
             identity: (!revocation_requested).then(|| participant.id()),
             identity_hex: (!is_text).then(|| hex(&participant.data)),
             session: text::session(participant.session),
-            since: text::time(participant.since),
-            age: text::since(participant.since).as_secs(),
+            since: age.map(|_| text::time(participant.since)),
+            age: age.map(|age| age.as_secs()),
             token: participant.fencing_token().value(),
             node: participant.node_name(),
             path: &participant.path,

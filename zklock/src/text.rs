@@ -22,9 +22,10 @@ pub(crate) fn age(age: Duration) -> String {
     }
 }
 
-/// How long ago that was; nothing if their clock is ahead of ours.
-pub(crate) fn since(time: SystemTime) -> Duration {
-    SystemTime::now().duration_since(time).unwrap_or_default()
+/// How long ago that was, zero if the servers' clock is ahead of ours. `None` for the time that stands for an unknown one.
+pub(crate) fn since(time: SystemTime) -> Option<Duration> {
+    let is_known = time != SystemTime::UNIX_EPOCH;
+    is_known.then(|| SystemTime::now().duration_since(time).unwrap_or_default())
 }
 
 /// `1st`, `2nd`, `11th`.
@@ -147,7 +148,9 @@ mod tests {
         for (seconds, text) in rows {
             assert_eq!(age(Duration::from_secs(seconds)), text);
         }
-        assert_eq!(since(SystemTime::now() + Duration::from_secs(60)), Duration::ZERO);
+        assert_eq!(since(SystemTime::now() + Duration::from_secs(60)), Some(Duration::ZERO));
+        // The node may not be read: its age is not that of the epoch.
+        assert_eq!(since(SystemTime::UNIX_EPOCH), None);
     }
 
     #[test]

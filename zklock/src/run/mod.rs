@@ -4,7 +4,7 @@ mod locks;
 
 use std::ffi::OsString;
 
-use tokio::time::{Duration, Instant, sleep, timeout};
+use tokio::time::{Duration, Instant, sleep_until, timeout};
 use zookeeper_recipes::{AcquireError, Curator, LockGuard, Loss, ReleaseError};
 
 use crate::arguments::Run;
@@ -18,6 +18,11 @@ use crate::signals::Signals;
 use crate::supervision::{End, Supervisor};
 use crate::waiting;
 
+/// How long before its end the wait for a lock stops, so that the place in the queue is given up by then.
+const LEAVING: Duration = Duration::from_millis(500);
+/// How long before the end of the wait the holder is looked up.
+const LOOK: Duration = Duration::from_secs(2);
+
 pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     let began = Instant::now();
     let mut signals = Signals::new()?;
@@ -29,16 +34,15 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
         }
     };
     let curator = signals.unless_ended(connecting).await??;
-    let deadline = limit.map(|limit| began + limit);
-    let mut wait =
-        Wait { arguments: &arguments, settings, curator: &curator, deadline, is_in_vain: false };
+    let end = limit.map(|limit| began + limit);
+    // The place in the queue must be given up by the end.
+    let deadline = limit.zip(end).map(|(limit, end)| end - LEAVING.min(limit / 4));
+    let wait = Wait { arguments: &arguments, settings, curator: &curator, deadline };
     let (mut unconfirmed, mut farewell) = (Vec::new(), FAREWELL);
     let outcome = match wait.acquired(&mut signals).await {
         Ok(guard) => wait.hold(guard, &mut signals, &mut unconfirmed).await,
         Err(failure) => {
-            if wait.is_in_vain {
-                farewell = Duration::ZERO;
-            }
+            farewell = farewell.min(left(end));
             Err(failure)
         }
     };
@@ -52,83 +56,65 @@ struct Wait<'a> {
     arguments: &'a Run,
     settings: &'a Settings,
     curator: &'a Curator,
+    /// When a lock that is still busy is given up.
     deadline: Option<Instant>,
-    /// The time is up, and no server answers any more.
-    is_in_vain: bool,
 }
 
 impl Wait<'_> {
-    async fn acquired(&mut self, signals: &mut Signals) -> Result<Box<dyn LockGuard>, Failure> {
+    async fn acquired(&self, signals: &mut Signals) -> Result<Box<dyn LockGuard>, Failure> {
         let Self { arguments, settings, curator, .. } = *self;
         arguments.supervision.kill_after(curator.session_timeout()?)?;
         let lock = locks::lock(curator, arguments)?;
-        let acquire = locks::acquire(&*lock, arguments, self.left());
+        let acquire = locks::acquire(&*lock, arguments, left(self.deadline));
         let acquire = waiting::shown(curator, &arguments.paths, settings.verbose(), acquire);
         let (acquired, holder) = signals.unless_ended(self.beside(acquire)).await?;
         match acquired {
-            Ok(Some(guard)) => match signals.unless_ended(self.check_recipes()).await? {
-                Some(checked) => checked.map(|()| guard).map_err(Failure::from),
-                None => Err(self.silence()),
-            },
+            Ok(Some(guard)) => Ok(guard),
+            // A server has said that it is busy; perhaps not who has it.
             Ok(None) if self.deadline.is_some() => {
-                self.is_in_vain = holder.is_none() || !is_connected(curator);
-                let in_vain = ", as the servers said last: none answers now".to_owned();
-                let holder = if self.is_in_vain { Some(in_vain) } else { holder.flatten() };
-                Err(busy(arguments, &holder.unwrap_or_default()))
+                let silence = if is_connected(curator) { "" } else { "; no server answers now" };
+                Err(busy(arguments, &format!("{}{silence}", holder.unwrap_or_default())))
             }
             Ok(None) => {
                 let holder = timeout(FAREWELL, holder_of(curator, &arguments.paths));
                 let holder = signals.unless_ended(holder).await?.ok().flatten();
                 Err(busy(arguments, &holder.unwrap_or_default()))
             }
-            Err(error) if self.deadline.is_some() && is_timeout(&error) => Err(self.silence()),
+            Err(error) if is_timeout(&error) => {
+                let paths = arguments.paths.join(", ");
+                let within = humantime::format_duration(arguments.timeout.unwrap_or_default());
+                let why = format!("no answer of the servers about {paths} within {within}");
+                Err(Failure::unavailable(why))
+            }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What is left of the time to wait.
-    fn left(&self) -> Duration {
-        self.deadline.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
-    }
-
-    /// Awaits `acquire`, and looks for the holder shortly before the time is up, so that the look is within that time, too.
-    async fn beside<T>(&self, acquire: impl Future<Output = T>) -> (T, Option<Option<String>>) {
+    /// Awaits `acquire`, and looks for the holder shortly before the time is up.
+    async fn beside<T>(&self, acquire: impl Future<Output = T>) -> (T, Option<String>) {
         let look = async {
             match self.deadline {
-                Some(_) => sleep(self.left().saturating_sub(FAREWELL)).await,
+                Some(deadline) => sleep_until(deadline - LOOK.min(left(Some(deadline)))).await,
                 None => std::future::pending().await,
             }
             holder_of(self.curator, &self.arguments.paths).await
         };
         tokio::pin!(acquire, look);
-        let mut holder = None;
+        let (mut holder, mut has_looked) = (None, false);
         loop {
             tokio::select! {
                 biased;
                 acquired = &mut acquire => return (acquired, holder),
-                found = &mut look, if holder.is_none() => holder = Some(found),
+                found = &mut look, if !has_looked => (holder, has_looked) = (found, true),
             }
         }
     }
 
-    /// `None` if the time is up before the servers answer.
-    async fn check_recipes(&self) -> Option<Result<(), Unknown>> {
-        let check = async {
-            for path in &self.arguments.paths {
-                check_recipe(self.curator, path, self.arguments.count.is_some()).await?;
-            }
-            Ok(())
-        };
-        timeout(self.left(), check).await.ok()
-    }
-
-    /// No server has said in time whether the lock is free.
-    fn silence(&mut self) -> Failure {
-        self.is_in_vain = true;
-        let paths = self.arguments.paths.join(", ");
-        let within = self.arguments.timeout.unwrap_or_default();
-        let within = humantime::format_duration(within);
-        Failure::unavailable(format!("no answer of the servers about {paths} within {within}"))
+    async fn check_recipes(&self) -> Result<(), Unknown> {
+        for path in &self.arguments.paths {
+            check_recipe(self.curator, path, self.arguments.count.is_some()).await?;
+        }
+        Ok(())
     }
 
     async fn hold(
@@ -137,6 +123,8 @@ impl Wait<'_> {
         signals: &mut Signals,
         unconfirmed: &mut Vec<String>,
     ) -> Outcome {
+        // The time to wait does not bound this: the lock is held.
+        signals.unless_ended(self.check_recipes()).await??;
         let supervision = &self.arguments.supervision;
         let supervisor = Supervisor {
             path: guard.path().to_owned(),
@@ -151,6 +139,11 @@ impl Wait<'_> {
         let end = supervisor.run(&command, &environment, &guard, signals).await?;
         finish(end, guard, signals, unconfirmed).await
     }
+}
+
+/// What is left until then.
+fn left(end: Option<Instant>) -> Duration {
+    end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
 }
 
 /// Whether the time was up before the servers answered.

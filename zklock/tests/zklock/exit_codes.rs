@@ -100,8 +100,12 @@ async fn wrong_usage_is_64_and_nothing_is_run() {
     let ran = scene.folder.join("ran").display().to_string();
     let path = scene.path.as_str();
     let touch = ["--", "touch", &ran];
-    let options: [&[&str]; 23] = [
+    let options: [&[&str]; 27] = [
         &["-w", "soon"],
+        &["-w", "1e19"],
+        &["-w", "1000y"],
+        &["--kill-after", "1e19"],
+        &["--connection-timeout", "1e19"],
         &["-w", "-1"],
         &["-n", "-w", "1"],
         &["-E", "256"],
@@ -149,6 +153,7 @@ async fn wrong_usage_is_64_and_nothing_is_run() {
         vec!["elect", "relative"],
         vec!["observe", "relative"],
         vec!["ls", "relative"],
+        vec!["ls", path, "--watch=1e19"],
         vec!["revoke", "relative"],
         vec!["break", "relative", "--yes"],
         vec!["break", path, "--all", "--node", "x"],
