@@ -8,7 +8,7 @@ use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, Stat}
 
 use crate::Result;
 use crate::checker::Value;
-use crate::held::decode;
+use crate::hold::decode;
 use crate::settings::{COUNTER, LOCK, Recipe};
 
 const SESSION: Duration = Duration::from_secs(10);

@@ -143,39 +143,6 @@ impl Guard for MultiGuard {
     }
 }
 
-/// Broken on purpose: what becomes of the other members is nothing to it.
-pub(crate) struct FirstOnly(pub(crate) MultiGuard);
-
-impl Guard for FirstOnly {
-    fn nodes(&self) -> Vec<Node> {
-        self.0.nodes()
-    }
-
-    fn is_held(&self) -> bool {
-        self.0.members()[0].is_held()
-    }
-
-    fn why(&self) -> String {
-        self.0.why()
-    }
-
-    async fn lost(&self) {
-        self.0.members()[0].lost().await;
-    }
-
-    fn fenced(&self) -> Option<Fenced> {
-        None
-    }
-
-    fn release(self) -> impl Future<Output = String> {
-        Guard::release(self.0)
-    }
-
-    fn counts_in(&self, counter: Counter) -> bool {
-        self.0.counts_in(counter)
-    }
-}
-
 pub(crate) async fn outcome<T: std::fmt::Debug, E: std::fmt::Display>(
     release: impl Future<Output = Result<T, E>>,
 ) -> String {

@@ -8,8 +8,7 @@ use zookeeper_recipes::{AcquireError, Curator};
 
 use crate::Result;
 use crate::guards::{Guard, Lock};
-use crate::held::{Held, Real};
-use crate::hold::{self, Plan};
+use crate::hold::{self, Held, Plan, Real};
 use crate::log::{Log, Mode, Name, What};
 use crate::settings::{Sabotage, WorkerSettings};
 
@@ -28,10 +27,6 @@ impl Hand<'_> {
         let plan = hold::plan(&mut self.rng, self.settings.timeout);
         match self.settings.sabotage {
             Sabotage::IgnoresLease => Plan { steps: self.rng.u32(100..200), counts: 1, ..plan },
-            // Beyond the grace of whoever was struck.
-            Sabotage::IgnoresMembers => Plan { steps: 1000, counts: 1, ..plan },
-            // One follows the other while the member lags.
-            Sabotage::BelievesLaggards => Plan { steps: self.rng.u32(20..60), ..plan },
             _ => plan,
         }
     }

@@ -12,20 +12,18 @@ mod checker;
 mod faults;
 mod guards;
 mod hand;
-mod held;
 mod hold;
-mod leading;
-mod links;
 mod log;
 mod naive;
 mod observer;
-mod page;
 mod report;
 mod rows;
 mod run;
 mod schedule;
 mod settings;
 mod store;
+#[cfg(test)]
+mod tests;
 mod turns;
 mod worker;
 

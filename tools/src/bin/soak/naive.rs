@@ -1,26 +1,19 @@
 //! A lock, or a leader, that is broken on purpose, as many a home-made one: it knows its node by the GUID in the name and
 //! does not ask whose the node is. When its connection breaks it makes a new session, finds the node of the old one, which
 //! the servers have not expired yet, and takes it for its own (CURATOR-604). When they do, the next one gets in.
-//! And an observer who asks whoever is there.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
 use zookeeper_recipes::zookeeper_client::{
     Acls, Client, CreateMode, Error, SessionState, StateWatcher,
 };
 
 use crate::Result;
 use crate::checker::Value;
-use crate::held::{Held, decode, encode};
-use crate::log::{Counter, Log, Mode, Name, Node, Outcome, What};
+use crate::hold::{Held, decode, encode};
+use crate::log::{Counter, Mode, Name, Node, Outcome};
 use crate::settings::{COUNTER, LOCK};
-
-/// Between two looks at who leads.
-const LOOK: Duration = Duration::from_millis(100);
-/// How long one may take.
-const ANSWER: Duration = Duration::from_millis(500);
 
 pub(crate) struct NaiveLock {
     pub(crate) connect_string: String,
@@ -181,42 +174,4 @@ impl Held for NaiveGuard<'_> {
             Err(_) => Outcome::Unknown,
         }
     }
-}
-
-/// Asks one member after another who leads, and believes each. One that is cut off from the others tells of the past.
-pub(crate) async fn observe(members: Vec<String>, log: Log) -> Result<()> {
-    let mut clients: Vec<_> = members.iter().map(|_| None).collect();
-    let mut told = None;
-    for place in (0..members.len()).cycle() {
-        sleep(LOOK).await;
-        let client = match clients[place].take() {
-            Some(client) => Ok(client),
-            None => {
-                Client::connector().with_connection_timeout(ANSWER).connect(&members[place]).await
-            }
-        };
-        let Ok(client) = client else { continue };
-        if let Ok(Ok(leader)) = timeout(ANSWER, first(&client)).await {
-            clients[place] = Some(client);
-            if told.as_ref() != Some(&leader) {
-                log.now(What::Observes { leader: leader.clone() })?;
-                told = Some(leader);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Its name and token.
-async fn first(client: &Client) -> Result<Option<(String, i64)>, Error> {
-    for name in queue(client).await? {
-        match client.get_data(&format!("{LOCK}/{name}")).await {
-            Ok((data, stat)) => {
-                return Ok(Some((String::from_utf8_lossy(&data).into(), stat.czxid)));
-            }
-            Err(Error::NoNode) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
 }

@@ -10,9 +10,8 @@ use zookeeper_testkit::{TestEnsemble, kill_session};
 
 use crate::Result;
 use crate::checker::PATIENCE;
-use crate::links::{Faults, Links};
+use crate::faults::{Faults, Links};
 use crate::log::{Event, Log, Tail, What, now, observer_log};
-use crate::naive;
 use crate::schedule::Kind;
 use crate::settings::{Candidates, LOCK};
 
@@ -22,8 +21,8 @@ const SHARE: usize = 4;
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) struct Observer {
-    /// Of the crate's.
-    client: Option<(Curator, Links)>,
+    curator: Curator,
+    links: Links,
     log: PathBuf,
     task: JoinHandle<()>,
 }
@@ -38,51 +37,29 @@ impl Observer {
         let curator = Curator::builder()
             .session_timeout(SESSION)
             .retry(RetryPolicy::forever(Duration::from_millis(100)))
-            .connect(&links.connect_string(None))
+            .connect(&links.connect_string())
             .await?;
         let observer = match kind {
             Candidates::Latches => LeaderObserver::of_latch(&curator, LOCK)?,
             Candidates::Selectors => LeaderObserver::of_selector(&curator, LOCK)?,
         };
         let log = Log::open(&observer_log(folder))?;
-        let follow = follow(observer, log.clone());
-        Ok(Self::of(Some((curator, links)), folder, log, follow))
-    }
-
-    /// One that is broken on purpose.
-    pub(crate) fn start_naive(ensemble: &TestEnsemble, folder: &Path) -> Result<Self> {
-        let members = ensemble.members().iter().map(|one| one.connect_string().to_owned());
-        let log = Log::open(&observer_log(folder))?;
-        let follow = naive::observe(members.collect(), log.clone());
-        Ok(Self::of(None, folder, log, follow))
-    }
-
-    fn of(
-        client: Option<(Curator, Links)>,
-        folder: &Path,
-        log: Log,
-        follow: impl Future<Output = Result<()>> + Send + 'static,
-    ) -> Self {
         let task = tokio::spawn(async move {
-            if let Err(error) = follow.await {
+            if let Err(error) = follow(observer, log.clone()).await {
                 let _ = log.now(What::GaveUp { why: error.to_string() });
             }
         });
-        Self { client, log: observer_log(folder), task }
+        Ok(Self { curator, links, log: observer_log(folder), task })
     }
 
     /// What hits a worker's links.
     pub(crate) fn disturb(&self, number: usize, kind: Kind) -> Faults {
-        match &self.client {
-            Some((_, links)) if number.is_multiple_of(SHARE) => links.disturb(kind),
-            _ => Faults::new(),
-        }
+        if number.is_multiple_of(SHARE) { self.links.disturb(kind) } else { Faults::new() }
     }
 
     pub(crate) async fn kill_session(&self, number: usize, servers: &str) {
-        let Some((curator, _)) = &self.client else { return };
         if number.is_multiple_of(SHARE)
-            && let Ok(client) = curator.client()
+            && let Ok(client) = self.curator.client()
         {
             let info = client.session().clone();
             drop(client);
@@ -99,9 +76,7 @@ impl Observer {
             let told = events.last().map(|event| &event.1);
             if matches!(told, Some(What::Observes { leader: None })) || now() > until {
                 self.task.abort();
-                if let Some((curator, _)) = &self.client {
-                    curator.close().await?;
-                }
+                self.curator.close().await?;
                 return Ok(events);
             }
             sleep(LOOK).await;

@@ -1,7 +1,6 @@
 //! What the run prints at its end.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::checker::{Finding, Hold, Kind, Leaders, Verdict};
@@ -11,7 +10,7 @@ use crate::settings::Settings;
 /// Of each kind of finding.
 const SHOWN: usize = 10;
 
-pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, page: &Path) {
+pub(crate) fn print(faults: &[Event], verdict: &Verdict) {
     println!();
     for (kind, count) in by_kind(faults) {
         println!("{kind:<22} {count:>5}");
@@ -43,7 +42,6 @@ pub(crate) fn print(settings: &Settings, faults: &[Event], verdict: &Verdict, pa
         println!("the servers lost what they had confirmed: {text}");
     }
     print_findings(verdict);
-    println!("\npage: {}\n{}", page.display(), line(settings, verdict));
 }
 
 fn print_leaders(leaders: &Leaders) {

@@ -12,16 +12,15 @@ use zookeeper_testkit::{Backend, TestEnsemble};
 use crate::Result;
 use crate::admin::Admin;
 use crate::checker::{Evidence, PATIENCE, Verdict, WorkerLog, judge};
-use crate::faults;
-use crate::links::Links;
+use crate::faults::{self, Links};
 use crate::log::{Event, Log, Nanos, Signal, Tail, What, faults_log, now, worker_log};
 use crate::observer::Observer;
+use crate::report;
 use crate::rows::Row;
-use crate::schedule::{Kind, LAGGARD, MEMBERS, Planned, ROWS, To, Which, Whom, sabotage, schedule};
+use crate::schedule::{Kind, MEMBERS, Planned, ROWS, To, Whom, sabotage, schedule};
 use crate::settings::{Candidates, LIMIT, Recipe, Sabotage, Settings, WorkerSettings};
 use crate::store::Store;
 use crate::worker::BE_QUIET;
-use crate::{page, report};
 
 /// Between two looks at the logs.
 const LOOK: Duration = Duration::from_millis(20);
@@ -120,15 +119,11 @@ async fn set_up(
             sabotage: settings.sabotage,
             timeout: match settings.sabotage {
                 Sabotage::None => Duration::from_millis(rng.u64(2000..=3000)),
-                Sabotage::NoOwnerCheck | Sabotage::IgnoresMembers => Duration::from_secs(2),
+                Sabotage::NoOwnerCheck => Duration::from_secs(2),
                 // 1.2 times that leaves some ticks for the servers to expire the session.
                 _ => Duration::from_secs(3),
             },
-            // So that they go on without it.
-            connect_string: own.connect_string(match settings.sabotage {
-                Sabotage::BelievesLaggards => Some(LAGGARD),
-                _ => None,
-            }),
+            connect_string: own.connect_string(),
             direct: ensemble.connect_string().to_owned(),
             store: store.address,
             log: PathBuf::new(),
@@ -142,7 +137,6 @@ async fn set_up(
             let kind = Candidates::of(settings.seed);
             Some(Observer::start(&ensemble, kind, folder).await?)
         }
-        (_, Sabotage::BelievesLaggards) => Some(Observer::start_naive(&ensemble, folder)?),
         _ => None,
     };
     Ok(Scene { ensemble, rows, links, admin, observer, log, quorum: Mutex::new(()) })
@@ -155,14 +149,9 @@ fn plan(settings: &Settings) -> Vec<Planned> {
         Sabotage::None => schedule(seed, faults),
         Sabotage::NoOwnerCheck => sabotage(seed, faults, Kind::Break { whom }),
         Sabotage::IgnoresLease => sabotage(seed, faults, Kind::StopWorker { whom }),
-        Sabotage::IgnoresMembers => sabotage(seed, faults, Kind::DeleteNode { whom }),
         // What they do wrong shows without any fault.
-        Sabotage::WritesAsReader | Sabotage::GreaterLimit => {
-            let cut = Kind::Cut { whom, links: To::All, reset: true };
-            sabotage(seed, faults, cut)
-        }
-        Sabotage::BelievesLaggards => {
-            sabotage(seed, faults, Kind::IsolateMember(Which::Member(LAGGARD)))
+        Sabotage::WritesAsReader => {
+            sabotage(seed, faults, Kind::Cut { whom, links: To::All, reset: true })
         }
     }
 }
@@ -193,9 +182,8 @@ async fn disturb_and_judge(
     }
     read_logs(folder, scene, &mut evidence).await?;
     let verdict = judge(&evidence);
-    let file = folder.with_extension("html");
-    page::write(&file, settings, &evidence, &verdict)?;
-    report::print(settings, &evidence.faults, &verdict, &file);
+    report::print(&evidence.faults, &verdict);
+    println!("logs: {}\n{}", folder.display(), report::line(settings, &verdict));
     match failures.into_iter().next() {
         Some(failure) => Err(failure),
         None => Ok(verdict),

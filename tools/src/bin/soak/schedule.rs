@@ -7,8 +7,6 @@ use zookeeper_testkit::{Direction, Operation};
 
 pub(crate) const ROWS: usize = 6;
 pub(crate) const MEMBERS: usize = 3;
-/// One that leads no ensemble in which all are equal: another has a greater number.
-pub(crate) const LAGGARD: usize = 0;
 
 /// A worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,8 +229,7 @@ fn operation(rng: &mut Rng, of: &[Operation]) -> Operation {
 /// For a broken lock: what it cannot stand, often enough that it shows.
 pub(crate) fn sabotage(seed: u64, faults: usize, kind: Kind) -> Vec<Planned> {
     let mut rng = Rng::with_seed(seed);
-    // Not so long that a member notices that it is cut off.
-    let lasts = Duration::from_millis(if kind.is_of_the_quorum() { 1500 } else { 0 });
+    let lasts = Duration::ZERO;
     let planned = |_| Planned { after: Duration::from_millis(rng.u64(3000..4000)), lasts, kind };
     (0..faults).map(planned).collect()
 }

@@ -108,22 +108,13 @@ pub(crate) enum Sabotage {
     IgnoresLease,
     /// The crate's, by a worker that takes the read lock when it is to write.
     WritesAsReader,
-    /// The crate's, by workers that know of one lease more than there are.
-    GreaterLimit,
-    /// The crate's, by a worker that asks only the first member of a multi-lock.
-    IgnoresMembers,
-    /// The crate's; but who observes the leaders believes whatever any member of the ensemble says.
-    BelievesLaggards,
 }
 
 impl Sabotage {
-    const ALL: [(&str, Self); 6] = [
+    const ALL: [(&str, Self); 3] = [
         ("no-owner-check", Self::NoOwnerCheck),
         ("ignores-lease", Self::IgnoresLease),
         ("writes-as-reader", Self::WritesAsReader),
-        ("greater-limit", Self::GreaterLimit),
-        ("ignores-members", Self::IgnoresMembers),
-        ("believes-laggards", Self::BelievesLaggards),
     ];
 
     fn of(recipe: Recipe, name: &str) -> Result<Self, String> {
@@ -141,9 +132,6 @@ impl Sabotage {
             Self::None | Self::IgnoresLease => true,
             Self::NoOwnerCheck => matches!(recipe, Recipe::Mutex | Recipe::Leader),
             Self::WritesAsReader => recipe == Recipe::ReadWrite,
-            Self::GreaterLimit => recipe == Recipe::Semaphore,
-            Self::IgnoresMembers => recipe == Recipe::Multi,
-            Self::BelievesLaggards => recipe == Recipe::Leader,
         }
     }
 }
@@ -154,7 +142,7 @@ pub(crate) struct Settings {
     pub(crate) faults: usize,
     pub(crate) seed: u64,
     pub(crate) sabotage: Sabotage,
-    /// Of the logs and the page.
+    /// Of the logs.
     pub(crate) folder: PathBuf,
     /// What makes this executable a worker, beside its environment.
     pub(crate) worker_arguments: Vec<String>,

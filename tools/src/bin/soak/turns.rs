@@ -8,7 +8,7 @@ use zookeeper_recipes::{
 };
 
 use crate::Result;
-use crate::guards::{FirstOnly, Guard};
+use crate::guards::Guard;
 use crate::hand::{Hand, LONG, dropped, way};
 use crate::log::{Mode, Name, What};
 use crate::settings::{Candidates, LIMIT, LOCK, LOCKS, Recipe, Sabotage, WorkerSettings};
@@ -31,11 +31,7 @@ impl Locks {
         Ok(match settings.recipe {
             Recipe::Mutex => Self::Mutex(InterProcessMutex::new(curator, LOCK)?),
             Recipe::ReadWrite => Self::ReadWrite(InterProcessReadWriteLock::new(curator, LOCK)?),
-            Recipe::Semaphore => {
-                let one_more = usize::from(settings.sabotage == Sabotage::GreaterLimit);
-                let semaphore = InterProcessSemaphore::new(curator, LOCK, LIMIT + one_more)?;
-                Self::Semaphore(semaphore)
-            }
+            Recipe::Semaphore => Self::Semaphore(InterProcessSemaphore::new(curator, LOCK, LIMIT)?),
             Recipe::SemaphoreMutex => {
                 Self::SemaphoreMutex(InterProcessSemaphoreMutex::new(curator, LOCK)?)
             }
@@ -68,9 +64,6 @@ impl Locks {
                 }
                 _ => hand.turn(&lock.write(), Mode::Write).await,
             },
-            Self::Multi { several, .. } if hand.settings.sabotage == Sabotage::IgnoresMembers => {
-                hand.first_only(&several[0]).await
-            }
             // Mostly all.
             Self::Multi { several, single } => match hand.rng.usize(..10) {
                 one @ 0..3 => hand.turn(&single[one], Mode::Lock).await,
@@ -129,14 +122,6 @@ impl Hand<'_> {
             self.let_go(read, Mode::Beside, &reads).await
         };
         tokio::try_join!(write, read).map(|_| ())
-    }
-
-    async fn first_only(&mut self, lock: &InterProcessMultiLock) -> Result<()> {
-        let plan = self.plan();
-        let Some(guard) = self.acquire(lock).await? else { return Ok(()) };
-        let guard = FirstOnly(guard);
-        self.work(&guard, Mode::Multi, &plan).await?;
-        self.let_go(guard, Mode::Multi, &plan).await
     }
 
     async fn several(&mut self, semaphore: &InterProcessSemaphore, count: usize) -> Result<()> {

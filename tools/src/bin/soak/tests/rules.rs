@@ -1,11 +1,11 @@
 //! The checker's rules, each with a log that keeps it and one that breaks it. Times are in milliseconds.
 
+use super::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
 use crate::checker::{Kind, PATIENCE, Verdict, judge};
 use crate::log::Counter::{self, Store, ZooKeeper};
 use crate::log::Outcome::{Accepted, Refused, Unknown};
 use crate::log::{Event, Mode, Name, Signal, What, parse};
 use crate::schedule::schedule;
-use crate::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
 
 #[test]
 fn holds_one_after_the_other_are_fine() {

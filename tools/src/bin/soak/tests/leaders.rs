@@ -1,9 +1,9 @@
 //! The checker's rules for leaders and who observes them, each with a log that keeps it and one that breaks it. Times are in
 //! milliseconds.
 
+use super::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
 use crate::checker::{Evidence, Kind, Leaders, Verdict, judge};
 use crate::log::{Event, Mode, Name, What};
-use crate::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
 
 fn leader(row: usize) -> Script {
     worker(row).takes(Mode::Leader)

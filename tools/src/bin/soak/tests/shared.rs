@@ -1,9 +1,9 @@
 //! The checker's rules for holds that do not exclude each other, and for holds of several locks, each with a log that keeps it
 //! and one that breaks it. Times are in milliseconds.
 
+use super::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
 use crate::checker::{Kind, judge};
 use crate::log::{Mode, Name, Signal, What};
-use crate::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
 
 fn reader(row: usize) -> Script {
     worker(row).takes(Mode::Read)
