@@ -76,7 +76,10 @@ fn observer(curator: &Curator, arguments: &Observe) -> Result<LeaderObserver, Fa
 }
 
 /// Until a server answers, or none does.
-async fn until(states: &mut tokio::sync::watch::Receiver<ConnectionState>, answers: bool) {
+pub(crate) async fn until(
+    states: &mut tokio::sync::watch::Receiver<ConnectionState>,
+    answers: bool,
+) {
     use ConnectionState::{Closed, Connected, Reconnected};
     let is_so = |state: &ConnectionState| match state {
         // Of a closed one the observer says why.

@@ -2,27 +2,20 @@
 //! the lease, or from hearing a signal: a thread writes, and what it cannot keep up with is left out.
 
 use std::io::{self, Write};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
-
-use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 /// So many messages wait.
 const LONGEST: usize = 256;
 
 static WRITER: OnceLock<SyncSender<Message>> = OnceLock::new();
-/// What is to be shown in place: the last word only, however long nobody reads.
-static FRAME: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
 enum Message {
     Text(Vec<u8>),
-    /// The frame, if it was not withdrawn.
-    Frame,
     /// All before it is written.
-    Done(Box<dyn FnOnce() + Send>),
+    Done(SyncSender<()>),
 }
 
 /// From now on a thread writes; without one, whoever has something to say.
@@ -38,11 +31,7 @@ fn write_all(messages: &Receiver<Message>) {
     for message in messages {
         match message {
             Message::Text(text) => now(&text),
-            Message::Frame => {
-                let frame = frame().take();
-                frame.iter().for_each(|frame| now(frame));
-            }
-            Message::Done(tell) => tell(),
+            Message::Done(written) => drop(written),
         }
     }
 }
@@ -59,37 +48,12 @@ pub(crate) fn write(text: &[u8]) {
     }
 }
 
-fn frame() -> MutexGuard<'static, Option<Vec<u8>>> {
-    FRAME.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
-}
-
-/// Shows this in place of the frame before, which is left out if it waits still.
-pub(crate) fn show(text: Vec<u8>) {
-    let Some(writer) = WRITER.get() else { return now(&text) };
-    let waits = frame().replace(text).is_some();
-    if !waits && writer.try_send(Message::Frame).is_err() {
-        *frame() = None;
-    }
-}
-
-/// Waits until the last frame is shown. If it is not within `limit`, it never is: what others write then is not touched.
-pub(crate) async fn shown(limit: Duration) {
-    let Some(writer) = WRITER.get() else { return };
-    let (done, written) = oneshot::channel();
-    let tell = Box::new(move || done.send(()).unwrap_or_default()); // whoever asked may not wait any more
-    let asked = writer.try_send(Message::Done(tell));
-    if asked.is_err() || timeout(limit, written).await.is_err() {
-        *frame() = None;
-    }
-}
-
 /// Waits until all is written, at most for `limit`.
 pub(crate) fn flush(limit: Duration) {
     let Some(writer) = WRITER.get() else { return };
-    let (done, written) = sync_channel(1);
+    let (done, written) = sync_channel(0);
     // The queue may be full: another thread waits for room, and is not waited for longer.
-    let tell = move || done.send(()).unwrap_or_default(); // whoever asked may not wait any more
-    if let Err(TrySendError::Full(message)) = writer.try_send(Message::Done(Box::new(tell))) {
+    if let Err(TrySendError::Full(message)) = writer.try_send(Message::Done(done)) {
         let writer = writer.clone();
         let _ = thread::Builder::new().spawn(move || writer.send(message));
     }

@@ -1,143 +1,127 @@
-//! What a terminal shows while a lock is waited for.
+//! What is said while a lock is waited for.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
-use tokio::time::MissedTickBehavior;
+use tokio::time::sleep;
 use zookeeper_recipes::Curator;
 
 use crate::connection::is_connected;
-use crate::contenders::held_by;
+use crate::contenders::{Contender, contenders, held_by};
 use crate::exit::say;
-use crate::queue::Queue;
-use crate::screen::Screen;
-use crate::stderr;
+use crate::observe::until;
 use crate::supervision::bury_all;
 use crate::text::{ordinal, visible};
 
-/// A lock that is had at once shows nothing.
+/// Nothing is said of a lock that is acquired within this time.
 const BEFORE_FIRST: Duration = Duration::from_millis(300);
-/// How often ages are shown anew.
-const DRAW: Duration = Duration::from_secs(1);
-/// How long a terminal that shows nothing now, as after Ctrl-S, is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The pause between two looks, and what each contender in the queue adds to it: many waiters must not overload the servers.
+const ASK: Duration = Duration::from_secs(2);
+const ASK_EACH: Duration = Duration::from_millis(20);
 
-/// Waits, and shows meanwhile who holds what is waited for: on a terminal by one line, which is gone then; if `verbose`,
-/// by a line for each change; else not.
+/// Waits, and says meanwhile who holds what is waited for: one line, and another one when the holder changes. Only on a terminal
+/// or if `verbose`.
 pub(crate) async fn shown<T>(
     curator: &Curator,
     paths: &[String],
     verbose: bool,
     wait: impl Future<Output = T>,
 ) -> T {
-    let line = match (verbose, io::stderr().is_terminal()) {
-        // Among the lines of the log.
-        (true, _) => Some(Line::Plain(None)),
-        (false, true) => Some(Line::Bar(bar())),
-        (false, false) => None,
-    };
-    let in_place = matches!(line, Some(Line::Bar(_)));
     let shown = async {
-        match line {
-            Some(line) => follow(curator, paths, line).await,
-            None => std::future::pending().await,
+        if verbose || io::stderr().is_terminal() {
+            follow(curator, paths).await
+        } else {
+            std::future::pending().await
         }
     };
-    let done = tokio::select! {
+    tokio::select! {
         biased;
         done = wait => done,
         never = shown => match never {},
         never = bury_all() => match never {},
-    };
-    if in_place {
-        // It is gone before anybody else writes.
-        stderr::shown(PATIENCE).await;
     }
-    done
 }
 
-enum Line {
-    Bar(ProgressBar),
-    /// With what was said last.
-    Plain(Option<News>),
-}
-
-/// What is told, without the ages, which change all the time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum News {
-    NoServer,
-    /// Where we wait, at which place, and the nodes of those who hold.
-    Queue(String, Option<usize>, Vec<String>),
-}
-
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{wide_msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_spinner());
-    // Drawn only when it is told to: nothing shows before.
-    ProgressBar::with_draw_target(None, ProgressDrawTarget::term_like(Box::<Screen>::default()))
-        .with_style(style)
-        .with_finish(ProgressFinish::AndClear)
-}
-
-async fn follow(curator: &Curator, paths: &[String], mut line: Line) -> Infallible {
-    tokio::time::sleep(BEFORE_FIRST).await;
-    let mut queue: Option<Queue> = None;
-    let mut draw = tokio::time::interval(DRAW);
-    draw.set_missed_tick_behavior(MissedTickBehavior::Delay); // Ctrl-Z may suspend it for hours
+async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
+    sleep(BEFORE_FIRST).await;
+    let (mut said, mut states) = (None, curator.watch_state());
     loop {
-        let known = queue.clone();
-        let next = async move {
-            match known {
-                Some(queue) => queue.later(curator, paths).await,
-                None => Queue::read(curator, paths).await,
-            }
+        let queue = tokio::select! {
+            biased;
+            queue = read(curator, paths) => queue,
+            () = until(&mut states, false) => None,
         };
-        tokio::pin!(next);
-        // While no server answers, it takes its time.
-        let found = loop {
-            tokio::select! {
-                found = &mut next => break found,
-                _ = draw.tick() => line.draw(curator, paths, queue.as_ref()),
-            }
+        let is_silent = queue.is_none() && !is_connected(curator);
+        let holder = queue.as_ref().and_then(|queue| queue.holder());
+        // Without the age, which changes all the time.
+        let has_place = queue.as_ref().is_some_and(|queue| queue.place.is_some());
+        let news = (is_silent, has_place, holder.map(|holder| holder.participant.path.clone()));
+        let text = match &queue {
+            Some(queue) => queue.to_string(),
+            None => format!("{}: no server answers", visible(paths.join(", ").as_bytes())),
         };
-        if found.is_none() {
-            tokio::time::sleep(DRAW).await;
+        if (queue.is_some() || is_silent) && said.as_ref() != Some(&news) {
+            say(&format!("waiting for {text}"));
+            said = Some(news);
         }
-        queue = found;
-        line.draw(curator, paths, queue.as_ref());
-    }
-}
-
-impl Line {
-    fn draw(&mut self, curator: &Curator, paths: &[String], queue: Option<&Queue>) {
-        let Some((news, text)) = told(curator, paths, queue) else { return };
-        match self {
-            Self::Bar(bar) => bar.set_message(text),
-            Self::Plain(said) => {
-                if said.as_ref() != Some(&news) {
-                    say(&text);
-                    *said = Some(news);
-                }
-            }
+        let count = queue.as_ref().map_or(0, |queue| queue.before.len());
+        let pause = ASK + ASK_EACH * u32::try_from(count).unwrap_or(u32::MAX);
+        sleep(pause).await;
+        // One small request, however long the queue is.
+        while let Some(holder) = holder
+            && let Ok(client) = curator.client()
+            && let Ok(Some(_)) = client.check_stat(&holder.participant.path).await
+        {
+            sleep(pause).await;
         }
     }
 }
 
-/// Nothing while nothing is known.
-fn told(curator: &Curator, paths: &[String], queue: Option<&Queue>) -> Option<(News, String)> {
-    let waiting = |path: &str| format!("waiting for {}", visible(path.as_bytes()));
-    if !is_connected(curator) {
-        let text = format!("{}: no server answers", waiting(&paths.join(", ")));
-        return Some((News::NoServer, text));
+struct Queue {
+    /// Where this process waits.
+    path: String,
+    /// From 1; `None` where its node is not there yet.
+    place: Option<usize>,
+    /// The holders, and the waiters before it.
+    before: Vec<Contender>,
+}
+
+impl Queue {
+    fn holder(&self) -> Option<&Contender> {
+        self.before.iter().find(|one| one.participant.holds)
     }
-    let queue = queue?;
-    let (Queue { path, before, .. }, place) = (queue, queue.place());
-    let holders = before.iter().filter(|one| one.participant.holds);
-    let holders = holders.map(|one| one.participant.path.clone()).collect();
-    let news = News::Queue(path.clone(), place, holders);
-    let place = place.map(|place| format!("{} in the queue, ", ordinal(place)));
-    let text = format!("{}: {}{}", waiting(path), place.unwrap_or_default(), held_by(before));
-    Some((news, text))
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", visible(self.path.as_bytes()))?;
+        if let Some(place) = self.place {
+            write!(f, "{} in the queue, ", ordinal(place))?;
+        }
+        f.write_str(&held_by(&self.before))
+    }
+}
+
+/// Reads the queue at the first path where this process waits. `None` while the servers do not answer.
+async fn read(curator: &Curator, paths: &[String]) -> Option<Queue> {
+    for path in paths {
+        let all = contenders(curator, path).await.ok()?;
+        // Asked for after the listing, in case a new session began meanwhile.
+        let session = curator.session_id().ok()?;
+        let is_ours = |one: &&Contender| one.participant.session == session;
+        // Its locks at the paths before it are held.
+        let ours = all.iter().filter(is_ours).find(|ours| !ours.participant.holds).cloned();
+        if ours.is_some() || paths.len() == 1 {
+            let is_before = |one: &Contender| match &ours {
+                Some(ours) => one.queue() == ours.queue() && one.place < ours.place,
+                None => true,
+            };
+            let before: Vec<_> = all.into_iter().filter(is_before).collect();
+            let place = ours.map(|_| before.len() + 1);
+            return Some(Queue { path: path.clone(), place, before });
+        }
+    }
+    None
 }
