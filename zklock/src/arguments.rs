@@ -1,13 +1,16 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use toml::Value;
 
 use crate::exit::Failure;
 
@@ -36,21 +39,25 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// The servers and the credentials. Values that are not given come from the environment or a configuration file.
-#[derive(Debug, Args)]
+/// The servers and the credentials, as given by options, by the environment, or by a configuration file.
+#[derive(Clone, Debug, Default, Args, Deserialize)]
 #[command(next_help_heading = OF_CONNECTION)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Connection {
     /// The servers [default: localhost:2181]
     #[arg(long, value_name = "HOST:PORT,...", global = true)]
     pub(crate) server: Option<String>,
     /// The configuration file
     #[arg(long, value_name = "FILE", global = true)]
+    #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
     /// Session timeout [default: 30s]
-    #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
+    #[arg(long, value_name = "DURATION", value_parser = timeout, global = true)]
+    #[serde(deserialize_with = "timeout_of_file")]
     pub(crate) session_timeout: Option<Duration>,
     /// Time to try to connect [default: 15s]
-    #[arg(long, value_name = "DURATION", value_parser = duration, global = true)]
+    #[arg(long, value_name = "DURATION", value_parser = timeout, global = true)]
+    #[serde(deserialize_with = "timeout_of_file")]
     pub(crate) connection_timeout: Option<Duration>,
     /// Prefix of all paths
     #[arg(long, value_name = "PATH", global = true)]
@@ -72,7 +79,35 @@ pub(crate) struct Connection {
     pub(crate) tls_key: Option<PathBuf>,
     /// Report progress on stderr
     #[arg(long, short, global = true)]
+    #[serde(skip)]
     pub(crate) verbose: bool,
+}
+
+impl Connection {
+    /// Completed by what a file says.
+    pub(crate) fn or(self, file: Self) -> Self {
+        Self {
+            server: self.server.or(file.server),
+            config: self.config,
+            session_timeout: self.session_timeout.or(file.session_timeout),
+            connection_timeout: self.connection_timeout.or(file.connection_timeout),
+            namespace: self.namespace.or(file.namespace),
+            id: self.id.or(file.id),
+            auth_file: self.auth_file.or(file.auth_file),
+            tls_ca: self.tls_ca.or(file.tls_ca),
+            tls_cert: self.tls_cert.or(file.tls_cert),
+            tls_key: self.tls_key.or(file.tls_key),
+            verbose: self.verbose,
+        }
+    }
+
+    /// Whether no file could add anything.
+    pub(crate) fn is_complete(&self) -> bool {
+        let times = self.session_timeout.is_some() && self.connection_timeout.is_some();
+        let names = [&self.server, &self.namespace, &self.id];
+        let files = [&self.auth_file, &self.tls_ca, &self.tls_cert, &self.tls_key];
+        times && names.iter().all(|name| name.is_some()) && files.iter().all(|file| file.is_some())
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -335,7 +370,16 @@ fn is_program(path: &str) -> bool {
 
 /// The command line, for help, completions and the manual.
 pub(crate) fn command() -> clap::Command {
-    let mut command = Arguments::command();
+    let mut command = Arguments::command().mut_args(|argument| match argument.get_id().as_str() {
+        "verbose" => argument,
+        id => {
+            let variable = format!("ZKLOCK_{}", id.to_ascii_uppercase());
+            // An empty one is none.
+            let is_empty = std::env::var_os(&variable).is_some_and(|value| value.is_empty());
+            let argument = argument.hide_env(true);
+            if is_empty { argument } else { argument.env(variable) }
+        }
+    });
     // Only now the commands have the options of all.
     command.build();
     command.mut_subcommands(|command| {
@@ -359,4 +403,28 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         return Err("it must be at most 365 days".to_owned());
     }
     Ok(duration)
+}
+
+/// How long a session or a connection may take.
+fn timeout(text: &str) -> Result<Duration, String> {
+    const BOUNDS: RangeInclusive<Duration> =
+        Duration::from_millis(100)..=Duration::from_secs(24 * 60 * 60);
+    let timeout = duration(text)?;
+    let bounded = BOUNDS.contains(&timeout).then_some(timeout);
+    bounded.ok_or_else(|| "it must be from 100 ms to 24 h".to_owned())
+}
+
+fn timeout_of_file<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration>, D::Error> {
+    let text = match Value::deserialize(value)? {
+        Value::String(text) => text,
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        other => {
+            let wrong = other.type_str();
+            let wrong = format!("a timeout is a string or a number, not of type {wrong}");
+            return Err(D::Error::custom(wrong));
+        }
+    };
+    let wrong = |wrong| D::Error::custom(format!("timeout {text}: {wrong}"));
+    timeout(&text).map(Some).map_err(wrong)
 }

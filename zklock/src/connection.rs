@@ -1,8 +1,10 @@
 //! Connecting, and why it failed.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::net::ToSocketAddrs;
+use std::path::Path;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -10,12 +12,10 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::zookeeper_client::{Client, TlsCa, TlsCerts, TlsIdentity, TlsOptions};
-use zookeeper_recipes::{
-    ConfigError, ConnectionState, Curator, CuratorBuilder, ReleaseError, SessionError,
-};
+use zookeeper_recipes::{ConnectionState, Curator, CuratorBuilder, ReleaseError, SessionError};
 
 use crate::exit::{Failure, chain, say};
-use crate::settings::{Given, Settings, Tls};
+use crate::settings::{Settings, Tls};
 
 const TLS_SCHEME: &str = "tcp+tls://";
 const TCP_SCHEME: &str = "tcp://";
@@ -38,10 +38,9 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     let (builder, servers) = prepare(settings)?;
     match builder.connect(&servers).await {
         Ok(curator) => Ok(curator),
-        Err(SessionError::Config(error)) => Err(wrong(settings, &error)),
         Err(SessionError::Unreachable { .. }) => {
-            let said = diagnose(&settings.server.value, settings.tls.is_some(), PATIENCE).await;
-            Err(no_session(settings.connection_timeout(), &said))
+            let said = diagnose(&settings.server, settings.tls.is_some(), PATIENCE).await;
+            Err(no_session(settings.connection_timeout, &said))
         }
         Err(error @ SessionError::AuthFailed { .. }) => {
             let which = if settings.auths.is_empty() {
@@ -64,7 +63,7 @@ pub(crate) async fn connect_within(
     let share = PATIENCE.min(limit / 2);
     let in_vain = async {
         sleep(limit - share).await;
-        let diagnosed = diagnose(&settings.server.value, settings.tls.is_some(), share);
+        let diagnosed = diagnose(&settings.server, settings.tls.is_some(), share);
         tokio::join!(diagnosed, sleep(share)).0
     };
     tokio::select! {
@@ -113,19 +112,19 @@ pub(crate) fn say_unconfirmed(paths: &[String]) {
 
 fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
     let mut builder = Curator::builder()
-        .session_timeout(settings.session_timeout())
-        .connection_timeout(settings.connection_timeout())
-        .namespace(&settings.namespace.value);
+        .session_timeout(settings.session_timeout)
+        .connection_timeout(settings.connection_timeout)
+        .namespace(&settings.namespace);
     if let Some(id) = &settings.id {
         builder = builder.identity(id.as_str());
     }
     for credentials in &settings.auths {
         builder = builder.auth(&credentials.scheme, &credentials.secret);
     }
-    let servers = &settings.server.value;
+    let servers = &settings.server;
     let Some(tls) = &settings.tls else {
         if servers.contains(TLS_SCHEME) {
-            return Err(settings.server.wrong("TLS needs a tls-ca"));
+            return Err(Failure::usage("server: TLS needs a tls-ca"));
         }
         return Ok((builder, servers.clone()));
     };
@@ -149,35 +148,19 @@ fn without_scheme(server: &str) -> &str {
 }
 
 fn certificates(tls: &Tls) -> Result<TlsCerts, Failure> {
-    let read = |file: &Given<std::path::PathBuf>| {
-        std::fs::read_to_string(&file.value)
-            .map_err(|error| file.wrong(format!("cannot read {}: {error}", file.value.display())))
+    let shown = |file: &Path, reason: &dyn fmt::Display| {
+        Failure::usage(format!("{} cannot be used for TLS: {reason}", file.display()))
     };
-    let shown = |file: &Given<std::path::PathBuf>, reason: &dyn fmt::Display| {
-        file.wrong(format!("{} cannot be used: {reason}", file.value.display()))
-    };
-    let authority =
-        TlsCa::from_pem(&read(&tls.authority)?).map_err(|error| shown(&tls.authority, &error))?;
-    let mut builder = TlsCerts::builder().with_ca(authority);
-    if let Some((certificate, key)) = &tls.identity {
-        let identity =
-            TlsIdentity::from_pem(&read(certificate)?, &read(key)?).map_err(|error| {
-                shown(certificate, &format!("with {}: {error}", key.value.display()))
-            })?;
-        builder = builder.with_identity(identity);
+    let read = |file: &Path| fs::read_to_string(file).map_err(|error| shown(file, &error));
+    let Tls { authority, identity } = tls;
+    let ca = TlsCa::from_pem(&read(authority)?).map_err(|error| shown(authority, &error))?;
+    let mut builder = TlsCerts::builder().with_ca(ca);
+    if let Some((certificate, key)) = identity {
+        let identity = TlsIdentity::from_pem(&read(certificate)?, &read(key)?);
+        let with_key = |error| shown(certificate, &format!("with {}: {error}", key.display()));
+        builder = builder.with_identity(identity.map_err(with_key)?);
     }
-    builder.build().map_err(|error| shown(&tls.authority, &error))
-}
-
-/// What cannot be used, by the name of who gave it.
-fn wrong(settings: &Settings, error: &ConfigError) -> Failure {
-    match error {
-        ConfigError::InvalidPath { option: "namespace", reason, .. } => {
-            settings.namespace.wrong(reason)
-        }
-        ConfigError::InvalidConnectString { reason, .. } => settings.server.wrong(reason),
-        error => Failure::usage(chain(error)),
-    }
+    builder.build().map_err(|error| shown(authority, &error))
 }
 
 /// What each server does when it is spoken to; each step may take `limit`. The client tells only that the time is over.

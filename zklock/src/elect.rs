@@ -88,7 +88,7 @@ impl Candidate<'_> {
         loop {
             let paths = slice::from_ref(path);
             let wait = self.latch.await_leadership();
-            let wait = waiting::shown(self.curator, paths, self.settings.verbose(), wait);
+            let wait = waiting::shown(self.curator, paths, self.settings.verbose, wait);
             let leadership = signals.unless_ended(wait).await??;
             match signals.unless_ended(check_recipe(self.curator, path, false)).await? {
                 Ok(()) => {}
@@ -133,7 +133,7 @@ impl Candidate<'_> {
             kill_after: supervision.kill_after(session)?,
             on_revoke: OnRevoke::Term,
             only: false,
-            verbose: self.settings.verbose(),
+            verbose: self.settings.verbose,
         };
         let environment = Environment {
             path: leadership.path().to_owned(),

@@ -21,7 +21,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
     let curator = connect(settings).await?;
     let outcome = match arguments.watch {
-        None => once(&curator, arguments, settings.verbose()).await,
+        None => once(&curator, arguments, settings.verbose).await,
         Some(every) => watch(&curator, arguments, every.max(SHORTEST)).await,
     };
     let _ = curator.close().await; // it only read

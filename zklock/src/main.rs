@@ -75,7 +75,7 @@ async fn dispatch(arguments: Arguments) -> Outcome {
         output::log();
     }
     // Only for who needs them: a mistake in the file is no reason not to print the manual.
-    let settings = || Settings::read(&connection);
+    let settings = || Settings::read(connection);
     match command {
         Command::Run(arguments) => run::run(arguments, &settings()?).await,
         Command::Elect(arguments) => elect::elect(arguments, &settings()?).await,

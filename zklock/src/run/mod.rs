@@ -66,7 +66,7 @@ impl Wait<'_> {
         arguments.supervision.kill_after(curator.session_timeout()?)?;
         let lock = locks::lock(curator, arguments)?;
         let acquire = locks::acquire(&*lock, arguments, left(self.deadline));
-        let acquire = waiting::shown(curator, &arguments.paths, settings.verbose(), acquire);
+        let acquire = waiting::shown(curator, &arguments.paths, settings.verbose, acquire);
         let (acquired, holder) = signals.unless_ended(self.beside(acquire)).await?;
         match acquired {
             Ok(Some(guard)) => Ok(guard),
@@ -132,7 +132,7 @@ impl Wait<'_> {
             kill_after: supervision.kill_after(self.curator.session_timeout()?)?,
             on_revoke: self.arguments.on_revoke,
             only: true,
-            verbose: self.settings.verbose(),
+            verbose: self.settings.verbose,
         };
         let command = command(self.arguments);
         let environment = locks::environment(&*guard);

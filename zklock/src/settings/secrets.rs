@@ -5,9 +5,8 @@ use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::Path;
 
-use super::Given;
 use crate::exit::Failure;
 
 /// Who we are, by one of ZooKeeper's schemes.
@@ -41,11 +40,11 @@ impl Credentials {
 }
 
 /// All of a file; and what is to be said of its mode.
-pub(super) fn read(file: &Given<PathBuf>) -> Result<(Vec<Credentials>, Option<String>), Failure> {
-    let shown = file.value.display();
-    let unreadable = |error| file.wrong(format!("cannot read {shown}: {error}"));
-    let text = fs::read(&file.value).map_err(unreadable)?;
-    let mode = fs::metadata(&file.value).map_err(unreadable)?.permissions().mode();
+pub(super) fn read(file: &Path) -> Result<(Vec<Credentials>, Option<String>), Failure> {
+    let shown = file.display();
+    let unreadable = |error| Failure::usage(format!("auth-file: cannot read {shown}: {error}"));
+    let text = fs::read(file).map_err(unreadable)?;
+    let mode = fs::metadata(file).map_err(unreadable)?.permissions().mode();
     // Not refused: secrets that a container is given are often so.
     let warning = (mode & 0o077 != 0).then(|| {
         format!("{shown} has credentials, and others may read it (mode {:04o})", mode & 0o7777)
@@ -61,7 +60,7 @@ pub(super) fn read(file: &Given<PathBuf>) -> Result<(Vec<Credentials>, Option<St
         credentials.push(parsed);
     }
     if credentials.is_empty() {
-        return Err(file.wrong(format!("{shown} has no credentials")));
+        return Err(Failure::usage(format!("auth-file: {shown} has no credentials")));
     }
     Ok((credentials, warning))
 }
