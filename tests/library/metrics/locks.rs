@@ -1,0 +1,150 @@
+//! Who waits and who holds, whatever is dropped where.
+
+use tokio::task::JoinHandle;
+use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, MutexGuard};
+
+use super::scrape::Scraped;
+use crate::harness::{Arena, BUSY, within};
+
+const MUTEX: &[(&str, &str)] = &[("recipe", "mutex")];
+
+type Waiting = JoinHandle<Result<MutexGuard, AcquireError>>;
+
+/// Queues up, and waits until the node is there.
+async fn queue_up(arena: &Arena, curator: &Curator) -> Waiting {
+    let (before, mutex) = (arena.children().await.len(), arena.mutex(curator));
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    arena.children_are(before + 1).await;
+    waiting
+}
+
+fn acquired(outcome: &'static str) -> [(&'static str, &'static str); 2] {
+    [("recipe", "mutex"), ("outcome", outcome)]
+}
+
+/// Behind somebody of another session, and behind one of its own.
+#[tokio::test]
+async fn who_waits_and_who_holds() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    scraped.is(&[
+        ("waiting", MUTEX, 0.0),
+        ("holding", MUTEX, 1.0),
+        ("acquire_seconds_count", &acquired("acquired"), 1.0),
+        ("hold_seconds_count", MUTEX, 0.0),
+    ]);
+    let nested = guard.reenter();
+    scraped.is(&[("holding", MUTEX, 1.0), ("acquire_seconds_count", MUTEX, 1.0)]);
+    let stranger = queue_up(&arena, &other).await;
+    let own = queue_up(&arena, &curator).await;
+    scraped.is(&[("waiting", MUTEX, 2.0), ("holding", MUTEX, 1.0)]);
+    guard.release().await.unwrap();
+    scraped.is(&[("holding", MUTEX, 1.0), ("hold_seconds_count", MUTEX, 0.0)]);
+    nested.release().await.unwrap();
+    let guard = within("the next", stranger).await.unwrap().unwrap();
+    scraped.is(&[
+        ("waiting", MUTEX, 1.0),
+        ("holding", MUTEX, 1.0),
+        ("acquire_seconds_count", &acquired("acquired"), 2.0),
+        ("hold_seconds_count", MUTEX, 1.0),
+    ]);
+    drop(guard);
+    drop(within("the last", own).await.unwrap().unwrap());
+    scraped.is(&[
+        ("waiting", MUTEX, 0.0),
+        ("holding", MUTEX, 0.0),
+        ("acquire_seconds_count", &acquired("acquired"), 3.0),
+        ("acquire_seconds_count", MUTEX, 3.0),
+        ("hold_seconds_count", MUTEX, 3.0),
+        ("losses_total", &[], 0.0),
+    ]);
+    arena.children_are(0).await;
+}
+
+#[tokio::test]
+async fn how_acquiring_ends() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let mutex = arena.mutex(&other);
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    scraped.is(&[("acquire_seconds_count", &acquired("busy"), 1.0)]);
+    assert!(mutex.acquire_timeout(BUSY).await.unwrap().is_none());
+    scraped.is(&[("acquire_seconds_count", &acquired("given_up"), 1.0)]);
+    assert!(scraped.value("acquire_seconds_sum", &acquired("given_up")) >= BUSY.as_secs_f64());
+    arena.children_are(1).await;
+    // Behind another session's, behind one of its own, and before it was polled.
+    let waiting = [queue_up(&arena, &other).await, queue_up(&arena, &curator).await];
+    scraped.is(&[("waiting", MUTEX, 2.0)]);
+    waiting.iter().for_each(JoinHandle::abort);
+    for waiting in waiting {
+        assert!(waiting.await.unwrap_err().is_cancelled());
+    }
+    drop(mutex.acquire());
+    scraped.is(&[
+        ("waiting", MUTEX, 0.0),
+        ("acquire_seconds_count", &acquired("given_up"), 3.0),
+        ("acquire_seconds_count", &acquired("acquired"), 1.0),
+    ]);
+    arena.children_are(1).await;
+    // A waiter whose Curator is closed.
+    let waiting = queue_up(&arena, &other).await;
+    other.close().await.unwrap();
+    within("the error", waiting).await.unwrap().unwrap_err();
+    scraped.is(&[("waiting", MUTEX, 0.0), ("acquire_seconds_count", &acquired("failed"), 1.0)]);
+    guard.release().await.unwrap();
+    scraped.is(&[("holding", MUTEX, 0.0)]);
+    arena.children_are(0).await;
+}
+
+/// A gauge that was not told of the beginning is not told of the end.
+#[tokio::test]
+async fn a_recorder_that_comes_late_sees_no_less_than_nothing() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let early = arena.mutex(&curator).acquire().await.unwrap();
+    let waiting = queue_up(&arena, &other).await;
+    let scraped = Scraped::new();
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    early.release().await.unwrap();
+    scraped.is(&[("waiting", MUTEX, 0.0), ("holding", MUTEX, 0.0)]);
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    scraped.is(&[("waiting", MUTEX, 0.0), ("holding", MUTEX, 1.0)]);
+    guard.release().await.unwrap();
+    scraped.is(&[("holding", MUTEX, 0.0)]);
+}
+
+#[tokio::test]
+async fn a_path_is_a_label_only_where_that_was_asked_for() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let plain = arena.curator().await;
+    arena.mutex(&plain).acquire().await.unwrap().release().await.unwrap();
+    assert!(!scraped.text().contains("path="), "{scraped}");
+    let base = arena.path.clone();
+    let label = move |path: &str| match path.strip_prefix(&base)? {
+        "" => Some("it".to_owned()),
+        "/1" | "/2" => Some("its children".to_owned()),
+        _ => None,
+    };
+    let curator = arena.connect(arena.builder().metrics_path_label(label)).await;
+    let mut guards = Vec::new();
+    for path in ["", "/1", "/2", "/3"] {
+        let mutex = InterProcessMutex::new(&curator, &format!("{}{path}", arena.path)).unwrap();
+        guards.push(mutex.acquire().await.unwrap());
+    }
+    scraped.is(&[
+        ("holding", MUTEX, 4.0),
+        ("holding", &[("recipe", "mutex"), ("path", "it")], 1.0),
+        ("holding", &[("recipe", "mutex"), ("path", "its children")], 2.0),
+        ("acquire_seconds_count", &[("path", "its children"), ("outcome", "acquired")], 2.0),
+    ]);
+    guards.clear();
+    scraped.is(&[
+        ("holding", MUTEX, 0.0),
+        ("hold_seconds_count", &[("path", "its children")], 2.0),
+        ("hold_seconds_count", MUTEX, 5.0),
+    ]);
+    curator.close().await.unwrap();
+}

@@ -1,0 +1,11 @@
+//! Needs a real ZooKeeper, and the feature `metrics`. What operators see, as Prometheus would scrape it.
+//!
+//! Each test has a recorder of its own: that is the thread's, and so are all tasks of a runtime without other threads.
+
+mod locks;
+mod losses;
+mod recipes;
+mod recorders;
+mod scrape;
+mod sessions;
+mod troubles;

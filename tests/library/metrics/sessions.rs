@@ -1,0 +1,112 @@
+//! Connections, sessions, leases and their budget of watches.
+
+use std::time::Duration;
+
+use zookeeper_recipes::zookeeper_client::Client;
+use zookeeper_recipes::{ConnectionState, Curator};
+use zookeeper_testkit::{Cut, Operation};
+
+use super::scrape::Scraped;
+use crate::harness::{Arena, eventually, within};
+
+async fn state_is(curator: &Curator, wanted: ConnectionState) {
+    let mut state = curator.watch_state();
+    drop(within("the state", state.wait_for(|state| *state == wanted)).await.unwrap());
+}
+
+/// So many `Curator`s are in this state, and none in another.
+fn all_are(scraped: &Scraped, state: &str, count: f64) {
+    scraped.is(&[("connections", &[("state", state)], count), ("connections", &[], count)]);
+}
+
+#[tokio::test]
+async fn each_curator_is_in_one_state() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let (link, refused, curator) = arena.unconnected(arena.builder()).await;
+    all_are(&scraped, "connecting", 1.0);
+    // It is there, so that the first one is growth.
+    assert_eq!(scraped.find("sessions_opened_total", &[]), Some(0.0));
+    eventually("a retry", async || {
+        scraped.value("retries_total", &[("operation", "connect")]) >= 1.0
+    })
+    .await;
+    refused.heal();
+    state_is(&curator, ConnectionState::Connected).await;
+    all_are(&scraped, "connected", 1.0);
+    let other = arena.curator().await;
+    all_are(&scraped, "connected", 2.0);
+    scraped.is(&[("sessions_opened_total", &[], 2.0), ("sessions_lost_total", &[], 0.0)]);
+    other.close().await.unwrap();
+    scraped.comes_to("connections", &[], 1.0).await;
+    let refused = link.refuse();
+    assert!(link.cut(Cut::Reset) > 0);
+    state_is(&curator, ConnectionState::Suspended).await;
+    all_are(&scraped, "suspended", 1.0);
+    refused.heal();
+    state_is(&curator, ConnectionState::Reconnected).await;
+    all_are(&scraped, "connected", 1.0);
+    scraped.is(&[("sessions_opened_total", &[], 2.0)]);
+    arena.kill_session(&curator).await;
+    eventually("the next session", async || scraped.value("sessions_opened_total", &[]) >= 3.0)
+        .await;
+    scraped.is(&[("sessions_lost_total", &[], 1.0), ("sessions_opened_total", &[], 3.0)]);
+    // Dropped, not closed.
+    drop(curator);
+    scraped.comes_to("connections", &[], 0.0).await;
+    scraped.is(&[("sessions_lost_total", &[], 1.0)]);
+}
+
+/// Nothing can be acquired any more, and nobody has closed it: that must not look as if all were well.
+#[tokio::test]
+async fn one_that_can_never_connect_again_is_counted_until_it_is_closed_or_dropped() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    for is_closed in [true, false] {
+        // Nobody can open a session like it again.
+        let client = Client::connector().connect(arena.server.connect_string()).await.unwrap();
+        let curator = Curator::builder().from_client(client).unwrap();
+        all_are(&scraped, "connected", 1.0);
+        arena.kill_session(&curator).await;
+        state_is(&curator, ConnectionState::Closed).await;
+        all_are(&scraped, "failed", 1.0);
+        if is_closed {
+            curator.close().await.unwrap();
+        } else {
+            drop(curator);
+        }
+        all_are(&scraped, "failed", 0.0);
+    }
+    assert_eq!(scraped.find("connections", &[("state", "closed")]), None);
+}
+
+#[tokio::test]
+async fn what_is_left_of_the_lease_when_it_is_renewed() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let builder = arena.builder().session_timeout(Duration::from_secs(12));
+    let (link, curator) = arena.linked(builder).await;
+    eventually("idle probes", async || link.replies(Operation::Sync) >= 3).await;
+    scraped.is(&[("lease_left_ratio_count", &[], 0.0)]);
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    eventually("renewals", async || scraped.value("lease_left_ratio_count", &[]) >= 5.0).await;
+    let (sum, count) =
+        (scraped.value("lease_left_ratio_sum", &[]), scraped.value("lease_left_ratio_count", &[]));
+    assert!(sum > 0.0 && sum < count, "{sum} of {count}");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_watches_take_of_their_budget() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(12))).await;
+    let budget = 96.0 * 1024.0;
+    scraped.comes_to("watch_budget_limit_bytes", &[], budget).await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let used = || scraped.value("watch_budget_used_bytes", &[]);
+    // The lock's path, and the node's when it has been there for a moment.
+    let least = arena.path.len() + guard.node().len();
+    eventually("watches", async || used() >= f64::from(u32::try_from(least).unwrap())).await;
+    assert!(used() < budget);
+    guard.release().await.unwrap();
+    curator.close().await.unwrap();
+    scraped.comes_to("watch_budget_used_bytes", &[], 0.0).await;
+    scraped.is(&[("watch_budget_limit_bytes", &[], 0.0)]);
+}

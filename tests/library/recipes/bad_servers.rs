@@ -1,0 +1,200 @@
+//! Servers that are there and cannot serve: a clear error, or recovery as `docs/session.md` says.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
+use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex, Loss, SessionError};
+use zookeeper_testkit::{Direction, FaultProxy, TestEnsemble, TestServer};
+
+use super::latches::until;
+use crate::harness::{Arena, LONG, eventually, within};
+
+const PATIENCE: Duration = Duration::from_secs(3);
+
+fn patient() -> zookeeper_recipes::CuratorBuilder {
+    Curator::builder().session_timeout(Duration::from_secs(4)).connection_timeout(PATIENCE)
+}
+
+/// Without a quorum nobody gets a session, and who has one keeps its hold no longer than the lease, whether the member
+/// that is left serves nobody or serves reads.
+async fn without_a_quorum(ensemble: TestEnsemble, state_of_the_last: &str) {
+    let connect_string = ensemble.connect_string();
+    let curator = patient().connection_timeout(LONG).connect(connect_string).await.unwrap();
+    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let mut state = curator.watch_state();
+    for number in [0, 1] {
+        ensemble.member(number).kill().await.unwrap();
+    }
+    let loss = within("the loss", guard.lost()).await;
+    assert!(matches!(loss, Loss::LeaseEnded | Loss::SessionExpired), "{loss:?}");
+    let last = ensemble.member(2);
+    eventually(state_of_the_last, async || {
+        last.four_letter_word("srvr").await.is_ok_and(|answer| answer.contains(state_of_the_last))
+    })
+    .await;
+    for connect_string in [connect_string, last.connect_string()] {
+        let began = Instant::now();
+        let error = within("the error", patient().connect(connect_string)).await.unwrap_err();
+        match &error {
+            SessionError::Unreachable { connect_string: named, waited, .. } => {
+                assert_eq!(named, connect_string);
+                assert!(*waited >= PATIENCE);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(began.elapsed() < PATIENCE * 5, "after {:?}", began.elapsed());
+        let text = error.to_string();
+        assert!(text.contains("without a quorum or read-only"), "{text}");
+    }
+    let asked = mutex.acquire_timeout(Duration::from_secs(1));
+    assert!(within("an acquire", asked).await.is_err(), "nobody can say that it is free, or busy");
+    assert!(!matches!(curator.state(), ConnectionState::Connected | ConnectionState::Reconnected));
+    ensemble.member(0).start_again().await.unwrap();
+    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    drop(within("reconnected", reconnected).await.unwrap());
+    within("the next lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_without_a_quorum() {
+    let ensemble = TestEnsemble::start(3).await.unwrap();
+    without_a_quorum(ensemble, "not currently serving requests").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_server() {
+    let builder = TestEnsemble::builder(3).jvm_flag("-Dreadonlymode.enabled=true");
+    without_a_quorum(builder.start().await.unwrap(), "Mode: read-only").await;
+}
+
+/// The server accepts the connection and closes it without an answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_more_connections_of_an_address() {
+    let server = TestServer::builder().property("maxClientCnxns", "1").start().await.unwrap();
+    let holds = patient().connection_timeout(LONG).connect(server.connect_string()).await.unwrap();
+    let error = within("the error", patient().connect(server.connect_string())).await.unwrap_err();
+    assert!(matches!(error, SessionError::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("`maxClientCnxns`"), "{error}");
+    holds.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_timeout_that_the_server_cuts_down() {
+    let server = TestServer::builder().property("maxSessionTimeout", "6000").start().await.unwrap();
+    let arena = Arena::on(Arc::new(server)).await;
+    let curator = arena.connect(arena.patient_builder()).await;
+    assert_eq!(curator.session_timeout().unwrap(), Duration::from_secs(6));
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    let began = Instant::now();
+    arena.server.pause().await.unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, Loss::LeaseEnded);
+    let elapsed = began.elapsed();
+    arena.server.resume().await.unwrap();
+    // By what was asked for it would be 40 s.
+    assert!(elapsed < Duration::from_secs(20), "after {elapsed:?}");
+}
+
+/// The servers' data is gone, and with it the sessions, the lock paths and the count of transactions: they refuse a client
+/// that has seen more of them than they have.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_back_empty() {
+    let arena = Arena::own().await;
+    let road = Road::to(arena.server.connect_string()).await;
+    let connect = async || {
+        let builder = arena.short_lived_builder();
+        builder.namespace("/in/a/namespace").connect(&road.connect_string).await.unwrap()
+    };
+    let (holds, waits) = (connect().await, connect().await);
+    let mutex = InterProcessMutex::new(&holds, &arena.path).unwrap();
+    let theirs = InterProcessMutex::new(&waits, &arena.path).unwrap();
+    // So that the old count is far ahead of the new one.
+    for _ in 0..50 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let waiting = tokio::spawn(async move { theirs.acquire().await });
+    eventually("a waiter", async || mutex.participants().await.unwrap().len() == 2).await;
+
+    let empty = Arena::own().await;
+    arena.server.kill().await.unwrap();
+    road.turn_to(empty.server.connect_string());
+    within("the loss", guard.lost()).await;
+    let next = within("the waiter", waiting).await.unwrap().unwrap();
+    assert!(next.is_held());
+    let stat = empty.stat(&format!("/in/a/namespace{}", next.node())).await;
+    assert_eq!(stat.unwrap().ephemeral_owner, waits.session_id().unwrap());
+    // The old holder's release is an error, and it can queue again.
+    guard.release().await.unwrap_err();
+    let again = tokio::spawn(async move { mutex.acquire().await });
+    next.release().await.unwrap();
+    within("the old holder", again).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A way to a server that can be made to lead to another one.
+pub(crate) struct Road {
+    pub(crate) connect_string: String,
+    target: Arc<Mutex<String>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Road {
+    pub(crate) async fn to(server: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connect_string = listener.local_addr().unwrap().to_string();
+        let target = Arc::new(Mutex::new(server.to_owned()));
+        let at = target.clone();
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut client, _)) = listener.accept().await {
+                let target = at.lock().unwrap().clone();
+                connections.spawn(async move {
+                    let mut server = TcpStream::connect(target).await?;
+                    tokio::io::copy_bidirectional(&mut client, &mut server).await?;
+                    Ok::<_, io::Error>(())
+                });
+            }
+        });
+        Self { connect_string, target, _task: AbortOnDropHandle::new(task) }
+    }
+
+    pub(crate) fn turn_to(&self, server: &str) {
+        server.clone_into(&mut self.target.lock().unwrap());
+    }
+}
+
+/// A client that leaves a silent server may come to it again before it comes to another: by the client's own limits the
+/// lease is over by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_silent_twice_costs_nothing() {
+    let arena = Arena::new().await;
+    let (link, curator) = arena.linked(arena.patient_builder()).await;
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    let silence = link.stall(Direction::Both);
+    let tries = link.accepted();
+    eventually("a second try", async || link.accepted() >= tries + 2).await;
+    silence.heal();
+    until(&curator, ConnectionState::Reconnected).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+/// By the client's own limits it would be longer at the first than the default `connection_timeout`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_opened_where_the_first_server_is_silent() {
+    let arena = Arena::new().await;
+    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let silence = link.stall(Direction::Both);
+    let builder = arena.patient_builder().connection_timeout(Duration::from_secs(20));
+    let connecting = builder.connect(link.connect_string());
+    let next_answers = async {
+        eventually("a second try", async || link.accepted() >= 2).await;
+        silence.heal();
+    };
+    let (curator, ()) = within("a session", async { tokio::join!(connecting, next_answers) }).await;
+    curator.unwrap().close().await.unwrap();
+}

@@ -1,0 +1,176 @@
+//! Latches that may not: they end, once, and say why. And paths on which they cannot lead.
+
+use std::time::Duration;
+
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use zookeeper_recipes::{AcquireError, Curator, LeaderError, LeaderLatch, ReleaseError};
+use zookeeper_testkit::{FaultProxy, Operation};
+
+use super::curator_bugs::parent_without_delete;
+use super::latches::{ended, gained, is_quiet, leadership, round_trip, told};
+use crate::harness::{Arena, within};
+
+/// Makes the latch path, so that everybody has only `permission` on it; the administrator all.
+async fn parent(arena: &Arena, permission: Permission) {
+    arena.admin.auth("digest", b"admin:admin").await.unwrap();
+    let acls =
+        [Acl::new(permission, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
+    let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
+    arena.admin.create(&arena.path, &[], &options).await.unwrap();
+}
+
+/// The latch ends with the refusal of `operation`, once; each of its watches and waiters is told; and it asks for
+/// nothing any more.
+async fn ends_refused(link: &FaultProxy, curator: &Curator, latch: &LeaderLatch, operation: &str) {
+    let (mut watch, mut stream) = (latch.watch(), latch.watch());
+    let waiting = tokio::spawn({
+        let latch = latch.clone();
+        async move { latch.await_leadership().await.unwrap_err() }
+    });
+    latch.start().unwrap();
+    let told = within("the refusal", waiting).await.unwrap();
+    for error in [told, ended(&mut watch).await, ended(&mut watch).await] {
+        let LeaderError::Ended(AcquireError::NoAuth { path, operation: refused, .. }) = &error
+        else {
+            panic!("{error:?}")
+        };
+        assert_eq!((path.as_str(), *refused), (latch.path(), operation));
+    }
+    let ended = within("the stream", futures_util::StreamExt::next(&mut stream)).await;
+    assert!(ended.is_none());
+    assert!(!latch.has_leadership());
+    assert!(matches!(latch.start(), Err(LeaderError::Ended(_))));
+    // No storm: Curator's selector asked 738 times a second. What was sent along with the create has arrived.
+    round_trip(curator).await;
+    link.clear_log();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    round_trip(curator).await;
+    let mut log = link.log();
+    // Probes; and what it had made is deleted in the background.
+    log.retain(|one| *one != Operation::Sync);
+    assert!(matches!(log[..], [] | [Operation::Delete]), "{log:?}");
+    within("the close", latch.close()).await.unwrap();
+}
+
+/// Curator: `TestLeaderAcls#testAclErrorWithLeader` (CURATOR-365): who may not is told of it, and does not try for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_latch_without_permission_ends_and_says_so() {
+    let arena = Arena::new().await;
+    let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
+    let ours = arena.connect(builder).await;
+    let (latch, _) = arena.leading(&ours).await;
+    latch.close().await.unwrap();
+    let (link, stranger) = arena.linked(arena.builder()).await;
+    let second = format!("{}/second", arena.path);
+    for path in [&arena.path, &second] {
+        let latch = LeaderLatch::new(&stranger, path).unwrap();
+        let creates = link.requests(Operation::Create);
+        ends_refused(&link, &stranger, &latch, "create").await;
+        assert!(link.requests(Operation::Create) <= creates + 2, "{:?}", link.log());
+    }
+    assert!(arena.stat(&second).await.is_none());
+    // Whoever may is not disturbed.
+    let (latch, _) = arena.leading(&ours).await;
+    latch.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_latch_that_may_not_list_ends_and_leaves_nothing() {
+    let arena = Arena::new().await;
+    parent(&arena, Permission::CREATE | Permission::DELETE).await;
+    let (link, curator) = arena.linked(arena.builder()).await;
+    let latch = arena.latch(&curator);
+    ends_refused(&link, &curator, &latch, "list").await;
+    arena.children_are(0).await;
+}
+
+/// It led, and loses the permission with its node: it is told of the loss, then of the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_latch_that_may_not_any_more_ends_when_it_has_to_begin_anew() {
+    let arena = Arena::new().await;
+    parent(&arena, Permission::ALL).await;
+    let curator = arena.curator().await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let mut watch = told(&latch);
+    let closed =
+        [Acl::new(Permission::READ, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
+    arena.admin.set_acl(&arena.path, &Acls::new(&closed), None).await.unwrap();
+    round_trip(&curator).await;
+    is_quiet(&mut watch).await;
+    assert!(leads.is_held(), "it has what it has");
+    arena.remove(leads.node()).await;
+    super::latches::ceased(&mut watch).await;
+    let error = ended(&mut watch).await;
+    let refused = matches!(error, LeaderError::Ended(AcquireError::NoAuth { .. }));
+    assert!(refused, "{error:?}");
+}
+
+/// `zookeeper-async` keeps node and listener when the delete fails, and panics at the second stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_that_may_not_delete_says_so_and_does_not_lead_any_more() {
+    let arena = Arena::new().await;
+    parent_without_delete(&arena).await;
+    let curator = arena.curator().await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let mut watch = told(&latch);
+    let node = leads.node().to_owned();
+    for _ in 0..2 {
+        match within("the close", latch.close()).await.unwrap_err() {
+            ReleaseError::NoAuth { node: named, .. } => assert_eq!(named, node),
+            other => panic!("{other:?}"),
+        }
+        assert!(!latch.has_leadership() && !leads.is_held());
+    }
+    assert!(matches!(ended(&mut watch).await, LeaderError::Closed { .. }));
+    // It is still in the way of the next, who therefore waits; and goes with the session at the latest.
+    let other = arena.curator().await;
+    let next = arena.queued(&other).await;
+    let mut watch = told(&next);
+    round_trip(&other).await;
+    is_quiet(&mut watch).await;
+    within("the end", curator.close()).await.unwrap();
+    gained(&mut watch).await;
+}
+
+/// Nodes and parents that a latch makes have its ACLs.
+#[tokio::test(flavor = "multi_thread")]
+async fn path_and_node_carry_the_acls() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().auth("digest", b"ours:secret")).await;
+    let acls = [
+        Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone()),
+        Acl::new(Permission::ALL, AuthId::authed()),
+    ];
+    let latch = arena.latch(&curator).with_acls(Acls::new(&acls)).unwrap();
+    latch.start().unwrap();
+    let leads = leadership(&latch).await;
+    for path in [arena.path.as_str(), leads.node()] {
+        let (found, _) = arena.admin.get_acl(path).await.unwrap();
+        assert!(found.contains(&acls[0]), "{path}: {found:?}");
+        assert!(found.iter().any(|acl| acl.id().starts_with("ours:")), "{path}: {found:?}");
+    }
+    latch.close().await.unwrap();
+}
+
+/// A mutex of the same path would lead beside it, and so would a selector, which is one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_of_another_recipe_is_refused() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let guard = within("the lock", arena.mutex(&other).acquire()).await.unwrap();
+    let latch = arena.latch(&curator);
+    latch.start().unwrap();
+    let error = within("the refusal", latch.await_leadership()).await.unwrap_err();
+    let LeaderError::Ended(AcquireError::OtherRecipe { path, child, .. }) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((path, &format!("{path}/{child}")), (&arena.path, &guard.node().to_owned()));
+    arena.children_are(1).await;
+    guard.release().await.unwrap();
+    // The reverse.
+    let (latch, leads) = arena.leading(&curator).await;
+    let error = within("the refusal", arena.mutex(&other).acquire()).await.unwrap_err();
+    assert!(matches!(error, AcquireError::OtherRecipe { .. }), "{error:?}");
+    assert!(leads.is_held());
+    latch.close().await.unwrap();
+}

@@ -1,0 +1,238 @@
+//! A latch that has lost its leadership and kept its node leads again by that, and nobody else has in between; whoever
+//! else of its process waits.
+
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use zookeeper_recipes::zookeeper_client::{Client, CreateMode};
+use zookeeper_recipes::{Curator, FencedError, Loss, LossPolicy, ReleaseError, Revoker};
+use zookeeper_testkit::{Cut, Direction, Message, Operation};
+
+use super::latches::{LONG_SESSION, ceased, gained, is_quiet, leadership, round_trip, told};
+use crate::harness::{Arena, SHORT, eventually, within};
+
+/// The servers do not answer for longer than the lease, but keep the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_lease_that_ended_it_leads_again_on_the_same_node() {
+    let arena = Arena::new().await;
+    let builder = arena.builder().session_timeout(Duration::from_secs(12));
+    let (link, curator) = arena.linked(builder).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    // One of the same session, whose turn is told in here, and one of another.
+    let behind = arena.queued(&curator).await;
+    let rival = arena.queued(&arena.curator().await).await;
+    let session = curator.session_id().unwrap();
+    let mut watch = told(&latch);
+    let mut others = [told(&behind), told(&rival)];
+    // The server hears us, so that it keeps the session; we do not hear it.
+    let silence = link.stall(Direction::ToClient);
+    ceased(&mut watch).await;
+    assert_eq!(leads.loss(), Some(Loss::LeaseEnded));
+    assert!(!latch.has_leadership() && latch.leadership().is_none());
+    silence.heal();
+    let again = gained(&mut watch).await;
+    assert_eq!(curator.session_id().unwrap(), session, "the session lived");
+    assert_eq!(again.node(), leads.node());
+    assert_eq!(again.fencing_token(), leads.fencing_token());
+    assert!(again.is_held() && latch.has_leadership() && !leads.is_held());
+    round_trip(&curator).await;
+    for other in &mut others {
+        is_quiet(other).await;
+    }
+    latch.close().await.unwrap();
+    let [of_behind, of_rival] = &mut others;
+    gained(of_behind).await;
+    behind.close().await.unwrap();
+    gained(of_rival).await;
+}
+
+/// The same by the clock alone: the process stood still for longer than the lease, and its client did not.
+#[test]
+fn after_a_pause_it_leads_again_on_the_same_node() {
+    let outer = Runtime::new().unwrap();
+    let inner = Builder::new_current_thread().enable_all().build().unwrap();
+    let (arena, client) = outer.block_on(async {
+        let arena = Arena::new().await;
+        let connector = Client::connector().with_session_timeout(SHORT);
+        let client = connector.connect(arena.server.connect_string()).await.unwrap();
+        (arena, client)
+    });
+    let (latch, leads, behind) = inner.block_on(async {
+        let curator = Curator::from_client(client.clone()).unwrap();
+        let (latch, leads) = arena.leading(&curator).await;
+        (latch, leads, arena.queued(&curator).await)
+    });
+    let (mut watch, mut of_behind) = (told(&latch), told(&behind));
+    outer.block_on(eventually("the end of the lease", async || !leads.is_held()));
+    assert!(!latch.has_leadership());
+    inner.block_on(async {
+        ceased(&mut watch).await;
+        let again = gained(&mut watch).await;
+        assert_eq!((again.node(), again.fencing_token()), (leads.node(), leads.fencing_token()));
+        is_quiet(&mut of_behind).await;
+        latch.close().await.unwrap();
+        gained(&mut of_behind).await;
+        behind.close().await.unwrap();
+    });
+    outer.block_on(async { drop((client, arena)) });
+}
+
+/// Whatever links do, and though each cut is a loss under this policy: as long as it does not close, nobody else comes
+/// to lead.
+#[tokio::test(flavor = "multi_thread")]
+async fn links_that_flap_make_nobody_else_lead() {
+    let arena = Arena::new().await;
+    let strict =
+        || arena.builder().session_timeout(LONG_SESSION).loss_policy(LossPolicy::Suspended);
+    let (link, curator) = arena.linked(strict()).await;
+    let (other_link, other) = arena.linked(strict()).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let mut waiting = Vec::new();
+    for curator in [&curator, &other, &curator, &other] {
+        waiting.push(arena.queued(curator).await);
+    }
+    let queue = latch.participants().await.unwrap();
+    let mut watch = told(&latch);
+    let mut others: Vec<_> = waiting.iter().map(told).collect();
+    for round in 0..20_u64 {
+        if round % 3 == 0 {
+            other_link.cut(Cut::Reset);
+        }
+        link.cut(if round % 2 == 0 { Cut::Reset } else { Cut::Finish });
+        ceased(&mut watch).await;
+        let again = gained(&mut watch).await;
+        assert_eq!((again.node(), again.fencing_token()), (leads.node(), leads.fencing_token()));
+        // Sometimes before all that it had asked is answered.
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(0..3) * 20)).await;
+    }
+    round_trip(&other).await;
+    round_trip(&curator).await;
+    for other in &mut others {
+        is_quiet(other).await;
+    }
+    assert_eq!(latch.participants().await.unwrap(), queue);
+    // It was no less one of the queue for all that: they follow in their order.
+    drop(latch);
+    for (place, latch) in waiting.into_iter().enumerate() {
+        assert_eq!(leadership(&latch).await.node(), queue[place + 1].path);
+        latch.close().await.unwrap();
+    }
+}
+
+/// A term on a node that was led by before is one like any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_term_on_a_node_is_a_whole_one() {
+    let arena = Arena::new().await;
+    // Its own node is looked after each second or so.
+    let strict = arena.builder().session_timeout(Duration::from_secs(8));
+    let (link, curator) = arena.linked(strict.loss_policy(LossPolicy::Suspended)).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let mut watch = told(&latch);
+    link.cut(Cut::Reset);
+    ceased(&mut watch).await;
+    let again = gained(&mut watch).await;
+    assert_eq!(again.node(), leads.node());
+    // The first one's writes are refused, though its node is there.
+    let path = format!("{}-written", arena.path);
+    let refused = leads.fenced().create(&path, b"late").await.unwrap_err();
+    assert!(matches!(refused, FencedError::Lost { loss: Loss::Suspended, .. }), "{refused:?}");
+    again.fenced().create(&path, b"fine").await.unwrap();
+    arena.remove(&path).await;
+    // A request to step down is the second's.
+    within("the first's end", leads.revocation_requested()).await.unwrap_err();
+    let asked = tokio::spawn(again.revocation_requested());
+    assert!(Revoker::new(&curator).attempt_revoke(again.node()).await.unwrap());
+    within("the request", asked).await.unwrap().unwrap();
+    assert!(again.is_held(), "it is a request");
+    // And it is told when its node is deleted.
+    let lost = tokio::spawn(again.lost());
+    arena.remove(again.node()).await;
+    assert_eq!(within("the loss", lost).await.unwrap(), Loss::NodeDeleted);
+    ceased(&mut watch).await;
+    let third = gained(&mut watch).await;
+    assert!(third.fencing_token() > again.fencing_token());
+    // Closed in the middle of a disconnection, it does not lead again.
+    link.cut(Cut::Reset);
+    ceased(&mut watch).await;
+    match within("the close", latch.close()).await {
+        // It was a candidate again, or was about to be.
+        Ok(()) | Err(ReleaseError::Lost { loss: Loss::Suspended, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    arena.children_are(0).await;
+    assert!(!latch.has_leadership() && !third.is_held());
+}
+
+/// A stray child of another recipe is an error to who enters. It is none to who is there, whatever happens to that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stray_child_does_not_keep_a_latch_from_leading_again() {
+    let arena = Arena::new().await;
+    let strict = arena.builder().session_timeout(LONG_SESSION).loss_policy(LossPolicy::Suspended);
+    let (link, curator) = arena.linked(strict).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let waits = arena.queued(&curator).await;
+    let mut watch = told(&latch);
+    arena.create(&format!("{}/lock-0000000007", arena.path), CreateMode::Ephemeral).await;
+    link.cut(Cut::Reset);
+    ceased(&mut watch).await;
+    assert_eq!(gained(&mut watch).await.node(), leads.node());
+    latch.close().await.unwrap();
+    leadership(&waits).await;
+}
+
+/// A latch that is closed between the loss and the next term leaves no node; wherever in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_latch_that_closes_before_it_leads_again_leaves_nothing() {
+    let arena = Arena::new().await;
+    let strict = arena.builder().session_timeout(LONG_SESSION).loss_policy(LossPolicy::Suspended);
+    let (link, curator) = arena.linked(strict).await;
+    for round in 0..10_u64 {
+        let (latch, leads) = arena.leading(&curator).await;
+        let mut watch = told(&latch);
+        link.cut(Cut::Reset);
+        ceased(&mut watch).await;
+        tokio::time::sleep(Duration::from_millis(round * 10)).await;
+        if round % 2 == 0 {
+            // It may lead again by then, and lose that.
+            drop(within("the close", latch.close()).await);
+        }
+        drop(latch);
+        arena.children_are(0).await;
+        assert!(!leads.is_held());
+    }
+}
+
+/// Somebody deleted the path, and others lead there. Who leaves a place that it has lost in that way, lets nobody of its own
+/// process in: the successor's node is gone as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_place_that_is_given_up_lets_nobody_in() {
+    let arena = Arena::new().await;
+    // So long that the process looks after its nodes only later.
+    let (link, curator) = arena.linked(arena.patient_builder()).await;
+    let (first, leads) = arena.leading(&curator).await;
+    let second = arena.queued(&curator).await;
+    round_trip(&curator).await;
+    let (mut of_first, mut of_second) = (told(&first), told(&second));
+    let mut wipe = arena.admin.new_multi_writer();
+    for child in arena.children().await {
+        wipe.add_delete(&format!("{}/{child}", arena.path), None).unwrap();
+    }
+    wipe.add_delete(&arena.path, None).unwrap();
+    wipe.commit().await.unwrap();
+    let (third, now) = arena.leading(&arena.curator().await).await;
+    // So the first learns of it, and looks where it stands.
+    let listing = link.hold(Message::request(Operation::List));
+    leads.fenced().create(&format!("{}-written", arena.path), b"late").await.unwrap_err();
+    ceased(&mut of_first).await;
+    within("a listing", listing.struck()).await;
+    let closing = tokio::spawn(async move { first.close().await });
+    let told = tokio::time::timeout(Duration::from_millis(500), of_second.changed()).await;
+    assert!(told.is_err(), "two lead: {told:?}");
+    listing.heal();
+    within("the close", closing).await.unwrap().unwrap();
+    round_trip(&curator).await;
+    is_quiet(&mut of_second).await;
+    assert!(now.is_held() && !second.has_leadership());
+    third.close().await.unwrap();
+    assert!(gained(&mut of_second).await.fencing_token() > now.fencing_token());
+}

@@ -1,0 +1,243 @@
+//! Bugs of Apache Curator's leader latch, by its ids, and of `zookeeper-async`'s, whose absence no other test shows.
+
+use zookeeper_recipes::Loss;
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, SessionState};
+use zookeeper_testkit::{FaultProxy, Message, Operation};
+
+use super::bad_servers::Road;
+use super::curator_bugs::{give_the_session_up, parent_without_delete};
+use super::latches::{
+    LONG_SESSION, ceased, gained, is_quiet, leaders, leadership, round_trip, the_leader, told,
+};
+use crate::harness::{Arena, eventually, flap, within};
+
+/// CURATOR-653 and 652. Curator: `TestLeaderLatch#testResettingOfLeadershipAfterConcurrentLeadershipChange`: leader and
+/// candidate lose their nodes at the same time, and whatever they do then in whatever order, one leads, and the other
+/// knows that it does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_653_of_two_that_begin_anew_together_one_leads() {
+    let arena = Arena::new().await;
+    // A leader's own node is looked after more often in a short session.
+    let builder = arena.short_lived_builder();
+    let curators = [arena.connect(builder.clone()).await, arena.connect(builder).await];
+    let latches = [arena.queued(&curators[0]).await, arena.queued(&curators[1]).await];
+    let mut last = None;
+    for round in 0..5 {
+        let leader = the_leader(&latches).await;
+        let (of_leader, of_other) = (&latches[leader], &latches[1 - leader]);
+        let leads = leadership(of_leader).await;
+        assert!(Some(leads.fencing_token()) > last, "invariant 4");
+        last = Some(leads.fencing_token());
+        let mut watch = told(of_leader);
+        arena.children_are(2).await;
+        let before = arena.children().await;
+        let mut both = arena.admin.new_multi_writer();
+        for child in &before {
+            both.add_delete(&format!("{}/{child}", arena.path), None).unwrap();
+        }
+        both.commit().await.unwrap();
+        ceased(&mut watch).await;
+        eventually("both are back", async || {
+            let now = arena.children().await;
+            now.len() == 2 && now.iter().all(|child| !before.contains(child))
+        })
+        .await;
+        let leader = the_leader(&latches).await;
+        let queue = of_other.participants().await.unwrap();
+        let now = latches[leader].leadership().unwrap();
+        assert_eq!(queue[0].path, now.node(), "round {round}");
+        assert!(latches[1 - leader].leadership().is_none());
+    }
+}
+
+/// CURATOR-696 and 620: the node of the session that it gave up is still there, for the server keeps that. It is no place of
+/// its own, whether it led by it or waited.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_696_a_node_of_the_old_session_is_no_leadership() {
+    let arena = Arena::new().await;
+    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let rival = arena.queued(&arena.curator().await).await;
+    let (mut watch, mut theirs) = (told(&latch), told(&rival));
+    let keeper = give_the_session_up(&link, &curator, &arena).await;
+    ceased(&mut watch).await;
+    assert_eq!(leads.loss(), Some(Loss::LeaseEnded));
+    // The old node is in nobody's way: we deleted it.
+    let next = gained(&mut theirs).await;
+    assert_eq!(keeper.state(), SessionState::SyncConnected, "the server did not delete it");
+    assert!(next.fencing_token() > leads.fencing_token());
+    arena.children_are(2).await;
+    round_trip(&curator).await;
+    is_quiet(&mut watch).await;
+    rival.close().await.unwrap();
+    let again = gained(&mut watch).await;
+    let owner = arena.stat(again.node()).await.unwrap().ephemeral_owner;
+    assert_eq!(owner, curator.session_id().unwrap());
+    assert_ne!(owner, keeper.session_id().0);
+}
+
+/// The same where nobody may delete the old node, which comes to be the first: it is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_620_a_node_of_the_old_session_that_stays_is_waited_for() {
+    let arena = Arena::new().await;
+    parent_without_delete(&arena).await;
+    let stranger = stranger(&arena, "latch-").await;
+    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
+    let latch = arena.queued(&curator).await;
+    let old = latch.participants().await.unwrap()[1].path.clone();
+    let mut watch = told(&latch);
+    let keeper = give_the_session_up(&link, &curator, &arena).await;
+    arena.children_are(3).await;
+    arena.remove(&stranger).await;
+    // The old node leads, and that is not us.
+    eventually("it knows", async || latch.leader().await.unwrap().unwrap().path == old).await;
+    round_trip(&curator).await;
+    is_quiet(&mut watch).await;
+    assert!(!latch.has_leadership());
+    drop(keeper);
+    let leads = gained(&mut watch).await;
+    assert_ne!(leads.node(), old);
+    assert!(arena.stat(&old).await.is_none());
+}
+
+/// A candidate of somebody else's, by a name that ends so, without the number.
+async fn stranger(arena: &Arena, tag: &str) -> String {
+    let guid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+    let prefix = format!("{}/_c_{guid}-{tag}", arena.path);
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (_, sequence) = arena.admin.create(&prefix, &[], &options).await.unwrap();
+    format!("{prefix}{sequence}")
+}
+
+/// CURATOR-724. Curator: `TestLeaderLatch#testGetChildrenHitsNoNode`: another server, an empty one, in the place of theirs. Who
+/// comes back first leads there; the old leader, who comes later, is told of its loss and waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_724_latches_begin_anew_on_servers_that_lost_everything() {
+    let arena = Arena::own().await;
+    let road = Road::to(arena.server.connect_string()).await;
+    let link = FaultProxy::start(&road.connect_string).await.unwrap();
+    let short = || arena.short_lived_builder();
+    let ours = short().connect(link.connect_string()).await.unwrap();
+    let theirs = short().connect(&road.connect_string).await.unwrap();
+    let (latch, leads) = arena.leading(&ours).await;
+    let rival = arena.queued(&theirs).await;
+    let (mut watch, mut of_rival) = (told(&latch), told(&rival));
+    let empty = Arena::own().await;
+    let refused = link.refuse();
+    arena.server.kill().await.unwrap();
+    road.turn_to(empty.server.connect_string());
+    let next = gained(&mut of_rival).await;
+    assert!(!leads.is_held() && !latch.has_leadership());
+    assert!(empty.stat(next.node()).await.is_some());
+    refused.heal();
+    ceased(&mut watch).await;
+    let path = &arena.path;
+    eventually("it queues at the tail", async || {
+        let queue = crate::harness::children(&empty.admin, path).await;
+        queue.len() == 2
+    })
+    .await;
+    assert!(!latch.has_leadership() && next.is_held());
+    rival.close().await.unwrap();
+    let again = gained(&mut watch).await;
+    assert!(empty.stat(again.node()).await.is_some());
+}
+
+/// The same on servers that go on, where somebody deletes the latch path with all that is in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_724_latches_begin_anew_when_the_path_is_deleted() {
+    let arena = Arena::new().await;
+    let curators = arena.curators(3).await;
+    let mut latches = Vec::new();
+    for curator in &curators {
+        latches.push(arena.queued(curator).await);
+    }
+    let leads = leadership(&latches[0]).await;
+    let mut wipe = arena.admin.new_multi_writer();
+    let before = arena.children().await;
+    for child in &before {
+        wipe.add_delete(&format!("{}/{child}", arena.path), None).unwrap();
+    }
+    wipe.add_delete(&arena.path, None).unwrap();
+    wipe.commit().await.unwrap();
+    assert_eq!(within("the loss", leads.lost()).await, Loss::NodeDeleted);
+    eventually("all are back", async || {
+        let now = arena.children().await;
+        now.len() == 3 && now.iter().all(|child| !before.contains(child))
+    })
+    .await;
+    let leader = the_leader(&latches).await;
+    let now = latches[leader].leadership().unwrap();
+    assert!(now.fencing_token() > leads.fencing_token(), "though the numbers start again");
+    assert_eq!(leaders(&latches), 1);
+}
+
+/// CURATOR-505, 533 and 504: a link that flaps is no event to a latch, whether it leads or waits, and makes it ask for nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_505_a_flapping_link_is_no_event() {
+    let arena = Arena::new().await;
+    let (link, curator) = arena.linked(arena.builder().session_timeout(LONG_SESSION)).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let waiter = arena.queued(&curator).await;
+    let (mut watch, mut of_waiter) = (told(&latch), told(&waiter));
+    let (queue, creates) = (latch.participants().await.unwrap(), link.requests(Operation::Create));
+    for nth in 0..6 {
+        flap(&link, nth).await;
+        is_quiet(&mut watch).await;
+        is_quiet(&mut of_waiter).await;
+        assert!(leads.is_held() && latch.has_leadership());
+    }
+    assert_eq!(latch.participants().await.unwrap(), queue);
+    assert_eq!(link.requests(Operation::Create), creates);
+    latch.close().await.unwrap();
+    assert_eq!(gained(&mut of_waiter).await.node(), queue[1].path);
+}
+
+/// CURATOR-358 and 436: the leader goes between the listing and the reading.
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_358_a_leader_that_vanishes_while_it_is_read_is_left_out() {
+    let arena = Arena::new().await;
+    let (link, curator) = arena.linked(arena.builder()).await;
+    let curators = arena.curators(2).await;
+    for asks_all in [false, true] {
+        let (goes, _) = arena.leading(&curators[0]).await;
+        let stays = arena.queued(&curators[1]).await;
+        let node = goes.participants().await.unwrap()[1].path.clone();
+        let reads = link.hold(Message::request(Operation::GetData));
+        let asks = arena.latch(&curator);
+        let asking = tokio::spawn(async move {
+            if asks_all {
+                return asks
+                    .participants()
+                    .await
+                    .map(|all| all.into_iter().map(|one| one.path).collect());
+            }
+            asks.leader().await.map(|one| one.into_iter().map(|one| one.path).collect::<Vec<_>>())
+        });
+        within("the listing", reads.struck()).await;
+        goes.close().await.unwrap();
+        reads.heal();
+        assert_eq!(within("the answer", asking).await.unwrap().unwrap(), [node]);
+        stays.close().await.unwrap();
+        arena.children_are(0).await;
+    }
+}
+
+/// Numbers are compared as such, with their signs, and by the tag of latches: `zookeeper-async` loses the sign.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_past_the_wrap_of_the_numbers_is_waited_for() {
+    let arena = Arena::new().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let guid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+    let first = format!("{}/_c_{guid}-latch--2147483648", arena.path);
+    arena.create(&first, CreateMode::Ephemeral).await;
+    let curator = arena.curator().await;
+    let latch = arena.queued(&curator).await;
+    let mut watch = told(&latch);
+    let leader = latch.leader().await.unwrap().unwrap();
+    assert_eq!((leader.path.as_str(), leader.sequence), (first.as_str(), i32::MIN.into()));
+    round_trip(&curator).await;
+    is_quiet(&mut watch).await;
+    arena.remove(&first).await;
+    gained(&mut watch).await;
+}

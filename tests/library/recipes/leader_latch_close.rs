@@ -1,0 +1,159 @@
+//! Closes of a leader latch that meet trouble: they end, and say what is known.
+
+use std::time::Duration;
+
+use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_recipes::{LeaderLatch, Loss, ReleaseError};
+use zookeeper_testkit::{Cut, Direction, Message, Operation};
+
+use super::curator_bugs::parent_without_delete;
+use super::latches::{leadership, round_trip};
+use super::mutex_dropped::{Polled, poll_times};
+use crate::harness::{Arena, struck_once, within};
+
+/// Dropped after 1, 2, … polls, a close goes on; before the first it has not begun.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_that_is_dropped_goes_on() {
+    let arena = Arena::new().await;
+    let curators = arena.curators(2).await;
+    for leads in [true, false] {
+        for polls in 0..50 {
+            let (first, _) = arena.leading(&curators[0]).await;
+            let second = arena.queued(&curators[1]).await;
+            let latch = if leads { first.clone() } else { second.clone() };
+            let closed = poll_times(polls, latch.close()).await;
+            if polls == 0 {
+                round_trip(&curators[0]).await;
+                assert_eq!(latch.has_leadership(), leads, "nobody asked for it");
+                assert_eq!(arena.children().await.len(), 2);
+                latch.close().await.unwrap();
+            }
+            assert!(!latch.has_leadership());
+            arena.children_are(1).await;
+            if leads {
+                leadership(&second).await;
+            }
+            first.close().await.unwrap();
+            second.close().await.unwrap();
+            if let Polled::Finished(closed) = closed {
+                closed.unwrap();
+                break;
+            }
+        }
+    }
+    arena.children_are(0).await;
+}
+
+/// It does not lead from the first poll of the close on, whatever the servers say, and says what became of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_that_nobody_confirms_says_so_and_goes_on() {
+    let arena = Arena::new().await;
+    let patience = Duration::from_millis(300);
+    let builder = arena.patient_builder();
+    let (link, curator) = arena.impatient_link(builder.connection_timeout(patience)).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let silence = link.stall(Direction::Both);
+    let closed = within("the close", latch.close()).await;
+    assert!(matches!(closed, Err(ReleaseError::Unconfirmed { .. })), "{closed:?}");
+    assert!(!latch.has_leadership() && !leads.is_held());
+    assert_eq!(arena.children().await.len(), 1, "the server has not heard of it");
+    let again = within("the close", latch.close()).await;
+    assert!(matches!(again, Err(ReleaseError::Unconfirmed { .. })), "the same outcome: {again:?}");
+    link.cut(Cut::Reset);
+    silence.heal();
+    arena.children_are(0).await;
+    // A request or a reply that is lost is no more than a delay.
+    let (link, curator) = arena.linked(arena.builder()).await;
+    for message in [Message::request, Message::reply] {
+        let (latch, _) = arena.leading(&curator).await;
+        let lost = link.lose(message(Operation::Delete));
+        within("the close", latch.close()).await.unwrap();
+        struck_once(&lost).await;
+        assert_eq!(arena.children().await.len(), 0);
+    }
+}
+
+/// A close of a leader that was over, and had not noticed, says so: what it did may not have been done alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_that_meets_a_deleted_node_says_so() {
+    let arena = Arena::new().await;
+    let curator = arena.patient_curator().await;
+    let (latch, leads) = arena.leading(&curator).await;
+    arena.remove(leads.node()).await;
+    // Its own node is looked after some seconds later.
+    let closed = within("the close", latch.close()).await;
+    let lost = matches!(closed, Err(ReleaseError::Lost { loss: Loss::NodeDeleted, .. }));
+    assert!(lost, "{closed:?}");
+    assert_eq!(arena.children().await.len(), 0);
+}
+
+/// How long a close may wait for the servers.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// The same for one that waits, behind another of its client or of another's: to say that it is closed would be to say that
+/// its node is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_of_a_candidate_that_nobody_confirms_says_so() {
+    for own in [true, false] {
+        let arena = Arena::new().await;
+        let builder = arena.patient_builder();
+        let (link, curator) = arena.impatient_link(builder.connection_timeout(PATIENCE)).await;
+        let other = if own { curator.clone() } else { arena.curator().await };
+        let (leader, _) = arena.leading(&other).await;
+        let latch = arena.queued(&curator).await;
+        round_trip(&curator).await;
+        let silence = link.stall(Direction::Both);
+        let closed = within("the close", latch.close()).await;
+        assert!(matches!(closed, Err(ReleaseError::Unconfirmed { .. })), "{own}: {closed:?}");
+        assert_eq!(arena.children().await.len(), 2, "the server has not heard of it");
+        link.cut(Cut::Reset);
+        silence.heal();
+        arena.children_are(1).await;
+        drop(leader);
+    }
+}
+
+/// And for one whose node is being made; whether it is, nobody knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_while_the_link_is_down_ends() {
+    let arena = Arena::new().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    for lost in [Message::reply(Operation::Create), Message::request(Operation::Create)] {
+        let builder = arena.patient_builder();
+        let (link, curator) = arena.impatient_link(builder.connection_timeout(PATIENCE)).await;
+        let lost = link.lose(lost);
+        let refused = link.refuse();
+        let latch = arena.latch(&curator);
+        latch.start().unwrap();
+        within("the create", lost.struck()).await;
+        within("a refusal", refused.struck()).await;
+        let closed = within("the close", latch.close()).await;
+        assert!(matches!(closed, Err(ReleaseError::Unconfirmed { .. })), "{closed:?}");
+        assert!(!latch.has_leadership());
+        refused.heal();
+        round_trip(&curator).await;
+        arena.children_are(0).await;
+    }
+}
+
+/// Who may not delete is told so, whether it led or waited.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_of_a_candidate_that_may_not_delete_says_so() {
+    for own in [true, false] {
+        let arena = Arena::new().await;
+        parent_without_delete(&arena).await;
+        let builder = arena.builder().connection_timeout(PATIENCE);
+        let curator = arena.impatient(arena.server.connect_string(), builder).await;
+        let other = if own { curator.clone() } else { arena.curator().await };
+        let (leader, _) = arena.leading(&other).await;
+        let latch: LeaderLatch = arena.queued(&curator).await;
+        round_trip(&curator).await;
+        let closed = within("the close", latch.close()).await;
+        assert!(
+            matches!(closed, Err(ReleaseError::NoAuth { .. } | ReleaseError::Unconfirmed { .. })),
+            "{own}: {closed:?}"
+        );
+        assert_eq!(arena.children().await.len(), 2);
+        drop(leader);
+    }
+}

@@ -1,0 +1,195 @@
+//! How leadership is lost, who learns of it, and what does not cost it.
+
+use zookeeper_recipes::{ConnectionState, LeaderLatch, Loss, LossPolicy};
+
+use super::latches::{
+    ceased, gained, is_quiet, leaders, leadership, round_trip, the_leader, told, until,
+};
+use crate::harness::{Arena, eventually, within};
+
+/// Curator: `TestLeaderLatch#testSessionInterruptionDoNotCauseBrainSplit` (CURATOR-696). There a probe 20 ms later must not
+/// see the old leader lead; here it does not until the new one is gone. And the latch of `zookeeper-async`, which leads
+/// for ever after the end of its session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_session_is_killed_is_told_and_queues_at_the_tail() {
+    let arena = Arena::new().await;
+    let curators = arena.curators(2).await;
+    let (first, leads) = arena.leading(&curators[0]).await;
+    let mut watch = told(&first);
+    let second = arena.queued(&curators[1]).await;
+    let token = leads.cancellation_token();
+    arena.kill_session(&curators[0]).await;
+    let next = leadership(&second).await;
+    assert!(next.fencing_token() > leads.fencing_token(), "invariant 4");
+    ceased(&mut watch).await;
+    assert_eq!(within("the loss", leads.lost()).await, Loss::SessionExpired);
+    assert!(token.is_cancelled() && !leads.is_held());
+    // It is back, at the tail, with a node of its new session.
+    arena.children_are(2).await;
+    let queue = second.participants().await.unwrap();
+    assert_eq!(queue[0].path, next.node());
+    assert_eq!(queue[1].session, curators[0].session_id().unwrap());
+    for curator in &curators {
+        round_trip(curator).await;
+    }
+    is_quiet(&mut watch).await;
+    assert!(!first.has_leadership() && next.is_held());
+    second.close().await.unwrap();
+    let again = gained(&mut watch).await;
+    assert!(again.fencing_token() > next.fencing_token());
+    assert!(!leads.is_held(), "once and for good");
+    first.close().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_session_is_killed_queues_again() {
+    let arena = Arena::new().await;
+    let curators = arena.curators(3).await;
+    let (first, leads) = arena.leading(&curators[0]).await;
+    let killed = arena.queued(&curators[1]).await;
+    let behind = arena.queued(&curators[2]).await;
+    let mut watch = told(&killed);
+    arena.kill_session(&curators[1]).await;
+    eventually("it is back at the tail", async || {
+        let queue = first.participants().await.unwrap();
+        queue.len() == 3 && queue[2].session == curators[1].session_id().unwrap_or_default()
+    })
+    .await;
+    is_quiet(&mut watch).await;
+    assert!(leads.is_held());
+    first.close().await.unwrap();
+    leadership(&behind).await;
+    is_quiet(&mut watch).await;
+    behind.close().await.unwrap();
+    gained(&mut watch).await;
+    killed.close().await.unwrap();
+}
+
+/// A restart that ends within the lease is no event, for whoever leads and whoever waits: the nodes stay.
+/// Curator: `TestLeaderLatch#testWithCircuitBreaker`: five latches, and a server that goes and comes four times. (There
+/// a circuit breaker spares the latches all but one loss; here nobody loses anything.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_and_goes_costs_nobody_anything() {
+    let arena = Arena::own().await;
+    let (curator, other) = (arena.patient_curator().await, arena.patient_curator().await);
+    let mut latches = Vec::new();
+    for number in 0..5 {
+        let path = format!("{}-{number}", arena.path);
+        let latch = LeaderLatch::new(&curator, &path).unwrap();
+        latch.start().unwrap();
+        let leads = leadership(&latch).await;
+        let rival = LeaderLatch::new(&other, &path).unwrap();
+        rival.start().unwrap();
+        eventually("the rival waits", async || rival.participants().await.unwrap().len() == 2)
+            .await;
+        let queue = latch.participants().await.unwrap();
+        let (ours, theirs) = (told(&latch), told(&rival));
+        latches.push((latch, leads, rival, queue, ours, theirs));
+    }
+    for _ in 0..4 {
+        arena.server.restart().await.unwrap();
+        // Both are answered again.
+        for curator in [&curator, &other] {
+            round_trip(curator).await;
+        }
+    }
+    for (latch, leads, rival, queue, mut ours, mut theirs) in latches {
+        is_quiet(&mut ours).await;
+        is_quiet(&mut theirs).await;
+        assert!(leads.is_held() && latch.has_leadership() && !rival.has_leadership());
+        assert_eq!(latch.participants().await.unwrap(), queue);
+        latch.close().await.unwrap();
+        gained(&mut theirs).await;
+    }
+}
+
+/// Curator: `TestLeaderLatch#testLostConnection`: of ten latches none leads without a server, and one with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_server_nobody_leads_and_with_it_one() {
+    let arena = Arena::own().await;
+    let mut latches = Vec::new();
+    let mut curators = Vec::new();
+    for _ in 0..10 {
+        let short = arena.short_lived_builder();
+        let curator = arena.connect(short).await;
+        latches.push(arena.latch(&curator));
+        curators.push(curator);
+    }
+    latches.iter().for_each(|latch| latch.start().unwrap());
+    arena.children_are(10).await;
+    let leader = the_leader(&latches).await;
+    let mut watch = told(&latches[leader]);
+    arena.server.stop().await.unwrap();
+    ceased(&mut watch).await;
+    assert_eq!(leaders(&latches), 0);
+    for curator in &curators {
+        until(curator, ConnectionState::Lost).await;
+    }
+    assert_eq!(leaders(&latches), 0);
+    arena.server.start_again().await.unwrap();
+    let mut terms = Vec::new();
+    while !latches.is_empty() {
+        let leader = the_leader(&latches).await;
+        let latch = latches.remove(leader);
+        terms.push(latch.leadership().map(|leads| leads.fencing_token()));
+        latch.close().await.unwrap();
+    }
+    assert!(terms.is_sorted_by(|one, next| one < next), "{terms:?}");
+    arena.children_are(0).await;
+}
+
+/// CURATOR-171 and 49: an administrator deletes the node of the leader. It is told, the next leads, and it queues at the tail. (The
+/// latch of `zookeeper-async` hangs here for ever.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_node_is_deleted_is_told_and_queues_at_the_tail() {
+    let arena = Arena::new().await;
+    let mut builder = arena.short_lived_builder();
+    for policy in [LossPolicy::Lease, LossPolicy::Suspended, LossPolicy::SessionExpired] {
+        builder = builder.loss_policy(policy);
+        let curators = [arena.connect(builder.clone()).await, arena.curator().await];
+        let (latch, leads) = arena.leading(&curators[0]).await;
+        let mut watch = told(&latch);
+        let rival = arena.queued(&curators[1]).await;
+        arena.remove(leads.node()).await;
+        ceased(&mut watch).await;
+        assert_eq!(leads.loss(), Some(Loss::NodeDeleted));
+        let next = leadership(&rival).await;
+        assert!(next.fencing_token() > leads.fencing_token());
+        arena.children_are(2).await;
+        let queue = latch.participants().await.unwrap();
+        assert_eq!(queue[1].session, curators[0].session_id().unwrap());
+        is_quiet(&mut watch).await;
+        rival.close().await.unwrap();
+        let again = gained(&mut watch).await;
+        assert_eq!(again.node(), queue[1].path);
+        latch.close().await.unwrap();
+        arena.children_are(0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_node_is_deleted_queues_again_at_once() {
+    let arena = Arena::new().await;
+    let curators = arena.curators(3).await;
+    let (first, leads) = arena.leading(&curators[0]).await;
+    let deleted = arena.queued(&curators[1]).await;
+    let behind = arena.queued(&curators[2]).await;
+    let queue = first.participants().await.unwrap();
+    let (mut watch, mut theirs) = (told(&deleted), told(&behind));
+    arena.remove(&queue[1].path).await;
+    // While the leader leads.
+    eventually("another node, at the tail", async || {
+        let now = first.participants().await.unwrap();
+        now.len() == 3 && now[1].path == queue[2].path && now[2].path != queue[1].path
+    })
+    .await;
+    assert!(leads.is_held());
+    is_quiet(&mut watch).await;
+    is_quiet(&mut theirs).await;
+    first.close().await.unwrap();
+    gained(&mut theirs).await;
+    is_quiet(&mut watch).await;
+    behind.close().await.unwrap();
+    gained(&mut watch).await;
+}

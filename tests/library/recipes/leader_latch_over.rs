@@ -1,0 +1,147 @@
+//! How a leader latch ends with what it stands on: its `Curator`, a client's own session, its runtime.
+
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use zookeeper_recipes::{
+    AcquireError, ConnectionState, Curator, LeaderError, LeaderLatch, Leadership, Loss,
+    SessionError,
+};
+
+use super::latches::{ceased, ended, gained, is_quiet, leadership, told};
+use crate::harness::{Arena, eventually, within};
+
+/// The latch is all that keeps the session open; with it that goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_latch_alone_keeps_the_session_open() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let state = curator.watch_state();
+    let (latch, leads) = arena.leading(&curator).await;
+    drop(curator);
+    let other = arena.queued(&arena.curator().await).await;
+    assert!(leads.is_held() && latch.has_leadership());
+    drop(latch);
+    leadership(&other).await;
+    eventually("the session is closed", async || *state.borrow() == ConnectionState::Closed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_curator_that_closes_ends_its_latches() {
+    let arena = Arena::new().await;
+    let curators = arena.curators(2).await;
+    let curator = &curators[0];
+    let (latch, leads) = arena.leading(curator).await;
+    let (waits, latent) = (arena.queued(curator).await, arena.latch(curator));
+    let rival = arena.queued(&curators[1]).await;
+    let (mut watch, mut of_waiter) = (told(&latch), told(&waits));
+    within("the end", curator.close()).await.unwrap();
+    assert!(!latch.has_leadership());
+    assert_eq!(leads.loss(), Some(Loss::Closed));
+    leadership(&rival).await;
+    ceased(&mut watch).await;
+    for mut watch in [watch, of_waiter.clone()] {
+        ends_closed(ended(&mut watch).await);
+    }
+    is_over(&latch, ends_closed).await;
+    is_over(&waits, ends_closed).await;
+    ended(&mut of_waiter).await;
+    // To start one now is in vain, and is told.
+    match latent.start() {
+        Ok(()) => is_over(&latent, ends_closed).await,
+        Err(error) => ends_closed(error),
+    }
+    within("a close", latch.close()).await.unwrap();
+}
+
+fn ends_closed(error: LeaderError) {
+    let LeaderError::Ended(AcquireError::Session { source, .. }) = &error else {
+        panic!("{error:?}")
+    };
+    assert!(matches!(source, SessionError::Closed), "{error:?}");
+}
+
+async fn is_over(latch: &LeaderLatch, because: impl Fn(LeaderError)) {
+    because(within("the end", latch.await_leadership()).await.unwrap_err());
+    assert!(!latch.has_leadership() && latch.leadership().is_none());
+}
+
+/// On a client's own session, after which there is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_latch_ends_with_the_session_of_a_clients_own() {
+    let arena = Arena::new().await;
+    let client = arena.client().await;
+    let curator = Curator::from_client(client.clone()).unwrap();
+    let (latch, leads) = arena.leading(&curator).await;
+    let owner = arena.stat(leads.node()).await.unwrap().ephemeral_owner;
+    assert_eq!(owner, client.session_id().0);
+    latch.close().await.unwrap();
+    client.sync("/").await.expect("the session lives on");
+    let (latch, leads) = arena.leading(&curator).await;
+    let mut watch = told(&latch);
+    arena.kill_session(&curator).await;
+    ceased(&mut watch).await;
+    assert_eq!(leads.loss(), Some(Loss::SessionExpired));
+    let error = ended(&mut watch).await;
+    let LeaderError::Ended(AcquireError::Session { source, .. }) = &error else {
+        panic!("{error:?}")
+    };
+    assert!(matches!(source, SessionError::Expired), "{error:?}");
+    arena.children_are(0).await;
+}
+
+fn of_a_runtime(runtime: &Runtime, arena: &Arena) -> (LeaderLatch, Leadership, LeaderLatch) {
+    runtime.block_on(async {
+        let curator = arena.short_lived_curator().await;
+        let (latch, leads) = arena.leading(&curator).await;
+        let waits = arena.queued(&curator).await;
+        (latch, leads, waits)
+    })
+}
+
+#[test]
+fn a_latch_that_outlives_its_runtime_neither_panics_nor_blocks() {
+    let watching = Runtime::new().unwrap();
+    let arena = watching.block_on(Arena::new());
+    let runtime = Runtime::new().unwrap();
+    let (latch, leads, waits) = of_a_runtime(&runtime, &arena);
+    let latent = latch.clone().with_id("another").unwrap();
+    let mut watch = told(&waits);
+    runtime.shutdown_timeout(Duration::from_secs(10));
+    watching.block_on(async {
+        within("the loss", leads.lost()).await;
+        assert!(!latch.has_leadership());
+        ended(&mut watch).await;
+        within("the end", latch.await_leadership()).await.unwrap_err();
+        // Nobody is left to say what became of it.
+        drop(within("a close", latch.close()).await);
+        drop(within("a close", waits.close()).await);
+        assert!(latch.start().is_err());
+        // Nor to start one.
+        if latent.start().is_ok() {
+            within("the end", latent.await_leadership()).await.unwrap_err();
+        }
+    });
+    drop((latch, waits, leads, latent));
+    // The servers expire the session, which nobody keeps alive any more.
+    watching.block_on(arena.children_are(0));
+}
+
+#[test]
+fn latches_work_on_a_current_thread_runtime() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let (arena, next) = runtime.block_on(async {
+        let arena = Arena::new().await;
+        let curator = arena.curator().await;
+        let (latch, _) = arena.leading(&curator).await;
+        let next = arena.queued(&curator).await;
+        let mut watch = told(&next);
+        latch.close().await.unwrap();
+        gained(&mut watch).await;
+        is_quiet(&mut watch).await;
+        (arena, next)
+    });
+    // Dropped while nothing runs: the node goes when the runtime runs again.
+    drop(next);
+    runtime.block_on(arena.children_are(0));
+}

@@ -1,0 +1,377 @@
+//! `LeaderObserver`: who leads, and that nobody does, as seen by who does not take part.
+
+use futures_util::StreamExt;
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use zookeeper_recipes::{
+    AcquireError, ConfigError, ContenderFilter, Curator, LeaderError, LeaderObserver, Participant,
+};
+use zookeeper_testkit::{Backend, Operation};
+
+use super::leading::Led;
+use crate::harness::{Arena, eventually, session_of, within};
+
+async fn told(observer: &mut LeaderObserver) -> Option<Participant> {
+    within("who leads", observer.changed()).await.unwrap()
+}
+
+/// Waits until it has been told that this node leads.
+async fn told_of(observer: &mut LeaderObserver, node: &str) -> Participant {
+    loop {
+        if let Some(leader) = told(observer).await
+            && leader.path == node
+        {
+            return leader;
+        }
+    }
+}
+
+/// Nothing is told without a change. What comes later is behind what this asks.
+async fn is_told_nothing(observer: &mut LeaderObserver, curator: &Curator) {
+    let client = curator.client().unwrap();
+    within("a round trip", client.sync("/")).await.unwrap();
+    drop(client);
+    let told = tokio::time::timeout(std::time::Duration::from_millis(50), observer.changed());
+    if let Ok(told) = told.await {
+        panic!("{told:?}");
+    }
+}
+
+impl Arena {
+    fn observer(&self, curator: &Curator) -> LeaderObserver {
+        LeaderObserver::of_selector(curator, &self.path).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_each_leader_and_that_there_is_none() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selector = arena.selector(&curator).with_id("me").unwrap();
+    let mut observer = arena.observer(&other);
+    assert_eq!(told(&mut observer).await, None, "the path is not there");
+    let mut led = Led::obedient(&selector);
+    for _ in 0..3 {
+        let term = led.leads().await;
+        let leader = told(&mut observer).await.unwrap();
+        assert_eq!((leader.id().as_ref(), leader.holds), ("me", true));
+        assert_eq!(leader.path, term.leadership.node());
+        assert_eq!(leader.fencing_token(), term.leadership.fencing_token());
+        assert_eq!(leader.session, session_of(&curator).id().0);
+        assert_eq!(observer.leader(), Some(leader));
+        is_told_nothing(&mut observer, &other).await;
+        term.end();
+        assert_eq!(told(&mut observer).await, None);
+        assert_eq!(observer.leader(), None);
+        led.report().await.unwrap();
+        assert!(led.run.requeue().unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_latch_it_tells_the_same() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let one = arena.latch(&curator).with_id("one").unwrap();
+    let two = arena.latch(&other).with_id("two").unwrap();
+    let mut observer = LeaderObserver::of_latch(&other, &arena.path).unwrap();
+    assert_eq!(told(&mut observer).await, None);
+    one.start().unwrap();
+    assert_eq!(told(&mut observer).await.unwrap().id(), "one");
+    two.start().unwrap();
+    arena.children_are(2).await;
+    is_told_nothing(&mut observer, &other).await;
+    one.close().await.unwrap();
+    let mut leader = told(&mut observer).await;
+    if leader.is_none() {
+        // Seen between the two.
+        leader = told(&mut observer).await;
+    }
+    assert_eq!(leader.unwrap().id(), "two");
+    // One of the latch, which takes part itself.
+    let mut own = two.observe();
+    assert_eq!(told(&mut own).await.unwrap().id(), "two");
+    two.close().await.unwrap();
+    assert_eq!(told(&mut observer).await, None);
+    assert_eq!(told(&mut own).await, None);
+}
+
+/// As many as there are, and whoever is not told of each is told of the last.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_changes_the_last_is_told_and_none_after_a_newer_one() {
+    let arena = Arena::new().await;
+    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
+    let mut observers: Vec<_> = curators.iter().map(|curator| arena.observer(curator)).collect();
+    let mut runs = Vec::new();
+    for curator in &curators {
+        let run = arena.selector(curator).auto_requeue().run(async |_| ());
+        runs.push(run);
+    }
+    let mut watching = tokio::task::JoinSet::new();
+    for mut observer in observers.drain(..) {
+        watching.spawn(async move {
+            let (mut last, mut some) = (None, 0);
+            loop {
+                let leader = told(&mut observer).await;
+                let token = leader.as_ref().map(Participant::fencing_token);
+                if let Some(token) = token {
+                    assert!(last < Some(token), "an older leader after a newer one");
+                    (last, some) = (Some(token), some + 1);
+                }
+                if leader.is_some_and(|leader| leader.data == b"last") {
+                    return some;
+                }
+            }
+        });
+    }
+    for run in &runs {
+        for _ in 0..30 {
+            within("a report", run.next()).await.unwrap().unwrap();
+        }
+    }
+    for run in &runs {
+        within("the end of a run", run.close()).await.unwrap();
+    }
+    let selector = arena.selector(&curators[0]).with_id("last").unwrap();
+    let mut led = Led::obedient(&selector);
+    let _term = led.leads().await;
+    for some in within("all of them", watching.join_all()).await {
+        assert!(some > 1, "{some}");
+    }
+}
+
+/// A change that went back before anybody looked is no change; one that is missed is not told later.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_late_is_told_what_is() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let mut observer = arena.observer(&other);
+    let beside = observer.clone();
+    assert_eq!(told(&mut observer).await, None);
+    let mut led = Led::obedient(&arena.selector(&curator));
+    for _ in 0..5 {
+        led.leads().await.end();
+        led.report().await.unwrap();
+        led.run.requeue().unwrap();
+    }
+    let term = led.leads().await;
+    let node = term.leadership.node().to_owned();
+    eventually("the last", async || beside.leader().is_some_and(|leader| leader.path == node))
+        .await;
+    assert_eq!(told(&mut observer).await.unwrap().path, node);
+    is_told_nothing(&mut observer, &other).await;
+    // A clone counts for itself: it was made before anything was told.
+    let mut beside = beside;
+    assert_eq!(told(&mut beside).await.unwrap().path, node);
+    is_told_nothing(&mut beside, &other).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_a_stream() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let mut observer = arena.observer(&other);
+    assert_eq!(within("nobody", observer.next()).await, Some(None));
+    let mut led = Led::obedient(&arena.selector(&curator));
+    let term = led.leads().await;
+    let leader = within("a leader", observer.next()).await.unwrap().unwrap();
+    assert_eq!(leader.path, term.leadership.node());
+    term.end();
+    assert_eq!(within("nobody", observer.next()).await, Some(None));
+    within("the end", other.close()).await.unwrap();
+    assert_eq!(within("the end of the stream", observer.next()).await, None);
+    assert_eq!(within("the same", observer.next()).await, None);
+    let error = within("the reason", observer.changed()).await.unwrap_err();
+    assert!(matches!(error, LeaderError::Ended(AcquireError::Session { .. })), "{error:?}");
+}
+
+/// Also where the path is below one that is not there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_comes_and_goes() {
+    let mut arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mut observer = arena.observer(&curator);
+    assert_eq!(told(&mut observer).await, None);
+    let top = arena.path.clone();
+    arena.path = format!("{top}/a/b");
+    let mut below = arena.observer(&curator);
+    assert_eq!(told(&mut below).await, None);
+    for round in 0..3 {
+        let (mut led, mut deep) = {
+            let selector = zookeeper_recipes::LeaderSelector::new(&curator, &top).unwrap();
+            (Led::obedient(&selector), Led::obedient(&arena.selector(&curator)))
+        };
+        let (term, deep_term) = (led.leads().await, deep.leads().await);
+        told_of(&mut observer, term.leadership.node()).await;
+        told_of(&mut below, deep_term.leadership.node()).await;
+        drop((term, deep_term));
+        assert_eq!((told(&mut observer).await, told(&mut below).await), (None, None));
+        led.close().await;
+        deep.close().await;
+        if round == 1 {
+            is_told_nothing(&mut observer, &curator).await;
+        }
+        // From the bottom up, unless the server has reaped them.
+        for path in [&arena.path, &format!("{top}/a"), &top] {
+            let _ = arena.admin.delete(path, None).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_node_somebody_deletes_leads_no_more() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selectors = [arena.selector(&curator), arena.selector(&other)];
+    let (_leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
+    let mut observer = arena.observer(&other);
+    assert_eq!(told(&mut observer).await.unwrap().path, term.leadership.node());
+    arena.admin.delete(term.leadership.node(), None).await.unwrap();
+    let second = next.leads().await;
+    told_of(&mut observer, second.leadership.node()).await;
+    // All at once, the path as well.
+    let name = second.leadership.node();
+    let mut wipe = arena.admin.new_multi_writer();
+    for child in arena.children().await {
+        wipe.add_delete(&format!("{}/{child}", arena.path), None).unwrap();
+    }
+    wipe.add_delete(&arena.path, None).unwrap();
+    wipe.commit().await.unwrap();
+    assert_eq!(told(&mut observer).await, None, "{name}");
+}
+
+/// What the node says is who leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_change_are_told() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let mut led = Led::obedient(&arena.selector(&curator).with_id("before").unwrap());
+    let term = led.leads().await;
+    let mut observer = arena.observer(&other);
+    assert_eq!(told(&mut observer).await.unwrap().id(), "before");
+    for data in ["after", ""] {
+        arena.admin.set_data(term.leadership.node(), data.as_bytes(), None).await.unwrap();
+        let leader = told(&mut observer).await.unwrap();
+        assert_eq!(leader.id(), data);
+        assert_eq!(leader.fencing_token(), term.leadership.fencing_token(), "it is the same");
+    }
+    // Still watched.
+    term.end();
+    assert_eq!(told(&mut observer).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_that_do_not_count_are_not_told() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    for name in ["aaa", "zzz-0000000000"] {
+        arena.create(&format!("{}/{name}", arena.path), CreateMode::Ephemeral).await;
+    }
+    let mut observer = arena.observer(&other);
+    assert_eq!(told(&mut observer).await, None);
+    let with = |filter| arena.selector(&other).with_filter(filter).unwrap().observe();
+    let (mut kazoo, mut both) = (with(ContenderFilter::Kazoo), with(ContenderFilter::Inclusive));
+    assert_eq!((told(&mut kazoo).await, told(&mut both).await), (None, None));
+    let selector = arena.selector(&curator).with_filter(ContenderFilter::Kazoo).unwrap();
+    let mut led = Led::obedient(&selector);
+    let term = led.leads().await;
+    told_of(&mut kazoo, term.leadership.node()).await;
+    told_of(&mut both, term.leadership.node()).await;
+    assert_eq!(observer.leader(), None);
+    drop(term);
+}
+
+/// It ends, and says so once and for good.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_permission_to_read_it_ends() {
+    let arena = Arena::new().await;
+    let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
+    let authorised = arena.connect(builder).await;
+    let mut led = Led::obedient(&arena.selector(&authorised));
+    let term = led.leads().await;
+    let stranger = arena.curator().await;
+    let mut observer = arena.observer(&stranger);
+    for _ in 0..2 {
+        match within("the error", observer.changed()).await {
+            Err(LeaderError::Ended(AcquireError::NoAuth { .. })) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(within("its end", observer.next()).await, None);
+    assert_eq!(observer.leader(), None);
+    let mut allowed = arena.observer(&authorised);
+    told_of(&mut allowed, term.leadership.node()).await;
+    // Or without permission to list.
+    let path = format!("{}-closed", arena.path);
+    let acls = [Acl::new(Permission::CREATE, AuthId::anyone())];
+    let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
+    arena.admin.create(&path, &[], &options).await.unwrap();
+    let mut observer = LeaderObserver::of_latch(&stranger, &path).unwrap();
+    match within("the error", observer.changed()).await {
+        Err(LeaderError::Ended(AcquireError::NoAuth { .. })) => {}
+        other => panic!("{other:?}"),
+    }
+    arena.admin.delete(&path, None).await.unwrap();
+}
+
+/// Nobody watches for who has gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn dropped_observers_ask_nothing_any_more() {
+    let arena = Arena::own().await;
+    let curator = arena.curator().await;
+    let mut led = Led::obedient(&arena.selector(&curator));
+    let term = led.leads().await;
+    let (link, other) = arena.linked(arena.builder()).await;
+    let mut observer = arena.observer(&other);
+    let clone = observer.clone();
+    told_of(&mut observer, term.leadership.node()).await;
+    drop(observer);
+    // The clone goes on.
+    let mut clone = clone;
+    told_of(&mut clone, term.leadership.node()).await;
+    term.end();
+    assert_eq!(told(&mut clone).await, None);
+    drop(clone);
+    led.report().await.unwrap();
+    if arena.server.backend() != Backend::External {
+        eventually("its watches are taken back", async || {
+            let session = format!("0x{:x}", session_of(&other).id().0);
+            !arena.server.four_letter_word("wchp").await.unwrap().contains(&session)
+        })
+        .await;
+    }
+    let sync = async || other.client().unwrap().sync("/").await.unwrap();
+    // What was asked before is answered; a watch may be taken back more than once.
+    within("a round trip", sync()).await;
+    let not_asked = [Operation::Sync, Operation::RemoveWatches];
+    let asked = || {
+        let others = not_asked.map(|operation| link.requests(operation)).iter().sum::<usize>();
+        link.requests(Operation::Any) - others
+    };
+    let before = asked();
+    for _ in 0..3 {
+        led.run.requeue().unwrap();
+        led.leads().await.end();
+        led.report().await.unwrap();
+    }
+    within("a round trip", sync()).await;
+    assert_eq!(asked(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_takes_no_part_and_leaves_nothing() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mut observer = arena.observer(&curator);
+    assert_eq!(told(&mut observer).await, None);
+    assert!(arena.stat(&arena.path).await.is_none(), "it makes no path");
+    let error = LeaderObserver::of_latch(&curator, "relative").unwrap_err();
+    assert!(matches!(error, ConfigError::InvalidPath { .. }), "{error:?}");
+    // It keeps the session for itself: who only observes holds nothing.
+    drop(curator);
+    let other = arena.curator().await;
+    let mut led = Led::obedient(&arena.selector(&other));
+    let term = led.leads().await;
+    told_of(&mut observer, term.leadership.node()).await;
+    assert_eq!(arena.children().await.len(), 1);
+}

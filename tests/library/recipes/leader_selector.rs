@@ -1,0 +1,358 @@
+//! `LeaderSelector`: one of several runs its body, in the order in which they came.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
+use zookeeper_recipes::{ContenderFilter, LeaderSelector, Leadership, TermError};
+
+use super::leading::{Ended, Led};
+use crate::harness::{Arena, eventually, session_of, within};
+
+/// Curator: TestLeaderSelector#testInterruptLeadership and #testInterruption (CURATOR-468: no release fails).
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_body_ends_and_the_place_goes() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selectors = [arena.selector(&curator), arena.selector(&other)];
+    let (leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
+    assert!(leader.run.has_leadership() && term.leadership.is_held());
+    assert_eq!(leader.run.leadership().unwrap().node(), term.leadership.node());
+    assert!(leader.run.interrupt_leadership());
+    assert_eq!(leader.report().await.unwrap(), Ended::SteppedDown);
+    assert!(!leader.run.has_leadership() && leader.run.leadership().is_none());
+    assert!(!term.leadership.is_held());
+    let second = next.leads().await;
+    assert!(second.leadership.fencing_token() > term.leadership.fencing_token(), "invariant 4");
+    arena.children_are(1).await;
+    second.end();
+    assert_eq!(next.report().await.unwrap(), Ended::Told);
+    arena.children_are(0).await;
+}
+
+/// Curator: TestLeaderSelector#testAutoRequeue. As often as there are ends; each is reported.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_auto_requeue_it_leads_again_and_again() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mut led = Led::obedient(&arena.selector(&curator).auto_requeue());
+    let mut last = None;
+    for _ in 0..5 {
+        let token = led.leads().await.end().fencing_token();
+        assert_eq!(led.report().await.unwrap(), Ended::Told);
+        assert!(last < Some(token), "invariant 4");
+        last = Some(token);
+    }
+    led.close().await;
+    arena.children_are(0).await;
+}
+
+/// Without auto_requeue there is one term, until somebody asks for another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_leads_once_and_again_when_it_is_queued_again() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selectors = [arena.selector(&curator), arena.selector(&other)];
+    let (mut first, term, mut second) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
+    term.end();
+    first.report().await.unwrap();
+    second.leads().await.end();
+    second.report().await.unwrap();
+    arena.children_are(0).await;
+    assert!(first.began().is_none() && second.began().is_none());
+    assert!(first.run.requeue().unwrap());
+    first.leads().await.end();
+    first.report().await.unwrap();
+    arena.children_are(0).await;
+}
+
+/// Curator: TestLeaderSelector#testInterruptLeadershipWithRequeue (CURATOR-518: two interrupts ended it for good).
+#[tokio::test(flavor = "multi_thread")]
+async fn interrupted_twice_it_leads_again() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mut led = Led::obedient(&arena.selector(&curator).auto_requeue());
+    for round in 0..20_u64 {
+        let term = led.leads().await;
+        // False in a term that the last round's second one hit.
+        led.run.interrupt_leadership();
+        // While its body ends, its node goes, it queues up again, or leads.
+        tokio::time::sleep(Duration::from_micros(400 * round)).await;
+        led.run.interrupt_leadership();
+        term.over().await;
+        assert_eq!(led.report().await.unwrap(), Ended::SteppedDown);
+    }
+    // And at once.
+    let term = led.leads().await;
+    led.run.interrupt_leadership();
+    led.run.interrupt_leadership();
+    term.over().await;
+    led.leads().await;
+    led.close().await;
+    arena.children_are(0).await;
+}
+
+/// Curator: TestLeaderSelector#testClosing.
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_who_waits_does_not_touch_who_leads() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selectors = [arena.selector(&curator), arena.selector(&other)];
+    let (mut leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
+    next.close().await;
+    assert_eq!(arena.children().await.len(), 1, "close returns when the place is given up");
+    assert!(leader.run.has_leadership() && term.leadership.is_held() && !term.is_over());
+    leader.close().await;
+    assert!(!leader.run.has_leadership() && term.is_over());
+    assert!(leader.began().is_none() && next.began().is_none());
+    assert_eq!(arena.children().await, [""; 0]);
+}
+
+/// Curator: TestLeaderSelector#testRotatingLeadership.
+#[tokio::test(flavor = "multi_thread")]
+async fn leadership_goes_round() {
+    const ROUNDS: usize = 3;
+    let arena = Arena::new().await;
+    let curators = [arena.curator().await, arena.curator().await];
+    let mut all = Vec::new();
+    for number in 0..5 {
+        all.push(Led::obedient(&arena.selector(&curators[number % 2])));
+        arena.children_are(number + 1).await;
+    }
+    for round in 0..ROUNDS {
+        for number in 0..all.len() {
+            let term = all[number].leads().await;
+            let leading = all.iter().filter(|led| led.run.has_leadership()).count();
+            assert_eq!(leading, 1);
+            let left = arena.children().await.len();
+            term.end();
+            all[number].report().await.unwrap();
+            if round + 1 < ROUNDS {
+                assert!(all[number].run.requeue().unwrap());
+                // Behind the others.
+                arena.children_are(left).await;
+            }
+        }
+    }
+    arena.children_are(0).await;
+    assert!(all.iter_mut().all(|led| led.began().is_none()), "each of them once in a round");
+}
+
+/// Curator: TestLeaderSelectorParticipants#testId.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_id_is_told_to_all() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let selector = arena.selector(&curator).with_id("A is A").unwrap();
+    assert_eq!(selector.id(), "A is A");
+    assert_eq!(selector.path(), arena.path);
+    assert_eq!(selector.leader().await.unwrap(), None);
+    assert_eq!(selector.participants().await.unwrap(), []);
+    let mut led = Led::obedient(&selector);
+    let term = led.leads().await;
+    let all = selector.participants().await.unwrap();
+    assert_eq!(all.len(), 1);
+    assert_eq!((all[0].id().as_ref(), all[0].holds), ("A is A", true));
+    assert_eq!(all[0].path, term.leadership.node());
+    assert_eq!(all[0].fencing_token(), term.leadership.fencing_token());
+    assert_eq!(selector.leader().await.unwrap().as_ref(), Some(&all[0]));
+}
+
+/// Curator: TestLeaderSelectorParticipants#testBasic.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_see_the_same_candidates() {
+    let arena = Arena::new().await;
+    let curators = [arena.curator().await, arena.curator().await];
+    let (mut selectors, mut runs) = (Vec::new(), Vec::new());
+    for number in 0..10 {
+        let selector = arena.selector(&curators[number % 2]).with_id(number.to_string()).unwrap();
+        runs.push(Led::obedient(&selector));
+        selectors.push(selector);
+        arena.children_are(number + 1).await;
+    }
+    let term = runs[0].leads().await;
+    let expected: Vec<_> = (0..10).map(|number| (number.to_string(), number == 0)).collect();
+    for selector in &selectors {
+        let all = selector.participants().await.unwrap();
+        let told: Vec<_> = all.iter().map(|one| (one.id().into_owned(), one.holds)).collect();
+        assert_eq!(told, expected);
+        assert_eq!(selector.leader().await.unwrap().as_ref(), Some(&all[0]));
+        assert_eq!(all[0].path, term.leadership.node());
+    }
+}
+
+/// Curator: TestLeaderSelectorWithExecutor#test. (There are no executors here: a body is a task.)
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_one_leads_at_a_time() {
+    let arena = Arena::new().await;
+    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
+    let (inside, terms) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut runs = Vec::new();
+    for number in 0..10 {
+        let (inside, terms) = (inside.clone(), terms.clone());
+        let body = move |leadership: Leadership| {
+            let (inside, terms) = (inside.clone(), terms.clone());
+            async move {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two lead");
+                tokio::task::yield_now().await;
+                assert!(leadership.is_held());
+                inside.fetch_sub(1, Ordering::SeqCst);
+                terms.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        runs.push(arena.selector(&curators[number % 3]).auto_requeue().run(body));
+    }
+    eventually("terms", async || terms.load(Ordering::SeqCst) > 100).await;
+    for run in &runs {
+        within("the end of a run", run.close()).await.unwrap();
+        while let Some(report) = within("a report", run.next()).await {
+            report.unwrap();
+        }
+    }
+    arena.children_are(0).await;
+}
+
+/// kazoo: test_election. Who is cancelled never leads; what a body fails with goes to its caller, and others go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_election_as_kazoos() {
+    let arena = Arena::new().await;
+    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
+    let selectors = [0, 1, 2].map(|number: usize| {
+        arena.selector(&curators[number]).with_id(["one", "two", "three"][number]).unwrap()
+    });
+    let ids = async || {
+        let all = selectors[2].participants().await.unwrap();
+        all.iter().map(|one| one.id().into_owned()).collect::<Vec<_>>()
+    };
+    let (mut first, term, mut second) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
+    let (fail, failing) = tokio::sync::oneshot::channel::<()>();
+    let mut failing = Some(failing);
+    let third = selectors[2].run(move |_| {
+        let failing = failing.take().expect("one term");
+        async move { failing.await.map_err(|_| "nobody says so").and(Err::<(), _>("as it wants")) }
+    });
+    arena.children_are(3).await;
+    assert_eq!(ids().await, ["one", "two", "three"]);
+    assert_eq!(selectors[1].leader().await.unwrap().unwrap().path, term.leadership.node());
+    second.close().await;
+    assert_eq!(ids().await, ["one", "three"]);
+    term.end();
+    first.report().await.unwrap();
+    assert!(first.run.requeue().unwrap());
+    arena.children_are(2).await;
+    assert_eq!(ids().await, ["three", "one"]);
+    assert!(second.began().is_none(), "it was cancelled before");
+    eventually("the third leads", async || third.has_leadership()).await;
+    fail.send(()).unwrap();
+    let report = within("the report", third.next()).await.unwrap();
+    assert_eq!(report.unwrap(), Err("as it wants"));
+    let _term = first.leads().await;
+    assert_eq!(ids().await, ["one"]);
+}
+
+/// And each waits for the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn its_nodes_are_those_of_a_mutex() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let acls = Acls::anyone_all();
+    let selector = arena.selector(&curator).with_id("me").unwrap().with_acls(acls).unwrap();
+    let mut led = Led::obedient(&selector);
+    let term = led.leads().await;
+    assert_eq!(term.leadership.path(), arena.path);
+    let name = term.leadership.node().strip_prefix(&arena.path).unwrap();
+    assert!(name.starts_with("/_c_") && name[40..].starts_with("-lock-00"), "{name}");
+    let (data, stat) = arena.admin.get_data(term.leadership.node()).await.unwrap();
+    assert_eq!(data, b"me");
+    assert_eq!(stat.ephemeral_owner, session_of(&curator).id().0);
+    assert_eq!(term.leadership.fencing_token().value(), stat.czxid);
+    assert!(arena.mutex(&other).try_acquire().await.unwrap().is_none());
+    let mutex = arena.mutex(&other);
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    arena.children_are(2).await;
+    term.end();
+    led.report().await.unwrap();
+    let guard = within("the mutex", waiting).await.unwrap().unwrap();
+    assert!(led.run.requeue().unwrap());
+    arena.children_are(2).await;
+    assert!(!led.run.has_leadership() && led.began().is_none());
+    guard.release().await.unwrap();
+    led.leads().await;
+}
+
+/// As kazoo's election does, which sees our nodes then.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_filter_its_nodes_are_kazoos() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    let theirs = format!("{}/0123456789abcdef0123456789abcdef__lock__", arena.path);
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (_, sequence) = arena.admin.create(&theirs, b"kazoo", &options).await.unwrap();
+    let theirs = format!("{theirs}{sequence}");
+    let selector = arena.selector(&curator).with_filter(ContenderFilter::Kazoo).unwrap();
+    let mut led = Led::obedient(&selector);
+    arena.children_are(2).await;
+    let all = selector.participants().await.unwrap();
+    assert_eq!((all[0].id().as_ref(), all[0].holds, all[1].holds), ("kazoo", true, false));
+    assert!(led.began().is_none());
+    arena.admin.delete(&theirs, None).await.unwrap();
+    let term = led.leads().await;
+    assert!(term.leadership.node().contains("__lock__"));
+    // What kazoo could not decode.
+    let selector = LeaderSelector::new(&curator, &arena.path).unwrap();
+    let selector = selector.with_filter(ContenderFilter::Kazoo).unwrap();
+    selector.with_id([0xff]).unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_run_of_a_selector_is_a_candidate_of_its_own() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let selector = arena.selector(&curator);
+    let mut runs = Vec::new();
+    for number in 0..3 {
+        // A clone is the same selector.
+        runs.push(Led::obedient(&selector.clone()));
+        arena.children_are(number + 1).await;
+    }
+    for led in &mut runs {
+        let term = led.leads().await;
+        assert_eq!(
+            arena.selector(&curator).leader().await.unwrap().unwrap().path,
+            term.leadership.node()
+        );
+        term.end();
+        led.report().await.unwrap();
+    }
+    arena.children_are(0).await;
+}
+
+/// A queue of runs that are awaited: each body once, one after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_are_awaited_exclude_each_other() {
+    let arena = Arena::new().await;
+    let curators = [arena.curator().await, arena.curator().await];
+    let inside = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for number in 0..20 {
+        let (selector, inside) = (arena.selector(&curators[number % 2]), inside.clone());
+        tasks.spawn(async move {
+            let body = move |_| {
+                let inside = inside.clone();
+                async move {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two lead");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    number
+                }
+            };
+            let led: Result<_, TermError<_>> = selector.run(body).await;
+            assert_eq!(led.unwrap(), number);
+        });
+    }
+    within("all of them", tasks.join_all()).await;
+    arena.children_are(0).await;
+}

@@ -1,0 +1,312 @@
+//! What the body of a `LeaderSelector` may do: fail, panic, take its time, ignore its token, block its thread. The place
+//! is not given up before it has ended.
+
+use std::panic::panic_any;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use zookeeper_recipes::{Leadership, Loss, Revoker, SessionError, TermError};
+
+use super::leading::{Ended, Led};
+use crate::harness::{Arena, LONG, eventually, within};
+
+/// Long enough for whoever comes before its time to be seen.
+const GRACE: Duration = Duration::from_millis(700);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_body_returns_is_its_report() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mut term = 0;
+    let body = move |_| {
+        term += 1;
+        async move { if term % 2 == 1 { Ok(term) } else { Err(format!("term {term}")) } }
+    };
+    let run = arena.selector(&curator).auto_requeue().run(body);
+    for term in 1..=4 {
+        let report = within("a report", run.next()).await.unwrap().unwrap();
+        assert_eq!(report, if term % 2 == 1 { Ok(term) } else { Err(format!("term {term}")) });
+    }
+}
+
+/// Wherever it panics, and whatever with.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_panics_is_a_term_that_ended() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mut terms = 0;
+    let body = move |leadership: Leadership| {
+        terms += 1;
+        let term = terms;
+        assert!(term != 2, "while it is made: term {term}");
+        async move {
+            match term {
+                1 => panic!("a text"),
+                3 => panic_any(3_u8),
+                _ => leadership.fencing_token(),
+            }
+        }
+    };
+    let run = arena.selector(&curator).auto_requeue().run(body);
+    let mut messages = Vec::new();
+    for _ in 0..3 {
+        match within("a report", run.next()).await.unwrap() {
+            Err(TermError::Panicked { path, message, .. }) => {
+                assert_eq!(path, arena.path);
+                messages.push(message);
+            }
+            report => panic!("{report:?}"),
+        }
+    }
+    assert_eq!(messages[..2], ["a text", "while it is made: term 2"]);
+    assert!(within("a report", run.next()).await.unwrap().unwrap().value() > 0);
+    within("the end of a run", run.close()).await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_leads_after_a_body_that_panicked() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let go = CancellationToken::new();
+    let going = go.clone();
+    let run = arena.selector(&curator).run(move |_| {
+        let going = going.clone();
+        async move {
+            going.cancelled().await;
+            panic!("as the test wants")
+        }
+    });
+    arena.children_are(1).await;
+    let mut next = Led::obedient(&arena.selector(&other));
+    arena.children_are(2).await;
+    go.cancel();
+    next.leads().await;
+    let report: Result<(), _> = within("a report", run.next()).await.unwrap();
+    assert!(matches!(report, Err(TermError::Panicked { .. })), "{report:?}");
+    assert!(!run.has_leadership());
+    // It may lead again all the same.
+    assert!(run.requeue().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_place_goes_when_the_body_has_ended_and_not_before() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selector = arena.selector(&curator).with_grace(LONG);
+    for way in ["interrupted", "closed", "dropped"] {
+        let mut leader = Led::stubborn(&selector);
+        let term = leader.leads().await;
+        let mut next = Led::obedient(&arena.selector(&other));
+        arena.children_are(2).await;
+        let token = term.leadership.cancellation_token();
+        let closing = match way {
+            "interrupted" => {
+                assert!(leader.run.interrupt_leadership());
+                None
+            }
+            "closed" => {
+                let run = Arc::new(leader.run);
+                let closing = run.clone();
+                Some((tokio::spawn(async move { closing.close().await }), run))
+            }
+            _ => {
+                drop(leader);
+                None
+            }
+        };
+        within("its token", token.cancelled()).await;
+        tokio::time::sleep(GRACE / 2).await;
+        assert!(term.leadership.is_held(), "{way}: it works on under its place");
+        assert!(next.began().is_none(), "{way}");
+        assert_eq!(arena.children().await.len(), 2, "{way}");
+        let leadership = term.end();
+        let second = next.leads().await;
+        assert!(!leadership.is_held(), "{way}");
+        assert_eq!(leadership.loss(), Some(Loss::Released), "{way}");
+        assert!(second.leadership.fencing_token() > leadership.fencing_token());
+        if let Some((closing, run)) = closing {
+            within("the end of a run", closing).await.unwrap().unwrap();
+            assert_eq!(within("a report", run.next()).await.unwrap().unwrap(), Ended::Told);
+            assert!(within("no report", run.next()).await.is_none());
+        }
+        next.close().await;
+        arena.children_are(0).await;
+    }
+}
+
+/// And until then nobody else leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_ignores_its_token_is_dropped_after_the_grace() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selector = arena.selector(&curator).with_grace(GRACE);
+    for way in ["interrupted", "closed", "dropped"] {
+        let mut leader = Led::stubborn(&selector);
+        let term = leader.leads().await;
+        let mut next = Led::obedient(&arena.selector(&other));
+        arena.children_are(2).await;
+        let began = Instant::now();
+        let run = match way {
+            "interrupted" => {
+                assert!(leader.run.interrupt_leadership());
+                Some(leader.run)
+            }
+            "closed" => {
+                leader.close().await;
+                Some(leader.run)
+            }
+            _ => {
+                drop(leader);
+                None
+            }
+        };
+        next.leads().await;
+        assert!(term.is_over(), "{way}: two bodies at a time");
+        assert!(began.elapsed() >= GRACE, "{way}: {:?}", began.elapsed());
+        if let Some(run) = run {
+            match within("a report", run.next()).await.unwrap() {
+                Err(TermError::Dropped { path, loss, .. }) => {
+                    assert_eq!((path, loss), (arena.path.clone(), None), "{way}");
+                }
+                report => panic!("{way}: {report:?}"),
+            }
+        }
+        next.close().await;
+        arena.children_are(0).await;
+    }
+}
+
+/// What does not return cannot be dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_body_that_blocks_its_thread_keeps_its_place() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (go, going) = mpsc::channel::<()>();
+    let mut going = Some(going);
+    let grace = Duration::from_millis(10);
+    let run = arena.selector(&curator).with_grace(grace).run(move |_| {
+        let going = going.take().expect("one term");
+        async move {
+            going.recv().expect("the test's word");
+            // Where it could be dropped.
+            tokio::task::yield_now().await;
+        }
+    });
+    eventually("it leads", async || run.has_leadership()).await;
+    let mut next = Led::obedient(&arena.selector(&other));
+    arena.children_are(2).await;
+    assert!(run.interrupt_leadership());
+    tokio::time::sleep(GRACE).await;
+    assert!(next.began().is_none());
+    assert_eq!(arena.children().await.len(), 2);
+    go.send(()).unwrap();
+    next.leads().await;
+    match within("a report", run.next()).await.unwrap() {
+        Ok(()) | Err(TermError::Dropped { loss: None, .. }) => {}
+        report => panic!("{report:?}"),
+    }
+}
+
+/// The next one does not lead beside it, however its `Curator` ends; but who closes that is told in time.
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_the_curator_waits_for_the_body() {
+    let arena = Arena::new().await;
+    let other = arena.curator().await;
+    for (patience, in_time) in [(LONG, true), (GRACE / 2, false)] {
+        let builder = arena.builder().connection_timeout(patience);
+        let curator = arena.impatient(arena.server.connect_string(), builder).await;
+        let mut leader = Led::stubborn(&arena.selector(&curator).with_grace(LONG));
+        let term = leader.leads().await;
+        let mut next = Led::obedient(&arena.selector(&other));
+        arena.children_are(2).await;
+        let closing = curator.clone();
+        let mut closing = tokio::spawn(async move { closing.close().await });
+        assert_eq!(within("the end", term.leadership.lost()).await, Loss::Closed);
+        let closed = if in_time {
+            tokio::time::sleep(GRACE).await;
+            assert!(!closing.is_finished());
+            None
+        } else {
+            Some(within("the end of its patience", &mut closing).await.unwrap())
+        };
+        assert!(next.began().is_none() && !term.is_over());
+        assert_eq!(arena.children().await.len(), 2);
+        term.end();
+        match closed {
+            None => within("the end of the session", closing).await.unwrap().unwrap(),
+            Some(Err(SessionError::CloseUnconfirmed { .. })) => {}
+            Some(other) => panic!("{other:?}"),
+        }
+        next.leads().await;
+        match leader.report().await {
+            Err(TermError::Lost { loss: Loss::Closed, value: Ended::Told, .. }) => {}
+            report => panic!("{report:?}"),
+        }
+        next.close().await;
+        arena.children_are(0).await;
+    }
+}
+
+/// It waits for itself, as long as it may.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_closes_its_own_run_does_not_hang() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let (send, receive) = tokio::sync::oneshot::channel::<Arc<zookeeper_recipes::LeaderRun<()>>>();
+    let mut receive = Some(receive);
+    let run = arena.selector(&curator).with_grace(GRACE).run(move |_| {
+        let receive = receive.take().expect("one term");
+        async move {
+            if let Ok(run) = receive.await {
+                let _ = run.close().await;
+            }
+        }
+    });
+    let run = Arc::new(run);
+    send.send(run.clone()).unwrap();
+    match within("a report", run.next()).await.unwrap() {
+        Err(TermError::Dropped { loss: None, .. }) => {}
+        report => panic!("{report:?}"),
+    }
+    assert!(within("no report", run.next()).await.is_none());
+    arena.children_are(0).await;
+}
+
+/// Nobody is stopped while what it is told of has not happened.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_term_that_ended_can_be_seen_to_have_ended() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mut led = Led::obedient(&arena.selector(&curator));
+    let term = led.leads().await;
+    let leadership = term.leadership.clone();
+    let (lost, token) = (tokio::spawn(leadership.lost()), leadership.cancellation_token());
+    let data = format!("{}-data", arena.path);
+    leadership.fenced().create(&data, b"1").await.unwrap();
+    assert!(!token.is_cancelled() && !lost.is_finished());
+    term.end();
+    led.report().await.unwrap();
+    assert_eq!(within("the end", lost).await.unwrap(), Loss::Released);
+    assert!(token.is_cancelled() && !leadership.is_held());
+    leadership.fenced().set(&data, b"2").await.unwrap_err();
+    assert_eq!(arena.admin.get_data(&data).await.unwrap().0, b"1");
+    arena.admin.delete(&data, None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_can_give_way_to_whoever_asks() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (nodes, mut began) = tokio::sync::mpsc::unbounded_channel();
+    let run = arena.selector(&curator).run(move |leadership: Leadership| {
+        nodes.send(leadership.node().to_owned()).unwrap();
+        async move { leadership.revocation_requested().await }
+    });
+    let node = within("a term", began.recv()).await.unwrap();
+    assert!(Revoker::new(&other).attempt_revoke(&node).await.unwrap());
+    within("a report", run.next()).await.unwrap().unwrap().unwrap();
+    arena.children_are(0).await;
+}

@@ -1,0 +1,348 @@
+//! How a leader by `LeaderSelector` loses its place, and who is told.
+
+use std::time::Duration;
+
+use zookeeper_recipes::zookeeper_client::Error;
+use zookeeper_recipes::{
+    ConnectionState, Curator, LeaderSelector, Leadership, Loss, LossPolicy, RetryPolicy, TermError,
+};
+use zookeeper_testkit::{Message, Operation, TestEnsemble};
+
+use super::leading::{Ended, Led, Report};
+use crate::harness::{Arena, children, eventually, session_of, within};
+
+/// How the place was lost, and what the body returned.
+fn lost(report: Report) -> (Loss, Ended) {
+    match report {
+        Err(TermError::Lost { loss, value, .. }) => (loss, value),
+        report => panic!("{report:?}"),
+    }
+}
+
+async fn is(curator: &Curator, wanted: ConnectionState) {
+    let mut state = curator.watch_state();
+    let reached = state.wait_for(|state| *state == wanted);
+    drop(within("a state of the connection", reached).await.unwrap());
+}
+
+/// Curator: TestLeaderSelector#testErrorPolicies, and #testServerDying, which asserts less. (There a listener has to
+/// ask for it, else the leader goes on.)
+#[tokio::test(flavor = "multi_thread")]
+async fn each_policy_says_when_a_leader_has_to_stop() {
+    let arena = Arena::own().await;
+    let builder = arena.short_lived_builder();
+    let curator = arena.connect(builder).await;
+    let policies = [LossPolicy::Suspended, LossPolicy::Lease, LossPolicy::SessionExpired];
+    let mut all = Vec::new();
+    for policy in policies {
+        let path = format!("{}-{policy:?}", arena.path);
+        let selector = LeaderSelector::new(&curator, &path).unwrap().with_loss_policy(policy);
+        let mut led = Led::obedient(&selector);
+        let term = led.leads().await;
+        all.push((led, term));
+    }
+    arena.server.stop().await.unwrap();
+    let [suspended, lease, session] = &all[..] else { unreachable!() };
+    let loss = within("suspended", suspended.1.leadership.lost()).await;
+    assert_eq!(loss, Loss::Suspended);
+    assert_eq!(within("the lease", lease.1.leadership.lost()).await, Loss::LeaseEnded);
+    assert!(session.1.leadership.is_held() && session.0.run.has_leadership());
+    let loss = within("the session", session.1.leadership.lost()).await;
+    assert_eq!(loss, Loss::SessionExpired);
+    is(&curator, ConnectionState::Lost).await;
+    for (led, term) in &all {
+        term.over().await;
+        assert!(!led.run.has_leadership() && led.run.leadership().is_none());
+    }
+    arena.server.start_again().await.unwrap();
+    for ((led, _), expected) in
+        all.iter().zip([Loss::Suspended, Loss::LeaseEnded, Loss::SessionExpired])
+    {
+        assert_eq!(lost(led.report().await), (expected, Ended::SteppedDown));
+    }
+}
+
+/// The work goes on while its connection does not, and nobody is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disconnection_within_the_lease_is_not_noticed() {
+    let arena = Arena::own().await;
+    let curator = arena.patient_curator().await;
+    let mut led = Led::obedient(&arena.selector(&curator));
+    let term = led.leads().await;
+    arena.server.restart().await.unwrap();
+    is(&curator, ConnectionState::Reconnected).await;
+    assert!(term.leadership.is_held() && led.run.has_leadership());
+    assert!(!term.leadership.cancellation_token().is_cancelled());
+    term.end();
+    assert_eq!(led.report().await.unwrap(), Ended::Told);
+    arena.children_are(0).await;
+}
+
+/// Curator: TestLeaderSelector#testLeaderNodeDeleteOnInterrupt (CURATOR-202: the node stays, and nobody leads).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_interrupted_while_no_server_answers_leaves_no_node() {
+    let arena = Arena::own().await;
+    let (curator, other) = (arena.patient_curator().await, arena.patient_curator().await);
+    let selectors = [arena.selector(&curator), arena.selector(&other)];
+    let (leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
+    arena.server.stop().await.unwrap();
+    assert!(leader.run.interrupt_leadership());
+    term.over().await;
+    arena.server.start_again().await.unwrap();
+    let second = next.leads().await;
+    assert_eq!(session_of(&curator).id().0, curator.session_id().unwrap(), "the session lives");
+    arena.children_are(1).await;
+    second.end();
+    arena.children_are(0).await;
+}
+
+/// Curator: TestLeaderSelector#testRaceAtStateChanged. The grant comes after its session has gone: a body that begins
+/// before the client hears of it is told so, and reported as lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_term_that_is_granted_when_its_session_has_gone_is_lost() {
+    let arena = Arena::new().await;
+    let (link, curator) = arena.linked(arena.builder()).await;
+    let mut led = Led::obedient(&arena.selector(&curator));
+    led.leads().await.end();
+    led.report().await.unwrap();
+    let killed = curator.session_id().unwrap();
+    let granted = link.hold(Message::reply(Operation::Create));
+    assert!(led.run.requeue().unwrap());
+    within("the grant", granted.struck()).await;
+    let refused = link.refuse();
+    arena.kill_session(&curator).await;
+    arena.children_are(0).await;
+    granted.heal();
+    within("a refusal", refused.struck()).await;
+    refused.heal();
+    let another = async || curator.session_id().is_ok_and(|id| id != killed);
+    eventually("another session", another).await;
+    let mut term = led.leads().await;
+    if !term.leadership.is_held() {
+        lost(led.report().await);
+        assert!(led.run.requeue().unwrap());
+        term = led.leads().await;
+    }
+    let stat = arena.stat(term.leadership.node()).await.unwrap();
+    assert_ne!(stat.ephemeral_owner, killed);
+    assert!(term.leadership.is_held());
+}
+
+/// Curator: TestLeaderSelector#testKillSessionThenCloseShouldElectNewLeader. (There both have to queue up again.)
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_expiry_one_of_two_leads_and_then_the_other() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let selector = arena.selector(&curator);
+    let (mut leader, term, mut next) = arena.leader_and_next([&selector, &selector]).await;
+    arena.kill_session(&curator).await;
+    assert_eq!(within("the loss", term.leadership.lost()).await, Loss::SessionExpired);
+    assert_eq!(lost(leader.report().await), (Loss::SessionExpired, Ended::SteppedDown));
+    // Who waited waits on, and is queued.
+    assert!(!next.run.requeue().unwrap());
+    let second = next.leads().await;
+    assert!(leader.run.requeue().unwrap());
+    arena.children_are(2).await;
+    assert!(next.run.has_leadership() && !leader.run.has_leadership());
+    assert!(leader.began().is_none());
+    next.close().await;
+    assert!(second.is_over());
+    leader.leads().await;
+}
+
+/// Curator: TestLeaderSelector#testKillServerThenCloseShouldElectNewLeader. (There the server is replaced by an empty one;
+/// here it forgets the sessions, and the path with all that is in it.)
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_servers_forgot_all_one_of_two_leads_and_then_the_other() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selectors = [&curator, &other].map(|curator| arena.selector(curator).auto_requeue());
+    let (one, term, two) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
+    arena.kill_session(&curator).await;
+    arena.kill_session(&other).await;
+    // It is gone with its last child, or there are new ones.
+    eventually("it is deleted", async || {
+        !matches!(arena.admin.delete(&arena.path, None).await, Err(Error::NotEmpty))
+            || arena.children().await.len() == 2
+    })
+    .await;
+    term.over().await;
+    assert_eq!(lost(one.report().await), (Loss::SessionExpired, Ended::SteppedDown));
+    arena.children_are(2).await;
+    eventually("one leads", async || one.run.has_leadership() != two.run.has_leadership()).await;
+    let (leader, next) = if one.run.has_leadership() { (&one, &two) } else { (&two, &one) };
+    leader.close().await;
+    eventually("the other leads", async || next.run.has_leadership()).await;
+    arena.children_are(1).await;
+}
+
+/// Curator: TestLeaderSelectorCluster#testRestart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_server_dies_leads_again() {
+    let ensemble = TestEnsemble::start(3).await.unwrap();
+    let path = zookeeper_testkit::random_path("test");
+    let curator = Curator::builder()
+        .session_timeout(Duration::from_secs(20))
+        .retry(RetryPolicy::n_times(1000, Duration::from_millis(50)))
+        .connect(ensemble.connect_string())
+        .await
+        .unwrap();
+    let selector = LeaderSelector::new(&curator, &path).unwrap().auto_requeue();
+    let mut led = Led::obedient(&selector);
+    for _ in 0..2 {
+        let term = led.leads().await;
+        assert!(!children(&curator.client().unwrap(), &path).await.is_empty());
+        let mut sessions = Vec::new();
+        for member in ensemble.members() {
+            sessions.push(member.proxy().connections() > 0);
+        }
+        let connected = sessions.iter().position(|connected| *connected).unwrap();
+        ensemble.member(connected).kill().await.unwrap();
+        ensemble.serving().await.unwrap();
+        // Its place outlives the server, as its session does.
+        let data = format!("{path}-data");
+        term.leadership.fenced().create(&data, b"").await.unwrap();
+        term.leadership.fenced().delete(&data).await.unwrap();
+        assert!(term.leadership.is_held());
+        term.end();
+        led.report().await.unwrap();
+        ensemble.member(connected).start_again().await.unwrap();
+    }
+    let term = led.leads().await;
+    assert_eq!(children(&curator.client().unwrap(), &path).await.len(), 1);
+    assert!(term.leadership.is_held());
+    led.close().await;
+}
+
+/// Curator: TestLeaderSelectorCluster#testLostRestart (CURATOR-671: it could not queue up again).
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_of_all_servers_it_can_queue_up_again() {
+    let ensemble = TestEnsemble::start(3).await.unwrap();
+    let path = zookeeper_testkit::random_path("test");
+    let curator = Curator::builder()
+        .session_timeout(Duration::from_secs(6))
+        .retry(RetryPolicy::n_times(1000, Duration::from_millis(50)))
+        .connect(ensemble.connect_string())
+        .await
+        .unwrap();
+    let mut led = Led::obedient(&LeaderSelector::new(&curator, &path).unwrap());
+    let term = led.leads().await;
+    assert_eq!(children(&curator.client().unwrap(), &path).await.len(), 1);
+    for member in ensemble.members() {
+        member.stop().await.unwrap();
+    }
+    is(&curator, ConnectionState::Lost).await;
+    term.over().await;
+    assert!(!led.run.has_leadership() && led.began().is_none());
+    for member in ensemble.members() {
+        member.launch().await.unwrap();
+    }
+    ensemble.serving().await.unwrap();
+    assert_eq!(lost(led.report().await).1, Ended::SteppedDown);
+    assert!(led.run.requeue().unwrap());
+    let again = led.leads().await;
+    assert!(again.leadership.fencing_token() > term.leadership.fencing_token());
+    let client = curator.client().unwrap();
+    eventually("its own node, alone", async || {
+        let names = children(&client, &path).await;
+        names.len() == 1 && again.leadership.node().ends_with(&names[0])
+    })
+    .await;
+    assert_eq!(again.leadership.loss(), None);
+    drop(client);
+    led.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_while_the_body_runs_is_told_with_what_it_returns() {
+    let arena = Arena::new().await;
+    let curator = arena.short_lived_curator().await;
+    let mut led = Led::stubborn(&arena.selector(&curator).auto_requeue());
+    for loss in [Loss::NodeDeleted, Loss::SessionExpired] {
+        let term = led.leads().await;
+        if loss == Loss::NodeDeleted {
+            arena.admin.delete(term.leadership.node(), None).await.unwrap();
+        } else {
+            arena.kill_session(&curator).await;
+        }
+        assert_eq!(within("the loss", term.leadership.lost()).await, loss);
+        assert!(term.leadership.cancellation_token().is_cancelled());
+        assert!(!term.is_over(), "it has the grace to tidy up");
+        assert!(!led.run.has_leadership() && led.run.leadership().is_none());
+        assert!(led.began().is_none(), "one body at a time");
+        term.end();
+        assert_eq!(lost(led.report().await), (loss, Ended::Told));
+    }
+    led.leads().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_ignores_a_loss_is_dropped_after_the_grace() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selector = arena.selector(&curator).with_grace(Duration::from_millis(300));
+    let mut led = Led::stubborn(&selector.auto_requeue());
+    let term = led.leads().await;
+    arena.kill_session(&curator).await;
+    // Who is next need not wait for that: the servers have given the place away.
+    let mut next = Led::obedient(&arena.selector(&other));
+    next.leads().await.end();
+    match led.report().await {
+        Err(TermError::Dropped { path, loss, .. }) => {
+            assert_eq!((path, loss), (arena.path.clone(), Some(Loss::SessionExpired)));
+        }
+        report => panic!("{report:?}"),
+    }
+    assert!(term.is_over());
+    led.leads().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_keeps_waiting_over_deletion_and_expiry() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selectors = [arena.selector(&curator), arena.selector(&other)];
+    let (leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
+    let own = async || {
+        let all = selectors[0].participants().await.unwrap();
+        all.into_iter().find(|one| !one.holds).map(|one| one.path)
+    };
+    let before = own().await.unwrap();
+    arena.admin.delete(&before, None).await.unwrap();
+    eventually("another node", async || own().await.is_some_and(|now| now != before)).await;
+    let before = own().await.unwrap();
+    arena.kill_session(&other).await;
+    eventually("another node", async || own().await.is_some_and(|now| now != before)).await;
+    assert!(next.began().is_none() && term.leadership.is_held());
+    term.end();
+    leader.report().await.unwrap();
+    let _term = next.leads().await;
+    let none = tokio::time::timeout(Duration::from_millis(50), next.run.next()).await;
+    assert!(none.is_err(), "there is nothing to tell of a wait");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_curator_that_is_closed_ends_its_runs() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let selector = arena.selector(&curator).auto_requeue();
+    let (leader, term, waits) = arena.leader_and_next([&selector, &selector]).await;
+    let mut next = Led::obedient(&arena.selector(&other));
+    arena.children_are(3).await;
+    within("the end", curator.close()).await.unwrap();
+    assert_eq!(term.leadership.loss(), Some(Loss::Closed));
+    assert!(term.leadership.cancellation_token().is_cancelled());
+    next.leads().await;
+    assert_eq!(lost(leader.report().await), (Loss::Closed, Ended::SteppedDown));
+    for led in [leader, waits] {
+        // Why it does not go on, and that it does not.
+        assert!(matches!(led.report().await, Err(TermError::Acquire(_))));
+        assert!(within("no report", led.run.next()).await.is_none());
+        led.run.requeue().unwrap_err();
+        assert!(!led.run.interrupt_leadership());
+        led.close().await;
+    }
+    let late = selector.run(async |_: Leadership| ());
+    let report = within("a report", async { late.await }).await;
+    assert!(matches!(report, Err(TermError::Acquire(_))), "{report:?}");
+}

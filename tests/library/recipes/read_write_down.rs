@@ -1,0 +1,341 @@
+//! Reading beside a write hold, and going on when that is given up: no writer slips in.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use zookeeper_recipes::{
+    AcquireError, Curator, InterProcessReadWriteLock, Loss, ReadGuard, ReleaseError, Released,
+    WriteGuard,
+};
+use zookeeper_testkit::{FaultProxy, Message, Operation};
+
+use super::mutex_dropped::{Polled, poll_times};
+use super::read_write_lock::{got_read, got_write, settled};
+use crate::harness::{Arena, eventually, struck_once, within};
+
+/// A client whose messages can be lost, and a write hold of it.
+async fn linked(arena: &Arena) -> (FaultProxy, Curator, WriteGuard) {
+    // So long that nobody looks for its node within a test's time.
+    let builder = arena.patient_builder();
+    let (link, curator) = arena.linked(builder).await;
+    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    (link, curator, write)
+}
+
+fn lost_by(read: Result<ReadGuard, AcquireError>) -> Loss {
+    match read {
+        Err(AcquireError::HoldLost { loss, .. }) => loss,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Curator: TestInterProcessReadWriteLock#testDowngrading.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_reads_as_well_and_releases_both_in_either_order() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let (lock, rival) = (arena.read_write(&curator), arena.read_write(&other));
+    for write_first in [true, false] {
+        let write = within("the writer", lock.write().acquire()).await.unwrap();
+        let read = within("a read beside it", write.read()).await.unwrap();
+        assert!(write.is_held() && read.is_held());
+        let told = lock.participants().await.unwrap();
+        assert!(told.len() == 2 && told.iter().all(|one| one.holds), "{told:?}");
+        if write_first {
+            assert_eq!(write.release().await.unwrap(), Released::Unlocked);
+            assert!(read.is_held());
+            // It reads, with other readers.
+            let other = rival.read().try_acquire().await.unwrap().expect("read with it");
+            assert!(rival.write().try_acquire().await.unwrap().is_none());
+            other.release().await.unwrap();
+            assert_eq!(read.release().await.unwrap(), Released::Unlocked);
+        } else {
+            assert_eq!(read.release().await.unwrap(), Released::Unlocked);
+            assert!(write.is_held());
+            assert!(rival.read().try_acquire().await.unwrap().is_none());
+            assert_eq!(write.release().await.unwrap(), Released::Unlocked);
+        }
+        rival.write().try_acquire().await.unwrap().expect("free").release().await.unwrap();
+        arena.children_are(0).await;
+    }
+}
+
+/// As Curator names it since 5.5 (CURATOR-621).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_beside_a_write_has_its_number_and_its_token() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let lock = arena.read_write(&curator).with_identity("me@here").unwrap();
+    // So that the number is not the first.
+    lock.read().acquire().await.unwrap().release().await.unwrap();
+    let write = within("the writer", lock.write().acquire()).await.unwrap();
+    let next = arena.writes(&other).await;
+    let read = within("a read beside it", write.read()).await.unwrap();
+    let second = within("another read beside it", write.read()).await.unwrap();
+    let digits = &write.node()[write.node().len() - 10..];
+    for read in [&read, &second] {
+        let name = read.node().strip_prefix(&format!("{}/", arena.path)).unwrap();
+        assert_eq!(name.len(), 58);
+        assert!(name.starts_with("_c_"), "{name}");
+        assert!(name.ends_with(&format!("-__READ__{digits}")), "{name}");
+        let (data, stat) = arena.admin.get_data(read.node()).await.unwrap();
+        assert_eq!(data, b"me@here");
+        assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
+        // Its node is younger than that of the writer that waits, which holds later.
+        assert!(stat.czxid > write.fencing_token().value());
+        assert_eq!(read.fencing_token(), write.fencing_token());
+    }
+    assert_ne!(read.node(), second.node());
+    let token = write.fencing_token();
+    write.release().await.unwrap();
+    read.release().await.unwrap();
+    settled(&other).await;
+    assert!(!next.is_finished(), "the second read is there");
+    second.release().await.unwrap();
+    let next = got_write(next).await;
+    assert!(next.fencing_token() > token, "invariant 4");
+    next.release().await.unwrap();
+}
+
+/// Curator: TestInterProcessReadWriteLock#testContendingDowngrading, in many rounds. CURATOR-621, CURATOR-276.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_writer_slips_in_between() {
+    let arena = Arena::new().await;
+    let [curator, other, third] = arena.three_curators().await;
+    let reads = Arc::new(AtomicBool::new(false));
+    for round in 0..30 {
+        let lock = arena.read_write(&curator);
+        let held = within("the writer", lock.write().acquire()).await.unwrap();
+        let mut writers = Vec::new();
+        // The second is of the same session in some rounds.
+        for curator in [&other, if round % 3 == 0 { &curator } else { &third }] {
+            let (writer, reads) = (arena.writes(curator).await, reads.clone());
+            writers.push(tokio::spawn(async move {
+                let guard = got_write(writer).await;
+                assert!(!reads.load(Ordering::SeqCst), "a writer beside a reader");
+                guard.release().await.unwrap();
+            }));
+        }
+        reads.store(true, Ordering::SeqCst);
+        let read = within("the down-grade", held.downgrade()).await.unwrap();
+        // Whoever waits is told that the write hold is gone, and looks.
+        settled(&other).await;
+        settled(&third).await;
+        assert!(read.is_held());
+        reads.store(false, Ordering::SeqCst);
+        read.release().await.unwrap();
+        for writer in writers {
+            within("a writer", writer).await.unwrap();
+        }
+    }
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_behind_a_writer_get_in_when_it_goes_on_reading() {
+    let arena = Arena::new().await;
+    let [curator, other, third] = arena.three_curators().await;
+    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    let reader = arena.reads(&other).await;
+    let writer = arena.writes(&third).await;
+    let late = arena.reads(&other).await;
+    let down = within("the down-grade", write.downgrade()).await.unwrap();
+    let reader = got_read(reader).await;
+    assert!(reader.fencing_token() > down.fencing_token());
+    settled(&other).await;
+    settled(&third).await;
+    assert!(!writer.is_finished() && !late.is_finished());
+    down.release().await.unwrap();
+    settled(&third).await;
+    assert!(!writer.is_finished(), "one still reads");
+    reader.release().await.unwrap();
+    got_write(writer).await.release().await.unwrap();
+    got_read(late).await.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let rival = arena.read_write(&other);
+    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    let nested = write.reenter();
+    let read = within("the down-grade", write.downgrade()).await.unwrap();
+    assert!(nested.is_held() && read.is_held());
+    assert!(rival.read().try_acquire().await.unwrap().is_none());
+    let again = nested.read().await.unwrap();
+    drop(nested);
+    eventually("others read", async || rival.read().try_acquire().await.unwrap().is_some()).await;
+    drop((read, again));
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_beside_a_write_node_that_an_administrator_deleted_is_refused() {
+    let arena = Arena::new().await;
+    let (_link, _curator, write) = linked(&arena).await;
+    arena.admin.delete(write.node(), None).await.unwrap();
+    assert!(write.is_held(), "nobody has told it");
+    assert_eq!(lost_by(within("a read", write.read()).await), Loss::NodeDeleted);
+    assert_eq!(arena.children().await.len(), 0, "invariant 3");
+    assert!(!write.is_held(), "now it knows");
+    assert_eq!(lost_by(within("again", write.read()).await), Loss::NodeDeleted);
+    assert_eq!(lost_by(within("a down-grade", write.downgrade()).await), Loss::NodeDeleted);
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_beside_a_write_whose_session_is_over_is_refused() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    let lost = write.lost();
+    arena.kill_session(&curator).await;
+    // Before it knows, in this round or that, and after.
+    let loss = lost_by(within("a read", write.read()).await);
+    assert_eq!(loss, Loss::SessionExpired);
+    assert_eq!(within("the loss", lost).await, Loss::SessionExpired);
+    assert_eq!(lost_by(within("a down-grade", write.downgrade()).await), Loss::SessionExpired);
+    arena.children_are(0).await;
+}
+
+/// The two have nodes of their own: one that is lost does not take the other with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_outlives_the_write_node_that_an_administrator_deletes() {
+    let arena = Arena::new().await;
+    let curator = arena.short_lived_curator().await;
+    let other = arena.curator().await;
+    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    let beside = within("a read beside it", write.read()).await.unwrap();
+    let reader = arena.reads(&other).await;
+    let writer = arena.writes(&other).await;
+    arena.admin.delete(write.node(), None).await.unwrap();
+    let reader = got_read(reader).await;
+    assert_eq!(within("the loss", write.lost()).await, Loss::NodeDeleted);
+    assert!(beside.is_held(), "{:?}", beside.loss());
+    let error = write.release().await.unwrap_err();
+    assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }), "{error:?}");
+    reader.release().await.unwrap();
+    settled(&other).await;
+    assert!(!writer.is_finished(), "one still reads");
+    assert_eq!(beside.release().await.unwrap(), Released::Unlocked);
+    got_write(writer).await.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_whose_node_an_administrator_deletes_leaves_the_write_hold() {
+    let arena = Arena::new().await;
+    let curator = arena.short_lived_curator().await;
+    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    let beside = within("a read beside it", write.read()).await.unwrap();
+    arena.admin.delete(beside.node(), None).await.unwrap();
+    assert_eq!(within("the loss", beside.lost()).await, Loss::NodeDeleted);
+    assert!(write.is_held());
+    drop(beside);
+    let read = within("the down-grade", write.downgrade()).await.unwrap();
+    assert!(read.is_held());
+    read.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_whose_reply_is_lost_is_adopted() {
+    let arena = Arena::new().await;
+    for message in [Message::reply, Message::request] {
+        let (link, _curator, write) = linked(&arena).await;
+        let lost = link.lose(message(Operation::Multi));
+        let read = within("a read beside it", write.read()).await.unwrap();
+        struck_once(&lost).await;
+        assert_eq!(arena.children().await.len(), 2, "it was not made twice");
+        assert!(read.is_held() && write.is_held());
+        assert_eq!(read.fencing_token(), write.fencing_token());
+        assert!(arena.stat(read.node()).await.is_some());
+        assert_eq!(write.release().await.unwrap(), Released::Unlocked);
+        assert_eq!(read.release().await.unwrap(), Released::Unlocked);
+        arena.children_are(0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_whose_reply_and_caller_or_session_are_gone_leaves_no_node() {
+    let arena = Arena::new().await;
+    for kill in [false, true] {
+        let (link, curator, write) = linked(&arena).await;
+        let lost = link.lose(Message::reply(Operation::Multi));
+        let reading = tokio::spawn(async move { write.downgrade().await });
+        within("the loss", lost.struck()).await;
+        if kill {
+            arena.kill_session(&curator).await;
+            // It may have been adopted before, and then be lost.
+            match within("the down-grade", reading).await.unwrap() {
+                Ok(read) => assert_eq!(within("the loss", read.lost()).await, Loss::SessionExpired),
+                Err(error) => assert_eq!(lost_by(Err(error)), Loss::SessionExpired),
+            }
+        } else {
+            reading.abort();
+        }
+        arena.children_are(0).await;
+    }
+}
+
+/// Dropped after 0, 1, 2, … polls, until it finishes; after each the lock is free for the next.
+async fn dropped_at_every_poll<F: Future<Output = Result<ReadGuard, AcquireError>>>(
+    operation: impl Fn(WriteGuard) -> F,
+) {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let (lock, rival) = (arena.read_write(&curator), arena.read_write(&other));
+    for polls in 0.. {
+        let write = within("the writer", lock.write().acquire()).await.unwrap();
+        let finished = poll_times(polls, operation(write)).await;
+        let done = !matches!(finished, Polled::Dropped);
+        if let Polled::Finished(Err(error)) = &finished {
+            panic!("{error:?}");
+        }
+        drop(finished);
+        arena.children_are(0).await;
+        rival.write().try_acquire().await.unwrap().expect("free").release().await.unwrap();
+        if done {
+            assert!(polls > 0, "it was dropped at least before its first poll");
+            return;
+        }
+        assert!(polls < 50, "it never finishes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_down_grade_dropped_at_every_poll_leaves_nothing() {
+    dropped_at_every_poll(WriteGuard::downgrade).await;
+    dropped_at_every_poll(|write| async move { write.read().await }).await;
+}
+
+/// The read half of a lock that is busy, or free, dropped at every poll.
+#[tokio::test(flavor = "multi_thread")]
+async fn either_half_dropped_at_every_poll_leaves_nothing() {
+    async fn acquire(lock: &InterProcessReadWriteLock, reads: bool) {
+        if reads {
+            drop(lock.read().acquire().await.unwrap());
+        } else {
+            drop(lock.write().acquire().await.unwrap());
+        }
+    }
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let (lock, rival) = (arena.read_write(&curator), arena.read_write(&other));
+    for (reads, busy) in [(true, false), (true, true), (false, false), (false, true)] {
+        for polls in 0..50 {
+            let holder = if busy { Some(rival.write().acquire().await.unwrap()) } else { None };
+            let finished = poll_times(polls, acquire(&lock, reads)).await;
+            arena.children_are(usize::from(busy)).await;
+            drop(holder);
+            arena.children_are(0).await;
+            if !matches!(finished, Polled::Dropped) {
+                break;
+            }
+            assert!(polls < 49, "it never finishes");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! How a read, a write, or a place in the queue is lost, and who learns of it.
+
+use zookeeper_recipes::{Loss, ReleaseError};
+
+use super::read_write_lock::{got_read, got_write, settled};
+use crate::harness::{Arena, eventually, within};
+
+/// Curator: TestInterProcessReadWriteLock#testLockPath. (There a release after the loss says nothing of it.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_whose_session_is_killed_is_told_and_a_reader_is_served() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let lost = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    let told = tokio::spawn(lost.lost());
+    let reader = arena.reads(&other).await;
+    arena.kill_session(&curator).await;
+    let reader = got_read(reader).await;
+    assert!(arena.stat(lost.node()).await.is_none(), "its node is gone");
+    assert!(reader.fencing_token() > lost.fencing_token(), "invariant 4");
+    assert_eq!(within("the loss", told).await.unwrap(), Loss::SessionExpired);
+    let error = lost.release().await.unwrap_err();
+    assert!(matches!(error, ReleaseError::Lost { loss: Loss::SessionExpired, .. }), "{error:?}");
+    reader.release().await.unwrap();
+    // The same handle works on, in the next session.
+    drop(within("a new session", arena.read_write(&curator).write().acquire()).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_whose_session_is_killed_is_told_and_a_writer_is_served_when_all_are_gone() {
+    let arena = Arena::new().await;
+    let [curator, other, third] = arena.three_curators().await;
+    let lost = within("a reader", arena.read_write(&curator).read().acquire()).await.unwrap();
+    let stays = within("a reader", arena.read_write(&other).read().acquire()).await.unwrap();
+    let writer = arena.writes(&third).await;
+    arena.kill_session(&curator).await;
+    assert_eq!(within("the loss", lost.lost()).await, Loss::SessionExpired);
+    settled(&third).await;
+    assert!(!writer.is_finished(), "one still reads");
+    stays.release().await.unwrap();
+    let writer = got_write(writer).await;
+    assert!(writer.fencing_token() > lost.fencing_token(), "invariant 4");
+    writer.release().await.unwrap();
+    drop(lost);
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_whose_session_is_killed_enter_again_at_the_tail() {
+    let arena = Arena::new().await;
+    let [holder, killed, other] = arena.three_curators().await;
+    let lock = arena.read_write(&holder);
+    let held = within("the writer", lock.write().acquire()).await.unwrap();
+    let reader = arena.reads(&killed).await;
+    let writer = arena.writes(&killed).await;
+    let behind = arena.writes(&other).await;
+    let session = killed.session_id().unwrap();
+    arena.kill_session(&killed).await;
+    eventually("they are back at the tail", async || {
+        let queue = lock.participants().await.unwrap();
+        queue.len() == 4
+            && queue[1].session == other.session_id().unwrap_or_default()
+            && queue.iter().all(|one| one.session != session)
+    })
+    .await;
+    held.release().await.unwrap();
+    let behind = got_write(behind).await;
+    assert!(!reader.is_finished() && !writer.is_finished());
+    behind.release().await.unwrap();
+    // In whatever order they came back.
+    let reader = tokio::spawn(async move { got_read(reader).await.release().await });
+    let writer = tokio::spawn(async move { got_write(writer).await.release().await });
+    within("the reader", reader).await.unwrap().unwrap();
+    within("the writer", writer).await.unwrap().unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_and_the_read_beside_it_are_lost_with_their_session() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let held = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    let beside = within("a read beside it", held.read()).await.unwrap();
+    let next = arena.writes(&other).await;
+    arena.kill_session(&curator).await;
+    let next = got_write(next).await;
+    assert_eq!(within("the loss", held.lost()).await, Loss::SessionExpired);
+    assert_eq!(within("the loss", beside.lost()).await, Loss::SessionExpired);
+    assert!(next.fencing_token() > beside.fencing_token(), "invariant 4");
+    drop((held, beside));
+    next.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_whose_node_is_deleted_while_it_waits_enters_again_at_once() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let lock = arena.read_write(&curator);
+    let held = within("the writer", lock.write().acquire()).await.unwrap();
+    let reader = arena.reads(&other).await;
+    let queue = lock.participants().await.unwrap();
+    arena.admin.delete(&queue[1].path, None).await.unwrap();
+    // While the writer still writes.
+    eventually("another node", async || {
+        let now = lock.participants().await.unwrap();
+        now.len() == 2 && now[1].path != queue[1].path
+    })
+    .await;
+    assert!(held.is_held() && !reader.is_finished());
+    held.release().await.unwrap();
+    got_read(reader).await.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_whose_node_is_deleted_while_it_waits_lets_readers_pass() {
+    let arena = Arena::new().await;
+    let [curator, other, third] = arena.three_curators().await;
+    let held = within("a reader", arena.read_write(&curator).read().acquire()).await.unwrap();
+    let writer = arena.writes(&other).await;
+    let reader = arena.reads(&third).await;
+    let queue = arena.read_write(&curator).participants().await.unwrap();
+    assert_eq!(queue.iter().map(|one| one.holds).collect::<Vec<_>>(), [true, false, false]);
+    arena.admin.delete(&queue[1].path, None).await.unwrap();
+    let reader = got_read(reader).await;
+    // It is behind them now.
+    arena.children_are(3).await;
+    settled(&other).await;
+    assert!(!writer.is_finished());
+    held.release().await.unwrap();
+    reader.release().await.unwrap();
+    got_write(writer).await.release().await.unwrap();
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holders_whose_nodes_are_deleted_are_told_and_who_waits_is_served() {
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.short_lived_curator().await, arena.curator().await);
+    // A reader that had not to wait: its node is watched from the first renewal on.
+    let held = within("a reader", arena.read_write(&curator).read().acquire()).await.unwrap();
+    let writer = arena.writes(&other).await;
+    arena.admin.delete(held.node(), None).await.unwrap();
+    let writer = got_write(writer).await;
+    assert_eq!(within("the loss", held.lost()).await, Loss::NodeDeleted);
+    let error = held.release().await.unwrap_err();
+    assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }), "{error:?}");
+    // One that had: it is watched already.
+    let reader = arena.reads(&curator).await;
+    writer.release().await.unwrap();
+    let reader = got_read(reader).await;
+    arena.admin.delete(reader.node(), None).await.unwrap();
+    assert_eq!(within("the loss", reader.lost()).await, Loss::NodeDeleted);
+    drop(reader);
+    // A writer before readers.
+    let held = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    let readers = [arena.reads(&other).await, arena.reads(&other).await];
+    arena.admin.delete(held.node(), None).await.unwrap();
+    for reader in readers {
+        got_read(reader).await.release().await.unwrap();
+    }
+    assert_eq!(within("the loss", held.lost()).await, Loss::NodeDeleted);
+    drop(held);
+    arena.children_are(0).await;
+}
+
+/// Of several readers only the last before a writer is watched by it; the others may go before and after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_behind_readers_is_served_in_whatever_order_they_go() {
+    let arena = Arena::new().await;
+    let [curator, other, third] = arena.three_curators().await;
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let mut readers = Vec::new();
+        for curator in [&curator, &other, &third] {
+            let reader = arena.read_write(curator).read().acquire().await.unwrap();
+            readers.push(Some(reader));
+        }
+        let writer = arena.writes(&third).await;
+        for (gone, place) in order.into_iter().enumerate() {
+            settled(&third).await;
+            assert!(!writer.is_finished(), "after {gone} of {order:?}");
+            readers[place].take().unwrap().release().await.unwrap();
+        }
+        got_write(writer).await.release().await.unwrap();
+    }
+    arena.children_are(0).await;
+}

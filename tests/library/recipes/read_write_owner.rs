@@ -1,0 +1,253 @@
+//! Who re-enters a read-write lock: an owner reads in its read, writes in its write, reads in its write; and is told at
+//! once that it cannot write in its read.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zookeeper_recipes::{AcquireError, Loss, Owner, Released};
+
+use super::read_write_lock::{got_write, settled};
+use crate::harness::{Arena, BUSY, LONG, within};
+
+fn is_upgrade<T: std::fmt::Debug>(arena: &Arena, acquired: Result<T, AcquireError>) {
+    match acquired {
+        Err(AcquireError::Upgrade { path, .. }) => assert_eq!(path, arena.path),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_nests_each_half_in_itself() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let (lock, rival) = (arena.read_write(&curator), arena.read_write(&other));
+    Owner::new()
+        .scope(async {
+            let one = lock.read().acquire().await.unwrap();
+            // A writer that waits does not come between: the hold is the same.
+            let writer = arena.writes(&other).await;
+            let two = within("nested", lock.read().acquire()).await.unwrap();
+            let three = lock.read().try_acquire().await.unwrap().expect("nested");
+            assert!(one.node() == two.node() && two.node() == three.node());
+            assert_eq!(arena.children().await.len(), 2, "nested guards have no node");
+            assert_eq!(one.release().await.unwrap(), Released::StillHeld);
+            assert_eq!(three.release().await.unwrap(), Released::StillHeld);
+            settled(&other).await;
+            assert!(!writer.is_finished());
+            assert_eq!(two.release().await.unwrap(), Released::Unlocked);
+            got_write(writer).await.release().await.unwrap();
+
+            let one = lock.write().acquire().await.unwrap();
+            let two = lock.write().acquire_timeout(LONG).await.unwrap().expect("nested");
+            assert_eq!(one.node(), two.node());
+            assert_eq!(one.release().await.unwrap(), Released::StillHeld);
+            assert!(rival.read().try_acquire().await.unwrap().is_none());
+            assert_eq!(two.release().await.unwrap(), Released::Unlocked);
+        })
+        .await;
+    arena.children_are(0).await;
+}
+
+/// As Curator's thread does (TestInterProcessReadWriteLock#testDowngrading), each way of acquiring.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_writes_reads_beside_it() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let lock = arena.read_write(&curator);
+    Owner::new()
+        .scope(async {
+            for way in 0..3 {
+                let written = within("the writer", lock.write().acquire()).await.unwrap();
+                let next = arena.writes(&other).await;
+                let limit = Duration::from_secs(50);
+                let read = match way {
+                    0 => within("a read", lock.read().acquire()).await.unwrap(),
+                    1 => lock.read().try_acquire().await.unwrap().expect("beside"),
+                    _ => lock.read().acquire_timeout(limit).await.unwrap().expect("beside"),
+                };
+                assert_eq!(read.fencing_token(), written.fencing_token());
+                let digits = &written.node()[written.node().len() - 10..];
+                assert!(read.node().ends_with(&format!("-__READ__{digits}")), "{}", read.node());
+                let nested = within("nested", lock.read().acquire()).await.unwrap();
+                assert_eq!(nested.node(), read.node());
+                // It writes still.
+                drop(within("nested", lock.write().acquire()).await.unwrap());
+                written.release().await.unwrap();
+                settled(&other).await;
+                assert!(!next.is_finished());
+                // From now on to write would be an upgrade.
+                is_upgrade(&arena, within("at once", lock.write().acquire()).await);
+                drop((read, nested));
+                got_write(next).await.release().await.unwrap();
+            }
+        })
+        .await;
+    arena.children_are(0).await;
+}
+
+/// Curator: TestInterProcessReadWriteLock#testThatUpgradingIsDisallowed; there it waits until the time is up.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_reads_is_told_at_once_that_it_cannot_write() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let lock = arena.read_write(&curator);
+    Owner::new()
+        .scope(async {
+            let read = lock.read().acquire().await.unwrap();
+            let rival = arena.read_write(&other).read().acquire().await.unwrap();
+            is_upgrade(&arena, within("at once", lock.write().acquire()).await);
+            is_upgrade(&arena, within("at once", lock.write().try_acquire()).await);
+            let limit = Duration::from_secs(3600);
+            is_upgrade(&arena, within("at once", lock.write().acquire_timeout(limit)).await);
+            let error = lock.write().acquire().await.unwrap_err().to_string();
+            assert!(error.contains(&arena.path), "{error}");
+            assert_eq!(arena.children().await.len(), 2, "no node was made for it");
+            drop((read, rival));
+            arena.children_are(0).await;
+            // It reads no more.
+            within("the writer", lock.write().acquire()).await.unwrap().release().await.unwrap();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_owner_contends() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let lock = arena.read_write(&curator);
+    Owner::new()
+        .scope(async {
+            let _write = lock.write().acquire().await.unwrap();
+            let other = Owner::new();
+            assert!(other.scope(lock.read().acquire_timeout(BUSY)).await.unwrap().is_none());
+            assert!(other.scope(lock.write().acquire_timeout(BUSY)).await.unwrap().is_none());
+            let reader = lock.read();
+            let nobody = tokio::spawn(async move { reader.acquire_timeout(BUSY).await });
+            assert!(nobody.await.unwrap().unwrap().is_none(), "a spawned task is nobody's");
+        })
+        .await;
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_tasks_of_one_owner_share_what_it_holds() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let holder = arena.read_write(&other).write().acquire().await.unwrap();
+    let owner = Owner::new();
+    let all_in = std::sync::Arc::new(tokio::sync::Barrier::new(5));
+    let mut tasks = JoinSet::new();
+    for _ in 0..5 {
+        let (lock, owner) = (arena.read_write(&curator), owner.clone());
+        let all_in = all_in.clone();
+        tasks.spawn(async move {
+            let reading = async {
+                let guard = lock.read().acquire().await.unwrap();
+                all_in.wait().await;
+                guard.node().to_owned()
+            };
+            owner.scope(reading).await
+        });
+    }
+    arena.children_are(2).await;
+    // They have one place in the queue, and a try by one more does not wait for it.
+    let tried = owner.scope(arena.read_write(&curator).read().try_acquire()).await;
+    assert!(tried.unwrap().is_none());
+    holder.release().await.unwrap();
+    let nodes = within("five tasks", tasks.join_all()).await;
+    assert!(nodes.windows(2).all(|pair| pair[0] == pair[1]), "{nodes:?}");
+    arena.children_are(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_lost_its_hold_is_told_whatever_it_asks_for() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let lock = arena.read_write(&curator);
+    let is_lost = |error: Option<AcquireError>| match error {
+        Some(AcquireError::HoldLost { path, loss, .. }) => {
+            assert_eq!((path, loss), (arena.path.clone(), Loss::SessionExpired));
+        }
+        other => panic!("{other:?}"),
+    };
+    for writes in [true, false] {
+        Owner::new()
+            .scope(async {
+                let (mut read, mut write) = (None, None);
+                let lost = if writes {
+                    let guard = within("the writer", lock.write().acquire()).await.unwrap();
+                    tokio::spawn(write.insert(guard).lost())
+                } else {
+                    let guard = within("the reader", lock.read().acquire()).await.unwrap();
+                    tokio::spawn(read.insert(guard).lost())
+                };
+                arena.kill_session(&curator).await;
+                within("the loss", lost).await.unwrap();
+                is_lost(within("a read", lock.read().acquire()).await.err());
+                is_lost(within("a write", lock.write().acquire()).await.err());
+                drop((read, write));
+                drop(within("a new hold", lock.write().acquire()).await.unwrap());
+            })
+            .await;
+        arena.children_are(0).await;
+    }
+}
+
+/// What the guard's own methods give counts as the owner's as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_goes_on_reading_nests_in_that() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let lock = arena.read_write(&curator);
+    Owner::new()
+        .scope(async {
+            for down_grades in [true, false] {
+                let written = within("the writer", lock.write().acquire()).await.unwrap();
+                let next = arena.writes(&other).await;
+                let (read, kept) = if down_grades {
+                    (within("a down-grade", written.downgrade()).await.unwrap(), None)
+                } else {
+                    (within("a read beside it", written.read()).await.unwrap(), Some(written))
+                };
+                // It does not wait behind the writer that waits for it.
+                let nested = within("nested", lock.read().acquire()).await.unwrap();
+                assert_eq!(nested.node(), read.node());
+                drop(kept);
+                is_upgrade(&arena, within("at once", lock.write().acquire()).await);
+                drop((read, nested));
+                got_write(next).await.release().await.unwrap();
+            }
+        })
+        .await;
+    arena.children_are(0).await;
+}
+
+/// Whatever else it reads, and wherever the write guard is: else it would wait for a writer that waits for itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_owner_down_grades_is_the_owners() {
+    let arena = Arena::new().await;
+    let [curator, other, _] = arena.three_curators().await;
+    let lock = arena.read_write(&curator);
+    let owner = Owner::new();
+    let (write, first) = owner
+        .scope(async {
+            let write = lock.write().acquire().await.unwrap();
+            let first = lock.read().acquire().await.unwrap();
+            (write, first)
+        })
+        .await;
+    // Outside the scope.
+    let down = within("the down-grade", write.downgrade()).await.unwrap();
+    assert_eq!(down.node(), first.node(), "it reads already");
+    drop(first);
+    let writer = arena.writes(&other).await;
+    owner
+        .scope(async {
+            let again = within("nested", lock.read().acquire()).await.unwrap();
+            assert_eq!(again.node(), down.node());
+            is_upgrade(&arena, within("at once", lock.write().acquire()).await);
+        })
+        .await;
+    assert_eq!(down.release().await.unwrap(), Released::Unlocked);
+    got_write(writer).await.release().await.unwrap();
+}

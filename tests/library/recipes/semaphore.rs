@@ -1,0 +1,343 @@
+//! What a semaphore does while nothing fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use zookeeper_recipes::{InterProcessSemaphore, Loss, Released, RetryPolicy};
+use zookeeper_testkit::TestServer;
+
+use super::leases::{Limited, asks};
+use crate::harness::{Arena, BUSY, eventually, within};
+
+/// Counts who is in.
+#[derive(Debug, Default)]
+struct Room {
+    inside: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Room {
+    fn enter(&self, count: usize, limit: usize) {
+        let inside = self.inside.fetch_add(count, Ordering::SeqCst) + count;
+        assert!(inside <= limit, "{inside} of {limit} are in");
+        self.most.fetch_max(inside, Ordering::SeqCst);
+    }
+
+    fn leave(&self, count: usize) {
+        self.inside.fetch_sub(count, Ordering::SeqCst);
+    }
+}
+
+/// Curator: TestInterProcessSemaphore#testSimple. kazoo: test_basic, test_semaphore_timeout.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_only_lease_is_had_by_one() {
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let curator = arena.curator().await;
+        let semaphore = limited.semaphore(&arena, &curator, 1).await;
+        let lease = within("the lease", semaphore.acquire()).await.unwrap();
+        assert!(semaphore.acquire_timeout(BUSY).await.unwrap().is_none());
+        assert!(lease.is_held());
+        assert_eq!(lease.release().await.unwrap(), Released::Unlocked);
+        arena.nodes_are(0, 0).await;
+    }
+}
+
+/// Curator: TestInterProcessSemaphore#testSimple2.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_objects_share_three_leases() {
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let mut leases = Vec::new();
+        for curator in [&curator, &other, &curator] {
+            let semaphore = limited.semaphore(&arena, curator, 3).await;
+            leases.push(within("a lease", semaphore.acquire()).await.unwrap());
+        }
+        let fourth = limited.semaphore(&arena, &other, 3).await;
+        assert!(fourth.acquire_timeout(BUSY).await.unwrap().is_none());
+        leases.swap_remove(1).release().await.unwrap();
+        let lease = within("the one given back", fourth.acquire()).await.unwrap();
+        assert!(lease.is_held() && leases.iter().all(|lease| lease.is_held()));
+    }
+}
+
+/// kazoo: test_lock_one, test_semaphore_reacquire.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_gets_the_lease_that_is_given_back() {
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let semaphore = limited.semaphore(&arena, &curator, 1).await;
+        let rival = limited.semaphore(&arena, &other, 1).await;
+        for _ in 0..2 {
+            let lease = within("the lease", semaphore.acquire()).await.unwrap();
+            let waiting = asks(&rival);
+            arena.nodes_are(1, 2).await;
+            assert!(!waiting.is_finished());
+            lease.release().await.unwrap();
+            waiting.served().await.release().await.unwrap();
+        }
+        arena.nodes_are(0, 0).await;
+    }
+}
+
+/// kazoo: test_non_blocking, test_non_blocking_release. (kazoo refuses when it merely cannot look.)
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let semaphore = limited.semaphore(&arena, &curator, 2).await;
+        let rival = limited.semaphore(&arena, &other, 2).await;
+        let first = semaphore.try_acquire().await.unwrap().unwrap();
+        let second = rival.try_acquire().await.unwrap().unwrap();
+        assert!(semaphore.try_acquire().await.unwrap().is_none());
+        assert!(rival.try_acquire_many(2).await.unwrap().is_none());
+        arena.nodes_are(0, 2).await;
+        second.release().await.unwrap();
+        assert!(rival.try_acquire_many(2).await.unwrap().is_none(), "one of two is free");
+        let third = rival.try_acquire().await.unwrap().unwrap();
+        assert!(first.is_held() && third.is_held());
+        first.release().await.unwrap();
+        third.release().await.unwrap();
+        assert_eq!(rival.try_acquire_many(2).await.unwrap().unwrap().len(), 2);
+    }
+}
+
+/// Curator: TestInterProcessSemaphore#testInterruptAcquire (CURATOR-462). kazoo: test_semaphore_cancel,
+/// test_acquire_after_cancelled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_is_dropped_leaves_no_node_and_the_next_is_served() {
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let semaphore = limited.semaphore(&arena, &curator, 1).await;
+        let rival = limited.semaphore(&arena, &other, 1).await;
+        let lease = within("the lease", semaphore.acquire()).await.unwrap();
+        let waiting = asks(&rival);
+        arena.nodes_are(1, 2).await;
+        drop(waiting);
+        arena.nodes_are(0, 1).await;
+        lease.release().await.unwrap();
+        within("the next", rival.acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Curator: TestInterProcessSemaphore#testClientClose.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_of_a_client_that_closes_passes_on() {
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let semaphore = limited.semaphore(&arena, &curator, 1).await;
+        let rival = limited.semaphore(&arena, &other, 1).await;
+        within("a lease", rival.acquire()).await.unwrap().release().await.unwrap();
+        let lease = within("the lease", semaphore.acquire()).await.unwrap();
+        let waiting = asks(&rival);
+        arena.nodes_are(1, 2).await;
+        within("the end", curator.close()).await.unwrap();
+        assert_eq!(lease.loss(), Some(Loss::Closed));
+        waiting.served().await.release().await.unwrap();
+    }
+}
+
+/// Curator: TestInterProcessSemaphore#testThreads.
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_share_a_semaphore_of_one_exclude_each_other() {
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let curator = arena.curator().await;
+        let semaphore = limited.semaphore(&arena, &curator, 1).await;
+        let room = Arc::new(Room::default());
+        let mut tasks = JoinSet::new();
+        for _ in 0..10 {
+            let (semaphore, room) = (semaphore.clone(), room.clone());
+            tasks.spawn(async move {
+                let lease = semaphore.acquire().await.unwrap();
+                room.enter(1, 1);
+                tokio::task::yield_now().await;
+                room.leave(1);
+                lease.release().await.unwrap();
+            });
+        }
+        within("ten tasks", tasks.join_all()).await;
+        arena.nodes_are(0, 0).await;
+    }
+}
+
+/// Curator: TestInterProcessSemaphore#testRelease1AtATime: ten clients, each of which keeps its lease until five have one.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_of_the_leases_are_given_out() {
+    const LIMIT: usize = 5;
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let (room, full) = (Arc::new(Room::default()), watch::Sender::new(false));
+        let mut tasks = JoinSet::new();
+        for _ in 0..10 {
+            let curator = arena.curator().await;
+            let semaphore = limited.semaphore(&arena, &curator, LIMIT).await;
+            let (room, full) = (room.clone(), full.clone());
+            tasks.spawn(async move {
+                let lease = semaphore.acquire().await.unwrap();
+                room.enter(1, LIMIT);
+                if room.most.load(Ordering::SeqCst) == LIMIT {
+                    full.send_replace(true);
+                }
+                full.subscribe().wait_for(|full| *full).await.unwrap();
+                room.leave(1);
+                lease.release().await.unwrap();
+            });
+        }
+        within("ten clients", tasks.join_all()).await;
+        assert_eq!(room.most.load(Ordering::SeqCst), LIMIT);
+        arena.nodes_are(0, 0).await;
+    }
+}
+
+/// Curator: TestInterProcessSemaphore#testReleaseInChunks: a hundred tasks of one client, whose leases are given back a few
+/// at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_given_back_in_chunks_serve_all() {
+    const LIMIT: usize = 11;
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let curator = arena.curator().await;
+        let semaphore = limited.semaphore(&arena, &curator, LIMIT).await;
+        let room = Arc::new(Room::default());
+        let (sender, mut held) = tokio::sync::mpsc::unbounded_channel();
+        for _ in 0..100 {
+            let (semaphore, room, sender) = (semaphore.clone(), room.clone(), sender.clone());
+            tokio::spawn(async move {
+                let lease = semaphore.acquire().await.unwrap();
+                room.enter(1, LIMIT);
+                sender.send(lease).unwrap();
+            });
+        }
+        drop(sender);
+        let mut served = 0;
+        while served < 100 {
+            let mut chunk = Vec::new();
+            let size = fastrand::usize(1..=5);
+            let most = held.recv_many(&mut chunk, size);
+            served += within("a lease", most).await;
+            room.leave(chunk.len());
+            for lease in chunk {
+                lease.release().await.unwrap();
+            }
+        }
+        assert!((1..=LIMIT).contains(&room.most.load(Ordering::SeqCst)));
+        assert_eq!(room.inside.load(Ordering::SeqCst), 0);
+        arena.nodes_are(0, 0).await;
+    }
+}
+
+/// kazoo: test_multiple_acquire_and_release. (There, two acquires of one object are one lease.)
+#[tokio::test(flavor = "multi_thread")]
+async fn each_acquire_is_a_lease_of_its_own() {
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let curator = arena.curator().await;
+        let semaphore = limited.semaphore(&arena, &curator, 2).await;
+        let one = within("one", semaphore.acquire()).await.unwrap();
+        let two = within("two", semaphore.acquire()).await.unwrap();
+        assert_ne!(one.node(), two.node());
+        assert!(two.fencing_token() > one.fencing_token(), "invariant 4");
+        one.release().await.unwrap();
+        assert!(two.is_held());
+        two.release().await.unwrap();
+    }
+}
+
+/// Names, modes and data are Curator's; a lease tells what any guard does.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_are_curators_and_a_lease_tells_of_its_own() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().identity("me@here")).await;
+    let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 2).unwrap();
+    assert_eq!((semaphore.path(), semaphore.limit()), (arena.path.as_str(), 2));
+    let lease = within("a lease", semaphore.acquire()).await.unwrap();
+    let [node] = arena.leases().await.try_into().unwrap();
+    assert_eq!(lease.node(), node);
+    let name = node.rsplit('/').next().unwrap();
+    assert_eq!(name.len(), 56);
+    assert!(name.starts_with("_c_") && name.ends_with("-lease-0000000000"), "{name}");
+    let (data, stat) = arena.admin.get_data(&node).await.unwrap();
+    assert_eq!((lease.data(), data.as_slice()), (&b"me@here"[..], &b"me@here"[..]));
+    assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
+    assert_eq!(stat.czxid, lease.fencing_token().value());
+    let named = semaphore.clone().with_identity("second").unwrap();
+    let second = within("another", named.acquire()).await.unwrap();
+    assert_eq!(second.data(), b"second");
+    assert_eq!(arena.admin.get_data(second.node()).await.unwrap().0, b"second");
+    let (token, lost) = (lease.cancellation_token(), lease.lost());
+    assert!(lease.is_held() && lease.loss().is_none() && !token.is_cancelled());
+    assert_eq!(lease.path(), arena.path);
+    lease.fenced().create(&format!("{}/data", arena.path), b"").await.unwrap();
+    lease.release().await.unwrap();
+    assert!(token.is_cancelled());
+    assert_eq!(within("the end", lost).await, Loss::Released);
+    // `locks` holds a mutex of Curator's.
+    let waiting = asks(&semaphore);
+    let last = asks(&semaphore);
+    arena.nodes_are(1, 3).await;
+    let [lock] = arena.locks().await.try_into().unwrap();
+    assert!(lock.rsplit('/').next().unwrap().contains("-lock-"), "{lock}");
+    second.release().await.unwrap();
+    for waiting in [waiting, last] {
+        waiting.served().await.release().await.unwrap();
+    }
+    arena.admin.delete(&format!("{}/data", arena.path), None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_holds_a_lease_while_its_body_runs() {
+    for limited in Limited::KINDS {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let semaphore = limited.semaphore(&arena, &curator, 1).await;
+        let rival = limited.semaphore(&arena, &other, 1).await;
+        let tried = semaphore
+            .with(async |lease| {
+                assert!(lease.is_held());
+                rival.try_acquire().await.unwrap().is_none()
+            })
+            .await;
+        assert!(tried.unwrap());
+        assert!(rival.try_acquire().await.unwrap().is_some());
+    }
+}
+
+/// And CURATOR-180: what was reaped in between is made again.
+#[tokio::test(flavor = "multi_thread")]
+async fn both_parents_go_when_nobody_uses_them() {
+    let builder = TestServer::builder().container_check_interval(Duration::from_millis(10));
+    let arena = Arena::on(Arc::new(builder.start().await.unwrap())).await;
+    let retry = RetryPolicy::n_times(10_000, Duration::from_millis(1));
+    let curators = [
+        arena.connect(arena.builder().retry(retry.clone())).await,
+        arena.connect(arena.builder().retry(retry)).await,
+    ];
+    for round in 0..5 {
+        let mut tasks = JoinSet::new();
+        for curator in &curators {
+            let semaphore = InterProcessSemaphore::new(curator, &arena.path, 2).unwrap();
+            tasks.spawn(async move {
+                for _ in 0..10 {
+                    let lease = semaphore.acquire().await.unwrap();
+                    lease.release().await.unwrap();
+                    // About as long as the servers take to reap.
+                    tokio::time::sleep(Duration::from_millis(fastrand::u64(0..20))).await;
+                }
+            });
+        }
+        within("two clients", tasks.join_all()).await;
+        eventually(&format!("all is reaped in round {round}"), async || {
+            arena.stat(&arena.path).await.is_none()
+        })
+        .await;
+    }
+}

@@ -1,0 +1,200 @@
+//! The tests of docs/testing-your-code.md, as a user of the testkit writes them. The page is checked to be a copy.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use zookeeper_recipes::{
+    AcquireError, ConnectionState, Curator, InterProcessLock, InterProcessMutex, LeaderLatch,
+    LocalLock, Loss, ReleaseError,
+};
+use zookeeper_testkit::{
+    Cut, Direction, FaultProxy, Message, Operation, TestEnsemble, TestServer, kill_session,
+    random_path,
+};
+
+type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+
+#[tokio::test]
+async fn of_two_instances_one_works() -> Result {
+    let server = TestServer::start().await?; // it goes with the variable
+    let path = random_path("orders");
+    let here = Curator::connect(server.connect_string()).await?;
+    let there = Curator::connect(server.connect_string()).await?; // as if another process
+    let (one, other) =
+        (InterProcessMutex::new(&here, &path)?, InterProcessMutex::new(&there, &path)?);
+
+    let guard = one.acquire().await?;
+    assert!(other.try_acquire().await?.is_none()); // busy
+    guard.release().await?;
+    assert!(other.try_acquire().await?.is_some());
+    Ok(())
+}
+
+/// One server for all tests that run at the same time. The last one to end stops it.
+async fn server() -> Result<Arc<TestServer>> {
+    static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());
+    let mut shared = SHARED.lock().await;
+    if let Some(server) = shared.upgrade() {
+        return Ok(server);
+    }
+    let server = Arc::new(TestServer::start().await?);
+    *shared = Arc::downgrade(&server);
+    Ok(server)
+}
+
+#[tokio::test]
+async fn who_loses_the_lock_stops_in_time() -> Result {
+    let server = server().await?;
+    let link = FaultProxy::start(server.connect_string()).await?;
+    let curator = Curator::builder()
+        .session_timeout(Duration::from_secs(1)) // a test server grants it
+        .connect(link.connect_string())
+        .await?;
+    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+
+    let silence = link.stall(Direction::Both); // nothing arrives, and nobody is told
+    assert_eq!(guard.lost().await, Loss::LeaseEnded); // two thirds of a session later
+    assert!(!guard.is_held());
+    silence.heal();
+    assert!(matches!(guard.release().await, Err(ReleaseError::Lost { .. })));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_broken_connection_costs_nothing() -> Result {
+    let server = server().await?;
+    let link = FaultProxy::start(server.connect_string()).await?;
+    let curator = Curator::connect(link.connect_string()).await?;
+    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+
+    let mut state = curator.watch_state();
+    link.cut(Cut::Reset); // all connections, now; the session lives on
+    state.wait_for(|state| *state == ConnectionState::Reconnected).await?;
+    guard.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_session_queues_again() -> Result {
+    let server = server().await?;
+    let curator = Curator::connect(server.connect_string()).await?;
+    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+
+    let session = curator.client()?.session().clone();
+    kill_session(server.connect_string(), &session).await?; // at the servers, at once
+    assert_eq!(guard.lost().await, Loss::SessionExpired);
+    let next = mutex.acquire().await?; // in the next session
+    assert!(next.fencing_token() > guard.fencing_token());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_no_second_node() -> Result {
+    let server = server().await?;
+    let link = FaultProxy::start(server.connect_string()).await?;
+    let curator = Curator::connect(link.connect_string()).await?;
+    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    mutex.acquire().await?.release().await?; // so that the next create is that of the contender
+
+    let lost = link.lose(Message::reply(Operation::Create)); // the server does it, we are not told
+    let guard = mutex.acquire().await?;
+    assert_eq!(lost.strikes(), 1); // else the test has shown nothing
+    assert_eq!(mutex.participants().await?.len(), 1);
+    guard.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_next_leads_when_the_leader_is_gone() -> Result {
+    let server = server().await?;
+    let path = random_path("leader");
+    let here = Curator::connect(server.connect_string()).await?;
+    let there = Curator::connect(server.connect_string()).await?;
+    let leader = LeaderLatch::new(&here, &path)?;
+    leader.start()?;
+    let led = leader.await_leadership().await?;
+    let next = LeaderLatch::new(&there, &path)?;
+    next.start()?;
+
+    kill_session(server.connect_string(), &here.client()?.session().clone()).await?;
+    next.await_leadership().await?;
+    led.lost().await; // the old one is told, and is a candidate again
+    assert!(!leader.has_leadership());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_restart_of_the_server_costs_nothing() -> Result {
+    let server = TestServer::start().await?; // of its own: others would notice
+    let curator = Curator::connect(server.connect_string()).await?;
+    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+    server.restart().await?; // data and sessions survive
+    guard.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_frozen_member_costs_nothing() -> Result {
+    let ensemble = TestEnsemble::start(3).await?;
+    let curator = Curator::builder()
+        .session_timeout(Duration::from_secs(20)) // a silent member is left after a fifth of it
+        .connect(ensemble.connect_string())
+        .await?;
+    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+
+    let leader = ensemble.leader().await?;
+    ensemble.member(leader).pause().await?; // connected, and silent
+    ensemble.serving().await?; // the two others, under a new leader
+    mutex.participants().await?; // our client is with one of these
+    assert!(guard.is_held());
+    ensemble.member(leader).resume().await?;
+    guard.release().await?;
+    Ok(())
+}
+
+/// The code under test: it knows no server.
+async fn bill(lock: &dyn InterProcessLock) -> Result<bool> {
+    let Some(guard) = lock.try_acquire().await? else { return Ok(false) };
+    guard.release().await?;
+    Ok(true)
+}
+
+#[tokio::test]
+async fn without_a_server() -> Result {
+    let lock = LocalLock::new("/locks/orders");
+    assert!(bill(&lock).await?);
+    let held = lock.acquire().await?; // by somebody else
+    assert!(!bill(&lock).await?);
+    lock.lose(Loss::SessionExpired); // its holder is told, and the next is served
+    assert_eq!(held.lost().await, Loss::SessionExpired);
+    assert!(bill(&lock).await?);
+    lock.fail_next_acquire(AcquireError::other("/locks/orders", "no network"));
+    assert!(bill(&lock).await.is_err());
+    Ok(())
+}
+
+/// Of what follows the fence of a block: what is in it, but for the lines that only a documentation test sees.
+fn shown(rest: &str) -> String {
+    let block = rest.split("\n```").next().unwrap();
+    let lines: Vec<_> = block.lines().skip(1).filter(|line| !line.starts_with("# ")).collect();
+    lines.join("\n")
+}
+
+/// Every snippet of the page is one of these, so that each runs.
+#[test]
+fn the_page_has_these_tests() {
+    let (page, here) =
+        (include_str!("../../../docs/testing-your-code.md"), include_str!("your_tests.rs"));
+    let blocks = page.split("\n```rust").skip(1);
+    let blocks: Vec<_> = blocks.map(shown).collect();
+    assert!(blocks.len() > 8, "only {} blocks were found", blocks.len());
+    let others: Vec<_> =
+        blocks.into_iter().filter(|block| !here.contains(block.as_str())).collect();
+    assert!(others.is_empty(), "not the same here: {others:#?}");
+}

@@ -1,0 +1,162 @@
+//! Who looks after the nodes of holds and waiters, and what that costs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{StreamExt, iter};
+use zookeeper_recipes::{InterProcessMutex, Loss, Shortcuts};
+use zookeeper_testkit::{Backend, Operation, TestServer};
+
+use super::link::{Linked, got, held};
+use crate::harness::{Arena, eventually, within};
+
+const ALL: Shortcuts = Shortcuts::ALL;
+/// A request about several nodes (`multiRead`), each twelfth of a session timeout.
+const LOOK: Operation = Operation::Other(22);
+
+async fn short_lived(arena: &Arena) -> Linked {
+    Linked::built(arena, arena.short_lived_builder().shortcuts(ALL)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_node_somebody_deletes_is_told() {
+    let arena = Arena::with_parent().await;
+    let linked = short_lived(&arena).await;
+    for _ in 0..3 {
+        let guard = arena.mutex(&linked.curator).acquire().await.unwrap();
+        arena.admin.delete(guard.node(), None).await.unwrap();
+        assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
+    }
+    // One that is watched learns it by an event.
+    let reads = linked.proxy.replies(Operation::GetData);
+    let guard = arena.mutex(&linked.curator).acquire().await.unwrap();
+    eventually("a watch", async || linked.proxy.replies(Operation::GetData) > reads).await;
+    linked.round_trip().await;
+    linked.took();
+    arena.admin.delete(guard.node(), None).await.unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
+    assert_eq!(linked.took(), []);
+}
+
+/// Also one whose data were changed before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_watch_was_used_up_is_told() {
+    let arena = Arena::with_parent().await;
+    let linked = short_lived(&arena).await;
+    let guard = arena.mutex(&linked.curator).acquire().await.unwrap();
+    for _ in 0..2 {
+        let reads = linked.proxy.replies(Operation::GetData);
+        arena.admin.set_data(guard.node(), b"changed", None).await.unwrap();
+        eventually("a watch", async || linked.proxy.replies(Operation::GetData) > reads).await;
+    }
+    assert!(guard.is_held());
+    arena.admin.delete(guard.node(), None).await.unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_behind_one_of_its_own_whose_node_somebody_deletes_enters_again() {
+    let arena = Arena::with_parent().await;
+    let linked = short_lived(&arena).await;
+    let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
+    let deleted = linked.parks(&arena).await;
+    let own = arena.newcomer(&[holder.node()]).await;
+    let behind = linked.parks(&arena).await;
+    arena.admin.delete(&own, None).await.unwrap();
+    let deleted = tokio::spawn(deleted);
+    eventually("it is back at the tail", async || {
+        arena.children().await.len() == 3 && arena.stat(&own).await.is_none()
+    })
+    .await;
+    assert!(holder.is_held());
+    holder.release().await.unwrap();
+    got(behind).await.release().await.unwrap();
+    let guard = held(deleted).await;
+    assert_ne!(guard.node(), own);
+    guard.release().await.unwrap();
+}
+
+/// The paths are so long that a session can watch none, or few, of its nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn beyond_the_budget_of_watches_they_look() {
+    const LOCKS: usize = 24;
+    let mut arena = Arena::new().await;
+    arena.path = format!("{}/{}", arena.path, "x".repeat(9_000));
+    let (linked, other) = (short_lived(&arena).await, short_lived(&arena).await);
+    let lock = |linked: &Linked, number: usize| {
+        InterProcessMutex::new(&linked.curator, &format!("{}-{number}", arena.path)).unwrap()
+    };
+    let mut holds = Vec::new();
+    for number in 0..LOCKS {
+        holds.push(lock(&linked, number).acquire().await.unwrap());
+    }
+    eventually("looks", async || linked.proxy.replies(LOOK) > 2).await;
+    // Whether it is one of those that are watched or not.
+    for guard in holds {
+        assert!(guard.is_held(), "{:?}", guard.loss());
+        arena.admin.delete(guard.node(), None).await.unwrap();
+        assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
+    }
+    // A waiter that cannot watch whom it waits for.
+    let mut waiters = tokio::task::JoinSet::new();
+    let mut holds = Vec::new();
+    for number in 0..LOCKS {
+        holds.push(lock(&other, number).acquire().await.unwrap());
+        let mutex = lock(&linked, number);
+        waiters.spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
+    }
+    let looks = linked.proxy.replies(Operation::Exists);
+    eventually("looks", async || linked.proxy.replies(Operation::Exists) > looks + LOCKS).await;
+    for guard in holds {
+        guard.release().await.unwrap();
+    }
+    within("all of them", waiters.join_all()).await;
+}
+
+/// As cheap as one, but for the looks for those that it may not watch.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_holds_are_renewed_as_one_is() {
+    const HOLDS: usize = 10_000;
+    const T: Duration = Duration::from_secs(12);
+    let server = TestServer::builder().jvm_flag("-Djute.maxbuffer=67108864").start().await.unwrap();
+    if server.backend() == Backend::External {
+        return; // it may not take that many in one session
+    }
+    let arena = Arena::on(Arc::new(server)).await;
+    let build = || {
+        let builder = arena.builder().session_timeout(T).shortcuts(ALL);
+        Linked::built(&arena, builder.ephemeral_limit(64 << 20))
+    };
+    let (many, one) = (build().await, build().await);
+    let lock = |linked: &Linked, number: usize| {
+        InterProcessMutex::new(&linked.curator, &format!("{}/{number}", arena.path)).unwrap()
+    };
+    let single = lock(&one, HOLDS).acquire().await.unwrap();
+    let acquire = async |number| lock(&many, number).acquire().await.unwrap();
+    let holds: Vec<_> = iter(0..HOLDS).map(acquire).buffer_unordered(200).collect().await;
+    // Until those that can be watched are.
+    let watched = async || many.proxy.replies(Operation::GetData);
+    let mut before = 0;
+    eventually("no more watches", async || {
+        tokio::time::sleep(T / 6).await;
+        std::mem::replace(&mut before, watched().await) == before
+    })
+    .await;
+    let count = |linked: &Linked, operation| linked.proxy.requests(operation);
+    let start = [&many, &one].map(|linked| count(linked, Operation::Sync));
+    let (looks, began) = (count(&many, LOOK), Instant::now());
+    tokio::time::sleep(T).await;
+    let probes =
+        [count(&many, Operation::Sync) - start[0], count(&one, Operation::Sync) - start[1]];
+    let looks = count(&many, LOOK) - looks;
+    let took = began.elapsed();
+    println!("in {took:?} probes: {probes:?}; looks: {looks}");
+    // By a timer, of which the first may come at once; late ones are not made up for.
+    let at_most = |each: u32| 1 + usize::try_from(took.as_nanos() / (T / each).as_nanos()).unwrap();
+    assert!(probes.iter().all(|probes| (1..=at_most(7)).contains(probes)), "{probes:?}");
+    assert!((1..=at_most(12)).contains(&looks), "{looks}");
+    assert_eq!(count(&many, Operation::Exists), 0);
+    assert!(single.is_held() && holds.iter().all(|guard| guard.is_held()));
+    within("the end", many.curator.clone().close()).await.unwrap();
+    assert!(holds.iter().all(|guard| !guard.is_held()));
+}

@@ -1,0 +1,210 @@
+//! Attacks on the gap rule by a lock path that is deleted and made again, and whose counter is driven to exactly the
+//! number that the rule expects, while somebody else holds there.
+
+use std::time::Duration;
+
+use zookeeper_recipes::{MutexGuard, Shortcuts};
+use zookeeper_testkit::Operation::{Create, List};
+use zookeeper_testkit::{Direction, Message, Operation, TestServer};
+
+use super::link::{Linked, Waiting, held, sequence, still_waits};
+use crate::harness::{Arena, eventually, within};
+
+const ALL: Shortcuts = Shortcuts::ALL;
+
+/// Makes the path again, so that the next create gets the number `expected`, and the one before it holds.
+async fn drive_to(arena: &Arena, other: &Linked, expected: usize) -> MutexGuard {
+    arena.make_again().await;
+    arena.count_up(expected - 1).await;
+    let theirs = arena.mutex(&other.curator).acquire().await.unwrap();
+    assert_eq!(sequence(theirs.node()), i64::try_from(expected).unwrap() - 1);
+    theirs
+}
+
+/// Starts to acquire.
+fn spawn(arena: &Arena, linked: &Linked) -> Waiting {
+    let mutex = arena.mutex(&linked.curator);
+    tokio::spawn(async move { mutex.acquire().await })
+}
+
+/// It has the number that was expected, and waits all the same.
+async fn is_not_fooled(arena: &Arena, linked: &Linked, theirs: MutexGuard, ours: Waiting) {
+    arena.children_are(2).await;
+    let own = arena.newcomer(&[theirs.node()]).await;
+    assert_eq!(sequence(&own), sequence(theirs.node()) + 1);
+    still_waits(linked, &ours).await;
+    assert!(theirs.is_held());
+    theirs.release().await.unwrap();
+    held(ours).await.release().await.unwrap();
+}
+
+async fn knows(arena: &Arena) -> (Linked, Linked) {
+    let linked = Linked::knowing(arena, ALL).await;
+    // The next one gets the number 3.
+    for _ in 0..2 {
+        arena.mutex(&linked.curator).acquire().await.unwrap().release().await.unwrap();
+    }
+    linked.proxy.clear_log();
+    (linked, Linked::new(arena, ALL).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_made_again_is_listed() {
+    let arena = Arena::with_parent().await;
+    let (linked, other) = knows(&arena).await;
+    let theirs = drive_to(&arena, &other, 3).await;
+    linked.round_trip().await;
+    let ours = spawn(&arena, &linked);
+    is_not_fooled(&arena, &linked, theirs, ours).await;
+}
+
+/// The event of the parent's deletion reaches the client after its create was sent, right before the answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_made_again_unheard_is_listed() {
+    let arena = Arena::with_parent().await;
+    let (linked, other) = knows(&arena).await;
+    let stalled = linked.proxy.stall(Direction::ToClient);
+    let theirs = drive_to(&arena, &other, 3).await;
+    let ours = spawn(&arena, &linked);
+    arena.children_are(2).await;
+    assert_eq!(linked.took(), [Create], "it trusts what it knows");
+    stalled.heal();
+    is_not_fooled(&arena, &linked, theirs, ours).await;
+    assert!(linked.took().contains(&List));
+}
+
+/// The create was on the way when the path was deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_made_again_under_a_create_on_the_way_is_listed() {
+    let arena = Arena::with_parent().await;
+    let (linked, other) = knows(&arena).await;
+    let late = linked.proxy.hold(Message::request(Operation::Create));
+    let ours = spawn(&arena, &linked);
+    within("the create", late.struck()).await;
+    let theirs = drive_to(&arena, &other, 3).await;
+    late.heal();
+    is_not_fooled(&arena, &linked, theirs, ours).await;
+}
+
+/// The releasing delete was on the way when the path was deleted, and the next create behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_made_again_between_a_release_and_a_create_on_the_way_is_listed() {
+    let arena = Arena::with_parent().await;
+    let (linked, other) = knows(&arena).await;
+    let guard = arena.mutex(&linked.curator).acquire().await.unwrap();
+    let late = linked.proxy.hold(Message::request(Operation::Delete));
+    let released = tokio::spawn(guard.release());
+    within("the delete", late.struck()).await;
+    let ours = spawn(&arena, &linked);
+    eventually("the create", async || linked.log().ends_with(&[Create])).await;
+    let theirs = drive_to(&arena, &other, 4).await;
+    late.heal();
+    let _ = within("the release", released).await.unwrap(); // lost, or not: the node was deleted by somebody else
+    is_not_fooled(&arena, &linked, theirs, ours).await;
+}
+
+/// The client is away meanwhile; its create is kept, and sent first of all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_made_again_while_away_is_listed() {
+    let arena = Arena::with_parent().await;
+    for create_waits in [false, true] {
+        let (linked, other) = knows(&arena).await;
+        let expected = usize::try_from(sequence(&arena.stranger().await)).unwrap();
+        let stranger = arena.newcomer(&[]).await;
+        arena.admin.delete(&stranger, None).await.unwrap();
+        // It knows that number again.
+        arena.mutex(&linked.curator).acquire().await.unwrap().release().await.unwrap();
+        let expected = expected + 2;
+        let refused = linked.cut_off().await;
+        let theirs = drive_to(&arena, &other, expected).await;
+        let ours = if create_waits {
+            let ours = spawn(&arena, &linked);
+            refused.heal();
+            ours
+        } else {
+            refused.heal();
+            linked.round_trip().await;
+            spawn(&arena, &linked)
+        };
+        is_not_fooled(&arena, &linked, theirs, ours).await;
+    }
+}
+
+/// The watch comes to a path made again, behind the create in the old one: the listing is from behind the watch, or
+/// it would be of the old one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_made_again_before_the_watch_is_not_mistaken_for_the_one_that_was_listed() {
+    let arena = Arena::with_parent().await;
+    let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
+    let late = linked.proxy.hold(Message::request(Operation::GetData));
+    let ours = spawn(&arena, &linked);
+    within("the watch", late.struck()).await;
+    arena.children_are(1).await;
+    let theirs = drive_to(&arena, &other, 1).await;
+    late.heal();
+    is_not_fooled(&arena, &linked, theirs, ours).await;
+    let mutex = arena.mutex(&linked.curator);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    linked.took();
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(linked.took(), [Create], "and the rule holds for the new one");
+    guard.release().await.unwrap();
+}
+
+/// The same, but nobody is in the new one: nothing but the count tells.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_made_again_and_empty_is_listed_and_learned_anew() {
+    let arena = Arena::with_parent().await;
+    let (linked, _) = knows(&arena).await;
+    arena.make_again().await;
+    arena.count_up(3).await;
+    linked.round_trip().await;
+    let mutex = arena.mutex(&linked.curator);
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(linked.took(), [Create, Operation::GetData, List]);
+    guard.release().await.unwrap();
+    linked.is_known(&mutex).await;
+}
+
+/// A change of the parent's data uses the watch up, though nothing else has happened.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_the_paths_data_ends_what_was_known() {
+    let arena = Arena::with_parent().await;
+    let (linked, other) = knows(&arena).await;
+    arena.admin.set_data(&arena.path, b"changed", None).await.unwrap();
+    let theirs = drive_to(&arena, &other, 3).await;
+    linked.round_trip().await;
+    let ours = spawn(&arena, &linked);
+    is_not_fooled(&arena, &linked, theirs, ours).await;
+}
+
+/// What one session knew, the next one does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_made_again_between_two_sessions_is_listed() {
+    let arena = Arena::with_parent().await;
+    let (linked, other) = knows(&arena).await;
+    let session = linked.curator.session_id().unwrap();
+    let theirs = drive_to(&arena, &other, 3).await;
+    arena.kill_session(&linked.curator).await;
+    eventually("a new session", async || linked.curator.session_id().is_ok_and(|id| id != session))
+        .await;
+    let ours = spawn(&arena, &linked);
+    is_not_fooled(&arena, &linked, theirs, ours).await;
+}
+
+/// The server deletes empty containers by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_the_server_reaped_is_made_again() {
+    let server = TestServer::builder().container_check_interval(Duration::from_millis(100));
+    let arena = Arena::on(std::sync::Arc::new(server.start().await.unwrap())).await;
+    let linked = Linked::knowing(&arena, ALL).await;
+    let mutex = arena.mutex(&linked.curator);
+    for _ in 0..2 {
+        eventually("it is reaped", async || arena.stat(&arena.path).await.is_none()).await;
+        linked.took();
+        let guard = within("the lock", mutex.acquire()).await.unwrap();
+        assert_eq!(sequence(guard.node()), 0);
+        assert!(linked.took().contains(&List));
+        guard.release().await.unwrap();
+    }
+}

@@ -1,0 +1,227 @@
+//! Needs a real ZooKeeper. What a mutex tells those who watch from outside: spans and events of `tracing`.
+//! The subscriber is that of the process, so it notes what other tests do as well.
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use zookeeper_recipes::{ConnectionState, InterProcessSemaphore, SharedCount};
+
+use crate::harness::{Arena, BUSY, eventually, within};
+
+/// What the whole process told. Tests find what is theirs by their path.
+static NOTES: LazyLock<Notes> = LazyLock::new(|| {
+    let notes = Notes::default();
+    let subscriber = tracing_subscriber::registry().with(notes.clone());
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    notes
+});
+
+/// Notes every span and event of the crate.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    /// Name and fields, by the span's number.
+    spans: BTreeMap<u64, (String, String)>,
+    /// Numbers are used again, so those that ended are kept apart.
+    closed: Vec<(String, String)>,
+    events: Vec<(Level, String)>,
+}
+
+struct Fields<'a>(&'a mut String);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, "{field}={value:?} ").unwrap();
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Notes {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        metadata.target().starts_with("zookeeper_recipes")
+    }
+
+    fn on_new_span(&self, span: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
+        let mut fields = String::new();
+        span.record(&mut Fields(&mut fields));
+        let span = (span.metadata().name().to_owned(), fields);
+        self.0.lock().unwrap().spans.insert(id.into_u64(), span);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
+        let mut noted = self.0.lock().unwrap();
+        let (_, fields) = noted.spans.get_mut(&id.into_u64()).unwrap();
+        values.record(&mut Fields(fields));
+    }
+
+    fn on_close(&self, id: Id, _: Context<'_, S>) {
+        let mut noted = self.0.lock().unwrap();
+        let closed = noted.spans.remove(&id.into_u64()).unwrap();
+        noted.closed.push(closed);
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = String::new();
+        event.record(&mut Fields(&mut fields));
+        self.0.lock().unwrap().events.push((*event.metadata().level(), fields));
+    }
+}
+
+impl Notes {
+    fn has_span(&self, name: &str, fields: &[&str]) -> bool {
+        let noted = self.0.lock().unwrap();
+        noted
+            .spans
+            .values()
+            .chain(&noted.closed)
+            .any(|(n, f)| n == name && fields.iter().all(|field| f.contains(field)))
+    }
+
+    fn has_event(&self, level: Level, words: &[&str]) -> bool {
+        self.events(level, words) > 0
+    }
+
+    fn events(&self, level: Level, words: &[&str]) -> usize {
+        let noted = self.0.lock().unwrap();
+        let is_one =
+            |(l, f): &&(Level, String)| *l == level && words.iter().all(|word| f.contains(word));
+        noted.events.iter().filter(is_one).count()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spans_name_path_and_contender_and_losses_are_warnings() {
+    let notes = &*NOTES;
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    assert!(notes.has_span("connect", &[arena.server.connect_string()]));
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let contender = guard.node().rsplit('/').next().unwrap().to_owned();
+    let session = format!("{:#x}", curator.session_id().unwrap());
+    assert!(notes.has_span("acquire", &[&arena.path, &contender, &session]));
+    let token = format!("token={}", guard.fencing_token());
+    let holds = [arena.path.as_str(), guard.node(), &token, &session, "holds"];
+    assert!(notes.has_event(Level::DEBUG, &holds), "{:#?}", notes.0.lock().unwrap());
+    assert!(notes.has_span("wait", &[&arena.path, &contender]), "{:#?}", notes.0.lock().unwrap());
+    guard.release().await.unwrap();
+    assert!(notes.has_span("release", &[&arena.path, &contender]));
+    let lost = arena.mutex(&curator).acquire().await.unwrap();
+    arena.kill_session(&curator).await;
+    within("the loss", lost.lost()).await;
+    let mut state = curator.watch_state();
+    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
+    drop(within("the next session", reconnected).await.unwrap());
+    for (level, words) in [
+        (Level::WARN, vec![arena.path.as_str(), "lost"]),
+        (Level::INFO, vec!["connection state", "Lost"]),
+        (Level::INFO, vec!["connection state", "Reconnected"]),
+    ] {
+        eventually(&format!("{level} {words:?}"), async || notes.has_event(level, &words)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_for_oneself_is_a_warning() {
+    let notes = &*NOTES;
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let mutex = arena.mutex(&curator);
+    let words = [arena.path.as_str(), "this very task holds"];
+    let guard = mutex.acquire().await.unwrap();
+    // Somebody else waits for it: nothing to warn of.
+    let other = {
+        let mutex = mutex.clone();
+        tokio::spawn(async move { mutex.acquire_timeout(BUSY).await })
+    };
+    assert!(other.await.unwrap().unwrap().is_none());
+    assert!(!notes.has_event(Level::WARN, &words));
+    assert!(mutex.acquire_timeout(BUSY).await.unwrap().is_none());
+    assert!(notes.has_event(Level::WARN, &words));
+    drop(guard);
+}
+
+/// Each half of a read-write lock in a read hold, which need not be the first: up-grading, and a read that a waiting
+/// writer keeps out.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_and_waits_behind_itself_is_warned() {
+    let notes = &*NOTES;
+    for upgrades in [true, false] {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let lock = arena.read_write(&curator);
+        let words = [arena.path.as_str(), "this very task holds"];
+        let (reader, writer) = (lock.read(), lock.write());
+        let first = tokio::spawn(async move { reader.acquire().await }).await.unwrap().unwrap();
+        assert!(writer.acquire_timeout(BUSY).await.unwrap().is_none());
+        assert!(!notes.has_event(Level::WARN, &words), "another task holds it");
+        let guard = lock.read().acquire().await.unwrap();
+        if upgrades {
+            assert!(writer.acquire_timeout(BUSY).await.unwrap().is_none());
+        } else {
+            let stranger = arena.read_write(&other).write();
+            let waiting = tokio::spawn(async move { stranger.acquire().await });
+            arena.children_are(3).await;
+            assert!(lock.read().acquire_timeout(BUSY).await.unwrap().is_none());
+            waiting.abort();
+        }
+        assert!(notes.has_event(Level::WARN, &words), "{upgrades}");
+        drop((first, guard));
+    }
+}
+
+/// Neither keeps the other out, and each has reasons to be where the other is: an election beside a semaphore, a path
+/// that was a semaphore's. So both go on, and say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
+    let notes = &*NOTES;
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 3).unwrap();
+    let lease = within("a lease", semaphore.acquire()).await.unwrap();
+    let words = [arena.path.as_str(), "semaphore"];
+    assert!(!notes.has_event(Level::WARN, &words));
+    let guard = within("the mutex", arena.mutex(&other).acquire()).await.unwrap();
+    assert!(notes.has_event(Level::WARN, &[&arena.path, "a semaphore is or was at this path"]));
+    let theirs = InterProcessSemaphore::new(&other, &arena.path, 3).unwrap();
+    let second = within("a second lease", theirs.acquire()).await.unwrap();
+    let node = guard.node().rsplit('/').next().unwrap();
+    eventually("the semaphore's warning", async || {
+        notes.has_event(Level::WARN, &[&arena.path, node, "a semaphore does not keep out"])
+    })
+    .await;
+    for lease in [lease, second] {
+        lease.release().await.unwrap();
+    }
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_are_no_count_are_one_warning() {
+    let notes = &*NOTES;
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let count = SharedCount::start(&curator, &arena.path, 3).await.unwrap();
+    let mut watch = count.watch();
+    let words = [arena.path.as_str(), "no count"];
+    for (warnings, value) in [(1, 4_i32), (2, 5)] {
+        for foreign in [b"".as_slice(), b"seventeen", b"\0\0\0\0\0"] {
+            arena.admin.set_data(&arena.path, foreign, None).await.unwrap();
+            within("a warning", async {
+                while notes.events(Level::WARN, &words) < warnings {
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+            })
+            .await;
+        }
+        arena.admin.set_data(&arena.path, &value.to_be_bytes(), None).await.unwrap();
+        assert_eq!(within("a count", watch.changed()).await.unwrap(), value);
+        assert_eq!(notes.events(Level::WARN, &words), warnings, "one until it is a count again");
+    }
+}
