@@ -4,41 +4,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zookeeper_recipes::zookeeper_client::SessionState;
-use zookeeper_recipes::{
-    AcquireError, Curator, InterProcessMutex, Released, SessionError, Shortcuts,
-};
-use zookeeper_testkit::{self as testkit, Cut, Message, Operation};
+use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, SessionError, Shortcuts};
+use zookeeper_testkit::{self as testkit, Cut, Operation};
 
-use crate::harness::{Arena, eventually, struck_once, within};
-
-/// And B3: the client reports each end of a link in another shape, and all of them mean the same.
-#[tokio::test(flavor = "multi_thread")]
-async fn client_s1_however_the_link_ends_the_outcome_is_found_out() {
-    let arena = Arena::new().await;
-    // Silence is noticed after less than half of it.
-    let builder = arena.short_lived_builder();
-    let (link, curator) = arena.linked_with_parent(builder).await;
-    let request = |operation| Message::request(operation);
-    let reply = |operation| Message::reply(operation);
-    for operation in [Operation::Create, Operation::Delete] {
-        for end in 0..6 {
-            let fault = match end {
-                0 => link.cut_at(request(operation), Cut::Finish),
-                1 => link.cut_at(request(operation), Cut::Reset),
-                2 => link.cut_within(request(operation)),
-                3 => link.cut_within(reply(operation)),
-                4 => link.lose(reply(operation)),
-                _ => link.hold(reply(operation)),
-            };
-            let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-            assert_eq!(arena.children().await.len(), 1, "{operation:?}, {end}");
-            let released = within("the release", guard.release()).await;
-            assert_eq!(released.unwrap(), Released::Unlocked, "{operation:?}, {end}");
-            assert_eq!(arena.children().await.len(), 0, "{operation:?}, {end}");
-            struck_once(&fault).await;
-        }
-    }
-}
+use crate::harness::{Arena, eventually, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{ConfigError, LeaderLatch, Loss, Participant};
+use zookeeper_recipes::{LeaderLatch, Loss, Participant};
 
-use super::latches::{ceased, gained, is_quiet, leaders, leadership, round_trip, the_leader, told};
-use crate::harness::{Arena, eventually, within};
+use super::latches::{gained, is_quiet, leaders, leadership, round_trip};
+use crate::harness::{Arena, within};
 
 /// Curator: `TestLeaderLatch#testBasic`: one leads at a time. (There in the order of the starts as well, as one client is
 /// slow enough; here the first to start is the first to lead however many clients there are.)
@@ -32,30 +31,6 @@ async fn one_leads_at_a_time_in_the_order_of_the_starts() {
         assert_eq!(leads.loss(), Some(Loss::Released));
         arena.children_are(latches.len()).await;
     }
-}
-
-/// Curator: `TestLeaderLatch#testBasicAlt`: the same, started in tasks, in any order. (There with one participant only, by
-/// mistake.)
-#[tokio::test(flavor = "multi_thread")]
-async fn one_leads_at_a_time_whatever_the_order_of_the_starts() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(3).await;
-    let mut latches: Vec<_> =
-        (0..10).map(|place| arena.latch(&curators[place % curators.len()])).collect();
-    let mut starting = JoinSet::new();
-    for latch in &latches {
-        let latch = latch.clone();
-        starting.spawn(async move {
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(0..50))).await;
-            latch.start().unwrap();
-        });
-    }
-    within("the starts", starting.join_all()).await;
-    while !latches.is_empty() {
-        let leader = the_leader(&latches).await;
-        latches.remove(leader).close().await.unwrap();
-    }
-    arena.children_are(0).await;
 }
 
 /// Curator: `TestLeaderLatch#testWaiting`: each gets it, round after round, and never two at once.
@@ -114,17 +89,6 @@ async fn a_waiter_that_closes_makes_nobody_lead() {
     gained(&mut fourth).await;
 }
 
-/// Curator: `TestLeaderLatch#testRelativePath`.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_path_that_is_none_is_refused() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    for path in ["parent", "parent/child", "", "/parent/", "//parent", "/parent/../child", "/a\0"] {
-        let error = LeaderLatch::new(&curator, path).unwrap_err();
-        assert!(matches!(error, ConfigError::InvalidPath { .. }), "{path:?}: {error:?}");
-    }
-}
-
 /// Curator: `TestLeaderLatch#testUncreatedPathGetLeader` (CURATOR-436).
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_leads_where_there_is_no_path() {
@@ -167,20 +131,6 @@ async fn the_nodes_are_curators_latches() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn with_a_namespace_the_latch_is_under_it() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
-    let latch = LeaderLatch::new(&curator, "/one/two/me").unwrap();
-    latch.start().unwrap();
-    let leads = leadership(&latch).await;
-    assert_eq!(leads.path(), "/one/two/me");
-    assert!(leads.node().starts_with("/one/two/me/_c_"), "{}", leads.node());
-    assert!(arena.stat(&format!("{}{}", arena.path, leads.node())).await.is_some());
-    assert_eq!(latch.leader().await.unwrap().unwrap().path, leads.node());
-    latch.close().await.unwrap();
-}
-
 /// Who they are, and whether they lead.
 fn named(participants: &[Participant]) -> Vec<(String, bool)> {
     participants.iter().map(|one| (one.id().into_owned(), one.holds)).collect()
@@ -216,24 +166,6 @@ async fn all_are_told_the_leader_first() {
     assert_eq!((leader.id().as_ref(), leader.path.as_str()), ("two", second.node()));
 }
 
-/// A latch counts latches only, and nothing of what lies beside them.
-#[tokio::test(flavor = "multi_thread")]
-async fn children_that_are_no_latches_neither_lead_nor_wait() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    let strangers = ["0", "zzz", "latch-", "_c_x-latch-", "latch-7", "latch-000000000x"];
-    for name in strangers {
-        arena.create(&format!("{}/{name}", arena.path), CreateMode::Ephemeral).await;
-    }
-    let (latch, leads) = arena.leading(&curator).await;
-    let all = latch.participants().await.unwrap();
-    assert_eq!(all.len(), 1, "{all:?}");
-    assert_eq!(all[0].path, leads.node());
-    latch.close().await.unwrap();
-    assert_eq!(arena.children().await.len(), strangers.len());
-}
-
 /// Every handle is the same latch, whichever it was started by.
 #[tokio::test(flavor = "multi_thread")]
 async fn clones_are_one_latch() {
@@ -254,82 +186,4 @@ async fn clones_are_one_latch() {
     drop(clone);
     assert!(latch.has_leadership(), "a handle is left");
     latch.close().await.unwrap();
-}
-
-/// Two latches of one process contend as those of two do, and the next leads at once.
-#[tokio::test(flavor = "multi_thread")]
-async fn latches_of_one_client_contend() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let (first, leads) = arena.leading(&curator).await;
-    let second = arena.queued(&curator).await;
-    let mut watch = second.watch();
-    assert!(!second.has_leadership());
-    is_quiet(&mut watch).await;
-    first.close().await.unwrap();
-    assert!(!first.has_leadership() && !leads.is_held());
-    let next = gained(&mut watch).await;
-    assert!(next.fencing_token() > leads.fencing_token());
-    second.close().await.unwrap();
-    arena.children_are(0).await;
-}
-
-/// So many paths, and on each some latches of one process.
-#[tokio::test(flavor = "multi_thread")]
-async fn many_latches_in_one_process_have_a_leader_on_each_path() {
-    const PATHS: usize = 60;
-    const EACH: usize = 4;
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut paths = Vec::new();
-    for number in 0..PATHS {
-        let path = format!("{}/{number}", arena.path);
-        let latch = || LeaderLatch::new(&curator, &path).unwrap();
-        let latches: Vec<_> = (0..EACH).map(|_| latch()).collect();
-        latches.iter().for_each(|latch| latch.start().unwrap());
-        paths.push(latches);
-    }
-    for term in 0..EACH {
-        let mut closing = JoinSet::new();
-        for latches in &mut paths {
-            let leader = the_leader(latches).await;
-            let latch = latches.remove(leader);
-            closing.spawn(async move { latch.close().await });
-        }
-        for closed in within("the closes", closing.join_all()).await {
-            closed.unwrap();
-        }
-        assert!(paths.iter().all(|latches| latches.len() == EACH - term - 1));
-    }
-    eventually("nothing is left", async || {
-        for number in 0..PATHS {
-            let path = format!("{}/{number}", arena.path);
-            if !crate::harness::children(&arena.admin, &path).await.is_empty() {
-                return false;
-            }
-        }
-        true
-    })
-    .await;
-}
-
-/// Fenced writes of a leader are refused when it leads no more.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_leader_writes_fenced_is_refused_after_its_term() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let (latch, leads) = arena.leading(&curator).await;
-    let mut watch = told(&latch);
-    let fenced = leads.fenced();
-    let path = format!("{}-written", arena.path);
-    fenced.create(&path, b"first").await.unwrap();
-    arena.remove(leads.node()).await;
-    fenced.set(&path, b"second").await.unwrap_err();
-    ceased(&mut watch).await;
-    // The next term is another leadership, which may.
-    let next = gained(&mut watch).await;
-    next.fenced().set(&path, b"third").await.unwrap();
-    fenced.set(&path, b"fourth").await.unwrap_err();
-    assert_eq!(arena.admin.get_data(&path).await.unwrap().0, b"third");
-    arena.remove(&path).await;
 }

@@ -7,7 +7,7 @@ use zookeeper_recipes::{AcquireError, Curator, LeaderError, LeaderLatch, Release
 use zookeeper_testkit::{FaultProxy, Operation};
 
 use super::curator_bugs::parent_without_delete;
-use super::latches::{ended, gained, is_quiet, leadership, round_trip, told};
+use super::latches::{ended, gained, is_quiet, round_trip, told};
 use crate::harness::{Arena, within};
 
 /// Makes the latch path, so that everybody has only `permission` on it; the administrator all.
@@ -74,16 +74,6 @@ async fn a_latch_without_permission_ends_and_says_so() {
     latch.close().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_latch_that_may_not_list_ends_and_leaves_nothing() {
-    let arena = Arena::new().await;
-    parent(&arena, Permission::CREATE | Permission::DELETE).await;
-    let (link, curator) = arena.linked(arena.builder()).await;
-    let latch = arena.latch(&curator);
-    ends_refused(&link, &curator, &latch, "list").await;
-    arena.children_are(0).await;
-}
-
 /// It led, and loses the permission with its node: it is told of the loss, then of the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latch_that_may_not_any_more_ends_when_it_has_to_begin_anew() {
@@ -130,26 +120,6 @@ async fn a_close_that_may_not_delete_says_so_and_does_not_lead_any_more() {
     is_quiet(&mut watch).await;
     within("the end", curator.close()).await.unwrap();
     gained(&mut watch).await;
-}
-
-/// Nodes and parents that a latch makes have its ACLs.
-#[tokio::test(flavor = "multi_thread")]
-async fn path_and_node_carry_the_acls() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().auth("digest", b"ours:secret")).await;
-    let acls = [
-        Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone()),
-        Acl::new(Permission::ALL, AuthId::authed()),
-    ];
-    let latch = arena.latch(&curator).with_acls(Acls::new(&acls)).unwrap();
-    latch.start().unwrap();
-    let leads = leadership(&latch).await;
-    for path in [arena.path.as_str(), leads.node()] {
-        let (found, _) = arena.admin.get_acl(path).await.unwrap();
-        assert!(found.contains(&acls[0]), "{path}: {found:?}");
-        assert!(found.iter().any(|acl| acl.id().starts_with("ours:")), "{path}: {found:?}");
-    }
-    latch.close().await.unwrap();
 }
 
 /// A mutex of the same path would lead beside it, and so would a selector, which is one.

@@ -1,13 +1,11 @@
 //! Bugs of Apache Curator's leader latch, by its ids, and of `zookeeper-async`'s, whose absence no other test shows.
 
 use zookeeper_recipes::Loss;
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, SessionState};
-use zookeeper_testkit::{FaultProxy, Message, Operation};
+use zookeeper_testkit::{FaultProxy, Operation};
 
 use super::bad_servers::Road;
-use super::curator_bugs::{give_the_session_up, parent_without_delete};
 use super::latches::{
-    LONG_SESSION, ceased, gained, is_quiet, leaders, leadership, round_trip, the_leader, told,
+    LONG_SESSION, ceased, gained, is_quiet, leaders, leadership, the_leader, told,
 };
 use crate::harness::{Arena, eventually, flap, within};
 
@@ -48,65 +46,6 @@ async fn curator_653_of_two_that_begin_anew_together_one_leads() {
         assert_eq!(queue[0].path, now.node(), "round {round}");
         assert!(latches[1 - leader].leadership().is_none());
     }
-}
-
-/// CURATOR-696 and 620: the node of the session that it gave up is still there, for the server keeps that. It is no place of
-/// its own, whether it led by it or waited.
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_696_a_node_of_the_old_session_is_no_leadership() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
-    let (latch, leads) = arena.leading(&curator).await;
-    let rival = arena.queued(&arena.curator().await).await;
-    let (mut watch, mut theirs) = (told(&latch), told(&rival));
-    let keeper = give_the_session_up(&link, &curator, &arena).await;
-    ceased(&mut watch).await;
-    assert_eq!(leads.loss(), Some(Loss::LeaseEnded));
-    // The old node is in nobody's way: we deleted it.
-    let next = gained(&mut theirs).await;
-    assert_eq!(keeper.state(), SessionState::SyncConnected, "the server did not delete it");
-    assert!(next.fencing_token() > leads.fencing_token());
-    arena.children_are(2).await;
-    round_trip(&curator).await;
-    is_quiet(&mut watch).await;
-    rival.close().await.unwrap();
-    let again = gained(&mut watch).await;
-    let owner = arena.stat(again.node()).await.unwrap().ephemeral_owner;
-    assert_eq!(owner, curator.session_id().unwrap());
-    assert_ne!(owner, keeper.session_id().0);
-}
-
-/// The same where nobody may delete the old node, which comes to be the first: it is waited for.
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_620_a_node_of_the_old_session_that_stays_is_waited_for() {
-    let arena = Arena::new().await;
-    parent_without_delete(&arena).await;
-    let stranger = stranger(&arena, "latch-").await;
-    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
-    let latch = arena.queued(&curator).await;
-    let old = latch.participants().await.unwrap()[1].path.clone();
-    let mut watch = told(&latch);
-    let keeper = give_the_session_up(&link, &curator, &arena).await;
-    arena.children_are(3).await;
-    arena.remove(&stranger).await;
-    // The old node leads, and that is not us.
-    eventually("it knows", async || latch.leader().await.unwrap().unwrap().path == old).await;
-    round_trip(&curator).await;
-    is_quiet(&mut watch).await;
-    assert!(!latch.has_leadership());
-    drop(keeper);
-    let leads = gained(&mut watch).await;
-    assert_ne!(leads.node(), old);
-    assert!(arena.stat(&old).await.is_none());
-}
-
-/// A candidate of somebody else's, by a name that ends so, without the number.
-async fn stranger(arena: &Arena, tag: &str) -> String {
-    let guid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
-    let prefix = format!("{}/_c_{guid}-{tag}", arena.path);
-    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-    let (_, sequence) = arena.admin.create(&prefix, &[], &options).await.unwrap();
-    format!("{prefix}{sequence}")
 }
 
 /// CURATOR-724. Curator: `TestLeaderLatch#testGetChildrenHitsNoNode`: another server, an empty one, in the place of theirs. Who
@@ -191,53 +130,4 @@ async fn curator_505_a_flapping_link_is_no_event() {
     assert_eq!(link.requests(Operation::Create), creates);
     latch.close().await.unwrap();
     assert_eq!(gained(&mut of_waiter).await.node(), queue[1].path);
-}
-
-/// CURATOR-358 and 436: the leader goes between the listing and the reading.
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_358_a_leader_that_vanishes_while_it_is_read_is_left_out() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.builder()).await;
-    let curators = arena.curators(2).await;
-    for asks_all in [false, true] {
-        let (goes, _) = arena.leading(&curators[0]).await;
-        let stays = arena.queued(&curators[1]).await;
-        let node = goes.participants().await.unwrap()[1].path.clone();
-        let reads = link.hold(Message::request(Operation::GetData));
-        let asks = arena.latch(&curator);
-        let asking = tokio::spawn(async move {
-            if asks_all {
-                return asks
-                    .participants()
-                    .await
-                    .map(|all| all.into_iter().map(|one| one.path).collect());
-            }
-            asks.leader().await.map(|one| one.into_iter().map(|one| one.path).collect::<Vec<_>>())
-        });
-        within("the listing", reads.struck()).await;
-        goes.close().await.unwrap();
-        reads.heal();
-        assert_eq!(within("the answer", asking).await.unwrap().unwrap(), [node]);
-        stays.close().await.unwrap();
-        arena.children_are(0).await;
-    }
-}
-
-/// Numbers are compared as such, with their signs, and by the tag of latches: `zookeeper-async` loses the sign.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_past_the_wrap_of_the_numbers_is_waited_for() {
-    let arena = Arena::new().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    let guid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
-    let first = format!("{}/_c_{guid}-latch--2147483648", arena.path);
-    arena.create(&first, CreateMode::Ephemeral).await;
-    let curator = arena.curator().await;
-    let latch = arena.queued(&curator).await;
-    let mut watch = told(&latch);
-    let leader = latch.leader().await.unwrap().unwrap();
-    assert_eq!((leader.path.as_str(), leader.sequence), (first.as_str(), i32::MIN.into()));
-    round_trip(&curator).await;
-    is_quiet(&mut watch).await;
-    arena.remove(&first).await;
-    gained(&mut watch).await;
 }

@@ -1,11 +1,11 @@
 //! How leadership is lost, who learns of it, and what does not cost it.
 
-use zookeeper_recipes::{ConnectionState, LeaderLatch, Loss, LossPolicy};
+use zookeeper_recipes::{ConnectionState, Loss, LossPolicy};
 
 use super::latches::{
     ceased, gained, is_quiet, leaders, leadership, round_trip, the_leader, told, until,
 };
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, within};
 
 /// Curator: `TestLeaderLatch#testSessionInterruptionDoNotCauseBrainSplit` (CURATOR-696). There a probe 20 ms later must not
 /// see the old leader lead; here it does not until the new one is gone. And the latch of `zookeeper-async`, which leads
@@ -40,68 +40,6 @@ async fn a_leader_whose_session_is_killed_is_told_and_queues_at_the_tail() {
     assert!(!leads.is_held(), "once and for good");
     first.close().await.unwrap();
     arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_session_is_killed_queues_again() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(3).await;
-    let (first, leads) = arena.leading(&curators[0]).await;
-    let killed = arena.queued(&curators[1]).await;
-    let behind = arena.queued(&curators[2]).await;
-    let mut watch = told(&killed);
-    arena.kill_session(&curators[1]).await;
-    eventually("it is back at the tail", async || {
-        let queue = first.participants().await.unwrap();
-        queue.len() == 3 && queue[2].session == curators[1].session_id().unwrap_or_default()
-    })
-    .await;
-    is_quiet(&mut watch).await;
-    assert!(leads.is_held());
-    first.close().await.unwrap();
-    leadership(&behind).await;
-    is_quiet(&mut watch).await;
-    behind.close().await.unwrap();
-    gained(&mut watch).await;
-    killed.close().await.unwrap();
-}
-
-/// A restart that ends within the lease is no event, for whoever leads and whoever waits: the nodes stay.
-/// Curator: `TestLeaderLatch#testWithCircuitBreaker`: five latches, and a server that goes and comes four times. (There
-/// a circuit breaker spares the latches all but one loss; here nobody loses anything.)
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_comes_and_goes_costs_nobody_anything() {
-    let arena = Arena::own().await;
-    let (curator, other) = (arena.patient_curator().await, arena.patient_curator().await);
-    let mut latches = Vec::new();
-    for number in 0..5 {
-        let path = format!("{}-{number}", arena.path);
-        let latch = LeaderLatch::new(&curator, &path).unwrap();
-        latch.start().unwrap();
-        let leads = leadership(&latch).await;
-        let rival = LeaderLatch::new(&other, &path).unwrap();
-        rival.start().unwrap();
-        eventually("the rival waits", async || rival.participants().await.unwrap().len() == 2)
-            .await;
-        let queue = latch.participants().await.unwrap();
-        let (ours, theirs) = (told(&latch), told(&rival));
-        latches.push((latch, leads, rival, queue, ours, theirs));
-    }
-    for _ in 0..4 {
-        arena.server.restart().await.unwrap();
-        // Both are answered again.
-        for curator in [&curator, &other] {
-            round_trip(curator).await;
-        }
-    }
-    for (latch, leads, rival, queue, mut ours, mut theirs) in latches {
-        is_quiet(&mut ours).await;
-        is_quiet(&mut theirs).await;
-        assert!(leads.is_held() && latch.has_leadership() && !rival.has_leadership());
-        assert_eq!(latch.participants().await.unwrap(), queue);
-        latch.close().await.unwrap();
-        gained(&mut theirs).await;
-    }
 }
 
 /// Curator: `TestLeaderLatch#testLostConnection`: of ten latches none leads without a server, and one with it.
@@ -166,30 +104,4 @@ async fn a_leader_whose_node_is_deleted_is_told_and_queues_at_the_tail() {
         latch.close().await.unwrap();
         arena.children_are(0).await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_node_is_deleted_queues_again_at_once() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(3).await;
-    let (first, leads) = arena.leading(&curators[0]).await;
-    let deleted = arena.queued(&curators[1]).await;
-    let behind = arena.queued(&curators[2]).await;
-    let queue = first.participants().await.unwrap();
-    let (mut watch, mut theirs) = (told(&deleted), told(&behind));
-    arena.remove(&queue[1].path).await;
-    // While the leader leads.
-    eventually("another node, at the tail", async || {
-        let now = first.participants().await.unwrap();
-        now.len() == 3 && now[1].path == queue[2].path && now[2].path != queue[1].path
-    })
-    .await;
-    assert!(leads.is_held());
-    is_quiet(&mut watch).await;
-    is_quiet(&mut theirs).await;
-    first.close().await.unwrap();
-    gained(&mut theirs).await;
-    is_quiet(&mut watch).await;
-    behind.close().await.unwrap();
-    gained(&mut watch).await;
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_testkit::{Cut, Message, Operation};
 
-use super::latches::{LONG_SESSION, gained, is_quiet, leadership, round_trip, told};
-use crate::harness::{Arena, eventually, struck_once, within};
+use super::latches::{LONG_SESSION, leadership, round_trip};
+use crate::harness::{Arena, eventually, within};
 
 /// CURATOR-498. Curator: `TestLeaderLatch#testWatchedNodeDeletedOnReconnect`: the leader goes while the next is about to
 /// watch it, and the next loses its connection, or its node, on top.
@@ -36,31 +36,6 @@ async fn curator_498_a_leader_that_goes_while_the_next_looks_at_it_is_not_missed
         assert!(second.has_leadership());
         second.close().await.unwrap();
     }
-}
-
-/// CURATOR-644 and 645. Curator: `TestLeaderLatch#testLeadershipElectionWhenNodeDisappearsAfterChildrenAreRetrieved`: of two
-/// candidates one leads, there either. Here it is the first, on the node that it had. (`zookeeper-async` ignores that its
-/// predecessor is not there, and waits for ever.)
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_644_a_predecessor_that_vanished_costs_nobody_the_node() {
-    let arena = Arena::new().await;
-    let (first, _) = arena.leading(&arena.curator().await).await;
-    let (link, curator) = arena.linked(arena.builder().session_timeout(LONG_SESSION)).await;
-    let looks = link.hold(Message::request(Operation::GetData).nth(2));
-    let second = arena.queued(&curator).await;
-    within("its look", looks.struck()).await;
-    let third = arena.queued(&arena.curator().await).await;
-    let mut watch = told(&third);
-    let queue = first.participants().await.unwrap();
-    first.close().await.unwrap();
-    looks.heal();
-    let next = leadership(&second).await;
-    assert_eq!(next.node(), queue[1].path);
-    assert_eq!(link.requests(Operation::Create), 1, "no storm");
-    round_trip(&curator).await;
-    is_quiet(&mut watch).await;
-    second.close().await.unwrap();
-    assert_eq!(gained(&mut watch).await.node(), queue[2].path);
 }
 
 /// CURATOR-18. Curator: `TestLeaderLatch#testCreateDeleteRace`: closed, or dropped, while its create is under way, to the
@@ -130,36 +105,6 @@ async fn curator_issue_257_a_latch_that_begins_anew_twice_has_one_node() {
     rival.close().await.unwrap();
     leadership(&latch).await;
     assert_eq!(arena.children().await.len(), 1);
-}
-
-/// The number at the end of a node's name.
-fn sequence(node: &str) -> &str {
-    &node[node.len() - 10..]
-}
-
-/// CURATOR-264: a lost reply makes no second node of the same session, of which nobody would lead.
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_264_a_create_of_unknown_outcome_is_found_and_not_repeated() {
-    let arena = Arena::new().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    let (link, curator) = arena.linked(arena.builder().session_timeout(LONG_SESSION)).await;
-    let cases = [Message::reply(Operation::Create), Message::request(Operation::Create)];
-    for (round, message) in cases.into_iter().enumerate() {
-        link.clear_log();
-        let lost = link.lose(message);
-        let (latch, leads) = arena.leading(&curator).await;
-        struck_once(&lost).await;
-        assert_eq!(sequence(leads.node()), format!("{round:010}"), "it was created once");
-        assert_eq!(arena.children().await.len(), 1);
-        // Where it is not found, that counts only behind a write and a sync.
-        let log = link.log();
-        let mut rest = log.iter().skip_while(|one| **one != Operation::Create).skip(1);
-        for expected in [Operation::Delete, Operation::Sync, Operation::List] {
-            assert!(rest.any(|one| *one == expected), "{expected:?} in {log:?}");
-        }
-        latch.close().await.unwrap();
-        arena.children_are(0).await;
-    }
 }
 
 /// The latch of `zookeeper-async` answers nothing any more when it has to begin anew.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use zookeeper_recipes::{
     AcquireError, ConnectionState, Curator, LeaderError, LeaderLatch, Leadership, Loss,
     SessionError,
 };
 
-use super::latches::{ceased, ended, gained, is_quiet, leadership, told};
+use super::latches::{ceased, ended, leadership, told};
 use crate::harness::{Arena, eventually, within};
 
 /// The latch is all that keeps the session open; with it that goes.
@@ -125,23 +125,4 @@ fn a_latch_that_outlives_its_runtime_neither_panics_nor_blocks() {
     drop((latch, waits, leads, latent));
     // The servers expire the session, which nobody keeps alive any more.
     watching.block_on(arena.children_are(0));
-}
-
-#[test]
-fn latches_work_on_a_current_thread_runtime() {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let (arena, next) = runtime.block_on(async {
-        let arena = Arena::new().await;
-        let curator = arena.curator().await;
-        let (latch, _) = arena.leading(&curator).await;
-        let next = arena.queued(&curator).await;
-        let mut watch = told(&next);
-        latch.close().await.unwrap();
-        gained(&mut watch).await;
-        is_quiet(&mut watch).await;
-        (arena, next)
-    });
-    // Dropped while nothing runs: the node goes when the runtime runs again.
-    drop(next);
-    runtime.block_on(arena.children_are(0));
 }

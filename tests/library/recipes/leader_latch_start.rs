@@ -4,7 +4,7 @@ use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{AcquireError, ConnectionState, LeaderError, LeaderLatch};
 use zookeeper_testkit::Operation;
 
-use super::latches::{ended, gained, is_quiet, leadership, round_trip, told, until};
+use super::latches::{ended, gained, is_quiet, leadership, round_trip, until};
 use crate::harness::{Arena, within};
 
 /// CURATOR-110. Curator: `TestLeaderLatch#testNoServerAtStart`: one gain, no loss.
@@ -28,35 +28,6 @@ async fn a_latch_that_was_started_without_a_server_leads_when_there_is_one() {
     assert!(leads.is_held());
     assert_eq!(arena.children().await.len(), 1);
     latch.close().await.unwrap();
-}
-
-/// And joins behind whoever leads by then; several of one client in the order of their starts.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_latch_that_was_started_without_a_server_queues_when_there_is_one() {
-    let arena = Arena::new().await;
-    let (_link, refused, curator) = arena.unconnected(arena.builder()).await;
-    let latches = [arena.latch(&curator), arena.latch(&curator), arena.latch(&curator)];
-    latches.iter().for_each(|latch| latch.start().unwrap());
-    let (leader, _) = arena.leading(&arena.curator().await).await;
-    within("a refusal", refused.struck()).await;
-    refused.heal();
-    arena.children_are(4).await;
-    let mut watches: Vec<_> = latches.iter().map(told).collect();
-    round_trip(&curator).await;
-    for watch in &mut watches {
-        is_quiet(watch).await;
-    }
-    leader.close().await.unwrap();
-    let mut last = None;
-    let mut left: Vec<_> = latches.into_iter().collect();
-    while !left.is_empty() {
-        let leads = super::latches::the_leader(&left).await;
-        let latch = left.remove(leads);
-        let token = latch.leadership().unwrap().fencing_token();
-        assert!(Some(token) > last, "invariant 4");
-        last = Some(token);
-        latch.close().await.unwrap();
-    }
 }
 
 /// Curator: `TestLeaderLatch#testProperCloseWithoutConnectionEstablished`: it never takes part, also when there is a

@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
-    AcquireError, ConfigError, ContenderFilter, Curator, LeaderError, LeaderObserver, Participant,
+    AcquireError, ContenderFilter, Curator, LeaderError, LeaderObserver, Participant,
 };
 use zookeeper_testkit::{Backend, Operation};
 
@@ -139,32 +139,6 @@ async fn of_many_changes_the_last_is_told_and_none_after_a_newer_one() {
     }
 }
 
-/// A change that went back before anybody looked is no change; one that is missed is not told later.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_asks_late_is_told_what_is() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let mut observer = arena.observer(&other);
-    let beside = observer.clone();
-    assert_eq!(told(&mut observer).await, None);
-    let mut led = Led::obedient(&arena.selector(&curator));
-    for _ in 0..5 {
-        led.leads().await.end();
-        led.report().await.unwrap();
-        led.run.requeue().unwrap();
-    }
-    let term = led.leads().await;
-    let node = term.leadership.node().to_owned();
-    eventually("the last", async || beside.leader().is_some_and(|leader| leader.path == node))
-        .await;
-    assert_eq!(told(&mut observer).await.unwrap().path, node);
-    is_told_nothing(&mut observer, &other).await;
-    // A clone counts for itself: it was made before anything was told.
-    let mut beside = beside;
-    assert_eq!(told(&mut beside).await.unwrap().path, node);
-    is_told_nothing(&mut beside, &other).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_a_stream() {
     let arena = Arena::new().await;
@@ -215,28 +189,6 @@ async fn a_path_comes_and_goes() {
             let _ = arena.admin.delete(path, None).await;
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_leader_whose_node_somebody_deletes_leads_no_more() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let selectors = [arena.selector(&curator), arena.selector(&other)];
-    let (_leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
-    let mut observer = arena.observer(&other);
-    assert_eq!(told(&mut observer).await.unwrap().path, term.leadership.node());
-    arena.admin.delete(term.leadership.node(), None).await.unwrap();
-    let second = next.leads().await;
-    told_of(&mut observer, second.leadership.node()).await;
-    // All at once, the path as well.
-    let name = second.leadership.node();
-    let mut wipe = arena.admin.new_multi_writer();
-    for child in arena.children().await {
-        wipe.add_delete(&format!("{}/{child}", arena.path), None).unwrap();
-    }
-    wipe.add_delete(&arena.path, None).unwrap();
-    wipe.commit().await.unwrap();
-    assert_eq!(told(&mut observer).await, None, "{name}");
 }
 
 /// What the node says is who leads.
@@ -356,22 +308,4 @@ async fn dropped_observers_ask_nothing_any_more() {
     }
     within("a round trip", sync()).await;
     assert_eq!(asked(), before);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn it_takes_no_part_and_leaves_nothing() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut observer = arena.observer(&curator);
-    assert_eq!(told(&mut observer).await, None);
-    assert!(arena.stat(&arena.path).await.is_none(), "it makes no path");
-    let error = LeaderObserver::of_latch(&curator, "relative").unwrap_err();
-    assert!(matches!(error, ConfigError::InvalidPath { .. }), "{error:?}");
-    // It keeps the session for itself: who only observes holds nothing.
-    drop(curator);
-    let other = arena.curator().await;
-    let mut led = Led::obedient(&arena.selector(&other));
-    let term = led.leads().await;
-    told_of(&mut observer, term.leadership.node()).await;
-    assert_eq!(arena.children().await.len(), 1);
 }

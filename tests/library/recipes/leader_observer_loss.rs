@@ -7,8 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
-    ConnectionState, Curator, FencingToken, LeaderObserver, LeaderSelector, Participant,
-    RetryPolicy,
+    Curator, FencingToken, LeaderObserver, LeaderSelector, Participant, RetryPolicy,
 };
 use zookeeper_testkit::{self, Cut, FaultProxy, Message, Operation, TestEnsemble, random_path};
 
@@ -85,28 +84,6 @@ impl Observed {
         let node = self.term.as_ref().unwrap().leadership.node();
         assert_eq!(self.observer.leader().unwrap().path, node);
     }
-
-    async fn is(&self, wanted: ConnectionState) {
-        let mut state = self.curator.watch_state();
-        let reached = state.wait_for(|state| *state == wanted);
-        drop(within("a state of the connection", reached).await.unwrap());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_disconnection_without_a_change_is_not_told() {
-    let mut observed = Observed::new().await;
-    for cut in [Cut::Reset, Cut::Finish] {
-        let refused = observed.link.refuse();
-        assert!(observed.link.cut(cut) > 0);
-        within("a refusal", refused.struck()).await;
-        assert!(observed.observer.leader().is_some(), "as last known");
-        refused.heal();
-        observed.is(ConnectionState::Reconnected).await;
-        observed.is_told_nothing().await;
-    }
-    observed.change().await;
-    observed.is_told().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,38 +144,6 @@ async fn a_message_that_is_lost_is_asked_for_again() {
         LeaderObserver::of_selector(&observed.curator, &observed.arena.path).unwrap();
     observed.is_told().await;
     struck_once(&lost).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_leader_whose_session_ends_leads_no_more() {
-    let arena = Arena::new().await;
-    let (leads, watches) = (arena.curator().await, arena.curator().await);
-    let mut led = Led::obedient(&arena.selector(&leads));
-    let term = led.leads().await;
-    let mut observer = LeaderObserver::of_selector(&watches, &arena.path).unwrap();
-    let leader = within("who leads", observer.changed()).await.unwrap().unwrap();
-    assert_eq!(
-        (leader.path.as_str(), leader.session),
-        (term.leadership.node(), session_of(&leads).id().0)
-    );
-    arena.kill_session(&leads).await;
-    assert_eq!(within("nobody", observer.changed()).await.unwrap(), None);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_server_is_no_change() {
-    let arena = Arena::own().await;
-    let (leads, watches) = (arena.patient_curator().await, arena.patient_curator().await);
-    let mut led = Led::obedient(&arena.selector(&leads));
-    let term = led.leads().await;
-    let mut observer = LeaderObserver::of_selector(&watches, &arena.path).unwrap();
-    within("who leads", observer.changed()).await.unwrap().unwrap();
-    arena.server.restart().await.unwrap();
-    let mut state = watches.watch_state();
-    let back = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    drop(within("the connection", back).await.unwrap());
-    term.end();
-    assert_eq!(within("nobody", observer.changed()).await.unwrap(), None, "the first that is told");
 }
 
 /// It is older than who led before, by its token. So were one that servers know again which lost what came later.

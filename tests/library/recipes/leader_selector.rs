@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use tokio::task::JoinSet;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes::{ContenderFilter, LeaderSelector, Leadership, TermError};
+use zookeeper_recipes::{ContenderFilter, LeaderSelector, Leadership};
 
 use super::leading::{Ended, Led};
 use crate::harness::{Arena, eventually, session_of, within};
@@ -68,32 +66,6 @@ async fn a_run_leads_once_and_again_when_it_is_queued_again() {
     arena.children_are(0).await;
 }
 
-/// Curator: TestLeaderSelector#testInterruptLeadershipWithRequeue (CURATOR-518: two interrupts ended it for good).
-#[tokio::test(flavor = "multi_thread")]
-async fn interrupted_twice_it_leads_again() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut led = Led::obedient(&arena.selector(&curator).auto_requeue());
-    for round in 0..20_u64 {
-        let term = led.leads().await;
-        // False in a term that the last round's second one hit.
-        led.run.interrupt_leadership();
-        // While its body ends, its node goes, it queues up again, or leads.
-        tokio::time::sleep(Duration::from_micros(400 * round)).await;
-        led.run.interrupt_leadership();
-        term.over().await;
-        assert_eq!(led.report().await.unwrap(), Ended::SteppedDown);
-    }
-    // And at once.
-    let term = led.leads().await;
-    led.run.interrupt_leadership();
-    led.run.interrupt_leadership();
-    term.over().await;
-    led.leads().await;
-    led.close().await;
-    arena.children_are(0).await;
-}
-
 /// Curator: TestLeaderSelector#testClosing.
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_who_waits_does_not_touch_who_leads() {
@@ -108,56 +80,6 @@ async fn closing_who_waits_does_not_touch_who_leads() {
     assert!(!leader.run.has_leadership() && term.is_over());
     assert!(leader.began().is_none() && next.began().is_none());
     assert_eq!(arena.children().await, [""; 0]);
-}
-
-/// Curator: TestLeaderSelector#testRotatingLeadership.
-#[tokio::test(flavor = "multi_thread")]
-async fn leadership_goes_round() {
-    const ROUNDS: usize = 3;
-    let arena = Arena::new().await;
-    let curators = [arena.curator().await, arena.curator().await];
-    let mut all = Vec::new();
-    for number in 0..5 {
-        all.push(Led::obedient(&arena.selector(&curators[number % 2])));
-        arena.children_are(number + 1).await;
-    }
-    for round in 0..ROUNDS {
-        for number in 0..all.len() {
-            let term = all[number].leads().await;
-            let leading = all.iter().filter(|led| led.run.has_leadership()).count();
-            assert_eq!(leading, 1);
-            let left = arena.children().await.len();
-            term.end();
-            all[number].report().await.unwrap();
-            if round + 1 < ROUNDS {
-                assert!(all[number].run.requeue().unwrap());
-                // Behind the others.
-                arena.children_are(left).await;
-            }
-        }
-    }
-    arena.children_are(0).await;
-    assert!(all.iter_mut().all(|led| led.began().is_none()), "each of them once in a round");
-}
-
-/// Curator: TestLeaderSelectorParticipants#testId.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_id_is_told_to_all() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let selector = arena.selector(&curator).with_id("A is A").unwrap();
-    assert_eq!(selector.id(), "A is A");
-    assert_eq!(selector.path(), arena.path);
-    assert_eq!(selector.leader().await.unwrap(), None);
-    assert_eq!(selector.participants().await.unwrap(), []);
-    let mut led = Led::obedient(&selector);
-    let term = led.leads().await;
-    let all = selector.participants().await.unwrap();
-    assert_eq!(all.len(), 1);
-    assert_eq!((all[0].id().as_ref(), all[0].holds), ("A is A", true));
-    assert_eq!(all[0].path, term.leadership.node());
-    assert_eq!(all[0].fencing_token(), term.leadership.fencing_token());
-    assert_eq!(selector.leader().await.unwrap().as_ref(), Some(&all[0]));
 }
 
 /// Curator: TestLeaderSelectorParticipants#testBasic.
@@ -327,32 +249,5 @@ async fn each_run_of_a_selector_is_a_candidate_of_its_own() {
         term.end();
         led.report().await.unwrap();
     }
-    arena.children_are(0).await;
-}
-
-/// A queue of runs that are awaited: each body once, one after the other.
-#[tokio::test(flavor = "multi_thread")]
-async fn runs_that_are_awaited_exclude_each_other() {
-    let arena = Arena::new().await;
-    let curators = [arena.curator().await, arena.curator().await];
-    let inside = Arc::new(AtomicUsize::new(0));
-    let mut tasks = JoinSet::new();
-    for number in 0..20 {
-        let (selector, inside) = (arena.selector(&curators[number % 2]), inside.clone());
-        tasks.spawn(async move {
-            let body = move |_| {
-                let inside = inside.clone();
-                async move {
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two lead");
-                    tokio::task::yield_now().await;
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    number
-                }
-            };
-            let led: Result<_, TermError<_>> = selector.run(body).await;
-            assert_eq!(led.unwrap(), number);
-        });
-    }
-    within("all of them", tasks.join_all()).await;
     arena.children_are(0).await;
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
 use zookeeper_recipes::{Leadership, Loss, Revoker, SessionError, TermError};
 
 use super::leading::{Ended, Led};
@@ -14,22 +13,6 @@ use crate::harness::{Arena, LONG, eventually, within};
 
 /// Long enough for whoever comes before its time to be seen.
 const GRACE: Duration = Duration::from_millis(700);
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_body_returns_is_its_report() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut term = 0;
-    let body = move |_| {
-        term += 1;
-        async move { if term % 2 == 1 { Ok(term) } else { Err(format!("term {term}")) } }
-    };
-    let run = arena.selector(&curator).auto_requeue().run(body);
-    for term in 1..=4 {
-        let report = within("a report", run.next()).await.unwrap().unwrap();
-        assert_eq!(report, if term % 2 == 1 { Ok(term) } else { Err(format!("term {term}")) });
-    }
-}
 
 /// Wherever it panics, and whatever with.
 #[tokio::test(flavor = "multi_thread")]
@@ -64,31 +47,6 @@ async fn a_body_that_panics_is_a_term_that_ended() {
     assert!(within("a report", run.next()).await.unwrap().unwrap().value() > 0);
     within("the end of a run", run.close()).await.unwrap();
     arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_next_leads_after_a_body_that_panicked() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let go = CancellationToken::new();
-    let going = go.clone();
-    let run = arena.selector(&curator).run(move |_| {
-        let going = going.clone();
-        async move {
-            going.cancelled().await;
-            panic!("as the test wants")
-        }
-    });
-    arena.children_are(1).await;
-    let mut next = Led::obedient(&arena.selector(&other));
-    arena.children_are(2).await;
-    go.cancel();
-    next.leads().await;
-    let report: Result<(), _> = within("a report", run.next()).await.unwrap();
-    assert!(matches!(report, Err(TermError::Panicked { .. })), "{report:?}");
-    assert!(!run.has_leadership());
-    // It may lead again all the same.
-    assert!(run.requeue().unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
-use zookeeper_recipes::{AcquireError, LeaderSelector, RetryPolicy, TermError};
+use zookeeper_recipes::{AcquireError, RetryPolicy, TermError};
 use zookeeper_testkit::{Message, Operation};
 
 use super::leading::{Led, Report};
@@ -29,39 +29,6 @@ fn no_auth(report: Report) {
     }
 }
 
-/// Curator: TestLeaderSelectorEdges#flappingTest (CURATOR-45: the create that "failed" took effect, and nobody leads any
-/// more); #createProtectedNodeInBackgroundTest and …NoRetry, which look at the same in Curator's framework.
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_out() {
-    let arena = Arena::new().await;
-    // It is given up with its session.
-    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
-    for retry in [RetryPolicy::never(), RetryPolicy::one_time(Duration::from_millis(50))] {
-        let created = link.lose(Message::reply(Operation::Create));
-        // And the link does not come back: nobody learns whether the create took effect.
-        let refused = link.refuse();
-        let selector = arena.selector(&curator).with_retry(retry);
-        let mut led = Led::obedient(&selector);
-        within("the create", created.struck()).await;
-        match led.report().await {
-            Err(TermError::Acquire(AcquireError::RetriesExhausted { path, .. })) => {
-                assert_eq!(path, arena.path);
-            }
-            report => panic!("{report:?}"),
-        }
-        assert!(led.began().is_none() && !led.run.has_leadership());
-        refused.heal();
-        arena.children_are(0).await;
-        let other = arena.curator().await;
-        Led::obedient(&arena.selector(&other)).leads().await;
-        arena.children_are(0).await;
-        // Who gave up can be told to try again.
-        assert!(led.run.requeue().unwrap());
-        led.leads().await.end();
-        led.close().await;
-    }
-}
-
 /// And CURATOR-195, 16 and 73: the error went where nobody reads it, and the selector was silent.
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_15_who_cannot_take_part_is_told_and_can_try_again() {
@@ -78,27 +45,6 @@ async fn curator_15_who_cannot_take_part_is_told_and_can_try_again() {
     open(&arena).await;
     assert!(led.run.requeue().unwrap());
     led.leads().await;
-}
-
-/// Curator: TestLeaderAcls#testAclErrorWithLeader (CURATOR-365: an endless loop).
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_365_without_permission_on_the_parent_the_error_comes_out() {
-    let arena = Arena::new().await;
-    let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
-    let authorised = arena.connect(builder).await;
-    let below = format!("{}/second", arena.path);
-    let mut led = Led::obedient(&LeaderSelector::new(&authorised, &below).unwrap());
-    led.leads().await;
-    let stranger = arena.curator().await;
-    for path in [below, format!("{}/third", arena.path)] {
-        let run = LeaderSelector::new(&stranger, &path).unwrap().run(async |_| ());
-        match within("a report", async { run.await }).await {
-            Err(TermError::Acquire(AcquireError::NoAuth { operation, .. })) => {
-                assert_eq!(operation, "create");
-            }
-            report => panic!("{report:?}"),
-        }
-    }
 }
 
 /// Curator asked 738 times a second, and told nobody.

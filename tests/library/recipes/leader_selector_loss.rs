@@ -128,28 +128,6 @@ async fn a_term_that_is_granted_when_its_session_has_gone_is_lost() {
     assert!(term.leadership.is_held());
 }
 
-/// Curator: TestLeaderSelector#testKillSessionThenCloseShouldElectNewLeader. (There both have to queue up again.)
-#[tokio::test(flavor = "multi_thread")]
-async fn after_an_expiry_one_of_two_leads_and_then_the_other() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let selector = arena.selector(&curator);
-    let (mut leader, term, mut next) = arena.leader_and_next([&selector, &selector]).await;
-    arena.kill_session(&curator).await;
-    assert_eq!(within("the loss", term.leadership.lost()).await, Loss::SessionExpired);
-    assert_eq!(lost(leader.report().await), (Loss::SessionExpired, Ended::SteppedDown));
-    // Who waited waits on, and is queued.
-    assert!(!next.run.requeue().unwrap());
-    let second = next.leads().await;
-    assert!(leader.run.requeue().unwrap());
-    arena.children_are(2).await;
-    assert!(next.run.has_leadership() && !leader.run.has_leadership());
-    assert!(leader.began().is_none());
-    next.close().await;
-    assert!(second.is_over());
-    leader.leads().await;
-}
-
 /// Curator: TestLeaderSelector#testKillServerThenCloseShouldElectNewLeader. (There the server is replaced by an empty one;
 /// here it forgets the sessions, and the path with all that is in it.)
 #[tokio::test(flavor = "multi_thread")]
@@ -174,44 +152,6 @@ async fn after_the_servers_forgot_all_one_of_two_leads_and_then_the_other() {
     leader.close().await;
     eventually("the other leads", async || next.run.has_leadership()).await;
     arena.children_are(1).await;
-}
-
-/// Curator: TestLeaderSelectorCluster#testRestart.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_leader_whose_server_dies_leads_again() {
-    let ensemble = TestEnsemble::start(3).await.unwrap();
-    let path = zookeeper_testkit::random_path("test");
-    let curator = Curator::builder()
-        .session_timeout(Duration::from_secs(20))
-        .retry(RetryPolicy::n_times(1000, Duration::from_millis(50)))
-        .connect(ensemble.connect_string())
-        .await
-        .unwrap();
-    let selector = LeaderSelector::new(&curator, &path).unwrap().auto_requeue();
-    let mut led = Led::obedient(&selector);
-    for _ in 0..2 {
-        let term = led.leads().await;
-        assert!(!children(&curator.client().unwrap(), &path).await.is_empty());
-        let mut sessions = Vec::new();
-        for member in ensemble.members() {
-            sessions.push(member.proxy().connections() > 0);
-        }
-        let connected = sessions.iter().position(|connected| *connected).unwrap();
-        ensemble.member(connected).kill().await.unwrap();
-        ensemble.serving().await.unwrap();
-        // Its place outlives the server, as its session does.
-        let data = format!("{path}-data");
-        term.leadership.fenced().create(&data, b"").await.unwrap();
-        term.leadership.fenced().delete(&data).await.unwrap();
-        assert!(term.leadership.is_held());
-        term.end();
-        led.report().await.unwrap();
-        ensemble.member(connected).start_again().await.unwrap();
-    }
-    let term = led.leads().await;
-    assert_eq!(children(&curator.client().unwrap(), &path).await.len(), 1);
-    assert!(term.leadership.is_held());
-    led.close().await;
 }
 
 /// Curator: TestLeaderSelectorCluster#testLostRestart (CURATOR-671: it could not queue up again).
@@ -295,30 +235,6 @@ async fn a_body_that_ignores_a_loss_is_dropped_after_the_grace() {
     }
     assert!(term.is_over());
     led.leads().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn who_waits_keeps_waiting_over_deletion_and_expiry() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let selectors = [arena.selector(&curator), arena.selector(&other)];
-    let (leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
-    let own = async || {
-        let all = selectors[0].participants().await.unwrap();
-        all.into_iter().find(|one| !one.holds).map(|one| one.path)
-    };
-    let before = own().await.unwrap();
-    arena.admin.delete(&before, None).await.unwrap();
-    eventually("another node", async || own().await.is_some_and(|now| now != before)).await;
-    let before = own().await.unwrap();
-    arena.kill_session(&other).await;
-    eventually("another node", async || own().await.is_some_and(|now| now != before)).await;
-    assert!(next.began().is_none() && term.leadership.is_held());
-    term.end();
-    leader.report().await.unwrap();
-    let _term = next.leads().await;
-    let none = tokio::time::timeout(Duration::from_millis(50), next.run.next()).await;
-    assert!(none.is_err(), "there is nothing to tell of a wait");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{ConfigError, LeaderError, LeaderSelector, Leadership, Loss, TermError};
+use zookeeper_recipes::{LeaderError, Leadership, Loss, TermError};
 
 use super::leading::{Ended, Led};
 use crate::harness::{Arena, eventually, within};
@@ -46,21 +45,6 @@ async fn who_is_queued_or_leads_is_not_queued_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_need_queue_a_run_that_does_so_itself() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut led = Led::obedient(&arena.selector(&curator).auto_requeue());
-    for _ in 0..10 {
-        led.leads().await.end();
-        assert!(!led.run.requeue().unwrap());
-        led.report().await.unwrap();
-        assert!(!led.run.requeue().unwrap());
-    }
-    led.close().await;
-    refused_as_closed(&led, &arena.path);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_lead_cannot_be_interrupted() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -77,27 +61,6 @@ async fn who_does_not_lead_cannot_be_interrupted() {
     assert!(!leader.run.interrupt_leadership(), "it is closed");
     assert!(next.run.interrupt_leadership());
     assert_eq!(next.report().await.unwrap(), Ended::SteppedDown);
-}
-
-/// One term, one report.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_second_interrupt_changes_nothing() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut led = Led::stubborn(&arena.selector(&curator));
-    let term = led.leads().await;
-    assert!(led.run.interrupt_leadership());
-    led.run.interrupt_leadership();
-    assert!(!term.is_over());
-    term.end();
-    assert_eq!(led.report().await.unwrap(), Ended::Told);
-    assert!(led.run.requeue().unwrap());
-    let term = led.leads().await;
-    assert!(!term.leadership.cancellation_token().is_cancelled(), "that was the term before");
-    term.end();
-    led.report().await.unwrap();
-    led.close().await;
-    assert!(within("no report", led.run.next()).await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -307,23 +270,6 @@ fn a_run_that_outlives_its_runtime_neither_panics_nor_blocks() {
     watching.block_on(arena.children_are(0));
 }
 
-/// `start` of the `Curator` has not connected yet.
-#[tokio::test(flavor = "multi_thread")]
-async fn before_the_first_connection_it_waits_for_one() {
-    let arena = Arena::new().await;
-    let (_link, refused, curator) = arena.unconnected(arena.builder()).await;
-    let mut led = Led::obedient(&arena.selector(&curator));
-    within("a refusal", refused.struck()).await;
-    assert!(!led.run.requeue().unwrap() && !led.run.has_leadership());
-    let given_up = Led::obedient(&arena.selector(&curator));
-    given_up.close().await;
-    assert!(within("no report", given_up.run.next()).await.is_none());
-    refused.heal();
-    let term = led.leads().await;
-    assert_eq!(arena.children().await.len(), 1);
-    assert!(term.leadership.is_held());
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_keeps_its_session_open() {
     let arena = Arena::new().await;
@@ -338,21 +284,4 @@ async fn a_run_keeps_its_session_open() {
     led.report().await.unwrap();
     assert!(led.run.requeue().unwrap());
     led.leads().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_used_is_refused_before_any_run() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    for path in ["", "relative", "/a//b", "/a/"] {
-        let error = LeaderSelector::new(&curator, path).unwrap_err();
-        assert!(matches!(error, ConfigError::InvalidPath { .. }), "{path}: {error:?}");
-    }
-    let selector = arena.selector(&curator);
-    selector.clone().with_id(vec![0; 2 << 20]).unwrap_err();
-    // An ephemeral node has no children: no candidate can be there.
-    arena.create(&arena.path, CreateMode::Ephemeral).await;
-    let error = within("the report", async { selector.run(async |_| ()).await }).await.unwrap_err();
-    assert!(matches!(error, TermError::Acquire(_)), "{error:?}");
-    arena.admin.delete(&arena.path, None).await.unwrap();
 }

@@ -1,13 +1,10 @@
 //! Requests and replies that get lost: the outcome is unknown, and is found out.
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{AcquireError, Curator, MutexGuard, Released};
 use zookeeper_testkit::{FaultProxy, Message, Operation};
 
 use crate::harness::{Arena, struck_once, within};
-
-const LOST: [fn(Operation) -> Message; 2] = [Message::reply, Message::request];
 
 /// Starts to acquire, until the reply to the create is bound to be lost.
 async fn acquire_and_lose_the_reply(
@@ -74,35 +71,5 @@ async fn a_create_whose_reply_and_session_are_lost_is_not_adopted_by_the_next_se
         None => _ = within("the loss", guard.lost()).await,
     }
     drop(guard);
-    arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_whose_reply_is_lost_is_no_loss() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
-    for message in LOST {
-        let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-        let lost = link.lose(message(Operation::Delete));
-        let released = within("the release", guard.release()).await;
-        assert_eq!(released.unwrap(), Released::Unlocked);
-        struck_once(&lost).await;
-        assert_eq!(arena.children().await.len(), 0);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_listing_that_is_lost_is_repeated() {
-    let arena = Arena::new().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    for message in LOST {
-        // What a client knows of a path that it has used spares the listing.
-        let (link, curator) = arena.linked(arena.builder()).await;
-        let lost = link.lose(message(Operation::List));
-        let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-        struck_once(&lost).await;
-        assert_eq!(arena.children().await.len(), 1);
-        guard.release().await.unwrap();
-    }
     arena.children_are(0).await;
 }

@@ -208,46 +208,6 @@ async fn a_guard_alone_keeps_the_session_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn participants_are_told_in_order_with_what_they_say() {
-    let arena = Arena::new().await;
-    let (one, two) = (
-        arena.connect(arena.builder().identity("one")).await,
-        arena.connect(arena.builder().identity("two")).await,
-    );
-    let mutex = arena.mutex(&two).with_identity("second").unwrap();
-    assert!(mutex.participants().await.unwrap().is_empty());
-    let guard = arena.mutex(&one).acquire().await.unwrap();
-    let waiting = {
-        let mutex = mutex.clone();
-        tokio::spawn(async move { mutex.acquire().await.unwrap() })
-    };
-    arena.children_are(2).await;
-    let told = mutex.participants().await.unwrap();
-    assert_eq!(told.len(), 2);
-    assert_eq!((told[0].data.as_slice(), told[1].data.as_slice()), (&b"one"[..], &b"second"[..]));
-    assert_eq!(told[0].path, guard.node());
-    assert!(told[0].sequence < told[1].sequence);
-    assert_eq!(told[0].session, one.session_id().unwrap());
-    assert_eq!(told[1].session, two.session_id().unwrap());
-    guard.release().await.unwrap();
-    within("the waiter", waiting).await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn children_of_others_are_ignored() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    for foreign in ["0", "zzz", "_c_x-latch-", "x0000000007", "lock-", "lock-7"] {
-        arena.create(&format!("{}/{foreign}", arena.path), CreateMode::Persistent).await;
-    }
-    let mutex = arena.mutex(&curator);
-    let guard = within("the lock", mutex.acquire()).await.unwrap();
-    assert_eq!(mutex.participants().await.unwrap().len(), 1);
-    guard.release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
     let arena = Arena::new().await;
     let chroot = format!("{}{}/deep/down", arena.server.connect_string(), arena.path);

@@ -280,24 +280,6 @@ async fn of_a_semaphore_a_lease_holds_whoever_of_its_session_waits() {
     arena.nodes_are(0, 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn of_a_semaphore_mutex_one_holds_and_the_others_wait() {
-    let arena = Arena::new().await;
-    let (one, two) = (named(&arena, "one").await, named(&arena, "two").await);
-    let mutex = arena.semaphore_mutex(&two);
-    let guard = within("the lock", arena.semaphore_mutex(&one).acquire()).await.unwrap();
-    let mut waiting = JoinSet::new();
-    for place in 1..3 {
-        let mutex = mutex.clone();
-        waiting.spawn(async move { mutex.acquire().await });
-        arena.nodes_are(place, 2).await;
-    }
-    let all = mutex.participants().await.unwrap();
-    assert_eq!(told(&all), [("one", true), ("two", false), ("two", false)]);
-    assert_eq!(all[0].path, guard.node());
-    guard.release().await.unwrap();
-}
-
 /// Nodes come and go between the listing and the reading of each: that is never an error, nor a stranger's node.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_comes_and_goes_meanwhile_is_no_error() {

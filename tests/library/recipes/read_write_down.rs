@@ -1,18 +1,15 @@
 //! Reading beside a write hold, and going on when that is given up: no writer slips in.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use zookeeper_recipes::{
-    AcquireError, Curator, InterProcessReadWriteLock, Loss, ReadGuard, ReleaseError, Released,
-    WriteGuard,
+    AcquireError, Curator, Loss, ReadGuard, ReleaseError, Released, WriteGuard,
 };
-use zookeeper_testkit::{FaultProxy, Message, Operation};
+use zookeeper_testkit::FaultProxy;
 
-use super::mutex_dropped::{Polled, poll_times};
 use super::read_write_lock::{got_read, got_write, settled};
-use crate::harness::{Arena, eventually, struck_once, within};
+use crate::harness::{Arena, eventually, within};
 
 /// A client whose messages can be lost, and a write hold of it.
 async fn linked(arena: &Arena) -> (FaultProxy, Curator, WriteGuard) {
@@ -239,103 +236,4 @@ async fn a_read_whose_node_an_administrator_deletes_leaves_the_write_hold() {
     assert!(read.is_held());
     read.release().await.unwrap();
     arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_read_whose_reply_is_lost_is_adopted() {
-    let arena = Arena::new().await;
-    for message in [Message::reply, Message::request] {
-        let (link, _curator, write) = linked(&arena).await;
-        let lost = link.lose(message(Operation::Multi));
-        let read = within("a read beside it", write.read()).await.unwrap();
-        struck_once(&lost).await;
-        assert_eq!(arena.children().await.len(), 2, "it was not made twice");
-        assert!(read.is_held() && write.is_held());
-        assert_eq!(read.fencing_token(), write.fencing_token());
-        assert!(arena.stat(read.node()).await.is_some());
-        assert_eq!(write.release().await.unwrap(), Released::Unlocked);
-        assert_eq!(read.release().await.unwrap(), Released::Unlocked);
-        arena.children_are(0).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_read_whose_reply_and_caller_or_session_are_gone_leaves_no_node() {
-    let arena = Arena::new().await;
-    for kill in [false, true] {
-        let (link, curator, write) = linked(&arena).await;
-        let lost = link.lose(Message::reply(Operation::Multi));
-        let reading = tokio::spawn(async move { write.downgrade().await });
-        within("the loss", lost.struck()).await;
-        if kill {
-            arena.kill_session(&curator).await;
-            // It may have been adopted before, and then be lost.
-            match within("the down-grade", reading).await.unwrap() {
-                Ok(read) => assert_eq!(within("the loss", read.lost()).await, Loss::SessionExpired),
-                Err(error) => assert_eq!(lost_by(Err(error)), Loss::SessionExpired),
-            }
-        } else {
-            reading.abort();
-        }
-        arena.children_are(0).await;
-    }
-}
-
-/// Dropped after 0, 1, 2, … polls, until it finishes; after each the lock is free for the next.
-async fn dropped_at_every_poll<F: Future<Output = Result<ReadGuard, AcquireError>>>(
-    operation: impl Fn(WriteGuard) -> F,
-) {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
-    let (lock, rival) = (arena.read_write(&curator), arena.read_write(&other));
-    for polls in 0.. {
-        let write = within("the writer", lock.write().acquire()).await.unwrap();
-        let finished = poll_times(polls, operation(write)).await;
-        let done = !matches!(finished, Polled::Dropped);
-        if let Polled::Finished(Err(error)) = &finished {
-            panic!("{error:?}");
-        }
-        drop(finished);
-        arena.children_are(0).await;
-        rival.write().try_acquire().await.unwrap().expect("free").release().await.unwrap();
-        if done {
-            assert!(polls > 0, "it was dropped at least before its first poll");
-            return;
-        }
-        assert!(polls < 50, "it never finishes");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_down_grade_dropped_at_every_poll_leaves_nothing() {
-    dropped_at_every_poll(WriteGuard::downgrade).await;
-    dropped_at_every_poll(|write| async move { write.read().await }).await;
-}
-
-/// The read half of a lock that is busy, or free, dropped at every poll.
-#[tokio::test(flavor = "multi_thread")]
-async fn either_half_dropped_at_every_poll_leaves_nothing() {
-    async fn acquire(lock: &InterProcessReadWriteLock, reads: bool) {
-        if reads {
-            drop(lock.read().acquire().await.unwrap());
-        } else {
-            drop(lock.write().acquire().await.unwrap());
-        }
-    }
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
-    let (lock, rival) = (arena.read_write(&curator), arena.read_write(&other));
-    for (reads, busy) in [(true, false), (true, true), (false, false), (false, true)] {
-        for polls in 0..50 {
-            let holder = if busy { Some(rival.write().acquire().await.unwrap()) } else { None };
-            let finished = poll_times(polls, acquire(&lock, reads)).await;
-            arena.children_are(usize::from(busy)).await;
-            drop(holder);
-            arena.children_are(0).await;
-            if !matches!(finished, Polled::Dropped) {
-                break;
-            }
-            assert!(polls < 49, "it never finishes");
-        }
-    }
 }

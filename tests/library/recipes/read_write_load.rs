@@ -126,12 +126,6 @@ async fn eight_clients() {
     all_are_served(8, 1, 100).await;
 }
 
-/// Contenders of one session know of each other, and need fewer listings.
-#[tokio::test(flavor = "multi_thread")]
-async fn two_clients_with_eight_tasks_each() {
-    all_are_served(2, 8, 40).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn one_client_with_sixteen_tasks() {
     all_are_served(1, 16, 40).await;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{
-    AcquireError, ConfigError, ContenderKind, Curator, FencingToken, InterProcessReadWriteLock,
-    ReadGuard, Released, WriteGuard,
+    AcquireError, ContenderKind, Curator, FencingToken, ReadGuard, Released, WriteGuard,
 };
 
 use crate::harness::{Arena, BUSY, within};
@@ -57,42 +56,6 @@ pub(crate) async fn settled(curator: &Curator) {
     }
 }
 
-/// Curator: TestInterProcessReadWriteLock#testGetParticipantNodes.
-#[tokio::test(flavor = "multi_thread")]
-async fn participants_are_told_by_what_they_do() {
-    const READERS: usize = 20;
-    const WRITERS: usize = 8;
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let lock = arena.read_write(&curator);
-    assert!(lock.participants().await.unwrap().is_empty());
-    let mut readers = Vec::new();
-    for _ in 0..READERS {
-        readers.push(within("a reader", lock.read().acquire()).await.unwrap());
-    }
-    let mut writers = Vec::new();
-    for _ in 0..WRITERS {
-        writers.push(arena.writes(&curator).await);
-    }
-    let reading = lock.read().participants().await.unwrap();
-    let writing = lock.write().participants().await.unwrap();
-    assert_eq!((reading.len(), writing.len()), (READERS, WRITERS));
-    assert!(reading.iter().all(|one| one.holds) && !writing.iter().any(|one| one.holds));
-    let nodes: Vec<_> = readers.iter().map(ReadGuard::node).collect();
-    assert_eq!(reading.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), nodes);
-    let all = lock.participants().await.unwrap();
-    assert_eq!(all, [reading, writing].concat(), "first come, first told");
-    drop(readers);
-    for writer in writers {
-        let guard = got_write(writer).await;
-        let holds: Vec<_> = lock.participants().await.unwrap();
-        let holds = holds.into_iter().filter(|one| one.holds).map(|one| one.path);
-        assert_eq!(holds.collect::<Vec<_>>(), [guard.node()]);
-        guard.release().await.unwrap();
-    }
-    arena.children_are(0).await;
-}
-
 /// Curator: TestInterProcessReadWriteLock#testThatUpgradingIsDisallowed. (Who belongs to an `Owner` is refused at
 /// once.)
 #[tokio::test(flavor = "multi_thread")]
@@ -106,21 +69,6 @@ async fn who_reads_does_not_get_to_write() {
     arena.children_are(1).await;
     assert_eq!(read.release().await.unwrap(), Released::Unlocked);
     let write = lock.write().try_acquire().await.unwrap().expect("it is free");
-    write.release().await.unwrap();
-}
-
-/// Curator: TestInterProcessReadWriteLock#testThatDowngradingRespectsThreads.
-#[tokio::test(flavor = "multi_thread")]
-async fn another_task_does_not_read_beside_a_writer_on_the_same_object() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let lock = arena.read_write(&curator);
-    let write = within("the writer", lock.write().acquire()).await.unwrap();
-    let reader = lock.read();
-    let task = tokio::spawn(async move { reader.acquire_timeout(BUSY).await });
-    assert!(within("the reader", task).await.unwrap().unwrap().is_none());
-    // Nor does this one, without an `Owner`.
-    assert!(lock.read().acquire_timeout(BUSY).await.unwrap().is_none());
     write.release().await.unwrap();
 }
 
@@ -153,31 +101,6 @@ async fn the_nodes_are_curators_and_say_who_contends() {
         assert_eq!(stat.czxid, token.value());
         arena.admin.delete(node, None).await.unwrap();
     }
-}
-
-/// Curator: TestLockACLs#testLockACLs, for its very lock: the parent that is made carries the ACLs, and so does each
-/// node.
-#[tokio::test(flavor = "multi_thread")]
-async fn parent_and_nodes_carry_the_acls() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
-    let acls = [Acl::new(Permission::ALL, AuthId::new("ip", "127.0.0.1"))];
-    let lock = InterProcessReadWriteLock::new(&curator, "/bar").unwrap();
-    let lock = lock.with_acls(Acls::new(&acls)).unwrap();
-    // A container may be reached from elsewhere: then nothing may be read or deleted, and it goes with the session.
-    let write = match within("the writer", lock.write().acquire()).await {
-        Ok(write) => write,
-        Err(AcquireError::NoAuth { .. }) => return,
-        Err(error) => panic!("{error:?}"),
-    };
-    let read = within("a read beside it", write.read()).await.unwrap();
-    for path in ["/bar", write.node(), read.node()] {
-        let on_server = format!("{}{path}", arena.path);
-        let (found, _) = arena.admin.get_acl(&on_server).await.unwrap();
-        assert_eq!(found, acls, "{path}");
-    }
-    write.release().await.unwrap();
-    read.release().await.unwrap();
 }
 
 /// kazoo: test_read_lock, and test_write_lock. Nobody re-enters: a second read of one task is a hold of its own, which a
@@ -310,59 +233,6 @@ async fn all_readers_behind_one_writer_get_in_when_it_is_done() {
     drop(guards);
     got_write(behind).await.release().await.unwrap();
     arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn with_holds_either_half_while_its_body_runs() {
-    let arena = Arena::new().await;
-    let [one, two, _] = arena.three_curators().await;
-    let (lock, rival) = (arena.read_write(&one), arena.read_write(&two));
-    let reader = lock.read();
-    let read = reader.with(async |hold| {
-        assert!(hold.is_held());
-        assert!(rival.write().try_acquire().await.unwrap().is_none());
-        rival.read().with(async |_| 7).await.unwrap()
-    });
-    assert_eq!(within("a read", read).await.unwrap(), 7);
-    let writer = lock.write();
-    let write = writer.with(async |hold| {
-        let nested = hold.reenter();
-        assert_eq!(nested.fencing_token(), hold.fencing_token());
-        assert_eq!(nested.release().await.unwrap(), Released::StillHeld);
-        assert!(rival.read().try_acquire().await.unwrap().is_none());
-        let read = hold.read().await.unwrap();
-        assert_eq!(read.release().await.unwrap(), Released::Unlocked);
-        8
-    });
-    assert_eq!(within("a write", write).await.unwrap(), 8);
-    assert_eq!(arena.children().await.len(), 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn lock_paths() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
-    for bad in ["", "locks", "/locks/", "/locks//orders", "/..", "/locks/\0"] {
-        match InterProcessReadWriteLock::new(&curator, bad) {
-            Err(ConfigError::InvalidPath { option: "lock path", path, .. }) => {
-                assert_eq!(path, *bad);
-            }
-            other => panic!("{bad:?}: {other:?}"),
-        }
-    }
-    let huge = vec![0; 2 << 20];
-    let lock = InterProcessReadWriteLock::new(&curator, "/").unwrap();
-    assert!(matches!(lock.with_identity(huge), Err(ConfigError::InvalidOption { .. })));
-    for path in ["/", "/one", "/a/b/c/d"] {
-        let lock = InterProcessReadWriteLock::new(&curator, path).unwrap();
-        assert_eq!((lock.path(), lock.read().path(), lock.write().path()), (path, path, path));
-        let write = within(path, lock.write().acquire()).await.unwrap();
-        let read = within(path, write.downgrade()).await.unwrap();
-        assert_eq!(read.path(), path);
-        let on_server = format!("{}{}", arena.path, read.node());
-        assert!(arena.stat(&on_server).await.is_some(), "{on_server}");
-        read.release().await.unwrap();
-    }
 }
 
 /// Children of other names neither hold nor wait; those of the lock's names do, whoever made them.

@@ -3,7 +3,7 @@
 use zookeeper_recipes::{Loss, ReleaseError};
 
 use super::read_write_lock::{got_read, got_write, settled};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, within};
 
 /// Curator: TestInterProcessReadWriteLock#testLockPath. (There a release after the loss says nothing of it.)
 #[tokio::test(flavor = "multi_thread")]
@@ -26,55 +26,6 @@ async fn a_writer_whose_session_is_killed_is_told_and_a_reader_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_whose_session_is_killed_is_told_and_a_writer_is_served_when_all_are_gone() {
-    let arena = Arena::new().await;
-    let [curator, other, third] = arena.three_curators().await;
-    let lost = within("a reader", arena.read_write(&curator).read().acquire()).await.unwrap();
-    let stays = within("a reader", arena.read_write(&other).read().acquire()).await.unwrap();
-    let writer = arena.writes(&third).await;
-    arena.kill_session(&curator).await;
-    assert_eq!(within("the loss", lost.lost()).await, Loss::SessionExpired);
-    settled(&third).await;
-    assert!(!writer.is_finished(), "one still reads");
-    stays.release().await.unwrap();
-    let writer = got_write(writer).await;
-    assert!(writer.fencing_token() > lost.fencing_token(), "invariant 4");
-    writer.release().await.unwrap();
-    drop(lost);
-    arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn waiters_whose_session_is_killed_enter_again_at_the_tail() {
-    let arena = Arena::new().await;
-    let [holder, killed, other] = arena.three_curators().await;
-    let lock = arena.read_write(&holder);
-    let held = within("the writer", lock.write().acquire()).await.unwrap();
-    let reader = arena.reads(&killed).await;
-    let writer = arena.writes(&killed).await;
-    let behind = arena.writes(&other).await;
-    let session = killed.session_id().unwrap();
-    arena.kill_session(&killed).await;
-    eventually("they are back at the tail", async || {
-        let queue = lock.participants().await.unwrap();
-        queue.len() == 4
-            && queue[1].session == other.session_id().unwrap_or_default()
-            && queue.iter().all(|one| one.session != session)
-    })
-    .await;
-    held.release().await.unwrap();
-    let behind = got_write(behind).await;
-    assert!(!reader.is_finished() && !writer.is_finished());
-    behind.release().await.unwrap();
-    // In whatever order they came back.
-    let reader = tokio::spawn(async move { got_read(reader).await.release().await });
-    let writer = tokio::spawn(async move { got_write(writer).await.release().await });
-    within("the reader", reader).await.unwrap().unwrap();
-    within("the writer", writer).await.unwrap().unwrap();
-    arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_writer_and_the_read_beside_it_are_lost_with_their_session() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;
@@ -88,27 +39,6 @@ async fn a_writer_and_the_read_beside_it_are_lost_with_their_session() {
     assert!(next.fencing_token() > beside.fencing_token(), "invariant 4");
     drop((held, beside));
     next.release().await.unwrap();
-    arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_reader_whose_node_is_deleted_while_it_waits_enters_again_at_once() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
-    let lock = arena.read_write(&curator);
-    let held = within("the writer", lock.write().acquire()).await.unwrap();
-    let reader = arena.reads(&other).await;
-    let queue = lock.participants().await.unwrap();
-    arena.admin.delete(&queue[1].path, None).await.unwrap();
-    // While the writer still writes.
-    eventually("another node", async || {
-        let now = lock.participants().await.unwrap();
-        now.len() == 2 && now[1].path != queue[1].path
-    })
-    .await;
-    assert!(held.is_held() && !reader.is_finished());
-    held.release().await.unwrap();
-    got_read(reader).await.release().await.unwrap();
     arena.children_are(0).await;
 }
 

@@ -3,49 +3,16 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use zookeeper_recipes::{AcquireError, Loss, Owner, Released};
 
 use super::read_write_lock::{got_write, settled};
-use crate::harness::{Arena, BUSY, LONG, within};
+use crate::harness::{Arena, within};
 
 fn is_upgrade<T: std::fmt::Debug>(arena: &Arena, acquired: Result<T, AcquireError>) {
     match acquired {
         Err(AcquireError::Upgrade { path, .. }) => assert_eq!(path, arena.path),
         other => panic!("{other:?}"),
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_owner_nests_each_half_in_itself() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
-    let (lock, rival) = (arena.read_write(&curator), arena.read_write(&other));
-    Owner::new()
-        .scope(async {
-            let one = lock.read().acquire().await.unwrap();
-            // A writer that waits does not come between: the hold is the same.
-            let writer = arena.writes(&other).await;
-            let two = within("nested", lock.read().acquire()).await.unwrap();
-            let three = lock.read().try_acquire().await.unwrap().expect("nested");
-            assert!(one.node() == two.node() && two.node() == three.node());
-            assert_eq!(arena.children().await.len(), 2, "nested guards have no node");
-            assert_eq!(one.release().await.unwrap(), Released::StillHeld);
-            assert_eq!(three.release().await.unwrap(), Released::StillHeld);
-            settled(&other).await;
-            assert!(!writer.is_finished());
-            assert_eq!(two.release().await.unwrap(), Released::Unlocked);
-            got_write(writer).await.release().await.unwrap();
-
-            let one = lock.write().acquire().await.unwrap();
-            let two = lock.write().acquire_timeout(LONG).await.unwrap().expect("nested");
-            assert_eq!(one.node(), two.node());
-            assert_eq!(one.release().await.unwrap(), Released::StillHeld);
-            assert!(rival.read().try_acquire().await.unwrap().is_none());
-            assert_eq!(two.release().await.unwrap(), Released::Unlocked);
-        })
-        .await;
-    arena.children_are(0).await;
 }
 
 /// As Curator's thread does (TestInterProcessReadWriteLock#testDowngrading), each way of acquiring.
@@ -108,55 +75,6 @@ async fn an_owner_that_reads_is_told_at_once_that_it_cannot_write() {
             within("the writer", lock.write().acquire()).await.unwrap().release().await.unwrap();
         })
         .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn another_owner_contends() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let lock = arena.read_write(&curator);
-    Owner::new()
-        .scope(async {
-            let _write = lock.write().acquire().await.unwrap();
-            let other = Owner::new();
-            assert!(other.scope(lock.read().acquire_timeout(BUSY)).await.unwrap().is_none());
-            assert!(other.scope(lock.write().acquire_timeout(BUSY)).await.unwrap().is_none());
-            let reader = lock.read();
-            let nobody = tokio::spawn(async move { reader.acquire_timeout(BUSY).await });
-            assert!(nobody.await.unwrap().unwrap().is_none(), "a spawned task is nobody's");
-        })
-        .await;
-    arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn several_tasks_of_one_owner_share_what_it_holds() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
-    let holder = arena.read_write(&other).write().acquire().await.unwrap();
-    let owner = Owner::new();
-    let all_in = std::sync::Arc::new(tokio::sync::Barrier::new(5));
-    let mut tasks = JoinSet::new();
-    for _ in 0..5 {
-        let (lock, owner) = (arena.read_write(&curator), owner.clone());
-        let all_in = all_in.clone();
-        tasks.spawn(async move {
-            let reading = async {
-                let guard = lock.read().acquire().await.unwrap();
-                all_in.wait().await;
-                guard.node().to_owned()
-            };
-            owner.scope(reading).await
-        });
-    }
-    arena.children_are(2).await;
-    // They have one place in the queue, and a try by one more does not wait for it.
-    let tried = owner.scope(arena.read_write(&curator).read().try_acquire()).await;
-    assert!(tried.unwrap().is_none());
-    holder.release().await.unwrap();
-    let nodes = within("five tasks", tasks.join_all()).await;
-    assert!(nodes.windows(2).all(|pair| pair[0] == pair[1]), "{nodes:?}");
-    arena.children_are(0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, Permission};
 use zookeeper_recipes::{
     ConfigError, Curator, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
     InterProcessSemaphoreMutex, Lease, Loss, MutexGuard, Participant, ReadGuard, RevokeError,
-    Revoker, SessionError, WriteGuard,
+    Revoker, WriteGuard,
 };
 use zookeeper_testkit::Cut;
 
@@ -298,21 +298,6 @@ async fn who_may_not_write_is_told_and_the_holder_is_not() {
     guard.release().await.unwrap();
     assert_eq!(within("the end", requested).await, Err(Loss::Released));
     arena.admin.delete(&path, None).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_curator_that_is_closed_cannot_ask() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let held = Held::new("mutex", &curator, &arena).await;
-    within("the end", other.close()).await.unwrap();
-    match Revoker::new(&other).attempt_revoke(held.node()).await.unwrap_err() {
-        RevokeError::Session { node, source: SessionError::Closed, .. } => {
-            assert_eq!(node, held.node());
-        }
-        other => panic!("{other:?}"),
-    }
-    held.release().await;
 }
 
 /// Paths are under the asker's namespace, which need not be the holder's.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use zookeeper_recipes::{InterProcessSemaphore, Loss, Released, RetryPolicy};
+use zookeeper_recipes::{InterProcessSemaphore, Loss, RetryPolicy};
 use zookeeper_testkit::TestServer;
 
 use super::leases::{Limited, asks};
@@ -28,21 +28,6 @@ impl Room {
 
     fn leave(&self, count: usize) {
         self.inside.fetch_sub(count, Ordering::SeqCst);
-    }
-}
-
-/// Curator: TestInterProcessSemaphore#testSimple. kazoo: test_basic, test_semaphore_timeout.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_only_lease_is_had_by_one() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let curator = arena.curator().await;
-        let semaphore = limited.semaphore(&arena, &curator, 1).await;
-        let lease = within("the lease", semaphore.acquire()).await.unwrap();
-        assert!(semaphore.acquire_timeout(BUSY).await.unwrap().is_none());
-        assert!(lease.is_held());
-        assert_eq!(lease.release().await.unwrap(), Released::Unlocked);
-        arena.nodes_are(0, 0).await;
     }
 }
 
@@ -105,67 +90,6 @@ async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
         first.release().await.unwrap();
         third.release().await.unwrap();
         assert_eq!(rival.try_acquire_many(2).await.unwrap().unwrap().len(), 2);
-    }
-}
-
-/// Curator: TestInterProcessSemaphore#testInterruptAcquire (CURATOR-462). kazoo: test_semaphore_cancel,
-/// test_acquire_after_cancelled.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_that_is_dropped_leaves_no_node_and_the_next_is_served() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let (curator, other) = (arena.curator().await, arena.curator().await);
-        let semaphore = limited.semaphore(&arena, &curator, 1).await;
-        let rival = limited.semaphore(&arena, &other, 1).await;
-        let lease = within("the lease", semaphore.acquire()).await.unwrap();
-        let waiting = asks(&rival);
-        arena.nodes_are(1, 2).await;
-        drop(waiting);
-        arena.nodes_are(0, 1).await;
-        lease.release().await.unwrap();
-        within("the next", rival.acquire()).await.unwrap().release().await.unwrap();
-    }
-}
-
-/// Curator: TestInterProcessSemaphore#testClientClose.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_lease_of_a_client_that_closes_passes_on() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let (curator, other) = (arena.curator().await, arena.curator().await);
-        let semaphore = limited.semaphore(&arena, &curator, 1).await;
-        let rival = limited.semaphore(&arena, &other, 1).await;
-        within("a lease", rival.acquire()).await.unwrap().release().await.unwrap();
-        let lease = within("the lease", semaphore.acquire()).await.unwrap();
-        let waiting = asks(&rival);
-        arena.nodes_are(1, 2).await;
-        within("the end", curator.close()).await.unwrap();
-        assert_eq!(lease.loss(), Some(Loss::Closed));
-        waiting.served().await.release().await.unwrap();
-    }
-}
-
-/// Curator: TestInterProcessSemaphore#testThreads.
-#[tokio::test(flavor = "multi_thread")]
-async fn tasks_that_share_a_semaphore_of_one_exclude_each_other() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let curator = arena.curator().await;
-        let semaphore = limited.semaphore(&arena, &curator, 1).await;
-        let room = Arc::new(Room::default());
-        let mut tasks = JoinSet::new();
-        for _ in 0..10 {
-            let (semaphore, room) = (semaphore.clone(), room.clone());
-            tasks.spawn(async move {
-                let lease = semaphore.acquire().await.unwrap();
-                room.enter(1, 1);
-                tokio::task::yield_now().await;
-                room.leave(1);
-                lease.release().await.unwrap();
-            });
-        }
-        within("ten tasks", tasks.join_all()).await;
-        arena.nodes_are(0, 0).await;
     }
 }
 
@@ -235,23 +159,6 @@ async fn leases_given_back_in_chunks_serve_all() {
     }
 }
 
-/// kazoo: test_multiple_acquire_and_release. (There, two acquires of one object are one lease.)
-#[tokio::test(flavor = "multi_thread")]
-async fn each_acquire_is_a_lease_of_its_own() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let curator = arena.curator().await;
-        let semaphore = limited.semaphore(&arena, &curator, 2).await;
-        let one = within("one", semaphore.acquire()).await.unwrap();
-        let two = within("two", semaphore.acquire()).await.unwrap();
-        assert_ne!(one.node(), two.node());
-        assert!(two.fencing_token() > one.fencing_token(), "invariant 4");
-        one.release().await.unwrap();
-        assert!(two.is_held());
-        two.release().await.unwrap();
-    }
-}
-
 /// Names, modes and data are Curator's; a lease tells what any guard does.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_nodes_are_curators_and_a_lease_tells_of_its_own() {
@@ -291,24 +198,6 @@ async fn the_nodes_are_curators_and_a_lease_tells_of_its_own() {
         waiting.served().await.release().await.unwrap();
     }
     arena.admin.delete(&format!("{}/data", arena.path), None).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn with_holds_a_lease_while_its_body_runs() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let (curator, other) = (arena.curator().await, arena.curator().await);
-        let semaphore = limited.semaphore(&arena, &curator, 1).await;
-        let rival = limited.semaphore(&arena, &other, 1).await;
-        let tried = semaphore
-            .with(async |lease| {
-                assert!(lease.is_held());
-                rival.try_acquire().await.unwrap().is_none()
-            })
-            .await;
-        assert!(tried.unwrap());
-        assert!(rival.try_acquire().await.unwrap().is_some());
-    }
 }
 
 /// And CURATOR-180: what was reaped in between is made again.

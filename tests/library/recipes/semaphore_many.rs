@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zookeeper_recipes::zookeeper_client::CreateMode;
@@ -222,34 +222,6 @@ async fn leases_that_were_had_together_go_one_by_one() {
         assert!(leases[0].is_held());
         drop(leases);
         arena.nodes_are(0, 0).await;
-    }
-}
-
-/// More than there are would be waited for for ever.
-#[tokio::test(flavor = "multi_thread")]
-async fn none_and_more_than_there_are_are_refused_at_once() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let curator = arena.curator().await;
-        let semaphore = limited.semaphore(&arena, &curator, 3).await;
-        let began = Instant::now();
-        for count in [0, 4, usize::MAX] {
-            let errors = [
-                within("refused", semaphore.acquire_many(count)).await.map(drop),
-                semaphore.try_acquire_many(count).await.map(drop),
-                semaphore.acquire_many_timeout(count, crate::harness::LONG).await.map(drop),
-            ];
-            for error in errors {
-                match error {
-                    Err(AcquireError::LeaseCount { path, asked, limit, .. }) => {
-                        assert_eq!((path, asked, limit), (arena.path.clone(), count, 3));
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-        }
-        assert!(began.elapsed() < crate::harness::LONG);
-        assert!(arena.stat(&arena.path).await.is_none(), "no server was asked");
     }
 }
 

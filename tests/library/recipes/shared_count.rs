@@ -8,7 +8,7 @@ use zookeeper_recipes::zookeeper_client::{
     Acl, Acls, AuthId, CreateMode, Error as ClientError, Permission,
 };
 use zookeeper_recipes::{
-    ConfigError, ConnectionState, CountWatch, Curator, SessionError, SharedCount, SharedCountError,
+    ConnectionState, CountWatch, Curator, SessionError, SharedCount, SharedCountError,
 };
 use zookeeper_testkit::{Cut, FaultProxy, Operation, TestServer};
 
@@ -174,26 +174,6 @@ async fn a_disconnection_blocks_nothing() {
     within("the write", writing).await.unwrap().unwrap();
     assert_eq!(count.value(), 4);
     told(&mut watch, 4).await;
-}
-
-/// Curator: `TestSharedCount#testDisconnectReconnectEventDoesNotFireValueWatcher`, whose name is older than what it
-/// asserts (CURATOR-311): listeners are told of each write, and once more after a reconnect.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_reconnect_is_told_with_the_value() {
-    let arena = Arena::own().await;
-    let curator = arena.patient_curator().await;
-    let count = start(&arena, &curator, 10).await;
-    let mut watch = count.watch();
-    count.set(11).await.unwrap();
-    assert_eq!(within("the value", watch.changed()).await.unwrap(), 11);
-    let mut state = curator.watch_state();
-    arena.server.stop().await.unwrap();
-    let suspended = state.wait_for(|state| *state == ConnectionState::Suspended);
-    drop(within("suspended", suspended).await.unwrap());
-    arena.server.start_again().await.unwrap();
-    assert_eq!(within("the reconnect", watch.changed()).await.unwrap(), 11);
-    assert!(count.try_set(&count.versioned(), 12).await.unwrap());
-    told(&mut watch, 12).await;
 }
 
 /// Curator: `TestSharedCount#testDisconnectReconnectWithMultipleClients`.
@@ -388,18 +368,6 @@ async fn with_the_last_handle_the_watch_goes_and_nobody_reads_any_more() {
     within("the end", curator.close()).await.unwrap();
 }
 
-/// On a session that somebody else keeps, the watch goes as well.
-#[tokio::test(flavor = "multi_thread")]
-async fn closing_ends_it_also_on_a_session_that_stays() {
-    let arena = Arena::new().await;
-    let curator = Curator::from_client(arena.admin.clone()).unwrap();
-    let count = start(&arena, &curator, 3).await;
-    let mut watch = count.watch();
-    within("the end", curator.close()).await.unwrap();
-    within("told", watch.changed()).await.unwrap_err();
-    arena.admin.sync("/").await.expect("the session lives on");
-}
-
 /// Its path is longer than all that a session may watch.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_room_for_a_watch_it_is_read_now_and_then() {
@@ -445,15 +413,4 @@ async fn what_is_not_permitted_is_named() {
     assert!(matches!(error, SharedCountError::NoAuth { operation: "read", .. }), "{error:?}");
     arena.admin.delete(path, None).await.unwrap();
     assert_eq!(arena.admin.get_data(path).await.unwrap_err(), ClientError::NoNode);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_bad_path_is_refused() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    for bad in ["", "limits", "/limits/", "/a//b"] {
-        let error = SharedCount::start(&curator, bad, 1).await.unwrap_err();
-        let is_path = matches!(error, SharedCountError::Config(ConfigError::InvalidPath { .. }));
-        assert!(is_path, "{error:?}");
-    }
 }

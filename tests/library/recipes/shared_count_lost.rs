@@ -143,23 +143,6 @@ async fn a_lost_write_over_a_node_that_is_gone_is_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_is_lost_is_repeated() {
-    for (message, operation) in [
-        (Message::request as fn(_) -> _, Operation::GetData),
-        (Message::reply, Operation::GetData),
-        (Message::request, Operation::Create),
-        (Message::reply, Operation::Create),
-    ] {
-        let arena = Arena::new().await;
-        let (link, curator) = arena.linked(arena.builder()).await;
-        let lost = link.lose(message(operation));
-        let count = within("the start", SharedCount::start(&curator, &arena.path, 5)).await;
-        struck_once(&lost).await;
-        assert_eq!(count.unwrap().versioned().version, 0);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn futures_that_are_never_polled_write_nothing() {
     let linked = Linked::new().await;
     linked.link.clear_log();
@@ -173,20 +156,4 @@ async fn futures_that_are_never_polled_write_nothing() {
     log.retain(|one| *one != Operation::Sync);
     assert_eq!(log, [Operation::Exists]);
     assert_eq!(linked.stored().await, (1, 0));
-}
-
-/// The task that follows it may not have begun.
-#[test]
-fn a_count_whose_runtime_is_gone_says_so() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let outer = runtime();
-    let arena = outer.block_on(Arena::new());
-    let inner = runtime();
-    let count = inner.block_on(async {
-        let curator = arena.curator().await;
-        SharedCount::start(&curator, &arena.path, 3).await.unwrap()
-    });
-    drop(inner);
-    let changed = outer.block_on(async { within("the end", count.watch().changed()).await });
-    assert!(matches!(changed, Err(SharedCountError::Session { .. })), "{changed:?}");
 }
