@@ -8,11 +8,10 @@ const TELL: &str = r#"printf '%s\n' "$ZK_LOCK_PATH" "$ZK_LOCK_NODE" "$ZK_LOCK_TO
 
 #[tokio::test(flavor = "multi_thread")]
 async fn path_node_and_token_are_those_of_the_server() {
-    let scene = Scene::new().await;
-    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let (scene, mut life, gate) = Scene::staged().await;
     let script =
         format!(r#"exec 9>"$LIFE"; {TELL} >&9; until read line < "$GATE"; do :; done 2>/dev/null"#);
-    let tool = scene.run(&script).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = scene.run(&script);
     let running = tool.start();
     life.says(&scene.path).await;
     let ((node, _), (token, _)) = (life.line().await, life.line().await);
@@ -62,39 +61,6 @@ async fn of_two_one_in_the_other_the_inner_one_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_grow_from_run_to_run() {
-    let scene = Scene::new().await;
-    let mut last = 0;
-    for _ in 0..5 {
-        let ended = scene.run("echo $ZK_LOCK_TOKEN").ended().await;
-        let token: i64 = ended.text().trim().parse().unwrap();
-        assert!(token > last, "{token} after {last}");
-        last = token;
-    }
-    scene.end().await;
-}
-
-/// Paths are the user's, under the namespace and the chroot.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_path_is_told_as_it_was_given() {
-    let scene = Scene::new().await;
-    let namespace = scene.path.clone();
-    let script = format!("{TELL}; exec \"$ZKLOCK\" --server \"$PLAIN\" ls {namespace}/jobs --json");
-    let tool = scene.zklock(["--namespace", &namespace, "run", "/jobs", "--", "sh", "-c", &script]);
-    let plain = scene.server.connect_string();
-    let tool = tool.env("PLAIN", plain).without("ZKLOCK_NAMESPACE");
-    let ended = tool.ended().await;
-    ended.quietly(0);
-    let text = ended.text();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "/jobs", "{text}");
-    assert!(lines[1].starts_with("/jobs/_c_"), "{text}");
-    let name = lines[1].trim_start_matches("/jobs/");
-    assert!(lines[3..].concat().contains(name), "{text}");
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_rest_of_the_environment_is_ours() {
     let scene = Scene::new().await;
     let path = random_path("env");
@@ -107,19 +73,5 @@ async fn the_rest_of_the_environment_is_ours() {
     lines.sort_unstable();
     expected.sort_unstable();
     assert_eq!(lines, expected);
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn where_no_thread_can_be_started_there_is_no_zookeeper() {
-    let scene = Scene::new().await;
-    for server in ["localhost:1", "127.0.0.1:1"] {
-        let tool = scene.zklock(["run", &scene.path, "--server", server]);
-        // Each thread would have 256 TiB.
-        let tool = tool.env("RUST_MIN_STACK", (1_u64 << 48).to_string());
-        let tool = tool.args(["--connection-timeout", "1s", "--", "touch", "ran"]);
-        tool.ended().await.one_line(69, &["no thread can be started"]);
-    }
-    assert!(!scene.folder.join("ran").exists());
     scene.end().await;
 }

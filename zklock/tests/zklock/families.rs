@@ -1,7 +1,6 @@
 //! What a command starts goes with it, wherever that has gone; and nobody who does not read what is said keeps the lock from
 //! being held.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,68 +16,15 @@ use crate::peers;
 use crate::processes::{Process, send};
 use crate::scene::Scene;
 use crate::terminal::Terminal;
-use crate::tool::{Running, Tool};
-
-/// It obeys TERM, and so does what it started, which has a group of its own; but for that nobody tells it.
-const GROUPS: &str =
-    r#"exec 9>"$LIFE"; timeout 1000 sh -c 'echo up >&9; while :; do sleep 0.1; done'; exit 4"#;
-
-fn start(scene: &Scene, script: &str, life: &OsStr) -> Running {
-    scene.run(script).env("LIFE", life).start()
-}
-
-/// `timeout` makes a group, and a shell with job control does for each of its jobs.
-#[tokio::test(flavor = "multi_thread")]
-async fn at_a_loss_goes_what_has_a_group_of_its_own() {
-    let scene = Scene::new().await;
-    let jobs = r#"exec 9>"$LIFE"; exec bash -c 'set -m; (echo up >&9; sleep 1000) & wait'"#;
-    for script in [GROUPS, jobs] {
-        let mut life = scene.lifeline();
-        let running = start(&scene, script, life.path.as_os_str());
-        life.says("up").await;
-        scene.zklock(["break", &scene.path, "--yes"]).ended().await;
-        running.ended().await.one_line(76, &["lost ", "the command was ended"]);
-        life.end().await;
-    }
-    scene.end().await;
-}
-
-/// Also what became a daemon: it may still do what the lock is for.
-#[tokio::test(flavor = "multi_thread")]
-async fn at_a_loss_goes_what_has_a_session_of_its_own() {
-    let scene = Scene::new().await;
-    let mut life = scene.lifeline();
-    let script = r#"exec 9>"$LIFE"; setsid sh -c '(trap "" TERM; echo up >&9; sleep 1000) &'; exec sleep 1000"#;
-    let running = start(&scene, script, life.path.as_os_str());
-    life.says("up").await;
-    scene.zklock(["break", &scene.path, "--yes"]).ended().await;
-    running.ended().await.one_line(76, &["lost "]);
-    life.end().await;
-    scene.end().await;
-}
-
-/// Whoever ends `zklock` in order ends what the command started, before the next one has the lock.
-#[tokio::test(flavor = "multi_thread")]
-async fn at_the_end_of_the_command_goes_what_has_a_group_of_its_own() {
-    let scene = Scene::new().await;
-    let mut life = scene.lifeline();
-    let running = start(&scene, GROUPS, life.path.as_os_str());
-    life.says("up").await;
-    let alive = scene.alive_at_deletion(&scene.node().await, &life).await;
-    running.signal(Signal::SIGTERM);
-    life.end().await;
-    assert_eq!(alive.await.unwrap(), [], "the lock went first");
-    running.ended().await.quietly(143);
-    scene.end().await;
-}
+use crate::tool::Tool;
 
 /// A supervisor that cannot see who is left takes nobody for gone.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn who_cannot_be_looked_for_is_not_taken_for_gone() {
-    let scene = Scene::new().await;
-    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let (scene, mut life, gate) = Scene::staged().await;
     let script = r#"exec 9>"$LIFE"; (trap '' TERM; echo up >&9; while :; do sleep 0.1; done) & read line < "$GATE""#;
-    let tool = scene.run(script).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = scene.run(script);
     let running = tool.start();
     life.says("up").await;
     let supervisor = running.supervisor().to_string();
@@ -110,13 +56,14 @@ fn full_pipe(scene: &Scene) -> (std::path::PathBuf, File) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn who_does_not_read_stderr_does_not_keep_the_lease_from_being_renewed() {
-    let scene = Scene::new().await;
-    let (mut life, gate, link) = (scene.lifeline(), scene.gate(), scene.link().await);
+    let (scene, mut life, gate) = Scene::staged().await;
+    let link = scene.link().await;
     let (path, mut pipe) = full_pipe(&scene);
     let script = r#"exec "$ZKLOCK" -v run "$LOCK" --on-revoke=ignore -- sh -c 'exec 9>"$LIFE" 2>/dev/null; echo up >&9; read line < "$GATE"; exit 3' 2>"$FULL""#;
-    let tool: Tool = scene.tool("sh").args(["-c", script]).env("LOCK", &scene.path);
-    let tool = tool.env("LIFE", &life.path).env("GATE", &gate.path).env("FULL", &path);
+    let tool: Tool = scene.tool("sh").args(["-c", script]);
+    let tool = tool.env("FULL", &path);
     let running = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
     life.says("up").await;
     scene.zklock(["revoke", &scene.path]).ended().await;
@@ -138,36 +85,16 @@ async fn who_does_not_read_stderr_does_not_keep_the_lease_from_being_renewed() {
 /// The other end of the pipeline reads the terminal: neither it nor `zklock` is stopped for that.
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_pipeline_another_can_read_the_terminal() {
-    let scene = Scene::new().await;
-    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let (scene, mut life, gate) = Scene::staged().await;
     let script = r#"set -m; "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; echo done; exit 5' | sh -c 'read line < /dev/tty; echo "got $line"; cat'; echo "codes ${PIPESTATUS[*]}""#;
     let program = ["bash", "--norc", "--noprofile", "-c", script];
-    let variables = [
-        ("LIFE", life.path.as_os_str()),
-        ("GATE", gate.path.as_os_str()),
-        ("LOCK", scene.path.as_ref()),
-    ];
+    let variables = [];
     let mut terminal = Terminal::start(&scene, &program, &variables);
     life.says("up").await;
     terminal.types("a line\n");
     terminal.shows("got a line").await;
     gate.open().await;
     terminal.shows("codes 5 0").await;
-    terminal.ended().await;
-    scene.end().await;
-}
-
-/// The command of a script that has the terminal is given it when it reads.
-#[tokio::test(flavor = "multi_thread")]
-async fn in_a_script_the_command_can_read_the_terminal() {
-    let scene = Scene::new().await;
-    let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'read line; echo "got $line"'; read line; echo "then $line""#;
-    let program = ["bash", "--norc", "--noprofile", "-c", script];
-    let mut terminal = Terminal::start(&scene, &program, &[("LOCK", scene.path.as_ref())]);
-    terminal.types("one\n");
-    terminal.shows("got one").await;
-    terminal.types("two\n");
-    terminal.shows("then two").await;
     terminal.ended().await;
     scene.end().await;
 }
@@ -182,7 +109,7 @@ async fn ctrl_c_ends_a_script() {
             r#"for i in 1 2 3; do "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo "up $$" >&9; exec {waits}'; echo "after $?"; done"#
         );
         let program = ["bash", "--norc", "--noprofile", "-c", &script];
-        let variables = [("LIFE", life.path.as_os_str()), ("LOCK", scene.path.as_ref())];
+        let variables = [("LIFE", life.path.as_os_str())];
         let terminal = Terminal::start(&scene, &program, &variables);
         let command = life.process("up").await;
         if waits == "cat" {
@@ -200,12 +127,12 @@ async fn ctrl_c_ends_a_script() {
 
 /// What the program started that became `zklock` is not the command's.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn what_was_there_before_is_spared() {
-    let scene = Scene::new().await;
-    let mut life = scene.lifeline();
+    let (scene, mut life, _) = Scene::staged().await;
     let script = r#"sleep 1000 & exec "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo "helper $0" >&9; exec sleep 1000' "$!""#;
-    let tool = scene.tool("sh").args(["-c", script]).env("LOCK", &scene.path);
-    let mut running = tool.env("LIFE", &life.path).start();
+    let tool = scene.tool("sh").args(["-c", script]);
+    let mut running = tool.start();
     let helper = life.process("helper").await;
     scene.zklock(["break", &scene.path, "--yes"]).ended().await;
     life.end().await;
@@ -219,6 +146,7 @@ async fn what_was_there_before_is_spared() {
 
 /// In a container the leader of our session may be outside, and have no number.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn in_a_namespace_of_its_own_it_is_the_same() {
     let scene = Scene::new().await;
     let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
@@ -229,7 +157,7 @@ async fn in_a_namespace_of_its_own_it_is_the_same() {
     let (mut life, gate) = (scene.lifeline(), scene.gate());
     let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; (trap "" TERM; echo up >&9; timeout 1000 sleep 1000) & read line < "$GATE"; exit 3'; echo "code $?""#;
     let tool = scene.tool("unshare").args(inside).args(["sh", "-c", script]);
-    let tool = tool.env("LOCK", &scene.path).env("LIFE", &life.path).env("GATE", &gate.path);
+    let tool = tool.env("LIFE", &life.path).env("GATE", &gate.path);
     let running = tool.start();
     life.says("up").await;
     gate.open().await;
@@ -241,6 +169,7 @@ async fn in_a_namespace_of_its_own_it_is_the_same() {
 
 /// Also those of a container, which come to its first process, while it waits and while the command runs.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn who_is_left_without_a_parent_is_buried() {
     let scene = Scene::new().await;
     let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
@@ -254,7 +183,7 @@ async fn who_is_left_without_a_parent_is_buried() {
         exec "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; exit 3'"#;
     let tool = scene.tool("unshare").args(inside).args(["sh", "-c", script]);
     let tool = tool.env("FIRST", &gates[0].path).env("SECOND", &gates[1].path);
-    let tool = tool.env("LOCK", &scene.path).env("LIFE", &life.path).env("GATE", &end.path);
+    let tool = tool.env("LIFE", &life.path).env("GATE", &end.path);
     let mut running = tool.start();
     running.stdout.lines(2).await;
     scene.children_are(2).await;
@@ -289,5 +218,57 @@ async fn a_command_is_not_started_when_the_lease_has_ended() {
         let ended = stage(lease_end).ended().await;
         assert_eq!((ended.code(), ended.text().as_str()), (Some(0), "it runs\n"));
     }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
+async fn a_proc_that_is_missing_or_of_others_is_named() {
+    let scene = Scene::new().await;
+    let run = r#"exec "$ZKLOCK" run "$LOCK" -- touch ran"#;
+    let hidden = format!("mount -t tmpfs none /proc && {run}");
+    let namespaces: [(&[&str], &str); 2] = [(&["--mount"], &hidden), (&["--pid", "--fork"], run)];
+    for (namespace, script) in namespaces {
+        if scene.tool("unshare").args(namespace).arg("true").ended().await.code() != Some(0) {
+            peers::skipped("no namespace can be made");
+            continue;
+        }
+        let tool = scene.tool("unshare").args(namespace).args(["sh", "-c", script]);
+        let ended = tool.ended().await;
+        let line = ended.one_line(70, &["/proc is missing, or is that of another PID namespace"]);
+        assert!(!line.contains("No such file"), "{line}");
+    }
+    assert!(!scene.folder.join("ran").exists());
+    scene.end().await;
+}
+
+/// A command that changes its user can be killed only by those who may signal it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
+async fn a_command_that_could_not_be_ended_is_not_said_to_have_been() {
+    let scene = Scene::new().await;
+    // As `sudo` does it: by a program that is its owner's, with the set-user-ID bit.
+    let change = scene.folder.join("change").display().to_string();
+    let script = r#"cp "$(command -v setpriv)" "$0" && chmod 4755 "$0" && setpriv --reuid 65534 --clear-groups "$0" --reuid 0 id -u"#;
+    let made = scene.tool("sh").args(["-c", script, &change]).ended().await;
+    if made.text() != "0\n" {
+        peers::skipped("no set-uid program can be made");
+        return scene.end().await;
+    }
+    let (mut life, gate) = (scene.lifeline(), scene.gate());
+    let command = r#"exec 9>"$LIFE"; echo up >&9; until read line < "$GATE"; do :; done; exit 4"#;
+    let arguments = ["--reuid", "65534", "--clear-groups", crate::tool::ZKLOCK, "run", &scene.path];
+    let tool = scene.tool("setpriv").args(arguments);
+    let tool = tool.args(["--", &change, "--reuid", "0", "sh", "-c", command]);
+    let mut running = tool.env("LIFE", &life.path).env("GATE", &gate.path).start();
+    life.says("up").await;
+    scene.zklock(["break", &scene.path, "--yes"]).ended().await;
+    running.stderr.says("cannot be ended: it is another user's").await;
+    gate.open().await;
+    life.end().await;
+    let ended = running.ended().await;
+    assert_eq!(ended.code(), Some(76), "{ended}");
+    assert!(ended.stderr.contains("could not be ended"), "{ended}");
+    assert!(!ended.stderr.contains("the command was ended"), "{ended}");
     scene.end().await;
 }

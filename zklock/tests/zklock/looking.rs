@@ -66,25 +66,6 @@ async fn ls_shows_who_holds_and_who_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ls_of_a_path_that_nobody_uses_is_empty() {
-    let scene = Scene::new().await;
-    for used in [false, true] {
-        let ended = scene.zklock(["ls", &scene.path]).ended().await;
-        ended.quietly(0);
-        assert_eq!(ended.text().lines().count(), 1, "{ended}");
-        assert!(ended.text().starts_with("PLACE"), "{ended}");
-        let ended = scene.zklock(["ls", &scene.path, "--json"]).ended().await;
-        assert_eq!(array(&ended), Vec::<Value>::new());
-        if !used {
-            let ended = scene.zklock(["ls", "-v", &scene.path]).ended().await;
-            assert!(ended.code() == Some(0) && ended.stderr.contains(&scene.path), "{ended}");
-        }
-        scene.run("true").ended().await.quietly(0);
-    }
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn ls_finds_out_which_recipe_it_is() {
     let scene = Scene::new().await;
     for (options, kind) in
@@ -154,7 +135,7 @@ async fn ls_watches() {
     text.ended().await.quietly(0);
     json.ended().await.quietly(0);
     let script = r#""$ZKLOCK" ls "$LOCK" --watch=100ms | head -n 1; echo "${PIPESTATUS[*]}""#;
-    let ended = scene.tool("bash").args(["-c", script]).env("LOCK", &scene.path).ended().await;
+    let ended = scene.tool("bash").args(["-c", script]).ended().await;
     ended.quietly(0);
     assert_eq!(ended.text().lines().last(), Some("0 0"), "{ended}");
     scene.end().await;
@@ -162,9 +143,8 @@ async fn ls_watches() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn break_takes_the_lock_away_and_the_holder_is_told() {
-    let scene = Scene::new().await;
-    let mut life = scene.lifeline();
-    let tool = scene.run(GIVES_WAY).env("LIFE", &life.path).env("ZKLOCK_ID", "host-a");
+    let (scene, mut life, _) = Scene::staged().await;
+    let tool = scene.run(GIVES_WAY).env("ZKLOCK_ID", "host-a");
     let holding = tool.start();
     life.says("up").await;
     let name = scene.children().await.remove(0);
@@ -184,6 +164,7 @@ async fn break_takes_the_lock_away_and_the_holder_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn break_asks_on_a_terminal() {
     let scene = Scene::new().await;
     let holding = scene.holder("host-a").await;
@@ -228,6 +209,7 @@ async fn break_with_several_holders_wants_to_know_which() {
 
 /// A waiter that is broken enters again, at the tail.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn break_of_a_waiter_takes_only_its_place() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a").await;

@@ -15,20 +15,16 @@ mod class_path;
 mod contention;
 mod election;
 mod environment;
-mod exit_codes;
 mod families;
 #[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
 #[path = "../../../tests/harness/mod.rs"]
 mod harness;
-mod holder;
 mod lifeline;
 #[allow(dead_code)]
 #[path = "../../../tests/interop/lock.rs"]
 mod lock;
 mod looking;
 mod loss;
-mod margins;
-mod messages;
 mod pages;
 mod patience;
 #[allow(dead_code)]
@@ -44,15 +40,14 @@ mod revocation;
 mod rules;
 mod scene;
 mod scripts;
-mod settings;
+mod secrets;
 mod signals;
 mod strangers;
 mod streams;
+mod table;
 mod terminal;
 mod terminals;
 mod tool;
-mod tree;
-mod usage;
 #[allow(dead_code)]
 #[path = "../../../tests/interop/who.rs"]
 mod who;

@@ -39,11 +39,10 @@ async fn a_command_is_told_when_the_lock_is_asked_for() {
 /// It was asked, not told: nobody is killed, and the lock is held on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_does_not_give_way_keeps_the_lock() {
-    let scene = Scene::new().await;
+    let (scene, mut life, gate) = Scene::staged().await;
     let curator = scene.curator().await;
-    let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let tool = scene.run_with(["--kill-after=100ms"], GOES_ON).env("LIFE", &life.path);
-    let running = tool.env("GATE", &gate.path).start();
+    let tool = scene.run_with(["--kill-after=100ms"], GOES_ON);
+    let running = tool.start();
     life.says("up").await;
     requested(&curator, &scene).await;
     life.says("TERM").await;
@@ -55,11 +54,10 @@ async fn a_command_that_does_not_give_way_keeps_the_lock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_on_revoke_ignore_the_command_is_not_told() {
-    let scene = Scene::new().await;
+    let (scene, mut life, gate) = Scene::staged().await;
     let curator = scene.curator().await;
-    let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let tool = scene.run_with(["--on-revoke=ignore"], GOES_ON).env("LIFE", &life.path);
-    let mut running = tool.env("GATE", &gate.path).start();
+    let tool = scene.run_with(["--on-revoke=ignore"], GOES_ON);
+    let mut running = tool.start();
     life.says("up").await;
     requested(&curator, &scene).await;
     running.stderr.says("ignored").await;
@@ -100,38 +98,6 @@ async fn nobody_to_ask_is_no_failure() {
     }
     let tool = scene.zklock(["revoke", &scene.path, "--node", "lock-0000000000"]);
     tool.ended().await.one_line(0, &["lock-0000000000 is not at "]);
-    scene.end().await;
-}
-
-/// What cannot be there is a slip of who typed it.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_name_of_a_node_is_wrong_usage() {
-    let scene = Scene::new().await;
-    let ended = scene.zklock(["revoke", &scene.path, "--node", "_c_none"]).ended().await;
-    ended.one_line(64, &["--node _c_none: no name of a contender's node"]);
-    scene.end().await;
-}
-
-/// Both readers hold: both are asked.
-#[tokio::test(flavor = "multi_thread")]
-async fn all_who_hold_are_asked() {
-    let scene = Scene::new().await;
-    let mut lives = [scene.lifeline(), scene.lifeline()];
-    let mut running = Vec::new();
-    for (number, life) in lives.iter_mut().enumerate() {
-        let tool = scene.run_with(["--read"], GIVES_WAY).env("LIFE", &life.path);
-        running.push(tool.env("ZKLOCK_ID", format!("host-{number}")).start());
-        life.says("up").await;
-    }
-    let ended = scene.zklock(["revoke", &scene.path]).ended().await;
-    assert_eq!(ended.code(), Some(0), "{ended}");
-    for part in ["host-0", "host-1"] {
-        assert!(ended.text().contains(part), "{ended}");
-    }
-    for (running, life) in running.into_iter().zip(&mut lives) {
-        life.says("TERM").await;
-        running.ended().await.one_line(5, &["asked to give the lock back"]);
-    }
     scene.end().await;
 }
 

@@ -47,6 +47,14 @@ impl Scene {
         Self::at(Arena::new().await)
     }
 
+    /// With what the commands find as `$LIFE` and `$GATE`.
+    pub(crate) async fn staged() -> (Self, Lifeline, Gate) {
+        let scene = Self::new().await;
+        let life = Lifeline::new(&scene.folder.join("life"));
+        let gate = Gate::new(&scene.folder.join("gate"));
+        (scene, life, gate)
+    }
+
     /// On a server of its own; if that has TLS, we ourselves reach it without.
     pub(crate) async fn on(server: TestServer) -> Self {
         let plain = server.plain_connect_string().to_owned();
@@ -74,13 +82,16 @@ impl Scene {
         self.tool(ZKLOCK).args(all)
     }
 
-    /// Another program, with the environment that `zklock` gets; `$ZKLOCK` names it.
+    /// Another program, with the environment that `zklock` gets; `$ZKLOCK` names it, `$LOCK` the path.
     pub(crate) fn tool(&self, program: &str) -> Tool {
         Tool::new(program, &self.folder)
             .env(MARK, self.mark())
             .env("HOME", self.folder.join("home"))
             .env("XDG_CONFIG_HOME", self.folder.join("config"))
             .env("ZKLOCK", ZKLOCK)
+            .env("LOCK", &self.path)
+            .env("LIFE", self.folder.join("life"))
+            .env("GATE", self.folder.join("gate"))
             .env("ZKLOCK_SERVER", self.server.connect_string())
             .env("ZKLOCK_SESSION_TIMEOUT", "10s")
     }
@@ -140,19 +151,19 @@ impl Scene {
         self.at_deletion(node, Instant::now).await
     }
 
-    /// The processes that still have the lifeline open when that client is notified. A stamp of the lifeline's end cannot be
+    /// The same, and the processes that still have the lifeline open then. A stamp of the lifeline's end cannot be
     /// compared with a stamp of the deletion where the two are milliseconds apart: on a busy machine the thread that read the
     /// earlier event may run later.
     pub(crate) async fn alive_at_deletion(
         &self,
         node: &str,
         life: &Lifeline,
-    ) -> JoinHandle<Vec<Process>> {
+    ) -> JoinHandle<(Instant, Vec<Process>)> {
         let (mark, life) = (self.mark(), life.path.clone());
         self.at_deletion(node, move || {
             let mut all = processes(&mark);
             all.retain(|process| process.has_open(&life));
-            all
+            (Instant::now(), all)
         })
         .await
     }

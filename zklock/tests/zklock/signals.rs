@@ -1,12 +1,15 @@
 //! Signals: what `zklock` is sent while its command runs is sent on.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 
+use crate::harness::within;
 use crate::processes::Process;
 use crate::scene::Scene;
 use crate::scripts::{GOES_ON, STAYS, STAYS_AS};
 
-pub(crate) const FORWARDED: [Signal; 6] = [
+const FORWARDED: [Signal; 6] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -14,32 +17,6 @@ pub(crate) const FORWARDED: [Signal; 6] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
 ];
-
-/// Tells each signal, also of a child of its own, and ends with 9 after six. (What a shell starts with `&` ignores
-/// `INT` and `QUIT`, hence the child is in front and the shell's `wait` is not: it is another shell's.)
-const TELLS: &str = r#"
-exec 9>"$LIFE"
-n=0
-got() { echo "$1" >&9; n=$((n + 1)); [ $n -lt 6 ] || exit 9; }
-for s in HUP INT QUIT TERM USR1 USR2; do trap "got $s" $s; done
-echo up >&9
-while :; do sleep 1000 & wait; done
-"#;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn each_signal_reaches_the_command() {
-    let scene = Scene::new().await;
-    let mut life = scene.lifeline();
-    let running = scene.run(TELLS).env("LIFE", &life.path).start();
-    life.says("up").await;
-    for signal in FORWARDED {
-        running.signal(signal);
-        life.says(signal.as_str().trim_start_matches("SIG")).await;
-    }
-    running.ended().await.quietly(9);
-    life.end().await;
-    scene.end().await;
-}
 
 /// And not the command alone: what it started, too.
 #[tokio::test(flavor = "multi_thread")]
@@ -86,10 +63,8 @@ async fn a_command_that_dies_of_it_gives_128_and_the_signal() {
 /// The tool goes on to wait for a command that takes its time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_may_take_its_time_to_end() {
-    let scene = Scene::new().await;
-    let mut life = scene.lifeline();
-    let gate = scene.gate();
-    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
+    let (scene, mut life, gate) = Scene::staged().await;
+    let tool = scene.run(GOES_ON);
     let mut running = tool.start();
     life.says("up").await;
     running.signal(Signal::SIGTERM);
@@ -105,13 +80,12 @@ async fn a_command_may_take_its_time_to_end() {
 /// As by `nohup`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hangup_that_was_ignored_stays_ignored() {
-    let scene = Scene::new().await;
-    let mut life = scene.lifeline();
+    let (scene, mut life, _) = Scene::staged().await;
     let holder = scene.holder("host-a:123").await;
     let script = r#"exec 9>"$LIFE"; trap 'echo HUP >&9' HUP; trap 'echo USR1 >&9; exit 3' USR1
         grep SigIgn /proc/self/status >&9; echo up >&9; while :; do sleep 1000 & wait; done"#;
     let tool = scene.tool("nohup").args([crate::tool::ZKLOCK, "run", &scene.path]);
-    let tool = tool.args(["--", "sh", "-c", script]).env("LIFE", &life.path);
+    let tool = tool.args(["--", "sh", "-c", script]);
     let running = tool.start();
     scene.children_are(2).await;
     running.signal(Signal::SIGHUP); // while it waits
@@ -150,12 +124,11 @@ async fn the_command_starts_with_signals_as_without_us() {
 /// As `systemd` stops a service: all processes at once are told.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_processes_can_be_told_at_once() {
-    let scene = Scene::new().await;
-    let mut life = scene.lifeline();
+    let (scene, mut life, _) = Scene::staged().await;
     // `zklock` sends the command what it got itself, perhaps while the trap runs: a shell would begin it once more.
     let script = r#"exec 9>"$LIFE"; trap 'trap "" TERM; echo TERM >&9; echo cleaned up >&9; exit 4' TERM
         echo up >&9; while :; do sleep 1000 & wait; done"#;
-    let running = scene.run(script).env("LIFE", &life.path).start();
+    let running = scene.run(script).start();
     life.says("up").await;
     for process in scene.processes() {
         crate::processes::send(Signal::SIGTERM, process.id);
@@ -170,9 +143,8 @@ async fn all_processes_can_be_told_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_has_a_group_of_its_own() {
-    let scene = Scene::new().await;
-    let mut life = scene.lifeline();
-    let running = scene.run(STAYS_AS).env("LIFE", &life.path).start();
+    let (scene, mut life, _) = Scene::staged().await;
+    let running = scene.run(STAYS_AS).start();
     let command = Process::find(life.process("id").await).unwrap();
     let supervisor = Process::find(running.supervisor()).unwrap();
     let tool = Process::find(running.id).unwrap();
@@ -182,5 +154,61 @@ async fn the_command_has_a_group_of_its_own() {
     running.signal(Signal::SIGTERM);
     running.ended().await.quietly(143);
     life.end().await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_the_wait_and_nothing_is_left() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("host-a:123").await;
+    for signal in FORWARDED {
+        for patience in [&[][..], &["-w", "1h"]] {
+            let waiting = scene.run_with(patience, "touch ran").start();
+            scene.children_are(2).await;
+            waiting.signal(signal);
+            waiting.ended().await.one_line(128 + signal as i32, &[signal.as_str()]);
+            // Not by the end of its session.
+            assert_eq!(scene.children().await.len(), 1, "{signal}");
+        }
+    }
+    assert!(!scene.folder.join("ran").exists());
+    holder.release().await;
+    scene.end().await;
+}
+
+/// Also while there is no connection to wait over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_the_wait_for_a_server() {
+    let scene = Scene::new().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = listener.local_addr().unwrap().to_string();
+    for signal in FORWARDED {
+        let tool = scene.run("touch ran").env("ZKLOCK_SERVER", &silent);
+        let waiting = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "1h").start();
+        // It has come as far as to ask for a session.
+        let (_connection, _) = within("a connection", listener.accept()).await.unwrap();
+        waiting.signal(signal);
+        waiting.ended().await.one_line(128 + signal as i32, &[signal.as_str()]);
+    }
+    scene.end().await;
+}
+
+/// The server does not answer any more: the node goes with the session, and `zklock` does not wait for that for ever.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
+async fn a_signal_ends_the_wait_while_the_link_is_dead() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("host-a:123").await;
+    let link = scene.link().await;
+    let tool = scene.run("touch ran").env("ZKLOCK_SERVER", link.connect_string());
+    let waiting = tool.env("ZKLOCK_SESSION_TIMEOUT", "3s").start();
+    scene.children_are(2).await;
+    let stalled = link.stall(zookeeper_testkit::Direction::Both);
+    waiting.signal(Signal::SIGTERM);
+    let ended = tokio::time::timeout(Duration::from_secs(30), waiting.ended()).await;
+    ended.expect("it ends").one_line(143, &["SIGTERM"]);
+    stalled.heal();
+    scene.children_are(1).await;
+    holder.release().await;
     scene.end().await;
 }

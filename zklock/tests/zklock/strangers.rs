@@ -71,10 +71,9 @@ async fn kazoo_and_curator_have_a_queue_each() {
 /// Who waited when it was asked about may hold when the answer comes.
 #[tokio::test(flavor = "multi_thread")]
 async fn break_asks_again_where_a_waiter_holds_meanwhile() {
-    let scene = Scene::new().await;
+    let (scene, mut life, _) = Scene::staged().await;
     let holder = scene.holder("host-a").await;
-    let mut life = scene.lifeline();
-    let tool = scene.run(STAYS).env("LIFE", &life.path).env("ZKLOCK_ID", "host-b");
+    let tool = scene.run(STAYS).env("ZKLOCK_ID", "host-b");
     let waiting = tool.start();
     scene.children_are(2).await;
     let (all, _) = scene.listed().await;
@@ -129,6 +128,7 @@ async fn a_holder_that_may_not_be_read_is_seen_and_broken() {
 
 /// One that cannot be asked, or deleted, does not keep the others from it.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn one_refusal_does_not_end_it_for_the_others() {
     let scene = Scene::new().await;
     let name = format!("{GUID}__READ__");
@@ -187,6 +187,7 @@ async fn who_watches_ends_when_told_also_while_nobody_reads() {
 
 /// What passes is shown, and does not end it; nor does it end who has connected again by the time it is known.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn who_watches_a_lock_goes_on_after_an_outage() {
     let scene = Scene::new().await;
     let link = scene.link().await;
@@ -234,6 +235,7 @@ async fn an_identity_that_is_no_text_is_there_in_hex() {
 
 /// What was asked for is not the name of who leads.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn who_observes_a_leader_that_was_asked_to_go_does_not_take_that_for_its_name() {
     let scene = Scene::new().await;
     let mut leader = scene.zklock(["elect", &scene.path, "--id", "host-a"]).start();
@@ -258,32 +260,5 @@ async fn who_observes_a_leader_that_was_asked_to_go_does_not_take_that_for_its_n
         ended.quietly(0);
         assert!(!ended.text().contains("__REVOKE__"), "{ended}");
     }
-    scene.end().await;
-}
-
-/// What the path is called does not hide what is news.
-#[tokio::test(flavor = "multi_thread")]
-async fn each_change_of_the_place_is_said_whatever_the_path_is_called() {
-    let scene = Scene::new().await;
-    let path = format!("{}/wait for it for long", scene.path);
-    let run = |script: &str| scene.zklock(["run", "-v", &path, "--", "sh", "-c", script]);
-    let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let tool = run(r#"exec 9>"$LIFE"; echo up >&9; read line < "$GATE""#);
-    let first = tool.env("LIFE", &life.path).env("GATE", &gate.path).start();
-    life.says("up").await;
-    let mut second = run("true").start();
-    second.stderr.says("2nd in the queue").await;
-    let mut third = run("true").start();
-    third.stderr.says("3rd in the queue").await;
-    second.signal(Signal::SIGTERM);
-    assert_eq!(second.ended().await.code(), Some(143));
-    third.stderr.says("2nd in the queue").await;
-    gate.open().await;
-    assert_eq!(first.ended().await.code(), Some(0));
-    let ended = third.ended().await;
-    assert_eq!(ended.code(), Some(0), "{ended}");
-    // Ages alone are no news.
-    let said = ended.stderr.lines().filter(|line| line.contains("2nd in the queue"));
-    assert_eq!(said.count(), 1, "{ended}");
     scene.end().await;
 }

@@ -31,7 +31,7 @@ async fn the_command_reads_our_input() {
 async fn not_a_byte_of_the_input_is_taken_that_the_command_does_not_take() {
     let scene = Scene::new().await;
     let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'read line; echo "command: $line"'; read line; echo "after: $line""#;
-    let tool = scene.tool("sh").args(["-c", script]).env("LOCK", &scene.path);
+    let tool = scene.tool("sh").args(["-c", script]);
     let ended = tool.input("one\ntwo\nthree\n").ended().await;
     ended.quietly(0);
     assert_eq!(ended.text(), "command: one\nafter: two\n");
@@ -47,7 +47,7 @@ async fn closed_streams_are_no_obstacle() {
         let script = format!(
             r#"exec "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo ran >&9; exit 3' {closed}"#
         );
-        let tool = scene.tool("sh").args(["-c", &script]).env("LOCK", &scene.path);
+        let tool = scene.tool("sh").args(["-c", &script]);
         let ended = tool.env("LIFE", &life.path).ended().await;
         ended.quietly(3);
         life.says("ran").await;
@@ -56,7 +56,7 @@ async fn closed_streams_are_no_obstacle() {
     // What is said then is said to nobody.
     let holder = scene.holder("host-a:123").await;
     let script = r#"exec "$ZKLOCK" run -n -v "$LOCK" -- true <&- >&- 2>&-"#;
-    let ended = scene.tool("sh").args(["-c", script]).env("LOCK", &scene.path).ended().await;
+    let ended = scene.tool("sh").args(["-c", script]).ended().await;
     assert_eq!(ended.code(), Some(75), "{ended}");
     holder.release().await;
     scene.end().await;
@@ -114,7 +114,7 @@ async fn a_reader_that_goes_ends_the_command_as_without_us() {
 async fn it_stands_in_a_pipe_line() {
     let scene = Scene::new().await;
     let script = r#"yes | "$ZKLOCK" run "$LOCK" -- head -n 2 | cat; echo end"#;
-    let ended = scene.tool("sh").args(["-c", script]).env("LOCK", &scene.path).ended().await;
+    let ended = scene.tool("sh").args(["-c", script]).ended().await;
     ended.quietly(0);
     assert_eq!(ended.text(), "y\ny\nend\n");
     scene.end().await;
@@ -178,7 +178,7 @@ async fn the_command_has_the_files_that_we_were_started_with_and_no_other() {
     // The same shell starts both: what it has itself is the same.
     let script =
         r#"exec 9</dev/null; sh -c "$LOOK" </dev/null; "$ZKLOCK" run "$LOCK" -- sh -c "$LOOK""#;
-    let tool = scene.tool("sh").args(["-c", script]).env("LOCK", &scene.path);
+    let tool = scene.tool("sh").args(["-c", script]);
     let ended = tool.env("LOOK", look).ended().await;
     ended.quietly(0);
     let text = ended.text();
@@ -195,7 +195,7 @@ async fn the_folder_and_the_umask_are_ours() {
     let script =
         r#"umask 027; cd home; exec "$ZKLOCK" run "$LOCK" -- sh -c 'pwd; umask; ulimit -n'"#;
     let tool = scene.tool("sh").args(["-c", &format!("ulimit -n 500; {script}")]);
-    let ended = tool.env("LOCK", &scene.path).ended().await;
+    let ended = tool.ended().await;
     ended.quietly(0);
     let home = scene.folder.join("home");
     assert_eq!(ended.text(), format!("{}\n0027\n500\n", home.display()));

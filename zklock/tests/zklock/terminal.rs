@@ -149,19 +149,3 @@ fn readable(terminal: &File, closed: &UnixStream) -> bool {
     while poll(&mut files, None).is_err() {}
     files[1].revents().is_empty()
 }
-
-/// Without what moves the cursor and sets colours.
-pub(crate) fn plain(text: &str) -> String {
-    let mut plain = String::new();
-    let mut rest = text.chars().peekable();
-    while let Some(character) = rest.next() {
-        if character != '\u{1b}' {
-            plain.push(character);
-        } else if rest.next_if_eq(&'[').is_some() {
-            while rest.next().is_some_and(|end| !end.is_ascii_alphabetic()) {}
-        } else {
-            rest.next();
-        }
-    }
-    plain
-}

@@ -88,11 +88,6 @@ impl Tool {
         self
     }
 
-    pub(crate) fn without(mut self, name: &str) -> Self {
-        self.command.env_remove(name);
-        self
-    }
-
     pub(crate) fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.command.stdin(Stdio::piped());
         self.input = Some(bytes.into());
