@@ -130,17 +130,6 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-impl Command {
-    /// Whether something goes on beside what is said.
-    pub(crate) fn goes_on(&self) -> bool {
-        match self {
-            Self::Run(_) | Self::Elect(_) | Self::Observe(_) => true,
-            Self::Ls(arguments) => arguments.watch.is_some(),
-            Self::Revoke(_) | Self::Break(_) | Self::Completions(_) | Self::Man(_) => false,
-        }
-    }
-}
-
 /// Run a command while a lock is held. If no server answers for half of the session timeout, the command gets TERM, and KILL before
 /// another process can get the lock.
 #[derive(Debug, Args)]
@@ -188,12 +177,11 @@ pub(crate) struct Run {
 /// How the command is ended when the lock is lost.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Supervision {
-    /// At a loss: TERM and KILL, only KILL, or a message [default: term]
+    /// At a loss: TERM and KILL, only KILL, or a message
     #[arg(
         long,
         value_name = "term|kill|warn",
         default_value = "term",
-        hide_default_value = true,
         hide_possible_values = true
     )]
     pub(crate) on_lost: OnLost,
@@ -223,7 +211,6 @@ pub(crate) enum OnRevoke {
 )]
 pub(crate) struct Elect {
     /// Path of the election
-    #[arg(value_name = "PATH")]
     pub(crate) path: String,
     /// Exit with 76 when the leadership is lost, instead of standing again
     #[arg(long)]
@@ -240,7 +227,6 @@ pub(crate) struct Elect {
 #[command(after_help = format!("Example: zklock observe /services/mailer --json\n{SEE_ALSO}"))]
 pub(crate) struct Observe {
     /// Path of the election
-    #[arg(value_name = "PATH")]
     pub(crate) path: String,
     /// Print a JSON object in each line
     #[arg(long)]
@@ -255,7 +241,6 @@ pub(crate) struct Observe {
 #[command(after_help = format!("Example: zklock ls /jobs/nightly --watch\n{SEE_ALSO}"))]
 pub(crate) struct Ls {
     /// Path of the lock
-    #[arg(value_name = "PATH")]
     pub(crate) path: String,
     /// Print a JSON array of objects
     #[arg(long)]
@@ -270,7 +255,6 @@ pub(crate) struct Ls {
 #[command(after_help = format!("Example: zklock revoke /jobs/nightly\n{SEE_ALSO}"))]
 pub(crate) struct Revoke {
     /// Path of the lock
-    #[arg(value_name = "PATH")]
     pub(crate) path: String,
     /// Ask only this contender, by the name of its znode
     #[arg(long, value_name = "NAME")]
@@ -282,7 +266,6 @@ pub(crate) struct Revoke {
 #[command(after_help = format!("Example: zklock break /jobs/nightly\n{SEE_ALSO}"))]
 pub(crate) struct Break {
     /// Path of the lock
-    #[arg(value_name = "PATH")]
     pub(crate) path: String,
     /// Delete only this znode, by its name
     #[arg(long, value_name = "NAME")]

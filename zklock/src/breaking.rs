@@ -9,9 +9,10 @@ use zookeeper_recipes::zookeeper_client::Error;
 use crate::arguments::Break;
 use crate::connection::connect;
 use crate::contenders::{Contender, check_name, chosen, contenders, nobody};
-use crate::exit::{Failure, First, Outcome, say};
+use crate::exit::{Failure, First, Outcome, PATIENCE, say};
 use crate::output::printed;
 use crate::settings::Settings;
+use crate::stderr::flush;
 use crate::text;
 
 /// Somebody said no.
@@ -116,6 +117,7 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
     let which = if meant.len() == 1 { "it" } else { "all of them" };
     question.push_str(&format!("Delete {which}? [y/N] "));
     let failed = |error| Failure::internal(format!("cannot ask: {error}"));
+    flush(PATIENCE); // what was said before stands before it
     let mut terminal = stderr();
     terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush()).map_err(failed)?;
     // Not on the thread that keeps the session alive.

@@ -271,11 +271,14 @@ pub(crate) const STRANGERS: &str = "contenders of Curator and of kazoo are there
 fn unknown(path: &str, error: AcquireError) -> Unknown {
     use AcquireError::{RetriesExhausted, Session, TimedOut};
     use SessionError::{NotNow, Unreachable};
-    match error {
-        RetriesExhausted { .. } | TimedOut { .. } => Unknown::Now(failure(path, error)),
-        Session { source: NotNow | Unreachable { .. }, .. } => Unknown::Now(failure(path, error)),
-        error => Unknown::ForGood(failure(path, error)),
-    }
+    let passes = matches!(
+        error,
+        RetriesExhausted { .. }
+            | TimedOut { .. }
+            | Session { source: NotNow | Unreachable { .. }, .. }
+    );
+    let failure = failure(path, error);
+    if passes { Unknown::Now(failure) } else { Unknown::ForGood(failure) }
 }
 
 fn failure(path: &str, error: AcquireError) -> Failure {

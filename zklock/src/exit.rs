@@ -26,7 +26,7 @@ pub(crate) const CANNOT_EXECUTE: u8 = 126;
 pub(crate) const NOT_FOUND: u8 = 127;
 
 /// How long the end waits for who reads stderr.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The exit code, or why there is another.
 pub(crate) type Outcome = Result<u8, Failure>;
@@ -111,23 +111,16 @@ impl From<SessionError> for Failure {
     }
 }
 
-impl From<AcquireError> for Failure {
-    fn from(error: AcquireError) -> Self {
-        Self::unavailable(chain(&error))
-    }
+macro_rules! unavailable {
+    ($($error:ty)*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::unavailable(chain(&error))
+            }
+        }
+    )*};
 }
-
-impl From<LeaderError> for Failure {
-    fn from(error: LeaderError) -> Self {
-        Self::unavailable(chain(&error))
-    }
-}
-
-impl From<RevokeError> for Failure {
-    fn from(error: RevokeError) -> Self {
-        Self::unavailable(chain(&error))
-    }
-}
+unavailable!(AcquireError LeaderError RevokeError);
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {

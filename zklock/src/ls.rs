@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use zookeeper_recipes::Curator;
 
@@ -53,7 +54,6 @@ async fn say_why(curator: &Curator, path: &str) {
 
 async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
     let mut ends = Ends::new(Signals::new()?);
-    let mut screen = Screen { lines: 0, size: size() };
     let in_place = stdout().is_terminal() && !arguments.json;
     loop {
         let found = tokio::select! {
@@ -79,7 +79,11 @@ async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
             }
             Err(Unknown::ForGood(failure)) => return Err(failure),
         };
-        let text = if in_place { screen.drawn(&text, size()) } else { text };
+        let text = if in_place {
+            drawn(&text, tcgetwinsize(stdout()).map_or(0, |size| size.ws_row.into()))
+        } else {
+            text
+        };
         if let Err(outcome) = ends.print(&text).await {
             return outcome;
         }
@@ -150,50 +154,16 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What was drawn last, to be drawn over.
-struct Screen {
-    lines: usize,
-    size: (usize, usize),
-}
-
-impl Screen {
-    fn drawn(&mut self, text: &str, size: (usize, usize)) -> String {
-        let rows = size.1.saturating_sub(1).max(2);
-        let all = text.trim_end().lines().count();
-        let shown: Vec<_> =
-            text.trim_end().lines().take(if all > rows { rows - 1 } else { rows }).collect();
-        let mut drawing = if size == self.size {
-            match self.lines {
-                0 => String::new(),
-                lines => format!("\x1b[{lines}A\r\x1b[J"),
-            }
-        } else {
-            // The terminal may have wrapped what stands there.
-            "\x1b[H\x1b[2J".to_owned()
-        };
-        // Long lines end at the edge.
-        drawing.push_str("\x1b[?7l");
-        for line in &shown {
-            drawing.push_str(line);
-            drawing.push_str("\r\n");
-        }
-        self.lines = shown.len();
-        if all > shown.len() {
-            drawing.push_str(&format!("… and {} more\r\n", all - shown.len()));
-            self.lines += 1;
-        }
-        drawing.push_str("\x1b[?7h");
-        self.size = size;
-        drawing
+/// On an empty screen, without what does not fit into its rows. Long lines end at the edge.
+fn drawn(text: &str, rows: usize) -> String {
+    let (lines, rows): (Vec<_>, _) = (text.trim_end().lines().collect(), rows.max(3) - 1);
+    let shown = if lines.len() > rows { rows - 1 } else { lines.len() };
+    let mut drawing = "\x1b[H\x1b[2J\x1b[?7l".to_owned();
+    drawing.extend(lines[..shown].iter().flat_map(|line| [line, "\r\n"]));
+    if lines.len() > shown {
+        drawing.push_str(&format!("… and {} more\r\n", lines.len() - shown));
     }
-}
-
-/// Columns and rows.
-fn size() -> (usize, usize) {
-    match rustix::termios::tcgetwinsize(stdout()) {
-        Ok(size) if size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
-        _ => (80, 24),
-    }
+    drawing + "\x1b[?7h"
 }
 
 #[cfg(test)]
@@ -201,16 +171,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_lies_over_what_was_and_fits() {
-        let mut screen = Screen { lines: 0, size: (80, 5) };
-        let one = |text: &str| format!("\x1b[?7l{text}\x1b[?7h");
-        assert_eq!(screen.drawn("a\nb\n\n", (80, 5)), one("a\r\nb\r\n"));
-        // Two lines up, and the rest of the screen is empty.
-        let over = screen.drawn("a\nb\nc\nd\ne\n", (80, 5));
-        assert_eq!(over, format!("\x1b[2A\r\x1b[J{}", one("a\r\nb\r\nc\r\n… and 2 more\r\n")));
-        assert_eq!(screen.lines, 4);
-        // A line that was wrapped cannot be counted.
-        let resized = screen.drawn("a\n", (40, 5));
-        assert_eq!(resized, format!("\x1b[H\x1b[2J{}", one("a\r\n")));
+    fn what_is_drawn_fits_the_screen() {
+        let one = |text: &str| format!("\x1b[H\x1b[2J\x1b[?7l{text}\x1b[?7h");
+        assert_eq!(drawn("a\nb\n\n", 5), one("a\r\nb\r\n"));
+        assert_eq!(drawn("a\nb\nc\nd\ne\n", 5), one("a\r\nb\r\nc\r\n… and 2 more\r\n"));
+        assert_eq!(drawn("a\nb\nc\n", 0), one("a\r\n… and 2 more\r\n"));
     }
 }

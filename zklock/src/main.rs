@@ -48,9 +48,7 @@ fn main() -> ExitCode {
         // Before there are other threads, which a terminal could stop, and with them this one.
         let _ = signals::block(&[SIGTTIN, SIGTTOU]); // it cannot fail for signals that there are
     }
-    if arguments.command.goes_on() {
-        stderr::in_background();
-    }
+    stderr::in_background();
     // One line, as for any other failure.
     panic::set_hook(Box::new(|panic| exit::say(&format!("an error of zklock itself: {panic}"))));
     let code = exit::report(execute(arguments));

@@ -1,7 +1,6 @@
 //! What is said while a lock is waited for.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
@@ -53,74 +52,50 @@ async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
             queue = read(curator, paths) => queue,
             () = until(&mut states, false) => None,
         };
-        let is_silent = queue.is_none() && !is_connected(curator);
-        let holder = queue.as_ref().and_then(|queue| queue.holder());
+        let is_known = queue.is_some() || !is_connected(curator);
+        let (path, place, before) = queue.unwrap_or_else(|| (paths.join(", "), None, Vec::new()));
+        let holder = before.iter().find(|one| one.participant.holds);
+        let holder = holder.map(|holder| holder.participant.path.clone());
         // Without the age, which changes all the time.
-        let has_place = queue.as_ref().is_some_and(|queue| queue.place.is_some());
-        let news = (is_silent, has_place, holder.map(|holder| holder.participant.path.clone()));
-        let text = match &queue {
-            Some(queue) => queue.to_string(),
-            None => format!("{}: no server answers", visible(paths.join(", ").as_bytes())),
-        };
-        if (queue.is_some() || is_silent) && said.as_ref() != Some(&news) {
-            say(&format!("waiting for {text}"));
+        let news = (is_connected(curator), place.is_some(), holder.clone());
+        if is_known && said.as_ref() != Some(&news) {
+            let place = place.map(|place| format!("{} in the queue, ", ordinal(place)));
+            let queue = if news.0 { held_by(&before) } else { "no server answers".to_owned() };
+            let (path, place) = (visible(path.as_bytes()), place.unwrap_or_default());
+            say(&format!("waiting for {path}: {place}{queue}"));
             said = Some(news);
         }
-        let count = queue.as_ref().map_or(0, |queue| queue.before.len());
-        let pause = ASK + ASK_EACH * u32::try_from(count).unwrap_or(u32::MAX);
+        let pause = ASK + ASK_EACH * u32::try_from(before.len()).unwrap_or(u32::MAX);
         sleep(pause).await;
         // One small request, however long the queue is.
-        while let Some(holder) = holder
+        while let Some(holder) = &holder
             && let Ok(client) = curator.client()
-            && let Ok(Some(_)) = client.check_stat(&holder.participant.path).await
+            && let Ok(Some(_)) = client.check_stat(holder).await
         {
             sleep(pause).await;
         }
     }
 }
 
-struct Queue {
-    /// Where this process waits.
-    path: String,
-    /// From 1; `None` where its node is not there yet.
-    place: Option<usize>,
-    /// The holders, and the waiters before it.
-    before: Vec<Contender>,
-}
-
-impl Queue {
-    fn holder(&self) -> Option<&Contender> {
-        self.before.iter().find(|one| one.participant.holds)
-    }
-}
-
-impl fmt::Display for Queue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", visible(self.path.as_bytes()))?;
-        if let Some(place) = self.place {
-            write!(f, "{} in the queue, ", ordinal(place))?;
-        }
-        f.write_str(&held_by(&self.before))
-    }
-}
-
-/// Reads the queue at the first path where this process waits. `None` while the servers do not answer.
-async fn read(curator: &Curator, paths: &[String]) -> Option<Queue> {
+/// The first path where this process waits, its place there from 1 unless its node is not there yet, and the holders and waiters
+/// before it. `None` while the servers do not answer.
+async fn read(
+    curator: &Curator,
+    paths: &[String],
+) -> Option<(String, Option<usize>, Vec<Contender>)> {
     for path in paths {
-        let all = contenders(curator, path).await.ok()?;
+        let mut all = contenders(curator, path).await.ok()?;
         // Asked for after the listing, in case a new session began meanwhile.
         let session = curator.session_id().ok()?;
-        let is_ours = |one: &&Contender| one.participant.session == session;
         // Its locks at the paths before it are held.
-        let ours = all.iter().filter(is_ours).find(|ours| !ours.participant.holds).cloned();
+        let is_ours =
+            |one: &&Contender| one.participant.session == session && !one.participant.holds;
+        let ours = all.iter().find(is_ours).map(|ours| (ours.queue(), ours.place));
         if ours.is_some() || paths.len() == 1 {
-            let is_before = |one: &Contender| match &ours {
-                Some(ours) => one.queue() == ours.queue() && one.place < ours.place,
-                None => true,
-            };
-            let before: Vec<_> = all.into_iter().filter(is_before).collect();
-            let place = ours.map(|_| before.len() + 1);
-            return Some(Queue { path: path.clone(), place, before });
+            all.retain(|one| {
+                ours.is_none_or(|(queue, place)| one.queue() == queue && one.place < place)
+            });
+            return Some((path.clone(), ours.map(|_| all.len() + 1), all));
         }
     }
     None
