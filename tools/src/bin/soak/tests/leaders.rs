@@ -1,95 +1,71 @@
-//! The checker's rules for leaders and who observes them, each with a log that keeps it and one that breaks it. Times are in
+//! The checker's rules for leaders and for observers, each with a log that keeps it and one that breaks it. Times are in
 //! milliseconds.
 
-use super::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
+use super::script::{T, at, deletes, evidence, kills, log, logs, ms, verdict};
 use crate::checker::{Evidence, Kind, Leaders, Verdict, judge};
-use crate::log::{Event, Mode, Name, What};
+use crate::log::{Event, What};
 
-fn leader(row: usize) -> Script {
-    worker(row).takes(Mode::Leader)
-}
-
-/// A term by a node of this name.
-fn led(script: Script, from: u64, to: u64, token: i64, node: &str) -> Script {
-    script.holds_by(from, &[("/", token, Some(node))]).claims(from, to, token)
-}
-
-#[test]
-fn two_that_lead_at_one_moment_are_double() {
-    assert_eq!(doubles(&[leader(0).held(10, 30, 5), leader(1).held(31, 40, 6)]), 0);
-    assert_eq!(doubles(&[leader(0).held(10, 30, 5), leader(1).held(30, 40, 6)]), 1);
-    assert_eq!(doubles(&[leader(0).held(10, 20, 6), leader(1).held(30, 40, 5)]), 1);
-}
-
-#[test]
-fn who_leads_again_by_its_node_has_its_token() {
-    let twice = |token, node| led(leader(0).held(10, 20, 5), 30, 40, token, node);
-    assert_eq!(doubles(&[twice(5, "/5")]), 0);
-    assert_eq!(doubles(&[twice(6, "/6")]), 0);
-    // Another node, and an older token; the same node, and another token.
-    assert_eq!(doubles(&[twice(5, "/6")]), 1);
-    assert_eq!(doubles(&[twice(6, "/5")]), 1);
-    // Another worker by that node, or one that came after it.
-    assert_eq!(doubles(&[leader(0).held(10, 20, 5), leader(1).held(30, 40, 5)]), 1);
-    let next = Script { generation: 1, ..leader(0) };
-    assert_eq!(doubles(&[leader(0).held(10, 20, 5), next.held(30, 40, 5)]), 1);
-    // Of locks none is held again.
-    assert_eq!(doubles(&[worker(0).held(10, 20, 5).held(30, 40, 5)]), 1);
+rules! {
+    two_that_lead_at_one_moment_are_double:
+        ["0 leader 10-30#5 | 1 leader 31-40#6", 0]
+        ["0 leader 10-30#5 | 1 leader 30-40#6", 1]
+        ["0 leader 10-20#6 | 1 leader 30-40#5", 1]
+    a_worker_that_leads_again_by_its_node_has_its_token:
+        ["0 leader 10-20#5 30-40#5", 0]
+        ["0 leader 10-20#5 30-40#6", 0]
+        // Another node, and an older token; the same node, and another token.
+        ["0 leader 10-20#5 30-40#5@6", 1]
+        ["0 leader 10-20#5 30-40#6@5", 1]
+        // Another worker by that node, or one that came after it.
+        ["0 leader 10-20#5 | 1 leader 30-40#5", 1]
+        ["0 leader 10-20#5 | 0+ leader 30-40#5", 1]
+        // Of locks none is held again.
+        ["0 10-20#5 30-40#5", 1]
+    no_other_worker_leads_in_between:
+        ["0 leader 10-20#5 40-50#5 | 1 leader 51-60#6", 0]
+        ["0 leader 10-20#5 40-50#5 | 1 leader 25-30#6", 1]
+        ["0 leader 10-20#5 40-50#5 | 1 leader 25-30#4", 1]
+        // The first term outlasts the begin of the second.
+        ["0 leader 10-20#5 19-30#5", 1]
+    a_leader_closed_from_elsewhere_says_yes_no_more:
+        ["0 leader 10#5 y10#5 x20#5 r20#5 y30#5", 1]
 }
 
 #[test]
-fn nobody_leads_in_between() {
-    let twice = || led(leader(0).held(10, 20, 5), 40, 50, 5, "/5");
-    assert_eq!(doubles(&[twice(), leader(1).held(51, 60, 6)]), 0);
-    assert_eq!(doubles(&[twice(), leader(1).held(25, 30, 6)]), 1);
-    assert_eq!(doubles(&[twice(), leader(1).held(25, 30, 4)]), 1);
-    // The first term outlasts the begin of the second.
-    assert_eq!(doubles(&[led(leader(0).held(10, 20, 5), 19, 30, 5, "/5")]), 1);
+fn a_leader_closed_from_elsewhere_has_lost_nothing() {
+    let verdict = verdict(&logs("0 leader 10#5 y10#5 x20#5 r20#5"), &[]);
+    assert!(verdict.is_clean(), "{:?}", verdict.findings);
+    assert_eq!(verdict.lost(), 0);
 }
 
 #[test]
 fn a_leader_that_was_struck_may_believe_for_the_grace() {
     for (strike, grace) in [(deletes("/5"), T / 6 + T * 2 / 3), (kills(105), T * 2 / 3)] {
-        let [sent, done] = strike;
-        let faults = [(100, sent), (110, done)];
-        let scripts = |until| [leader(0).held(10, until, 5), leader(1).held(120, 9000, 6)];
-        let within = verdict(&scripts(110 + grace), &faults);
+        let struck = |text: &str| verdict(&logs(text), &at(100, 110, strike.clone()));
+        let until = |end: u64| struck(&format!("0 leader 10-{end}#5 | 1 leader 120-9000#6"));
+        let within = until(110 + grace);
         assert!(within.is_clean(), "{:?}", within.findings);
         assert_eq!(within.excused.len(), 1);
-        assert_eq!(verdict(&scripts(111 + grace), &faults).count(Kind::Double), 2);
+        assert_eq!(until(111 + grace).count(Kind::Double), 2);
         // Nor does it lead again by that node later.
-        let again = led(leader(0).held(10, 120, 5), 3000, 3010, 5, "/5");
-        assert_eq!(verdict(&[again], &faults).count(Kind::Double), 1);
+        assert_eq!(struck("0 leader 10-120#5 3000-3010#5").count(Kind::Double), 1);
     }
 }
 
 #[test]
 fn a_node_that_leads_again_is_no_sign_that_the_servers_went_back() {
     let node = "/_c_x-latch-0000000007";
-    let led = |script: Script, from, token, node| {
-        script.holds_by(from, &[("", token, Some(node))]).claims(from, from + 5, token)
-    };
-    let twice = || led(led(leader(0), 10, 5, node), 20, 5, node);
-    assert!(verdict(&[twice()], &[]).went_back.is_empty());
-    let back = led(leader(1), 30, 6, "/_c_y-latch-0000000006");
-    assert_eq!(verdict(&[twice(), back, worker(2)], &[]).went_back.len(), 1);
-}
-
-#[test]
-fn who_is_closed_from_elsewhere_has_lost_nothing() {
-    let no = What::No { hold: Name(Mode::Leader, 5) };
-    let closed = || leader(0).holds(10, 5).yes(10, 10, 5).then(20, no.clone()).releases(20, 5);
-    let verdict = verdict(&[closed()], &[]);
-    assert!(verdict.is_clean(), "{:?}", verdict.findings);
-    assert_eq!(verdict.lost(), 0);
-    assert_eq!(doubles(&[closed().yes(30, 30, 5)]), 1);
+    let twice = log("0 leader").holds_by(10, 5, node).holds_by(20, 5, node);
+    assert!(verdict(&[twice.clone()], &[]).went_back.is_empty());
+    let back = log("1 leader").holds_by(30, 6, "/_c_y-latch-0000000006");
+    assert_eq!(verdict(&[twice, back, log("2")], &[]).went_back.len(), 1);
 }
 
 /// One that leads once, the first time from `from` on, where all was healed at `healed`.
 fn healed(healed: u64, from: u64) -> Verdict {
-    let mut evidence = evidence(&[worker(0)], &[]);
-    let events = leader(0).held(from, from + 5, 5).then(from + 6, What::Quiet).events;
-    evidence.workers[0].events = events;
+    let mut evidence = evidence(&logs("0"), &[]);
+    let script = log(&format!("0 leader {from}-{}#5", from + 5)).then(from + 6, What::Quiet);
+    evidence.workers[0].events = script.events;
     evidence.faults = vec![Event(ms(healed), What::Healed)];
     judge(&evidence)
 }
@@ -108,12 +84,12 @@ fn after_the_healing_there_is_a_leader_within_the_bound() {
     // The row did not come to lead, and nobody did.
     assert_eq!(healed(1000, 900).count(Kind::Hung), 2);
     // That is nothing to a run of locks.
-    assert!(judge(&evidence(&[worker(0)], &[])).leaders.is_none());
+    assert!(judge(&evidence(&logs("0"), &[])).leaders.is_none());
 }
 
 /// What is found of an observer that is told so, each time 10 ms later: of a worker and a token, or of nobody.
 fn observed(told: &[Option<(&str, i64)>]) -> (usize, usize, usize) {
-    let mut evidence: Evidence = evidence(&[leader(0).held(10, 20, 5)], &[]);
+    let mut evidence: Evidence = evidence(&logs("0 leader 10-20#5"), &[]);
     let events = told.iter().zip(1..).map(|(leader, place)| {
         let leader = leader.map(|(id, token)| (id.to_owned(), token));
         Event(ms(10 * place), What::Observes { leader })

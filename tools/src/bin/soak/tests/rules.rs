@@ -1,86 +1,60 @@
 //! The checker's rules, each with a log that keeps it and one that breaks it. Times are in milliseconds.
 
-use super::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
+use super::script::{Script, T, at, deletes, evidence, kills, log, logs, ms, verdict};
 use crate::checker::{Kind, PATIENCE, Verdict, judge};
 use crate::log::Counter::{self, Store, ZooKeeper};
 use crate::log::Outcome::{Accepted, Refused, Unknown};
-use crate::log::{Event, Mode, Name, Signal, What, parse};
+use crate::log::{Event, Signal, What, parse};
 use crate::schedule::schedule;
+
+rules! {
+    two_that_claim_one_moment_are_double:
+        ["0 10-30#5 | 1 29-40#6", 1]
+        ["0 10-30#5 | 1 30-40#6", 1]
+        ["0 10-30#5 | 1 31-40#6", 0]
+        // The first outlasts the second, and runs into the third.
+        ["0 10-50#5 | 1 20-30#6 | 2 40-60#7", 2]
+    a_worker_stopped_between_question_and_stamp_is_no_finding:
+        // Stopped from 12 to 3000: once after the answer to its last question, once before the answer to it.
+        ["0 10#5 y10#5 y12-3000#5 n3001#5 | 1 2500-2600#6", 0]
+        // Stopped right after its only yes.
+        ["0 10#5 y12-3000#5 n3001#5 | 1 2500-2600#6", 0]
+    a_worker_that_believes_when_it_goes_on_is_double:
+        // One question is enough: it was asked when the other claimed, and answered yes.
+        ["0 10#5 y10#5 y12#5 y2550-2551#5 n2555#5 | 1 2500-2600#6", 1]
+    tokens_rise_and_are_given_once:
+        ["0 10-20#6 | 1 30-40#5", 1]
+        ["0 10-20#5 | 1 30-40#5", 1]
+    after_a_no_a_loss_or_a_release_there_is_no_yes:
+        ["0 10#5 y10#5 n20#5 y30#5", 1]
+        ["0 10#5 y10#5 r20#5 y30#5", 1]
+        ["0 10#5 y10#5 l20#5 y30#5", 1]
+        ["0 10#5 y10#5 y20#5 y30#5", 1] // no end: see below
+        ["0 10#5 y10#5 n20#5 n30#5", 0]
+    a_hold_ends_by_a_release_or_a_report:
+        ["0 10#5 y10#5 ?20", 1]
+        ["0 10#5 y10#5 n15#5 ?20", 0]
+        ["0 10#5 y10#5 r15#5 ?20", 0]
+}
 
 #[test]
 fn holds_one_after_the_other_are_fine() {
-    let scripts = [worker(0).held(10, 20, 5).held(40, 50, 8), worker(1).held(21, 39, 6)];
-    let verdict = verdict(&scripts, &[]);
+    let verdict = verdict(&logs("0 10-20#5 40-50#8 | 1 21-39#6"), &[]);
     assert!(verdict.is_clean(), "{:?}", verdict.findings);
     assert_eq!((verdict.holds.len(), verdict.lost()), (5, 0));
 }
 
 #[test]
-fn two_that_claim_one_moment_are_double() {
-    assert_eq!(doubles(&[worker(0).held(10, 30, 5), worker(1).held(29, 40, 6)]), 1);
-    assert_eq!(doubles(&[worker(0).held(10, 30, 5), worker(1).held(30, 40, 6)]), 1);
-    assert_eq!(doubles(&[worker(0).held(10, 30, 5), worker(1).held(31, 40, 6)]), 0);
-    // The first outlasts the second, and runs into the third.
-    let scripts = [worker(0).held(10, 50, 5), worker(1).held(20, 30, 6), worker(2).held(40, 60, 7)];
-    assert_eq!(doubles(&scripts), 2);
-}
-
-#[test]
-fn a_worker_stopped_between_question_and_stamp_is_no_finding() {
-    // Stopped from 12 to 3000: once after the answer to its last question, once before the answer to it.
-    let stopped = worker(0).holds(10, 5).yes(10, 10, 5).yes(12, 3000, 5).no(3001, 5);
-    assert_eq!(doubles(&[stopped, worker(1).held(2500, 2600, 6)]), 0);
-    // Stopped right after its only yes.
-    let stopped = worker(0).holds(10, 5).yes(12, 3000, 5).no(3001, 5);
-    assert_eq!(doubles(&[stopped, worker(1).held(2500, 2600, 6)]), 0);
-}
-
-#[test]
-fn a_worker_that_believes_when_it_goes_on_is_double() {
-    // One question is enough: it was asked when the other claimed, and answered yes.
-    let stopped = worker(0).holds(10, 5).yes(10, 10, 5).yes(12, 12, 5).yes(2550, 2551, 5);
-    assert_eq!(doubles(&[stopped.no(2555, 5), worker(1).held(2500, 2600, 6)]), 1);
-}
-
-#[test]
 fn a_claim_ends_with_the_last_word_of_a_killed_worker() {
-    let killed = worker(0).holds(10, 5).yes(10, 10, 5).yes(30, 30, 5);
-    let next = Script { generation: 1, ..worker(0) };
     let kill = What::Signalled { row: 0, generation: 0, signal: Signal::Kill };
-    let scripts = [killed, next, worker(1).held(2530, 2600, 6)];
-    let verdict = verdict(&scripts, &[(130, kill)]);
+    let verdict = verdict(&logs("0 10#5 y10#5 y30#5 | 0+ | 1 2530-2600#6"), &[(130, kill)]);
     assert!(verdict.is_clean(), "{:?}", verdict.findings);
     assert_eq!(verdict.after_kills, [1.0]); // 2400 ms, T
 }
 
-#[test]
-fn tokens_rise_and_are_given_once() {
-    assert_eq!(doubles(&[worker(0).held(10, 20, 6), worker(1).held(30, 40, 5)]), 1);
-    assert_eq!(doubles(&[worker(0).held(10, 20, 5), worker(1).held(30, 40, 5)]), 1);
-}
-
-#[test]
-fn after_a_no_a_loss_or_a_release_there_is_no_yes() {
-    let asked = |script: Script| doubles(&[script.yes(30, 30, 5)]);
-    assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).no(20, 5)), 1);
-    assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).releases(20, 5)), 1);
-    let lost = What::Lost { hold: Name(Mode::Lock, 5), how: "why".to_owned() };
-    assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).then(20, lost)), 1);
-    assert_eq!(asked(worker(0).holds(10, 5).yes(10, 10, 5).yes(20, 20, 5)), 1); // no end: see below
-    assert_eq!(doubles(&[worker(0).holds(10, 5).yes(10, 10, 5).no(20, 5).no(30, 5)]), 0);
-}
-
-#[test]
-fn a_hold_ends_by_a_release_or_a_report() {
-    assert_eq!(doubles(&[worker(0).holds(10, 5).yes(10, 10, 5).asks(20)]), 1);
-    assert_eq!(doubles(&[worker(0).holds(10, 5).yes(10, 10, 5).no(15, 5).asks(20)]), 0);
-    assert_eq!(doubles(&[worker(0).holds(10, 5).yes(10, 10, 5).releases(15, 5).asks(20)]), 0);
-}
-
 /// Worker 0 believes until `believes`; worker 1 comes in at 120. The strike is sent at 100 and done at 110.
-fn struck(believes: u64, [sent, done]: [What; 2]) -> Verdict {
-    let scripts = [worker(0).held(10, believes, 5), worker(1).held(120, 9000, 6)];
-    verdict(&scripts, &[(100, sent), (110, done)])
+fn struck(believes: u64, strike: [What; 2]) -> Verdict {
+    verdict(&logs(&format!("0 10-{believes}#5 | 1 120-9000#6")), &at(100, 110, strike))
 }
 
 #[test]
@@ -101,9 +75,8 @@ fn only_the_hold_that_was_struck_is_excused() {
         assert!(struck(130, strike).count(Kind::Double) > 0);
     }
     // Struck only after the other came in.
-    let scripts = [worker(0).held(10, 200, 5), worker(1).held(99, 300, 6)];
-    let [sent, done] = deletes("/5");
-    assert_eq!(verdict(&scripts, &[(100, sent), (110, done)]).count(Kind::Double), 1);
+    let late = verdict(&logs("0 10-200#5 | 1 99-300#6"), &at(100, 110, deletes("/5")));
+    assert_eq!(late.count(Kind::Double), 1);
 }
 
 #[test]
@@ -131,8 +104,8 @@ fn stale(scripts: &[Script], counter: Counter, end: (u64, i64)) -> usize {
 fn a_counter_is_one_chain() {
     for counter in [ZooKeeper, Store] {
         let one =
-            worker(0).counts(counter, 5, (0, 0), Accepted).counts(counter, 5, (1, 5), Accepted);
-        let two = worker(1).counts(counter, 7, (2, 5), Accepted);
+            log("0").counts(counter, 5, (0, 0), Accepted).counts(counter, 5, (1, 5), Accepted);
+        let two = log("1").counts(counter, 7, (2, 5), Accepted);
         let both = [one.clone(), two.clone()];
         assert_eq!(stale(&both, counter, (3, 7)), 0);
         // The last write is gone; so are all of them.
@@ -141,41 +114,41 @@ fn a_counter_is_one_chain() {
         // Written by nobody: and so nothing leads to what was accepted.
         assert_eq!(stale(&both, counter, (4, 7)), 4);
         // Overwritten by one that did not see it.
-        let blind = worker(1).counts(counter, 7, (1, 5), Accepted);
+        let blind = log("1").counts(counter, 7, (1, 5), Accepted);
         assert_eq!(stale(&[one, blind], counter, (2, 7)), 1);
     }
 }
 
 #[test]
 fn what_was_refused_is_not_there_and_what_is_unknown_may_be() {
-    let before = worker(0).counts(ZooKeeper, 5, (0, 0), Accepted);
-    let end = |outcome| worker(1).counts(ZooKeeper, 7, (1, 5), outcome);
+    let before = log("0").counts(ZooKeeper, 5, (0, 0), Accepted);
+    let end = |outcome| log("1").counts(ZooKeeper, 7, (1, 5), outcome);
     assert_eq!(stale(&[before.clone(), end(Unknown)], ZooKeeper, (2, 7)), 0);
     assert_eq!(stale(&[before.clone(), end(Unknown)], ZooKeeper, (1, 5)), 0);
     assert_eq!(stale(&[before.clone(), end(Refused)], ZooKeeper, (1, 5)), 0);
     assert_eq!(stale(&[before.clone(), end(Refused)], ZooKeeper, (2, 7)), 1);
     // Killed before it learnt the outcome.
-    let cut = worker(1).then(1, What::Tries { counter: ZooKeeper, token: 7, read: 1, by: 5 });
+    let cut = log("1").then(1, What::Tries { counter: ZooKeeper, token: 7, read: 1, by: 5 });
     assert_eq!(stale(&[before, cut], ZooKeeper, (2, 7)), 0);
 }
 
 #[test]
 fn a_smaller_token_writes_no_more() {
-    let newer = worker(0).counts(Store, 7, (0, 0), Accepted);
-    let older = worker(1).counts(Store, 5, (1, 7), Accepted);
+    let newer = log("0").counts(Store, 7, (0, 0), Accepted);
+    let older = log("1").counts(Store, 5, (1, 7), Accepted);
     assert_eq!(stale(&[newer, older], Store, (2, 5)), 1);
 }
 
 #[test]
 fn what_is_left_over_is_an_orphan() {
-    let mut evidence = evidence(&[worker(0)], &[]);
+    let mut evidence = evidence(&[log("0")], &[]);
     evidence.children = vec!["_c_x-lock-0000000001".to_owned()];
     assert_eq!(judge(&evidence).count(Kind::Orphan), 1);
 }
 
 #[test]
 fn who_does_not_hold_after_the_healing_is_hung() {
-    let mut evidence = evidence(&[worker(0), worker(1)], &[]);
+    let mut evidence = evidence(&[log("0"), log("1")], &[]);
     assert!(judge(&evidence).is_clean());
     assert_eq!(judge(&evidence).after_healing, [0, ms(100)]);
     // Healed later than its last hold.

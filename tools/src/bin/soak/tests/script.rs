@@ -1,97 +1,129 @@
 //! Logs that are written down. Times are in milliseconds.
+//!
+//! `0 write 10-20#5 | 1 read 10#6 y10#6` are the logs of two workers. Words, of a hold with token 5:
+//!
+//! | word | the worker |
+//! | --- | --- |
+//! | `lock`, `read`, `write`, `beside`, `lease`, `multi`, `leader` | has holds of this mode from here on, at first `lock` |
+//! | `10#5`, `10#5@6` | holds, by the node `/5` or `/6` |
+//! | `10-20#5` | holds, says yes at the begin and the end, and releases |
+//! | `10-20/a5/b6` | the same by nodes of the locks `/a` and `/b` |
+//! | `c10-20#5` | says yes at both moments and releases what it has |
+//! | `y10#5`, `y10-12#5` | is asked at 10 and says yes, at 10 or 12 |
+//! | `n10#5`, `x10#5`, `l10#5` | says no and reports the loss, or only says no, or only reports it |
+//! | `r10#5`, `?10` | releases, asks for the lock |
+//!
+//! A `+` after the number of the worker makes it the next process of that row.
 
 use crate::checker::{Evidence, Kind, Verdict, WorkerLog, judge};
 use crate::log::{Counter, Event, MILLISECOND, Mode, Name, Nanos, Node, Outcome, What};
 
 /// Of the sessions.
-pub(crate) const T: u64 = 2400;
+pub(super) const T: u64 = 2400;
 /// Of a semaphore.
 const LEASES: usize = 2;
 
-pub(crate) fn ms(time: u64) -> Nanos {
+pub(super) fn ms(time: u64) -> Nanos {
     time * MILLISECOND
 }
 
-/// The log of one worker, written down.
+/// The log of one worker.
 #[derive(Clone, Debug)]
-pub(crate) struct Script {
-    pub(crate) row: usize,
-    pub(crate) generation: usize,
-    /// Of the holds that follow.
-    pub(crate) mode: Mode,
-    pub(crate) events: Vec<Event>,
+pub(super) struct Script {
+    row: usize,
+    generation: usize,
+    mode: Mode,
+    pub(super) events: Vec<Event>,
 }
 
-pub(crate) fn worker(row: usize) -> Script {
+pub(super) fn logs(text: &str) -> Vec<Script> {
+    text.split('|').map(log).collect()
+}
+
+pub(super) fn log(text: &str) -> Script {
+    let (row, words) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    let generation = usize::from(row.ends_with('+'));
+    let row = row.trim_end_matches('+').parse().unwrap();
     let events = vec![Event(0, What::Starts { timeout: T })];
-    Script { row, generation: 0, mode: Mode::Lock, events }
+    let script = Script { row, generation, mode: Mode::Lock, events };
+    words.split_whitespace().fold(script, Script::word)
+}
+
+fn moments(text: &str) -> (u64, u64) {
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    (from.parse().unwrap(), to.parse().unwrap())
 }
 
 impl Script {
-    pub(crate) fn then(mut self, at: u64, what: What) -> Self {
+    pub(super) fn then(mut self, at: u64, what: What) -> Self {
         self.events.push(Event(ms(at), what));
         self
     }
 
-    pub(crate) fn asks(self, at: u64) -> Self {
-        self.then(at, What::Asks { how: String::new() })
+    pub(super) fn word(mut self, word: &str) -> Self {
+        use Mode::{Beside, Leader, Lease, Lock, Multi, Read, Write};
+        let modes = [Lock, Read, Write, Beside, Lease, Multi, Leader];
+        let named = |mode: &Mode| format!("{mode:?}").eq_ignore_ascii_case(word);
+        if let Some(mode) = modes.into_iter().find(named) {
+            self.mode = mode;
+            return self;
+        }
+        if let Some((when, locks)) = word.split_once('/') {
+            let path = |lock: &str| (self.mode != Multi).then(|| format!("/{lock}"));
+            let node = |lock: &str| {
+                let (name, token) = lock.split_at(1);
+                (format!("/{name}"), token.parse().unwrap(), path(lock))
+            };
+            let nodes: Vec<(String, i64, Option<String>)> = locks.split('/').map(node).collect();
+            let (token, (from, to)) = (nodes[0].1, moments(when));
+            return self.holds(from, nodes).claims(from, to, token);
+        }
+        let (when, token) = word.split_once('#').unwrap_or((word, "0"));
+        let (token, node) = token.split_once('@').unwrap_or((token, token));
+        let token: i64 = token.parse().unwrap();
+        let kind = when.chars().next().filter(|first| !first.is_ascii_digit());
+        let (from, to) = moments(when.trim_start_matches(|c: char| !c.is_ascii_digit()));
+        let (hold, how) = (Name(self.mode, token), "why".to_owned());
+        match kind {
+            None => {
+                let beside = if self.mode == Beside { "beside-" } else { "" };
+                let path = Some(format!("/{beside}{node}"));
+                let holds = self.holds(from, vec![("/".to_owned(), token, path)]);
+                if when.contains('-') { holds.claims(from, to, token) } else { holds }
+            }
+            Some('c') => self.claims(from, to, token),
+            Some('y') => self.then(from, What::Yes { hold, after: ms(to) }),
+            Some('n') => self.then(from, What::No { hold }).then(from, What::Lost { hold, how }),
+            Some('x') => self.then(from, What::No { hold }),
+            Some('l') => self.then(from, What::Lost { hold, how }),
+            Some('r') => self.then(from, What::Releases { hold, how }),
+            Some('?') => self.then(from, What::Asks { how }),
+            Some(other) => panic!("no word begins with {other}: {word}"),
+        }
     }
 
-    pub(crate) fn takes(self, mode: Mode) -> Self {
-        Self { mode, ..self }
-    }
-
-    /// In a session of its own, by a node of the token's name.
-    pub(crate) fn holds(self, at: u64, token: i64) -> Self {
-        let path = match self.mode {
-            Mode::Beside => format!("/beside-{token}"),
-            _ => format!("/{token}"),
-        };
-        self.holds_by(at, &[("/", token, Some(&path))])
-    }
-
-    /// By several nodes: the lock, the token and perhaps the path of each.
-    pub(crate) fn holds_by(self, at: u64, nodes: &[(&str, i64, Option<&str>)]) -> Self {
-        let nodes: Vec<_> = nodes
-            .iter()
-            .map(|(lock, token, path)| {
-                let (lock, path) = ((*lock).to_owned(), path.map(str::to_owned));
-                Node { lock, token: *token, path }
-            })
-            .collect();
-        let token = nodes[0].token;
-        let (hold, session) = (Name(self.mode, token), 100 + token);
+    /// By these nodes: lock, token and path of each.
+    fn holds(self, at: u64, nodes: Vec<(String, i64, Option<String>)>) -> Self {
+        let nodes: Vec<_> =
+            nodes.into_iter().map(|(lock, token, path)| Node { lock, token, path }).collect();
+        let (hold, session) = (Name(self.mode, nodes[0].token), 100 + nodes[0].token);
         self.then(at, What::Holds { hold, session, nodes })
     }
 
-    /// Asked before and answered after these.
-    pub(crate) fn yes(self, before: u64, after: u64, token: i64) -> Self {
-        let hold = Name(self.mode, token);
-        self.then(before, What::Yes { hold, after: ms(after) })
+    fn claims(self, from: u64, to: u64, token: i64) -> Self {
+        [format!("y{from}#{token}"), format!("y{to}#{token}"), format!("r{to}#{token}")]
+            .iter()
+            .fold(self, |script, word| script.word(word))
     }
 
-    pub(crate) fn no(self, at: u64, token: i64) -> Self {
-        let hold = Name(self.mode, token);
-        self.then(at, What::No { hold }).then(at, What::Lost { hold, how: "why".to_owned() })
-    }
-
-    pub(crate) fn releases(self, at: u64, token: i64) -> Self {
-        let hold = Name(self.mode, token);
-        self.then(at, What::Releases { hold, how: String::new() })
-    }
-
-    /// Says yes at the begin and the end of a hold that it has already, and releases it.
-    pub(crate) fn claims(self, from: u64, to: u64, token: i64) -> Self {
-        self.yes(from, from, token).yes(to, to, token).releases(to, token)
-    }
-
-    /// A whole hold, with a yes at its begin and its end.
-    pub(crate) fn held(self, from: u64, to: u64, token: i64) -> Self {
-        self.holds(from, token).claims(from, to, token)
+    /// Holds by a node of this path, whose lock is the root.
+    pub(super) fn holds_by(self, from: u64, token: i64, path: &str) -> Self {
+        let nodes = vec![(String::new(), token, Some(path.to_owned()))];
+        self.holds(from, nodes).claims(from, from + 5, token)
     }
 
     /// Writes `read + 1`.
-    pub(crate) fn counts(
+    pub(super) fn counts(
         self,
         counter: Counter,
         token: i64,
@@ -104,49 +136,46 @@ impl Script {
 }
 
 /// The scripts, with everybody holding after the healing, at rest, and no counter written.
-pub(crate) fn evidence(scripts: &[Script], faults: &[(u64, What)]) -> Evidence {
+pub(super) fn evidence(scripts: &[Script], faults: &[(u64, What)]) -> Evidence {
     let healed = 1_000_000;
     let mut faults: Vec<_> = faults.iter().map(|(at, what)| Event(ms(*at), what.clone())).collect();
     faults.push(Event(ms(healed), What::Healed));
     let mut workers = Vec::new();
-    for (place, script) in scripts.iter().cloned().enumerate() {
-        let (row, generation) = (script.row, script.generation);
-        let place = u64::try_from(place).unwrap();
-        let at = healed + 100 * place;
-        let last = !scripts.iter().any(|other| other.row == row && other.generation > generation);
-        let token = 1_000_000 + i64::try_from(place).unwrap();
-        let events = match last {
-            true => {
-                let mode = script.mode;
-                script
-                    .takes(if mode == Mode::Leader { mode } else { Mode::Lock })
-                    .asks(at - 1)
-                    .held(at, at + 10, token)
-                    .then(at + 1000, What::Quiet)
-                    .events
-            }
-            false => script.events,
-        };
-        workers.push(WorkerLog { row, generation, events });
+    for (mut script, place) in scripts.iter().cloned().zip(0_u64..) {
+        let (row, generation, at) = (script.row, script.generation, healed + 100 * place);
+        if !scripts.iter().any(|other| other.row == row && other.generation > generation) {
+            let mode = if script.mode == Mode::Leader { "leader" } else { "lock" };
+            let (asked, end, token) = (at - 1, at + 10, healed + place);
+            script = script.word(mode).word(&format!("?{asked}"));
+            script = script.word(&format!("{at}-{end}#{token}")).then(at + 1000, What::Quiet);
+        }
+        workers.push(WorkerLog { row, generation, events: script.events });
     }
     Evidence { workers, limit: LEASES, faults, ..Evidence::default() }
 }
 
-pub(crate) fn verdict(scripts: &[Script], faults: &[(u64, What)]) -> Verdict {
+pub(super) fn verdict(scripts: &[Script], faults: &[(u64, What)]) -> Verdict {
     judge(&evidence(scripts, faults))
 }
 
-pub(crate) fn doubles(scripts: &[Script]) -> usize {
-    let verdict = verdict(scripts, &[]);
-    assert_eq!(verdict.excused, []);
+/// How often two held at one moment, without a fault.
+pub(super) fn doubles(text: &str) -> usize {
+    let verdict = verdict(&logs(text), &[]);
+    assert_eq!(verdict.excused, [], "{text}");
     verdict.count(Kind::Double)
 }
 
-pub(crate) fn deletes(node: &str) -> [What; 2] {
+pub(super) fn deletes(node: &str) -> [What; 2] {
     let node = node.to_owned();
     [What::Deletes { node: node.clone(), token: 0 }, What::Deleted { node, known: true }]
 }
 
-pub(crate) fn kills(session: i64) -> [What; 2] {
+pub(super) fn kills(session: i64) -> [What; 2] {
     [What::Kills { session }, What::Killed { session, known: true }]
+}
+
+/// The strike is sent at the first moment and done at the second.
+pub(super) fn at(sent: u64, done: u64, strike: [What; 2]) -> [(u64, What); 2] {
+    let [begin, end] = strike;
+    [(sent, begin), (done, end)]
 }

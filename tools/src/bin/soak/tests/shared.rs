@@ -1,231 +1,145 @@
 //! The checker's rules for holds that do not exclude each other, and for holds of several locks, each with a log that keeps it
 //! and one that breaks it. Times are in milliseconds.
 
-use super::script::{Script, T, deletes, doubles, evidence, kills, ms, verdict, worker};
-use crate::checker::{Kind, judge};
+use super::script::{Script, T, at, deletes, kills, log, logs, ms, verdict};
+use crate::checker::Kind;
 use crate::log::{Mode, Name, Signal, What};
 
-fn reader(row: usize) -> Script {
-    worker(row).takes(Mode::Read)
-}
-
-fn writer(row: usize) -> Script {
-    worker(row).takes(Mode::Write)
-}
-
-fn leaser(row: usize) -> Script {
-    worker(row).takes(Mode::Lease)
-}
-
-#[test]
-fn readers_hold_together() {
-    assert_eq!(doubles(&[reader(0).held(10, 30, 5), reader(1).held(20, 40, 6)]), 0);
-    // In whatever order they learn of it.
-    assert_eq!(doubles(&[reader(0).held(20, 30, 5), reader(1).held(10, 40, 6)]), 0);
-}
-
-#[test]
-fn a_writer_holds_alone() {
-    assert_eq!(doubles(&[reader(0).held(10, 30, 5), writer(1).held(29, 40, 6)]), 1);
-    assert_eq!(doubles(&[writer(0).held(10, 30, 5), reader(1).held(29, 40, 6)]), 1);
-    assert_eq!(doubles(&[writer(0).held(10, 30, 5), writer(1).held(29, 40, 6)]), 1);
-    assert_eq!(doubles(&[reader(0).held(10, 30, 5), writer(1).held(31, 40, 6)]), 0);
-    // Beside each of two readers.
-    let readers = [reader(0).held(10, 30, 5), reader(1).held(12, 40, 6)];
-    let [one, other] = readers.clone();
-    assert_eq!(doubles(&[one, other, writer(2).held(25, 50, 7)]), 2);
-    let [one, other] = readers;
-    assert_eq!(doubles(&[one, other, writer(2).held(41, 50, 7)]), 0);
-}
-
-#[test]
-fn a_writer_and_the_read_beside_it_are_one() {
-    let write = || writer(0).holds(10, 5).yes(10, 10, 5);
-    let read = |script: Script| script.takes(Mode::Beside).holds(15, 5).yes(15, 15, 5);
-    let both =
-        || read(write()).takes(Mode::Write).claims(20, 30, 5).takes(Mode::Beside).claims(31, 40, 5);
-    assert_eq!(doubles(&[both()]), 0);
-    // Other readers come in when it stops writing, other writers when it stops reading.
-    assert_eq!(doubles(&[both(), reader(1).held(31, 50, 6)]), 0);
-    assert_eq!(doubles(&[both(), reader(1).held(29, 50, 6)]), 1);
-    assert_eq!(doubles(&[both(), writer(1).held(41, 50, 6)]), 0);
-    assert_eq!(doubles(&[both(), writer(1).held(39, 50, 6)]), 1);
-    // Of another worker it is a reader like any other, and has taken somebody's token.
-    let other = worker(1).takes(Mode::Beside).held(15, 16, 5);
-    assert_eq!(doubles(&[writer(0).held(10, 20, 5), other]), 2);
-}
-
-#[test]
-fn no_other_writer_comes_between_a_writer_and_what_it_is_down_graded_to() {
-    let down = writer(0).held(10, 20, 5).takes(Mode::Beside).held(30, 40, 5);
-    assert_eq!(doubles(&[down.clone(), writer(1).held(41, 50, 6)]), 0);
-    assert_eq!(doubles(&[down.clone(), writer(1).held(22, 28, 6)]), 1);
-    assert_eq!(doubles(&[down, reader(1).held(22, 28, 6)]), 0);
-}
-
-#[test]
-fn the_tokens_of_readers_compare_with_those_of_writers() {
-    assert_eq!(doubles(&[writer(0).held(10, 20, 6), reader(1).held(30, 40, 5)]), 1);
-    assert_eq!(doubles(&[reader(0).held(10, 20, 6), writer(1).held(30, 40, 5)]), 1);
-    assert_eq!(doubles(&[reader(0).held(10, 20, 6), reader(1).held(30, 40, 5)]), 0);
-    assert_eq!(doubles(&[reader(0).held(10, 20, 5), reader(1).held(30, 40, 5)]), 1);
-}
-
-#[test]
-fn a_yes_names_which_of_two_holds_it_is_of() {
-    let both = writer(0).held(10, 20, 5).takes(Mode::Beside).holds(21, 5).yes(21, 21, 5);
-    assert_eq!(doubles(&[both.clone().releases(22, 5)]), 0);
-    // The read is held, the write is not any more.
-    assert_eq!(
-        doubles(&[both
-            .clone()
-            .takes(Mode::Write)
-            .yes(22, 22, 5)
-            .takes(Mode::Beside)
-            .releases(23, 5)]),
-        1
-    );
-    assert_eq!(doubles(&[both.asks(30)]), 1);
+rules! {
+    readers_hold_together:
+        ["0 read 10-30#5 | 1 read 20-40#6", 0]
+        // In whatever order they learn of it.
+        ["0 read 20-30#5 | 1 read 10-40#6", 0]
+    a_writer_holds_alone:
+        ["0 read 10-30#5 | 1 write 29-40#6", 1]
+        ["0 write 10-30#5 | 1 read 29-40#6", 1]
+        ["0 write 10-30#5 | 1 write 29-40#6", 1]
+        ["0 read 10-30#5 | 1 write 31-40#6", 0]
+        // Beside each of two readers.
+        ["0 read 10-30#5 | 1 read 12-40#6 | 2 write 25-50#7", 2]
+        ["0 read 10-30#5 | 1 read 12-40#6 | 2 write 41-50#7", 0]
+    a_writer_and_the_read_beside_it_are_one:
+        ["0 write 10#5 y10#5 beside 15#5 y15#5 write c20-30#5 beside c31-40#5", 0]
+        // Other readers come in when it stops writing, other writers when it stops reading.
+        ["0 write 10#5 y10#5 beside 15#5 y15#5 write c20-30#5 beside c31-40#5 | 1 read 31-50#6", 0]
+        ["0 write 10#5 y10#5 beside 15#5 y15#5 write c20-30#5 beside c31-40#5 | 1 read 29-50#6", 1]
+        ["0 write 10#5 y10#5 beside 15#5 y15#5 write c20-30#5 beside c31-40#5 | 1 write 41-50#6", 0]
+        ["0 write 10#5 y10#5 beside 15#5 y15#5 write c20-30#5 beside c31-40#5 | 1 write 39-50#6", 1]
+        // Of another worker it is a reader like any other, and has taken somebody's token.
+        ["0 write 10-20#5 | 1 beside 15-16#5", 2]
+    no_other_writer_comes_between_a_writer_and_what_it_is_down_graded_to:
+        ["0 write 10-20#5 beside 30-40#5 | 1 write 41-50#6", 0]
+        ["0 write 10-20#5 beside 30-40#5 | 1 write 22-28#6", 1]
+        ["0 write 10-20#5 beside 30-40#5 | 1 read 22-28#6", 0]
+    the_tokens_of_readers_compare_with_those_of_writers:
+        ["0 write 10-20#6 | 1 read 30-40#5", 1]
+        ["0 read 10-20#6 | 1 write 30-40#5", 1]
+        ["0 read 10-20#6 | 1 read 30-40#5", 0]
+        ["0 read 10-20#5 | 1 read 30-40#5", 1]
+    a_yes_names_which_of_two_holds_it_is_of:
+        ["0 write 10-20#5 beside 21#5 y21#5 r22#5", 0]
+        // The read is held, the write is not any more.
+        ["0 write 10-20#5 beside 21#5 y21#5 write y22#5 beside r23#5", 1]
+        ["0 write 10-20#5 beside 21#5 y21#5 ?30", 1]
+    no_more_leases_than_there_are:
+        ["0 lease 10-50#5 | 1 lease 20-40#6", 0]
+        ["0 lease 10-50#5 | 1 lease 20-40#6 | 2 lease 41-60#7", 0]
+        ["0 lease 10-50#5 | 1 lease 20-40#6 | 2 lease 39-60#7", 1]
+        // All of one worker: it asks each.
+        ["0 lease 10#5 10#6 10#7 c11-20#5 c11-20#6 c11-20#7", 1]
+        // The order of their tokens is nobody's promise; that they are not given twice is.
+        ["0 lease 10-20#6 | 1 lease 30-40#5", 0]
+        ["0 lease 10-20#5 | 1 lease 30-40#5", 1]
+    each_lease_must_end:
+        ["0 lease 10#5 10#6 y11#5 y11#6 r20#6 r21#5 ?30", 0]
+        ["0 lease 10#5 10#6 y11#5 y11#6 r20#6 ?30", 1]
+        ["0 lease 10#5 10#6 y11#5 y11#6 r20#5 ?30", 1]
+        ["0 lease 10#5 10#6 y11#5 y11#6 n20#6 r21#5 ?30", 0]
+    each_member_is_held_by_one_at_a_time:
+        ["0 multi 10-30/a5/b6 | 1 multi 31-50/a7/b8", 0]
+        ["0 multi 10-30/a5/b6 | 1 multi 29-50/a7/c8", 1]
+        ["0 multi 10-30/a5/b6 | 1 multi 29-50/b7", 1]
+        ["0 multi 10-30/a5/b6 | 1 multi 29-50/c7", 0]
+        // A mutex on the path of a member.
+        ["0 multi 10-30/a5/b6 | 1 lock 31-50/b7", 0]
+        ["0 multi 10-30/a5/b6 | 1 lock 29-50/b7", 1]
+    the_tokens_of_each_member_rise:
+        ["0 multi 10-30/a5/b8 | 1 multi 31-50/b9", 0]
+        ["0 multi 10-30/a5/b8 | 1 multi 31-50/b7", 1]
+        ["0 multi 10-30/a5/b8 | 1 multi 31-50/b8", 1]
+        ["0 multi 10-30/a5/b8 | 1 multi 31-50/c5", 0]
 }
 
 #[test]
 fn a_reader_that_was_struck_may_believe_for_the_grace() {
     for (strike, grace) in [(deletes("/5"), T / 6 + T * 2 / 3), (kills(105), T * 2 / 3)] {
-        let [sent, done] = strike;
-        let faults = [(100, sent), (110, done)];
-        let scripts = |until| [reader(0).held(10, until, 5), writer(1).held(120, 9000, 6)];
-        let within = verdict(&scripts(110 + grace), &faults);
+        let struck = |until: u64| {
+            let logs = logs(&format!("0 read 10-{until}#5 | 1 write 120-9000#6"));
+            verdict(&logs, &at(100, 110, strike.clone()))
+        };
+        let within = struck(110 + grace);
         assert!(within.is_clean(), "{:?}", within.findings);
         assert_eq!(within.excused.len(), 1);
-        assert_eq!(verdict(&scripts(111 + grace), &faults).count(Kind::Double), 2);
+        assert_eq!(struck(111 + grace).count(Kind::Double), 2);
     }
 }
 
 #[test]
 fn the_strike_on_a_write_hold_is_none_on_the_read_beside_it() {
-    let both = writer(0).held(10, 50, 5).takes(Mode::Beside).holds(12, 5).yes(12, 12, 5);
-    let [sent, done] = deletes("/5");
-    let faults = [(30, sent), (35, done)];
     // It keeps writers out, and no reader.
-    let count = |both: Script, other| verdict(&[both, other], &faults).count(Kind::Double);
-    let both = both.yes(60, 60, 5).releases(60, 5);
-    assert_eq!(count(both.clone(), reader(1).held(40, 70, 6)), 0);
-    assert!(count(both, writer(1).held(40, 70, 6)) > 0);
+    let count = |other: &str| {
+        let logs = logs(&format!("0 write 10-50#5 beside 12#5 y12#5 y60#5 r60#5 | {other}"));
+        verdict(&logs, &at(30, 35, deletes("/5"))).count(Kind::Double)
+    };
+    assert_eq!(count("1 read 40-70#6"), 0);
+    assert!(count("1 write 40-70#6") > 0);
+}
+
+fn sees(script: Script, mode: Mode, at: u64, (read, by): (u64, i64)) -> Script {
+    script.then(at, What::Sees { hold: Name(mode, 5), read, by })
 }
 
 #[test]
 fn a_reader_sees_no_change() {
-    let sees = |script: Script, at, read| {
-        let hold = Name(Mode::Read, 5);
-        script.then(at, What::Sees { hold, read, by: 4 })
+    let stale = |read, end: &str, faults: &[_]| {
+        let script = sees(log("0 read 10#5 y10#5"), Mode::Read, 20, (1, 4));
+        let script = end.split(' ').fold(sees(script, Mode::Read, 30, (read, 4)), Script::word);
+        verdict(&[script], faults).count(Kind::StaleWrite)
     };
-    let reads = |first, last| {
-        let script = sees(reader(0).holds(10, 5).yes(10, 10, 5), 20, first);
-        sees(script, 30, last)
-    };
-    let stale = |script, faults: &[_]| verdict(&[script], faults).count(Kind::StaleWrite);
-    assert_eq!(stale(reads(1, 1).yes(40, 40, 5).releases(41, 5), &[]), 0);
-    assert_eq!(stale(reads(1, 2).yes(40, 40, 5).releases(41, 5), &[]), 1);
+    assert_eq!(stale(1, "y40#5 r41#5", &[]), 0);
+    assert_eq!(stale(2, "y40#5 r41#5", &[]), 1);
     // It may have lost the lock when it read.
-    assert_eq!(stale(reads(1, 2).no(40, 5), &[]), 0);
+    assert_eq!(stale(2, "n40#5", &[]), 0);
     // Or was about to, and did not know.
-    let struck = |at| {
-        let [sent, done] = deletes("/5");
-        stale(reads(1, 2).yes(40, 40, 5).releases(41, 5), &[(at, sent), (at + 1, done)])
-    };
-    assert_eq!((struck(25), struck(35)), (0, 1));
+    assert_eq!(stale(2, "y40#5 r41#5", &at(25, 26, deletes("/5"))), 0);
+    assert_eq!(stale(2, "y40#5 r41#5", &at(35, 36, deletes("/5"))), 1);
 }
 
 #[test]
 fn a_read_beside_a_write_sees_only_what_that_one_writes() {
-    let sees = |script: Script, at, read, by| {
-        let hold = Name(Mode::Beside, 5);
-        script.then(at, What::Sees { hold, read, by })
-    };
     let stale = |by| {
-        let script = sees(worker(0).takes(Mode::Beside).holds(10, 5).yes(10, 10, 5), 20, 1, 4);
-        let script = sees(script, 30, 2, by).yes(40, 40, 5).releases(41, 5);
+        let script = sees(log("0 beside 10#5 y10#5"), Mode::Beside, 20, (1, 4));
+        let script = sees(script, Mode::Beside, 30, (2, by)).word("y40#5").word("r41#5");
         verdict(&[script], &[]).count(Kind::StaleWrite)
     };
     assert_eq!((stale(5), stale(6)), (0, 1));
 }
 
 #[test]
-fn no_more_leases_than_there_are() {
-    let two = || [leaser(0).held(10, 50, 5), leaser(1).held(20, 40, 6)];
-    let [one, other] = two();
-    assert_eq!(doubles(&[one, other]), 0);
-    let [one, other] = two();
-    assert_eq!(doubles(&[one, other, leaser(2).held(41, 60, 7)]), 0);
-    let [one, other] = two();
-    assert_eq!(doubles(&[one, other, leaser(2).held(39, 60, 7)]), 1);
-    // All of one worker: it asks each.
-    let all = leaser(0).holds(10, 5).holds(10, 6).holds(10, 7);
-    let all = all.claims(11, 20, 5).claims(11, 20, 6).claims(11, 20, 7);
-    assert_eq!(doubles(&[all]), 1);
-    // The order of their tokens is nobody's promise; that they are not given twice is.
-    assert_eq!(doubles(&[leaser(0).held(10, 20, 6), leaser(1).held(30, 40, 5)]), 0);
-    assert_eq!(doubles(&[leaser(0).held(10, 20, 5), leaser(1).held(30, 40, 5)]), 1);
-}
-
-#[test]
-fn each_lease_must_end() {
-    let both = leaser(0).holds(10, 5).holds(10, 6).yes(11, 11, 5).yes(11, 11, 6);
-    assert_eq!(doubles(&[both.clone().releases(20, 6).releases(21, 5).asks(30)]), 0);
-    assert_eq!(doubles(&[both.clone().releases(20, 6).asks(30)]), 1);
-    assert_eq!(doubles(&[both.clone().releases(20, 5).asks(30)]), 1);
-    assert_eq!(doubles(&[both.no(20, 6).releases(21, 5).asks(30)]), 0);
-}
-
-#[test]
 fn a_lease_that_was_struck_makes_room_for_one() {
-    let [sent, done] = deletes("/5");
-    let faults = [(100, sent), (110, done)];
-    let two = || [leaser(0).held(10, 200, 5), leaser(1).held(20, 300, 6)];
-    let [one, other] = two();
-    let one_more = verdict(&[one, other, leaser(2).held(120, 400, 7)], &faults);
+    let struck = |node: &str, others: &str| {
+        let logs = logs(&format!("0 lease 10-200#5 | 1 lease 20-300#6 | {others}"));
+        verdict(&logs, &at(100, 110, deletes(node)))
+    };
+    let one_more = struck("/5", "2 lease 120-400#7");
     assert!(one_more.is_clean(), "{:?}", one_more.findings);
     let [excused] = one_more.excused[..] else { panic!("{:?}", one_more.excused) };
     assert_eq!((excused.at, excused.long), (ms(120), ms(80)));
     // Before it was, and one more.
-    let [one, other] = two();
-    assert_eq!(verdict(&[one, other, leaser(2).held(99, 400, 7)], &faults).count(Kind::Double), 1);
-    let [one, other] = two();
-    let scripts = [one, other, leaser(2).held(120, 400, 7), leaser(3).held(130, 400, 8)];
-    assert_eq!(verdict(&scripts, &faults).count(Kind::Double), 1);
+    assert_eq!(struck("/5", "2 lease 99-400#7").count(Kind::Double), 1);
+    assert_eq!(struck("/5", "2 lease 120-400#7 | 3 lease 130-400#8").count(Kind::Double), 1);
     // The youngest was let in too early, whatever became of it.
-    let [sent, done] = deletes("/7");
-    let [one, other] = two();
-    let scripts = [one, other, leaser(2).held(120, 150, 7)];
-    assert_eq!(verdict(&scripts, &[(100, sent), (110, done)]).count(Kind::Double), 1);
-}
-
-/// A hold of these locks, with the token of each.
-fn of_several(row: usize, from: u64, to: u64, locks: &[(&str, i64)]) -> Script {
-    let nodes: Vec<_> = locks.iter().map(|(lock, token)| (*lock, *token, None)).collect();
-    worker(row).takes(Mode::Multi).holds_by(from, &nodes).claims(from, to, locks[0].1)
-}
-
-#[test]
-fn each_member_is_held_by_one_at_a_time() {
-    let both = || of_several(0, 10, 30, &[("/a", 5), ("/b", 6)]);
-    assert_eq!(doubles(&[both(), of_several(1, 31, 50, &[("/a", 7), ("/b", 8)])]), 0);
-    assert_eq!(doubles(&[both(), of_several(1, 29, 50, &[("/a", 7), ("/c", 8)])]), 1);
-    assert_eq!(doubles(&[both(), of_several(1, 29, 50, &[("/b", 7)])]), 1);
-    assert_eq!(doubles(&[both(), of_several(1, 29, 50, &[("/c", 7)])]), 0);
-    // A mutex on the path of a member.
-    let single = |from| worker(1).holds_by(from, &[("/b", 7, Some("/b/7"))]).claims(from, 50, 7);
-    assert_eq!(doubles(&[both(), single(31)]), 0);
-    assert_eq!(doubles(&[both(), single(29)]), 1);
-}
-
-#[test]
-fn the_tokens_of_each_member_rise() {
-    let both = || of_several(0, 10, 30, &[("/a", 5), ("/b", 8)]);
-    assert_eq!(doubles(&[both(), of_several(1, 31, 50, &[("/b", 9)])]), 0);
-    assert_eq!(doubles(&[both(), of_several(1, 31, 50, &[("/b", 7)])]), 1);
-    assert_eq!(doubles(&[both(), of_several(1, 31, 50, &[("/b", 8)])]), 1);
-    assert_eq!(doubles(&[both(), of_several(1, 31, 50, &[("/c", 5)])]), 0);
+    assert_eq!(struck("/7", "2 lease 120-150#7").count(Kind::Double), 1);
 }
 
 #[test]
@@ -233,55 +147,43 @@ fn with_a_member_all_are_lost() {
     // The guard does not tell its nodes; they are known by their tokens.
     let deleted = |token| {
         let node = "/b/whatever".to_owned();
-        [
-            (100, What::Deletes { node: node.clone(), token }),
-            (110, What::Deleted { node, known: true }),
-        ]
+        [What::Deletes { node: node.clone(), token }, What::Deleted { node, known: true }]
+    };
+    let struck = |until: u64, token, others: &str| {
+        let logs = logs(&format!("0 multi 10-{until}/a5/b6/c7{others}"));
+        verdict(&logs, &at(100, 110, deleted(token)))
     };
     let grace = T / 6 + T * 2 / 3;
-    let believes = |until, token| {
-        let hold = of_several(0, 10, until, &[("/a", 5), ("/b", 6), ("/c", 7)]);
-        verdict(&[hold], &deleted(token)).count(Kind::Double)
-    };
     for token in 5..=7 {
-        assert_eq!(believes(110 + grace, token), 0);
-        assert_eq!(believes(111 + grace, token), 1);
+        assert_eq!(struck(110 + grace, token, "").count(Kind::Double), 0);
+        assert_eq!(struck(111 + grace, token, "").count(Kind::Double), 1);
     }
-    assert_eq!(believes(111 + grace, 8), 0);
+    assert_eq!(struck(111 + grace, 8, "").count(Kind::Double), 0);
     // And whoever comes in meanwhile is excused, at any of the members.
-    let hold = of_several(0, 10, 200, &[("/a", 5), ("/b", 6), ("/c", 7)]);
-    let next = of_several(1, 120, 300, &[("/c", 9)]);
-    let verdict = verdict(&[hold, next], &deleted(6));
+    let verdict = struck(200, 6, " | 1 multi 120-300/c9");
     assert!(verdict.is_clean(), "{:?}", verdict.findings);
     assert_eq!(verdict.excused.len(), 1);
 }
 
 #[test]
 fn the_next_hold_after_a_kill_is_one_that_had_to_wait() {
-    let killed = |script: Script| {
+    let killed = |mode: &str| {
         let kill = What::Signalled { row: 0, generation: 0, signal: Signal::Kill };
-        let next = Script { generation: 1, ..worker(0) };
-        let other = of_several(1, 400, 450, &[("/else", 8)]);
-        let scripts =
-            [script.holds(10, 5).yes(10, 10, 5), next, other, writer(2).held(1330, 1400, 9)];
-        judge(&evidence(&scripts, &[(130, kill)])).after_kills
+        let text = format!("0 {mode} 10#5 y10#5 | 0+ | 1 multi 400-450/e8 | 2 write 1330-1400#9");
+        verdict(&logs(&text), &[(130, kill)]).after_kills
     };
-    assert_eq!(killed(writer(0)), [0.5]);
-    assert!(killed(leaser(0)).is_empty());
+    assert_eq!(killed("write"), [0.5]);
+    assert!(killed("lease").is_empty());
 }
 
 #[test]
 fn servers_that_lose_what_they_confirmed_are_told_by_the_numbers() {
-    let writes = |row, at, token, number: u32| {
-        let path = format!("/_c_x-__WRIT__{number:010}");
-        let lock = [("", token, Some(&*path))];
-        writer(row).holds_by(at, &lock).claims(at, at + 5, token)
+    let writes = |row: usize, at, token, number: u32| {
+        log(&format!("{row} write")).holds_by(at, token, &format!("/_c_x-__WRIT__{number:010}"))
     };
     let went_back = |second, third| {
         let scripts = [writes(0, 10, 5, 70), writes(1, 20, 6, second), writes(2, 30, 7, third)];
-        let verdict =
-            verdict(&[scripts.as_slice(), &[worker(0), worker(1), worker(2)]].concat(), &[]);
-        verdict.went_back.len()
+        verdict(&[scripts.as_slice(), &logs("0 | 1 | 2")].concat(), &[]).went_back.len()
     };
     assert_eq!((went_back(71, 74), went_back(71, 71), went_back(69, 70)), (0, 1, 1));
 }
