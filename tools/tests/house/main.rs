@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 /// Which module of the library may use which: arrows point down only, and what a row does not name may not be used. `lib.rs`
 /// re-exports all.
 const LAYERS: &str = "
-    # Pure: no I/O, no clock, no tokio. Some name a type in their documentation only.
+    // Pure: no I/O, no clock, no tokio. Some name a type in their documentation only.
     contender_name:
     contender_filter: contender_name error
     admission: contender_filter contender_name
     lock_path: error
     session/state: error curator
-    # Base.
+    // Base.
     waiting:
     error: client contender_filter curator fenced mutex owner session shared_error
     shared_error:
@@ -27,11 +27,11 @@ const LAYERS: &str = "
     fencing: error fenced
     retry: curator mutex
     client: error lock_path curator
-    # Layers.
+    // Layers.
     session: client clock error lock_path metrics retry
     contender: admission client contender_name error fencing lock_path metrics retry session
     curator: client contender error lock_path metrics retry session
-    # What recipes have in common.
+    // What recipes have in common.
     reading: client contender error lock_path metrics retry session
     participants: admission client contender_name error fencing lock_path reading retry session
     shared_count: client curator error lock_path metrics session waiting
@@ -45,16 +45,16 @@ const LAYERS: &str = "
     leasing: acquire admission client contender contender_filter contender_name error guard lock_path metrics participants reading recipe session
     inter_process_lock: error fencing guard
     multi_guard: error fencing guard inter_process_lock
-    # The test double of a lock uses the trait, and what that names.
+    // The test double of a lock uses the trait, and what that names.
     local_lock: error fencing guard inter_process_lock
-    # Recipes do not use each other, but a multi-lock takes any lock and makes mutexes where only paths are given.
+    // Recipes do not use each other, but a multi-lock takes any lock and makes mutexes where only paths are given.
     mutex: acquire admission contender_filter contender_name curator error guard metrics owner participants recipe surface
     read_write_lock: acquire admission contender_filter contender_name curator error guard metrics owner participants recipe surface
     semaphore: contender curator error guard leasing metrics participants recipe shared_count surface
     semaphore_mutex: contender curator error guard leasing metrics participants recipe shared_count surface
     leader: admission client contender contender_filter contender_name curator error guard inter_process_lock lock_path metrics participants recipe retry revoke session surface waiting
     multi_lock: curator error inter_process_lock multi_guard mutex recipe session
-    # Which of them are behind the trait.
+    // Which of them are behind the trait.
     locks: guard inter_process_lock mutex read_write_lock semaphore semaphore_mutex
 ";
 
@@ -73,7 +73,7 @@ const TOOL_LAYERS: &str = "
     supervision: arguments exit signals
     queue: contenders
     waiting: connection contenders exit queue screen stderr supervision text
-    # Commands.
+    // Commands.
     run: arguments connection contenders exit output settings signals supervision waiting
     elect: arguments connection contenders exit output settings signals supervision waiting
     ls: arguments connection contenders exit output settings signals text
