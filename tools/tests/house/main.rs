@@ -69,15 +69,13 @@ const TOOL_LAYERS: &str = "
     settings: arguments exit
     connection: exit settings
     contenders: exit text
-    screen: stderr
     supervision: arguments exit signals
-    queue: contenders
-    waiting: connection contenders exit queue screen stderr supervision text
+    observe: arguments connection contenders exit output settings signals text
+    waiting: connection contenders exit observe stderr supervision text
     // Commands.
     run: arguments connection contenders exit output settings signals supervision waiting
     elect: arguments connection contenders exit output settings signals supervision waiting
     ls: arguments connection contenders exit output settings signals text
-    observe: arguments connection contenders exit output settings signals text
     revoke: arguments connection contenders exit output settings signals text
     breaking: arguments connection contenders exit output settings signals text
     pages: arguments exit output

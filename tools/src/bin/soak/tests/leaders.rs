@@ -56,7 +56,7 @@ fn a_leader_that_was_struck_may_believe_for_the_grace() {
 fn a_node_that_leads_again_is_no_sign_that_the_servers_went_back() {
     let node = "/_c_x-latch-0000000007";
     let twice = log("0 leader").holds_by(10, 5, node).holds_by(20, 5, node);
-    assert!(verdict(&[twice.clone()], &[]).went_back.is_empty());
+    assert!(verdict(std::slice::from_ref(&twice), &[]).went_back.is_empty());
     let back = log("1 leader").holds_by(30, 6, "/_c_y-latch-0000000006");
     assert_eq!(verdict(&[twice, back, log("2")], &[]).went_back.len(), 1);
 }
