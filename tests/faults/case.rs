@@ -26,16 +26,17 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 8] = [
+    pub(crate) const ALWAYS: [Fault; 6] = [
         Fault::LostRequest,
         Fault::LostReply,
         Fault::Held,
         Fault::DeadLink,
-        Fault::CutWithin,
-        Fault::CutBehind,
         Fault::DroppedBeforeRequest,
         Fault::DroppedBeforeReply,
     ];
+
+    /// Like a lost request and a lost reply, to the server and to the client.
+    pub(crate) const CUTS: [Fault; 2] = [Fault::CutWithin, Fault::CutBehind];
 }
 
 /// One of them.

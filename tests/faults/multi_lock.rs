@@ -2,13 +2,12 @@
 //! and is what fails.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use zookeeper_recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, MultiGuard,
 };
 
-use crate::product::{Told, product};
+use crate::product::{SOON, Told, products};
 use crate::stage::Stage;
 
 /// With both lock paths in place.
@@ -36,30 +35,18 @@ async fn half_busy(stage: &Stage) -> (InterProcessMultiLock, Box<dyn LockGuard>)
     (both, holder)
 }
 
-#[tokio::test]
-async fn acquire_of_both() {
-    product("multi-lock: acquire", warm, async |both| {
+products! { product:
+    acquire_of_both: warm, async |both| {
         // Its nodes go with it.
         drop(both.acquire().await);
         Told::Nothing
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn acquire_timeout_with_the_second_busy() {
-    product("multi-lock: acquire_timeout, the second busy", half_busy, async |(both, _holder)| {
-        drop(both.acquire_timeout(Duration::from_millis(500)).await);
+    };
+    acquire_timeout_with_the_second_busy: half_busy, async |(both, _holder)| {
+        drop(both.acquire_timeout(SOON).await);
         Told::Nothing
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn release_of_both() {
-    product("multi-lock: release", held, async |guard| {
+    };
+    release_of_both: held, async |guard| {
         let _ = guard.release().await; // whatever it says, they go
         Told::Nothing
-    })
-    .await;
+    };
 }

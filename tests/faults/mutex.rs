@@ -1,17 +1,12 @@
 //! The mutex, its guard and fenced writes under faults.
 
-use std::time::Duration;
-
 use tokio::task::JoinHandle;
 use zookeeper_recipes::{
-    AcquireError, FencedError, InterProcessMutex, MutexGuard, Owner, ReleaseError, Released,
-    WithError,
+    AcquireError, FencedError, InterProcessMutex, MutexGuard, Owner, WithError,
 };
 
-use crate::product::{Told, product, product_twice};
+use crate::product::{SOON, Told, meanwhile, products};
 use crate::stage::Stage;
-
-const SOON: Duration = Duration::from_millis(500);
 
 /// As Curator's, whichever of the two comes first.
 fn told(acquired: Result<Option<MutexGuard>, AcquireError>) -> Told {
@@ -51,7 +46,7 @@ async fn busy(stage: &Stage) -> (InterProcessMutex, MutexGuard) {
     (stage.mutex(), stage.rival_guard().await)
 }
 
-/// With a holder and a waiter of somebody else's.
+/// With a holder and a waiter of another client.
 async fn queued(stage: &Stage) -> (InterProcessMutex, MutexGuard, JoinHandle<MutexGuard>) {
     let (mutex, holder) = busy(stage).await;
     (mutex, holder, stage.rival_waits().await)
@@ -61,49 +56,25 @@ async fn held(stage: &Stage) -> MutexGuard {
     stage.mutex().acquire().await.unwrap()
 }
 
-#[tokio::test]
-async fn acquire_where_the_path_is_missing() {
-    product_twice("acquire, path missing", async |stage| stage.mutex(), acquire).await;
+products! { product_twice:
+    acquire_where_the_path_is_missing: async |stage| stage.mutex(), acquire;
+    acquire_where_the_lock_is_free: warm, acquire;
+    acquire_behind_a_holder: busy, async |(mutex, holder)| {
+        meanwhile(acquire(mutex), async || holder.release().await.unwrap()).await
+    };
+    acquire_again: known, acquire;
+    acquire_behind_one_of_ours: behind_ours, async |(mutex, holder)| {
+        meanwhile(next(mutex), async || drop(holder)).await
+    };
+    release: held, async |guard| {
+        let node = guard.node().to_owned();
+        Told::released(Some(node), guard.release().await)
+    };
 }
 
-#[tokio::test]
-async fn acquire_where_the_lock_is_free() {
-    product_twice("acquire", warm, acquire).await;
-}
-
-#[tokio::test]
-async fn acquire_behind_a_holder() {
-    product_twice("acquire, behind a holder", busy, async |(mutex, holder)| {
-        let release = async {
-            tokio::time::sleep(SOON).await;
-            holder.release().await.unwrap();
-        };
-        tokio::join!(acquire(mutex), release).0
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn acquire_again() {
-    product_twice("acquire, path known", known, acquire).await;
-}
-
-#[tokio::test]
-async fn acquire_behind_one_of_ours() {
-    product_twice("acquire, behind one of ours", behind_ours, async |(mutex, holder)| {
-        let release = async {
-            tokio::time::sleep(SOON).await;
-            drop(holder);
-        };
-        tokio::join!(next(mutex), release).0
-    })
-    .await;
-}
-
-/// Given up while it waits in the middle of our own: who is behind it is served all the same.
-#[tokio::test]
-async fn acquire_behind_one_that_gives_up() {
-    product("acquire, behind one that gives up", behind_ours, async |(mutex, holder)| {
+products! { product:
+    /// A waiter in the middle of our own gives up: the waiter behind it is served all the same.
+    acquire_behind_one_that_gives_up: behind_ours, async |(mutex, holder)| {
         let quitter = mutex.acquire_timeout(SOON);
         let release = async {
             tokio::time::sleep(2 * SOON).await;
@@ -112,73 +83,31 @@ async fn acquire_behind_one_that_gives_up() {
         let (gave_up, told, ()) = tokio::join!(quitter, next(mutex.clone()), release);
         drop(gave_up);
         told
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn acquire_behind_a_holder_and_a_waiter() {
-    product("acquire, third", queued, async |(mutex, holder, second)| {
-        let release = async {
-            tokio::time::sleep(SOON).await;
+    };
+    acquire_behind_a_holder_and_a_waiter: queued, async |(mutex, holder, second)| {
+        let release = async || {
             holder.release().await.unwrap();
             drop(second.await.unwrap());
         };
-        tokio::join!(acquire(mutex), release).0
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn acquire_timeout() {
-    product("acquire_timeout", warm, async |mutex| told(mutex.acquire_timeout(SOON).await)).await;
-}
-
-#[tokio::test]
-async fn acquire_timeout_behind_a_holder() {
-    product("acquire_timeout, behind a holder", busy, async |(mutex, _holder)| {
-        let told = told(mutex.acquire_timeout(SOON).await);
-        assert!(matches!(told, Told::Nothing), "two hold: {told:?}");
-        told
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn try_acquire() {
-    product("try_acquire", warm, async |mutex| told(mutex.try_acquire().await)).await;
-}
-
-#[tokio::test]
-async fn try_acquire_again() {
-    product("try_acquire, path known", known, async |mutex| told(mutex.try_acquire().await)).await;
-}
-
-#[tokio::test]
-async fn try_acquire_behind_a_holder() {
-    product("try_acquire, behind a holder", busy, async |(mutex, _holder)| {
-        let told = told(mutex.try_acquire().await);
-        assert!(matches!(told, Told::Nothing), "two hold: {told:?}");
-        told
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn with() {
-    product("with", warm, async |mutex| {
+        meanwhile(acquire(mutex), release).await
+    };
+    acquire_timeout: warm, async |mutex| told(mutex.acquire_timeout(SOON).await);
+    acquire_timeout_behind_a_holder: busy, async |(mutex, _holder)| {
+        Told::busy(mutex.acquire_timeout(SOON).await)
+    };
+    try_acquire: warm, async |mutex| told(mutex.try_acquire().await);
+    try_acquire_again: known, async |mutex| told(mutex.try_acquire().await);
+    try_acquire_behind_a_holder: busy, async |(mutex, _holder)| {
+        Told::busy(mutex.try_acquire().await)
+    };
+    with: warm, async |mutex| {
         match mutex.with(async |guard| guard.node().to_owned()).await {
             Ok(node) => Told::Deleted(node),
             Err(WithError::Acquire(_) | WithError::Lost { .. }) => Told::Nothing,
             Err(other) => panic!("{other:?}"),
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn an_owner_that_acquires() {
-    product("Owner::scope", warm, async |mutex| {
+    };
+    an_owner_that_acquires: warm, async |mutex| {
         let nested = async {
             let outer = mutex.acquire().await?;
             let inner = mutex.acquire().await?;
@@ -187,38 +116,12 @@ async fn an_owner_that_acquires() {
             Ok(Some(inner))
         };
         told(Owner::new().scope(nested).await)
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn participants() {
-    let ready = async |stage: &Stage| {
+    };
+    participants: async |stage: &Stage| {
         let (mutex, holder) = busy(stage).await;
         stage.heard_of(holder.node()).await;
         (mutex, holder)
-    };
-    product("participants", ready, async |(mutex, holder)| {
-        if let Ok(participants) = mutex.participants().await {
-            let paths: Vec<_> = participants.iter().map(|one| one.path.as_str()).collect();
-            assert_eq!(paths.first(), Some(&holder.node()));
-        }
-        Told::Nothing
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn release() {
-    product_twice("release", held, async |guard| {
-        let node = guard.node().to_owned();
-        match guard.release().await {
-            Ok(Released::Unlocked) => Told::Deleted(node),
-            Err(ReleaseError::Lost { .. } | ReleaseError::Unconfirmed { .. }) => Told::Nothing,
-            other => panic!("{other:?}"),
-        }
-    })
-    .await;
+    }, async |(mutex, holder)| Told::listed(mutex.participants().await, holder.node());
 }
 
 /// Told: the data after it, if that is known.
@@ -242,27 +145,14 @@ async fn held_with_data(stage: &Stage) -> (MutexGuard, String) {
     (guard, path)
 }
 
-#[tokio::test]
-async fn fenced_create() {
-    let ready = async |stage: &Stage| (held(stage).await, stage.data_path());
-    product("fenced create", ready, async |(guard, path)| {
+products! { product:
+    fenced_create: async |stage: &Stage| (held(stage).await, stage.data_path()), async |(guard, path)| {
         wrote(guard.fenced().create(&path, b"after").await, None, Some(b"after"))
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn fenced_set() {
-    product("fenced set", held_with_data, async |(guard, path)| {
+    };
+    fenced_set: held_with_data, async |(guard, path)| {
         wrote(guard.fenced().set(&path, b"after").await, Some(b"before"), Some(b"after"))
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn fenced_delete() {
-    product("fenced delete", held_with_data, async |(guard, path)| {
+    };
+    fenced_delete: held_with_data, async |(guard, path)| {
         wrote(guard.fenced().delete(&path).await, Some(b"before"), None)
-    })
-    .await;
+    };
 }

@@ -1,8 +1,9 @@
-//! One line for each function: [`product`] calls it once without a fault to learn its requests, then once
+//! One line for each function: [`product`] calls it without a fault to learn its requests, then once
 //! for every fault at every request, and once dropped at every await.
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::pin;
@@ -15,8 +16,8 @@ use futures_util::future::try_join_all;
 use tokio::sync::{RwLock, Semaphore};
 use tokio::task::LocalSet;
 use zookeeper_recipes::{
-    AcquireError, ConnectionState, Leadership, Lease, MutexGuard, ReadGuard, SessionError,
-    WriteGuard,
+    AcquireError, ConnectionState, Leadership, Lease, MutexGuard, Participant, ReadGuard,
+    ReleaseError, SessionError, WriteGuard,
 };
 use zookeeper_testkit::{Cut, Direction, Operation};
 
@@ -35,7 +36,10 @@ static ALONE: RwLock<()> = RwLock::const_new(());
 const TRIES: usize = 20;
 
 /// How often a function's requests are learnt: the fewest count.
-const LEARNT: usize = 5;
+const LEARNT: usize = 3;
+
+/// What a call waits for comes so long after it.
+pub(crate) const SOON: Duration = Duration::from_millis(500);
 
 /// How long a request of the session's own work is awaited after the answer.
 const LATE: Duration = Duration::from_secs(1);
@@ -69,8 +73,66 @@ pub(crate) enum Told {
     Nothing,
 }
 
-/// Runs all cases of one function and says how many there were. `ready` prepares without faults; `call` is the
-/// function.
+impl Told {
+    /// A release, or a close, of a contender with this node.
+    pub(crate) fn released<T>(node: Option<String>, outcome: Result<T, ReleaseError>) -> Self {
+        match outcome {
+            Ok(_) => node.map_or(Self::Nothing, Self::Deleted),
+            Err(ReleaseError::Lost { .. } | ReleaseError::Unconfirmed { .. }) => Self::Nothing,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    /// What another client holds may be unknown, and is not acquired.
+    pub(crate) fn busy<T: Debug>(acquired: Result<Option<T>, AcquireError>) -> Self {
+        assert!(!matches!(acquired, Ok(Some(_))), "more hold than may: {acquired:?}");
+        Self::Nothing
+    }
+
+    /// Whoever is listed, the holder comes first.
+    pub(crate) fn listed<E>(participants: Result<Vec<Participant>, E>, holder: &str) -> Self {
+        if let Ok(participants) = participants {
+            assert_eq!(participants.first().map(|first| first.path.as_str()), Some(holder));
+        }
+        Self::Nothing
+    }
+}
+
+/// Calls, and in a moment does what the call waits for.
+pub(crate) async fn meanwhile<T, U>(
+    call: impl Future<Output = T>,
+    then: impl AsyncFnOnce() -> U,
+) -> T {
+    let then = async {
+        tokio::time::sleep(SOON).await;
+        then().await
+    };
+    tokio::join!(call, then).0
+}
+
+/// A test for each function: its name, how to prepare it without faults, and how to call it.
+macro_rules! products {
+    ($product:ident: $($(#[$attribute:meta])* $name:ident: $ready:expr, $call:expr;)+) => {$(
+        $(#[$attribute])*
+        #[tokio::test]
+        async fn $name() {
+            crate::product::$product(concat!(module_path!(), "::", stringify!($name)), $ready, $call).await;
+        }
+    )+};
+}
+pub(crate) use products;
+
+/// Whether the cases of `make test-all` run, too: the test was started with those that are ignored.
+fn all_cases() -> bool {
+    std::env::args().any(|argument| argument == "--include-ignored")
+}
+
+fn faults() -> impl Iterator<Item = Fault> {
+    let cuts: &[Fault] = if all_cases() { &Fault::CUTS } else { &[] };
+    Fault::ALWAYS.iter().chain(cuts).copied()
+}
+
+/// Runs all cases of one function and says how many there were.
 pub(crate) async fn product<S: 'static>(
     name: &'static str,
     ready: impl AsyncFn(&Stage) -> S + 'static,
@@ -79,13 +141,13 @@ pub(crate) async fn product<S: 'static>(
     run(name, false, ready, call).await;
 }
 
-/// And again for each request that follows a lost reply.
+/// In `make test-all` also a second layer: each fault at each request that follows a lost reply.
 pub(crate) async fn product_twice<S: 'static>(
     name: &'static str,
     ready: impl AsyncFn(&Stage) -> S + 'static,
     call: impl AsyncFn(S) -> Told + 'static,
 ) {
-    run(name, true, ready, call).await;
+    run(name, all_cases(), ready, call).await;
 }
 
 async fn run<S: 'static>(
@@ -106,12 +168,12 @@ async fn run<S: 'static>(
     let mut cases = vec![Case::Calm];
     cases.extend((0..polls).map(|polls| Case::Dropped { polls }));
     for place in places(&requests) {
-        cases.extend(Fault::ALL.map(|fault| Case::At { place, fault }));
+        cases.extend(faults().map(|fault| Case::At { place, fault }));
         if twice {
             let (later, _) = function.lesson(Some(place)).await;
             for then in places(&later) {
                 let after = |fault| Case::After { lost: place, place: then, fault };
-                cases.extend(Fault::ALL.map(after));
+                cases.extend(faults().map(after));
             }
         }
     }

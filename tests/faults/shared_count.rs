@@ -4,7 +4,7 @@ use zookeeper_recipes::{SharedCount, SharedCountError};
 use zookeeper_testkit::Operation;
 
 use crate::harness::eventually;
-use crate::product::{Told, product, product_twice};
+use crate::product::{Told, products};
 use crate::stage::Stage;
 
 const ONE: &[u8] = &[0, 0, 0, 1];
@@ -48,38 +48,20 @@ fn wrote(outcome: Result<bool, SharedCountError>) -> Told {
     }
 }
 
-#[tokio::test]
-async fn start_where_there_is_none() {
-    product_twice("SharedCount::start", start, async |(curator, path)| {
+products! { product:
+    start_where_there_is_none: start, async |(curator, path)| {
         started(SharedCount::start(&curator, &path, 1).await)
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn start_where_there_is_one() {
-    let ready = async |stage: &Stage| {
+    };
+    start_where_there_is_one: async |stage: &Stage| {
         drop(counting(stage).await);
         start(stage).await
-    };
-    product("SharedCount::start, made before", ready, async |(curator, path)| {
+    }, async |(curator, path)| {
         started(SharedCount::start(&curator, &path, 7).await)
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn set() {
-    product_twice("SharedCount::set", counting, async |count| {
+    };
+    set: counting, async |count| {
         wrote(count.set(2).await.map(|()| true))
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn try_set() {
-    product_twice("SharedCount::try_set", counting, async |count| {
+    };
+    try_set: counting, async |count| {
         wrote(count.try_set(&count.versioned(), 2).await)
-    })
-    .await;
+    };
 }

@@ -8,8 +8,7 @@ use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Client, Error};
 use zookeeper_recipes::{
     AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, LeaderLatch, Leases, MutexGuard, ReadGuard, RetryPolicy, Revoker,
-    WriteGuard,
+    InterProcessSemaphore, LeaderLatch, Leases, MutexGuard, ReadGuard, RetryPolicy, WriteGuard,
 };
 use zookeeper_testkit::{Fault, FaultProxy, TestServer, random_path};
 
@@ -26,17 +25,37 @@ pub(crate) struct Stage {
     pub(crate) proxy: FaultProxy,
     pub(crate) curator: Curator,
     /// Neither of the two is behind the proxy.
-    rival: Curator,
+    pub(crate) rival: Curator,
     admin: Client,
     server: Server,
-    /// Whether the lock is one for reading and writing.
-    is_read_write: Cell<bool>,
-    /// How many leases there are, if it is a semaphore.
-    limit: Cell<Option<usize>>,
-    /// Whether latches contend there.
-    is_latch: Cell<bool>,
+    recipe: Cell<Recipe>,
     /// What must come to its end.
     rivals: RefCell<Vec<JoinHandle<()>>>,
+}
+
+/// The recipe whose contenders the path has.
+#[derive(Clone, Copy)]
+enum Recipe {
+    Mutex,
+    ReadWrite,
+    /// With this limit.
+    Semaphore(usize),
+    Latch,
+}
+
+impl Recipe {
+    /// Acquires all that there is when it is the caller's turn (writes, leads, has every lease), and drops it.
+    async fn turn(self, curator: Curator, path: String) -> Result<(), AcquireError> {
+        match self {
+            Self::Mutex => drop(InterProcessMutex::new(&curator, &path).unwrap().acquire().await?),
+            Self::ReadWrite => drop(read_write(&curator, &path).write().acquire().await?),
+            Self::Semaphore(limit) => {
+                drop(semaphore(&curator, &path, limit).acquire_many(limit).await?);
+            }
+            Self::Latch => drop(leads(&curator, &path).await),
+        }
+        Ok(())
+    }
 }
 
 /// Kept until the stage goes.
@@ -73,9 +92,8 @@ impl Stage {
         let curator = Self::builder().connect(proxy.connect_string()).await.unwrap();
         let patient = Self::builder().session_timeout(Duration::from_secs(30));
         let rival = patient.connect(theirs).await.unwrap();
-        let (is_read_write, limit, is_latch) = Default::default();
-        let rivals = RefCell::default();
-        Self { path, proxy, curator, rival, admin, server, is_read_write, limit, is_latch, rivals }
+        let (recipe, rivals) = (Cell::new(Recipe::Mutex), RefCell::default());
+        Self { path, proxy, curator, rival, admin, server, recipe, rivals }
     }
 
     pub(crate) fn builder() -> CuratorBuilder {
@@ -90,7 +108,7 @@ impl Stage {
         InterProcessMutex::new(&self.rival, &self.path).unwrap()
     }
 
-    /// The lock, held by somebody whom no fault concerns.
+    /// The lock, held by a client that no fault concerns.
     pub(crate) async fn rival_guard(&self) -> MutexGuard {
         self.rival_mutex().acquire().await.unwrap()
     }
@@ -104,28 +122,24 @@ impl Stage {
         waiting
     }
 
-    /// From now on the lock is one for reading and writing, to all who use it.
+    /// From now on the path has readers and writers.
     pub(crate) fn read_write(&self) -> InterProcessReadWriteLock {
-        self.is_read_write.set(true);
-        InterProcessReadWriteLock::new(&self.curator, &self.path).unwrap()
-    }
-
-    fn rival_read_write(&self) -> InterProcessReadWriteLock {
-        InterProcessReadWriteLock::new(&self.rival, &self.path).unwrap()
+        self.recipe.set(Recipe::ReadWrite);
+        read_write(&self.curator, &self.path)
     }
 
     pub(crate) async fn rival_writes(&self) -> WriteGuard {
-        self.rival_read_write().write().acquire().await.unwrap()
+        read_write(&self.rival, &self.path).write().acquire().await.unwrap()
     }
 
     pub(crate) async fn rival_reads(&self) -> ReadGuard {
-        self.rival_read_write().read().acquire().await.unwrap()
+        read_write(&self.rival, &self.path).read().acquire().await.unwrap()
     }
 
     /// The rival queues up to write. When it does, nobody may be before it.
     pub(crate) async fn rival_waits_to_write(&self) {
         let before = self.children().await.len();
-        let lock = self.rival_read_write().write();
+        let lock = read_write(&self.rival, &self.path).write();
         let (admin, path) = (self.admin.clone(), self.path.clone());
         let writing = tokio::spawn(async move {
             let guard = lock.acquire().await.unwrap();
@@ -138,39 +152,33 @@ impl Stage {
         eventually("the rival waits", async || self.children().await.len() > before).await;
     }
 
-    /// From now on it is a semaphore, to all who use it.
+    /// From now on the path has leases.
     pub(crate) fn semaphore(&self, limit: usize) -> InterProcessSemaphore {
-        self.limit.set(Some(limit));
-        InterProcessSemaphore::new(&self.curator, &self.path, limit).unwrap()
+        self.recipe.set(Recipe::Semaphore(limit));
+        semaphore(&self.curator, &self.path, limit)
     }
 
-    fn rival_semaphore(&self) -> Option<InterProcessSemaphore> {
-        let limit = self.limit.get()?;
-        Some(InterProcessSemaphore::new(&self.rival, &self.path, limit).unwrap())
-    }
-
-    /// Leases of somebody whom no fault concerns.
+    /// Leases that no fault concerns, of the semaphore that the path has.
     pub(crate) async fn rival_leases(&self, count: usize) -> Leases {
-        self.rival_semaphore().unwrap().acquire_many(count).await.unwrap()
+        let Recipe::Semaphore(limit) = self.recipe.get() else { panic!("not a semaphore") };
+        semaphore(&self.rival, &self.path, limit).acquire_many(count).await.unwrap()
     }
 
-    /// From now on latches contend there, of all who use it.
+    /// From now on the path has latches.
     pub(crate) fn latch(&self) -> LeaderLatch {
-        self.is_latch.set(true);
+        self.recipe.set(Recipe::Latch);
         latch(&self.curator, &self.path)
     }
 
-    /// A leader whom no fault concerns.
-    pub(crate) async fn rival_leads(&self) -> LeaderLatch {
-        self.is_latch.set(true);
-        let latch = latch(&self.rival, &self.path);
-        latch.start().unwrap();
-        latch.await_leadership().await.unwrap();
-        latch
+    /// Ours leads.
+    pub(crate) async fn leads(&self) -> LeaderLatch {
+        self.recipe.set(Recipe::Latch);
+        leads(&self.curator, &self.path).await
     }
 
-    pub(crate) fn rival_revoker(&self) -> Revoker {
-        Revoker::new(&self.rival)
+    /// A leader that no fault concerns.
+    pub(crate) async fn rival_leads(&self) -> LeaderLatch {
+        leads(&self.rival, &self.path).await
     }
 
     /// All who queued up for later have had their turn.
@@ -188,42 +196,15 @@ impl Stage {
             && children.iter().find(keeps_out).is_none()
     }
 
-    /// The rival acquires when it is its turn, and releases. In a queue of readers and writers it writes; of leases it
-    /// takes all; with a latch it leads.
+    /// The rival has its turn.
     pub(crate) fn rival_in_turn(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (mutex, lock) = (self.rival_mutex(), self.rival_read_write().write());
-        let (writes, semaphore) = (self.is_read_write.get(), self.rival_semaphore());
-        let latch = self.is_latch.get().then(|| latch(&self.rival, &self.path));
-        async move {
-            if let Some(latch) = latch {
-                latch.start().unwrap();
-                latch.await_leadership().await.unwrap();
-                latch.close().await.unwrap();
-            } else if let Some(semaphore) = semaphore {
-                let leases = semaphore.acquire_many(semaphore.limit()).await.unwrap();
-                leases.release().await.unwrap();
-            } else if writes {
-                lock.acquire().await.unwrap().release().await.unwrap();
-            } else {
-                mutex.acquire().await.unwrap().release().await.unwrap();
-            }
-        }
+        let turn = self.recipe.get().turn(self.rival.clone(), self.path.clone());
+        async { turn.await.unwrap() }
     }
 
-    /// Ours does, and drops the guard.
+    /// Ours has another one.
     pub(crate) async fn ours_again(&self) -> Result<(), AcquireError> {
-        if self.is_latch.get() {
-            let latch = self.latch();
-            latch.start().unwrap();
-            latch.await_leadership().await.map(drop).unwrap();
-            Ok(())
-        } else if let Some(limit) = self.limit.get() {
-            self.semaphore(limit).acquire_many(limit).await.map(drop)
-        } else if self.is_read_write.get() {
-            self.read_write().write().acquire().await.map(drop)
-        } else {
-            self.mutex().acquire().await.map(drop)
-        }
+        self.recipe.get().turn(self.curator.clone(), self.path.clone()).await
     }
 
     /// The rival queues up, and releases once it was served.
@@ -283,9 +264,9 @@ impl Stage {
 
     /// Of a semaphore, those in both of its folders.
     pub(crate) async fn children(&self) -> Vec<String> {
-        if self.limit.get().is_none() {
+        let Recipe::Semaphore(_) = self.recipe.get() else {
             return harness::children(&self.admin, &self.path).await;
-        }
+        };
         let mut children = Vec::new();
         for folder in ["locks", "leases"] {
             let names = harness::children(&self.admin, &format!("{}/{folder}", self.path)).await;
@@ -321,6 +302,21 @@ impl Stage {
 /// With pauses so short that a case does not take long.
 pub(crate) fn retry() -> RetryPolicy {
     RetryPolicy::n_times(200, Duration::from_millis(50))
+}
+
+fn read_write(curator: &Curator, path: &str) -> InterProcessReadWriteLock {
+    InterProcessReadWriteLock::new(curator, path).unwrap()
+}
+
+fn semaphore(curator: &Curator, path: &str, limit: usize) -> InterProcessSemaphore {
+    InterProcessSemaphore::new(curator, path, limit).unwrap()
+}
+
+async fn leads(curator: &Curator, path: &str) -> LeaderLatch {
+    let latch = latch(curator, path);
+    latch.start().unwrap();
+    latch.await_leadership().await.unwrap();
+    latch
 }
 
 fn latch(curator: &Curator, path: &str) -> LeaderLatch {
