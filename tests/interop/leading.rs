@@ -46,23 +46,21 @@ impl Leading {
 
     /// One that was closed does not start again.
     fn latch(&self) -> Result<LeaderLatch> {
-        let latch = LeaderLatch::new(&self.curator, &self.path)?;
-        let latch = match &self.id {
-            Some(id) => latch.with_id(id)?,
-            None => latch,
-        };
-        Ok(match &*self.kind {
-            "latch-to-the-end" => latch.with_loss_policy(LossPolicy::SessionExpired),
-            _ => latch,
-        })
+        let mut latch = LeaderLatch::new(&self.curator, &self.path)?;
+        if let Some(id) = &self.id {
+            latch = latch.with_id(id)?;
+        }
+        if self.kind == "latch-to-the-end" {
+            latch = latch.with_loss_policy(LossPolicy::SessionExpired);
+        }
+        Ok(latch)
     }
 
     fn selector(&self) -> Result<LeaderSelector> {
-        let selector = LeaderSelector::new(&self.curator, &self.path)?;
-        let selector = match &self.id {
-            Some(id) => selector.with_id(id)?,
-            None => selector,
-        };
+        let mut selector = LeaderSelector::new(&self.curator, &self.path)?;
+        if let Some(id) = &self.id {
+            selector = selector.with_id(id)?;
+        }
         Ok(match &*self.kind {
             "selector-kazoo" => selector.with_filter(ContenderFilter::Kazoo)?,
             "selector-inclusive" => selector.with_filter(ContenderFilter::Inclusive)?,

@@ -4,9 +4,6 @@
 //! | --- | --- |
 //! | `connect SESSION SERVERS TIMEOUT_MS` | |
 //! | `connect-in SESSION SERVERS TIMEOUT_MS NAMESPACE`, Curator and ours: all paths are under `/NAMESPACE` | |
-//! | `connect-hasty SESSION SERVERS TIMEOUT_MS`, Curator: it gives a session up after a third of its time | |
-//! | `connect-to-the-end SESSION SERVERS TIMEOUT_MS`, Curator: its leaders step down when the session is over, not before | |
-//! | `session SESSION`, Curator | the server's number for it, 0 while there is none |
 //! | `lock NAME SESSION KIND PATH`; of a leader `KIND:ID` gives its id, in hexadecimal digits | |
 //! | `acquire NAME LIMIT_MS COUNT`; a negative limit is none | `yes` or `no`, and the stamp after it |
 //! | `release NAME`: what the last `acquire` gave | the stamp before it |
@@ -15,13 +12,11 @@
 //! | `participants NAME` | paths of nodes; kazoo: identities; of leaders: `ROLE=ID` for each |
 //! | `leader NAME`, Curator and ours | the same of who leads, if anybody does |
 //! | `holds NAME MS LONGEST_MICROS`: random holds | `FROM:TO` for each |
-//! | `holds-under-faults NAME MS LONGEST_MICROS`, Curator and ours: the same, of what the guard said yes to, until one was lost | `FROM:TO` for each, and how many were lost |
-//! | `downgrades WRITE READ MS LONGEST_MICROS`: random write holds, each followed by a read hold that begins within it | `FROM:TO` for each, a write and a read in turn |
-//! | `downgrade WRITE READ`, ours: the write hold becomes a read hold | |
+//! | `holds-under-faults NAME MS LONGEST_MICROS`, ours: the same, of what the guard said yes to, until one was lost | `FROM:TO` for each, and how many were lost |
+//! | `downgrades WRITE READ MS LONGEST_MICROS`, ours: random write holds, each followed by a read hold that begins within it | `FROM:TO` for each, a write and a read in turn |
 //! | `revocable NAME`, `requested NAME` | `requested` waits for a request, and answers with the stamp |
 //! | `revoke SESSION NODE` | |
 //! | `count NAME SESSION PATH SEED`, `value NAME`, `set NAME VALUE`, `try-add NAME MORE` | the value; `try-add`: `yes` or `no` |
-//! | `await NAME VALUE`: waits until the count was seen to be that | |
 //!
 //! Of leaders to lead is to hold. Names are unique among all tests, for they share the processes. `OWNER.read` and `OWNER.write` belong to one owner: a
 //! thread, for Curator.
@@ -30,9 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use zookeeper_testkit::{Cut, FaultProxy};
-
-use crate::harness::eventually;
 use crate::peer::{Answer, Peer};
 use crate::rules::{Hold, Mode, Nanos};
 use crate::who::{Role, digits, parsed};
@@ -75,39 +67,6 @@ impl Party {
         let timeout = LONG_SESSION.as_millis();
         peer.ask(format!("connect-in {session} {servers} {timeout} {namespace}")).await;
         Self { peer: peer.clone(), session }
-    }
-
-    /// Curator: it gives a session up a third of its time after it was cut off.
-    pub(crate) async fn join_hasty(peer: &Arc<Peer>, servers: &str, timeout: Duration) -> Self {
-        let session = unique("session");
-        peer.ask(format!("connect-hasty {session} {servers} {}", timeout.as_millis())).await;
-        Self { peer: peer.clone(), session }
-    }
-
-    /// Curator: its leaders step down when their session is over, not when it is cut off.
-    pub(crate) async fn join_to_the_end(
-        peer: &Arc<Peer>,
-        servers: &str,
-        timeout: Duration,
-    ) -> Self {
-        let session = unique("session");
-        peer.ask(format!("connect-to-the-end {session} {servers} {}", timeout.as_millis())).await;
-        Self { peer: peer.clone(), session }
-    }
-
-    /// Curator: the server's number for it at this moment, 0 while there is none.
-    async fn session_number(&self) -> String {
-        self.peer.ask(format!("session {}", self.session)).await
-    }
-
-    /// Curator, hasty: it is cut off at `proxy` until it has given its session up, and has another.
-    pub(crate) async fn begins_anew(&self, proxy: &FaultProxy) {
-        let old = self.session_number().await;
-        let refused = proxy.refuse();
-        proxy.cut(Cut::Reset);
-        eventually("another session", async || self.session_number().await != old).await;
-        refused.heal();
-        eventually("it is connected", async || self.session_number().await != "0").await;
     }
 
     pub(crate) async fn lock(&self, kind: &str, path: &str) -> Lock {
@@ -209,7 +168,7 @@ impl Lock {
         log.split_whitespace().map(|stamps| self.hold(mode, stamps)).collect()
     }
 
-    /// Ours and Curator's: whatever becomes of its session.
+    /// Ours: whatever becomes of its session.
     pub(crate) fn begin_holds_under_faults(&self, time: Duration, longest: Duration) -> Answer {
         let (millis, micros) = (time.as_millis(), longest.as_micros());
         self.peer.begin(format!("holds-under-faults {} {millis} {micros}", self.name))

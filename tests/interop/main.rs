@@ -15,27 +15,22 @@
 
 mod class_path;
 mod counter;
-mod dead_session;
+mod excludes;
 mod faults;
-mod foreign;
 #[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
 #[path = "../harness/mod.rs"]
 mod harness;
 mod leader;
-mod leader_bugs;
-mod leader_observer;
-mod leader_takeover;
 mod leading;
 mod lock;
-mod matrix;
 mod migration;
-mod mutex;
 mod others;
 mod ours;
 mod pair;
 mod peer;
 mod peers;
 mod read_write;
+mod rows;
 mod rules;
 mod rules_tests;
 mod semaphore;

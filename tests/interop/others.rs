@@ -1,23 +1,27 @@
-//! What goes beyond one lock: several as one, requests to let go, who is there.
+//! What goes beyond one lock: several as one, requests to let go, who is there, and what else is under a lock path.
 
 use std::sync::Arc;
 
+use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_testkit::random_path;
 
 use crate::lock::{Party, acquired};
-use crate::matrix::{EXCLUDES, LISTS, REVOKES, shown};
 use crate::pair::{Side, Stage};
 use crate::peer::Peer;
 use crate::peers;
+use crate::rows::{EXCLUDES, NAMES_US, shown};
 use crate::rules::Rule;
 
 /// Two mutexes as one, and each of the two alone.
-async fn multi_locks(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
+#[tokio::test]
+#[ignore = "make test-all"]
+async fn multi_locks() {
+    let Some(curator) = peers::curator() else { return };
     let members = |path: &str| vec![format!("{path}/a"), format!("{path}/b")];
     let stage = Stage::with_queues(members).await;
     let [a, b] = members(stage.path()).try_into().unwrap();
     let mut sides = Vec::new();
-    for peer in [one, other] {
+    for peer in [&peers::ours(), &curator] {
         let party = stage.party(peer).await;
         let both = party.lock("multi", &format!("{a},{b}")).await;
         let last = party.lock("mutex", &b).await;
@@ -31,7 +35,8 @@ async fn multi_locks(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
         stage.keeps_out(last, others).await;
     }
     let sides = sides.into_iter().flat_map(|(both, last)| [both, last]).map(Side::alone);
-    stage.in_peace(Rule::ReadersTogether, &sides.collect::<Vec<_>>()).await
+    let holds = stage.in_peace(Rule::ReadersTogether, &sides.collect::<Vec<_>>()).await;
+    shown("multi-lock", "ours, Curator", EXCLUDES, &holds);
 }
 
 /// Who holds is asked by the other to let go, does so, and the other gets in.
@@ -79,61 +84,52 @@ async fn revocation_of_a_waiter(waiter: &Arc<Peer>, revoker: &Arc<Peer>) {
     stage.nodes_are(0).await;
 }
 
-/// Both sides tell the same queue, the holder first.
-async fn participants(kind: &str, one: &Arc<Peer>, other: &Arc<Peer>) {
-    let stage = Stage::new().await;
-    let one = stage.lock(one, kind).await;
-    let other = stage.lock(other, kind).await;
-    for (holder, contender) in [(&one, &other), (&other, &one)] {
-        holder.acquire().await;
-        let first = stage.nodes().await.remove(0);
-        let waiting = contender.begin_acquire();
-        stage.queues_behind(1).await;
-        let second = stage.nodes().await.into_iter().find(|node| *node != first).unwrap();
-        let queue = [first, second];
-        assert_eq!(holder.participants().await, queue);
-        assert_eq!(contender.participants().await, queue);
-        holder.release().await;
-        waiting.await;
-        contender.release().await;
-        stage.nodes_are(0).await;
+/// Both sides list the same queue.
+#[tokio::test]
+#[ignore = "make test-all"]
+async fn participants() {
+    let Some(curator) = peers::curator() else { return };
+    for kind in ["mutex", "write"] {
+        let stage = Stage::new().await;
+        let one = stage.lock(&peers::ours(), kind).await;
+        let other = stage.lock(&curator, kind).await;
+        for (holder, contender) in [(&one, &other), (&other, &one)] {
+            holder.acquire().await;
+            let first = stage.nodes().await.remove(0);
+            let waiting = contender.begin_acquire();
+            stage.queues_behind(1).await;
+            let second = stage.nodes().await.into_iter().find(|node| *node != first).unwrap();
+            let queue = [first, second];
+            assert_eq!(holder.participants().await, queue);
+            assert_eq!(contender.participants().await, queue);
+            holder.release().await;
+            waiting.await;
+            contender.release().await;
+            stage.nodes_are(0).await;
+        }
     }
+    let result = "both list the same nodes, the holder first";
+    shown("participants", "ours, Curator, of a mutex and of writers", result, "");
 }
 
 #[tokio::test]
-async fn ours_and_curators_multi_lock() {
+#[ignore = "make test-all"]
+async fn each_asks_the_other() {
     let Some(curator) = peers::curator() else { return };
-    let holds = multi_locks(&peers::ours(), &curator).await;
-    shown(("multi-lock", "ours, Curator", EXCLUDES), holds);
-}
-
-#[tokio::test]
-async fn ours_asks_curators_holder() {
-    let Some(curator) = peers::curator() else { return };
-    revocation(&curator, &peers::ours()).await;
-    revocation_of_a_waiter(&curator, &peers::ours()).await;
-    shown(("revocation", "Curator's holder or waiter, asked by ours", REVOKES), "");
-}
-
-#[tokio::test]
-async fn curators_asks_our_holder() {
-    let Some(curator) = peers::curator() else { return };
-    revocation(&peers::ours(), &curator).await;
-    revocation_of_a_waiter(&peers::ours(), &curator).await;
-    shown(("revocation", "our holder or waiter, asked by Curator", REVOKES), "");
-}
-
-#[tokio::test]
-async fn ours_and_curators_participants() {
-    let Some(curator) = peers::curator() else { return };
-    participants("mutex", &peers::ours(), &curator).await;
-    participants("write", &peers::ours(), &curator).await;
-    shown(("participants", "ours, Curator, of a mutex and of writers", LISTS), "");
+    for (holder, revoker, who) in [
+        (&curator, &peers::ours(), "Curator's holder or waiter, asked by ours"),
+        (&peers::ours(), &curator, "our holder or waiter, asked by Curator"),
+    ] {
+        revocation(holder, revoker).await;
+        revocation_of_a_waiter(holder, revoker).await;
+        shown("revocation", who, "is told, and keeps the lock until it lets go", "");
+    }
 }
 
 /// Curator's namespace is a path before all others; so is ours.
 #[tokio::test]
-async fn ours_and_curators_namespace() {
+#[ignore = "make test-all"]
+async fn a_namespace() {
     let Some(curator) = peers::curator() else { return };
     let namespace = random_path("app");
     let queues = |path: &str| vec![format!("{namespace}{path}")];
@@ -147,5 +143,59 @@ async fn ours_and_curators_namespace() {
     stage.keeps_out(&ours, &theirs).await;
     stage.keeps_out(&theirs, &ours).await;
     let holds = stage.in_peace(Rule::ReadersTogether, &[ours, theirs].map(Side::alone)).await;
-    shown(("mutex", "ours in a namespace, Curator in it", EXCLUDES), holds);
+    shown("mutex", "ours in a namespace, Curator in it", EXCLUDES, &holds);
+}
+
+/// Curator ranks every child by its text; we rank contenders. So ours may hold while Curator waits, never both.
+#[tokio::test]
+#[ignore = "make test-all"]
+async fn a_foreign_child_that_sorts_first() {
+    let Some(curator) = peers::curator() else { return };
+    let stage = Stage::new().await;
+    let ours = stage.lock(&peers::ours(), "mutex").await;
+    let theirs = stage.lock(&curator, "mutex").await;
+    stage.keeps_out(&ours, &theirs).await;
+    let child = format!("{}/0", stage.path());
+    stage.arena.create(&child, CreateMode::Persistent).await;
+    stage.keeps_out_while(&theirs).await;
+    ours.acquire().await;
+    stage.keeps_out_while(&theirs).await;
+    let waiting = theirs.begin_acquire();
+    stage.queues_behind(2).await;
+    ours.release().await;
+    stage.nodes_are(2).await;
+    assert!(!waiting.is_there());
+    stage.arena.admin.delete(&child, None).await.unwrap();
+    assert!(acquired(waiting).await.is_some());
+    theirs.release().await;
+    let result = "waits until it is gone; ours does not";
+    shown("mutex", "Curator, beside a foreign child `0`", result, "");
+}
+
+/// kazoo shows the data of contenders as text.
+#[tokio::test]
+#[ignore = "make test-all"]
+async fn kazoo_shows_our_identity() {
+    let (Some(curator), Some(kazoo)) = (peers::curator(), peers::kazoo()) else { return };
+    let stage = Stage::new().await;
+    let party = stage.party(&peers::ours()).await;
+    let ours = party.lock("mutex", stage.path()).await;
+    let theirs = stage.lock(&kazoo, "mutex").await;
+    let curators = stage.lock(&curator, "mutex").await;
+    ours.acquire().await;
+    let kazoo_waits = theirs.begin_acquire();
+    stage.queues_behind(1).await;
+    let curator_waits = curators.begin_acquire();
+    stage.queues_behind(2).await;
+    // Ours names itself after its session; Curator's data is the machine's address.
+    let contenders = theirs.participants().await;
+    assert_eq!(contenders[..2], [party.session, theirs.name.clone()]);
+    assert!(contenders[2].parse::<std::net::IpAddr>().is_ok(), "{contenders:?}");
+    ours.release().await;
+    kazoo_waits.await;
+    theirs.release().await;
+    curator_waits.await;
+    curators.release().await;
+    stage.nodes_are(0).await;
+    shown("mutex", "kazoo's `contenders()`, of ours and Curator's", NAMES_US, "");
 }

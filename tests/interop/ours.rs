@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
 use zookeeper_recipes::{
-    ContenderFilter, Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases, LossPolicy, MultiGuard,
-    MutexGuard, ReadGuard, ReadLock, SharedCount, WriteGuard, WriteLock,
+    ContenderFilter, Curator, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphore, InterProcessSemaphoreMutex, Leases,
+    LockGuard, LossPolicy, SharedCount, WriteGuard, WriteLock,
 };
 
 use crate::leading::{Leading, Term};
@@ -17,22 +17,17 @@ pub(crate) type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::r
 
 pub(crate) enum Lock {
     Mutex(InterProcessMutex),
-    SemaphoreMutex(InterProcessSemaphoreMutex),
-    Read(ReadLock),
     Write(WriteLock),
     Semaphore(InterProcessSemaphore),
-    Multi(InterProcessMultiLock),
     Leader(Leading),
+    Other(Box<dyn InterProcessLock>),
 }
 
 pub(crate) enum Guard {
-    Mutex(MutexGuard),
-    Read(ReadGuard),
     Write(WriteGuard),
-    Lease(Lease),
     Leases(Leases),
-    Multi(MultiGuard),
     Term(Term),
+    Other(Box<dyn LockGuard>),
 }
 
 pub(crate) fn now() -> Nanos {
@@ -40,32 +35,28 @@ pub(crate) fn now() -> Nanos {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Without a limit it waits for ever.
-macro_rules! acquired {
-    ($lock:expr, $limit:expr, $guard:path) => {
-        match $limit {
-            Some(limit) => $lock.acquire_timeout(limit).await?.map($guard),
-            None => Some($guard($lock.acquire().await?)),
-        }
-    };
-}
-
 /// Of leases that were acquired together the first stands for all, except in their release.
 macro_rules! each {
     ($guard:expr, $inner:ident => $do:expr) => {
         match $guard {
-            Guard::Mutex($inner) => $do,
-            Guard::Read($inner) => $do,
             Guard::Write($inner) => $do,
-            Guard::Lease($inner) => $do,
-            Guard::Multi($inner) => $do,
             Guard::Term($inner) => $do,
+            Guard::Other($inner) => $do,
             Guard::Leases(leases) => {
                 let $inner = &leases[0];
                 $do
             }
         }
     };
+}
+
+/// Without a limit it waits for ever.
+async fn acquire(lock: &dyn InterProcessLock, limit: Option<Duration>) -> Result<Option<Guard>> {
+    let guard = match limit {
+        Some(limit) => lock.acquire_timeout(limit).await?,
+        None => Some(lock.acquire().await?),
+    };
+    Ok(guard.map(Guard::Other))
 }
 
 impl Lock {
@@ -87,9 +78,9 @@ impl Lock {
             "kazoo" => Self::Mutex(mutex(ContenderFilter::Kazoo)?),
             "inclusive" => Self::Mutex(mutex(ContenderFilter::Inclusive)?),
             "semaphore-mutex" => {
-                Self::SemaphoreMutex(InterProcessSemaphoreMutex::new(curator, path)?)
+                Self::Other(Box::new(InterProcessSemaphoreMutex::new(curator, path)?))
             }
-            "read" => Self::Read(InterProcessReadWriteLock::new(curator, path)?.read()),
+            "read" => Self::Other(Box::new(InterProcessReadWriteLock::new(curator, path)?.read())),
             "write" => Self::Write(InterProcessReadWriteLock::new(curator, path)?.write()),
             "semaphore" => {
                 Self::Semaphore(InterProcessSemaphore::new(curator, path, detail.parse()?)?)
@@ -98,7 +89,10 @@ impl Lock {
                 let limit = count(detail)?;
                 Self::Semaphore(InterProcessSemaphore::with_shared_count(curator, path, &limit)?)
             }
-            "multi" => Self::Multi(InterProcessMultiLock::from_paths(curator, path.split(','))?),
+            "multi" => {
+                let paths = path.split(',');
+                Self::Other(Box::new(InterProcessMultiLock::from_paths(curator, paths)?))
+            }
             _ if kind.starts_with("latch") || kind.starts_with("selector") => {
                 Self::Leader(Leading::new(curator, kind, detail, path)?)
             }
@@ -111,18 +105,18 @@ impl Lock {
         limit: Option<Duration>,
         count: usize,
     ) -> Result<Option<Guard>> {
-        Ok(match self {
-            Self::Mutex(lock) => acquired!(lock, limit, Guard::Mutex),
-            Self::SemaphoreMutex(lock) => acquired!(lock, limit, Guard::Mutex),
-            Self::Read(lock) => acquired!(lock, limit, Guard::Read),
-            Self::Write(lock) => acquired!(lock, limit, Guard::Write),
-            Self::Multi(lock) => acquired!(lock, limit, Guard::Multi),
-            Self::Leader(leading) => leading.acquire(limit).await?.map(Guard::Term),
-            Self::Semaphore(lock) if count == 1 => acquired!(lock, limit, Guard::Lease),
-            Self::Semaphore(lock) => match limit {
-                Some(limit) => lock.acquire_many_timeout(count, limit).await?.map(Guard::Leases),
-                None => Some(Guard::Leases(lock.acquire_many(count).await?)),
-            },
+        Ok(match (self, limit) {
+            (Self::Mutex(lock), _) => acquire(lock, limit).await?,
+            (Self::Other(lock), _) => acquire(&**lock, limit).await?,
+            (Self::Leader(leading), _) => leading.acquire(limit).await?.map(Guard::Term),
+            (Self::Write(lock), Some(limit)) => {
+                lock.acquire_timeout(limit).await?.map(Guard::Write)
+            }
+            (Self::Write(lock), None) => Some(Guard::Write(lock.acquire().await?)),
+            (Self::Semaphore(lock), Some(limit)) => {
+                lock.acquire_many_timeout(count, limit).await?.map(Guard::Leases)
+            }
+            (Self::Semaphore(lock), None) => Some(Guard::Leases(lock.acquire_many(count).await?)),
         })
     }
 
@@ -138,12 +132,9 @@ impl Lock {
     pub(crate) async fn participants(&self) -> Result<Vec<String>> {
         let participants = match self {
             Self::Mutex(lock) => lock.participants().await?,
-            Self::SemaphoreMutex(lock) => lock.participants().await?,
-            Self::Read(lock) => lock.participants().await?,
             Self::Write(lock) => lock.participants().await?,
-            Self::Semaphore(lock) => lock.participants().await?,
             Self::Leader(leading) => return leading.participants().await,
-            Self::Multi(_) => return Err("each member has its own".into()),
+            _ => return Err("it is not asked for its participants".into()),
         };
         Ok(participants.into_iter().map(|one| one.path).collect())
     }
@@ -162,10 +153,9 @@ impl Guard {
         })
     }
 
-    /// It is asked to let go.
+    /// It is asked to let go: what Curator asks of a mutex.
     pub(crate) fn requested(&self) -> BoxFuture<'static, Result<()>> {
-        // That of a mutex is what Curator's can ask for.
-        let Self::Mutex(guard) = self else {
+        let Self::Other(guard) = self else {
             return Box::pin(async { Err("not a mutex".into()) });
         };
         let requested = guard.revocation_requested();
@@ -182,11 +172,8 @@ impl Guard {
 
     pub(crate) async fn release(self) -> Result<()> {
         match self {
-            Self::Mutex(guard) => drop(guard.release().await?),
-            Self::Read(guard) => drop(guard.release().await?),
+            Self::Other(guard) => drop(guard.release().await?),
             Self::Write(guard) => drop(guard.release().await?),
-            Self::Lease(lease) => drop(lease.release().await?),
-            Self::Multi(guard) => drop(guard.release().await?),
             Self::Leases(leases) => leases.release().await?,
             Self::Term(term) => term.release().await?,
         }

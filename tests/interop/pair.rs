@@ -48,6 +48,11 @@ impl Stage {
         Self::with_queues(|path| vec![path.to_owned()]).await
     }
 
+    /// For locks of this kind.
+    pub(crate) async fn of(kind: &str) -> Self {
+        if kind.starts_with("semaphore") { Self::of_a_semaphore().await } else { Self::new().await }
+    }
+
     pub(crate) async fn with_queues(queues: impl FnOnce(&str) -> Vec<String>) -> Self {
         let arena = Arena::new().await;
         let queues = queues(&arena.path);

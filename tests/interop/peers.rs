@@ -16,7 +16,7 @@ pub(crate) const OURS: &str = "ours";
 
 /// Cut down, as several start while others measure nothing: what they do takes no heap.
 const JAVA: [&str; 4] = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"];
-const SOURCES: [&str; 3] = ["CuratorPeer.java", "CuratorLock.java", "CuratorLeader.java"];
+const SOURCES: [&str; 2] = ["CuratorPeer.java", "CuratorLock.java"];
 
 /// The one that all tests share, with a session for each of them. Nothing where it is missing, which it says.
 pub(crate) fn curator() -> Option<Arc<Peer>> {
@@ -35,9 +35,18 @@ pub(crate) fn ours() -> Arc<Peer> {
     SHARED.get_or_init(own_ours).clone()
 }
 
+/// The shared one of this name.
+pub(crate) fn shared(name: &str) -> Option<Arc<Peer>> {
+    match name {
+        OURS => Some(ours()),
+        CURATOR => curator(),
+        _ => kazoo(),
+    }
+}
+
 /// A process of its own, for a test that stops or kills it.
 pub(crate) fn own_curator() -> Option<Arc<Peer>> {
-    present(curator_program()).map(|program| start(CURATOR, &program))
+    java("CuratorPeer", &SOURCES.map(source)).map(|program| start(CURATOR, &program))
 }
 
 pub(crate) fn own_ours() -> Arc<Peer> {
@@ -67,23 +76,15 @@ pub(crate) fn skipped(missing: &str) {
     let _ = writeln!(std::io::stderr(), "\nSKIPPED: {missing}; its tests are not run\n");
 }
 
-fn curator_program() -> Result<Vec<String>, String> {
-    java_program("CuratorPeer", &SOURCES.map(source))
-}
-
 /// Java with Curator, as it runs the class `main` of these sources.
 fn java_program(main: &str, sources: &[PathBuf]) -> Result<Vec<String>, String> {
-    let jars = curators_jars()?;
+    let jars = class_path().map_err(|jar| missing_curator(format!("there is no {jar}")))?;
     let classes = compiled(&jars, sources).map_err(missing_curator)?;
     let mut program = vec![tool("java")];
     program.extend(JAVA.map(str::to_owned));
     program.extend(["--class-path".into(), format!("{}:{jars}", classes.display())]);
     program.push(main.into());
     Ok(program)
-}
-
-fn curators_jars() -> Result<String, String> {
-    class_path().map_err(|jar| missing_curator(format!("there is no {jar}")))
 }
 
 fn missing_curator(what: String) -> String {
@@ -93,20 +94,6 @@ fn missing_curator(what: String) -> String {
 /// A program of one's own with Curator, and the command that runs it. Nothing where Curator is missing, which it says.
 pub(crate) fn java(main: &str, sources: &[PathBuf]) -> Option<Vec<String>> {
     present(java_program(main, sources))
-}
-
-/// What a tool of Java's, such as `javap`, prints with Curator on its class path.
-pub(crate) fn java_tool(name: &str, arguments: &[&str]) -> Option<String> {
-    let jars = present(curators_jars().map(|jars| vec![jars]))?.concat();
-    let output = Command::new(tool(name)).args(["-cp", &jars]).args(arguments).output();
-    let output = output.map_err(|error| missing_curator(format!("there is no {name} ({error})")));
-    let output = match output {
-        Ok(output) => output,
-        Err(missing) => return present(Err(missing)).map(|never| never.concat()),
-    };
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {errors}");
-    Some(String::from_utf8(output.stdout).unwrap())
 }
 
 fn kazoo_program() -> Result<Vec<String>, String> {

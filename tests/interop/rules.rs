@@ -3,8 +3,6 @@
 //! The stamps of a hold lie within it, after the acquisition and before the release, and are of one clock. So holds that
 //! overlap here were there at one moment, for certain.
 
-use std::fmt;
-
 /// Of `CLOCK_MONOTONIC`.
 pub(crate) type Nanos = u64;
 
@@ -79,18 +77,4 @@ pub(crate) fn judge(rule: Rule, logs: &[Vec<Hold>]) -> Vec<Finding> {
 
 fn excludes(one: &Hold, other: &Hold) -> bool {
     one.who != other.who && (one.mode == Mode::Write || other.mode == Mode::Write)
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Finding::Overlap(one, other) => {
-                let long = one.to.min(other.to) - other.from;
-                write!(f, "{} and {} both held, for {long} ns", one.who, other.who)
-            }
-            Finding::TooMany { at, holders } => write!(f, "{holders} held at {at}"),
-            Finding::Backwards(hold) => write!(f, "{} held backwards: {hold:?}", hold.who),
-            Finding::ShutOut(side) => write!(f, "side {side} never held"),
-        }
-    }
 }

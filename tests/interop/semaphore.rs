@@ -1,27 +1,15 @@
-//! Semaphores: leases, several at once, a limit that changes, and the mutex that is a semaphore of one.
+//! Semaphores: leases, several at once, a limit that changes.
 
-use std::sync::Arc;
-
-use crate::counter::Counter;
 use crate::lock::{Lock, acquired};
-use crate::matrix::{EXCLUDES, LEASES, LIVE, shown};
 use crate::pair::{Side, Stage};
-use crate::peer::Peer;
 use crate::peers;
+use crate::rows::shown;
 use crate::rules::Rule;
 
-async fn mutexes(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
-    let stage = Stage::of_a_semaphore().await;
-    let one = stage.lock(one, "semaphore-mutex").await;
-    let other = stage.lock(other, "semaphore-mutex").await;
-    stage.keeps_out(&one, &other).await;
-    stage.keeps_out(&other, &one).await;
-    let sides = [Side::alone(one), Side::alone(other)];
-    stage.in_peace(Rule::ReadersTogether, &sides).await
-}
-
-/// Two leases.
-async fn leases(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
+#[tokio::test]
+async fn two_leases() {
+    let Some(curator) = peers::curator() else { return };
+    let (one, other) = (&peers::ours(), &curator);
     let stage = Stage::of_a_semaphore().await;
     let mut sides = Vec::new();
     for peer in [one, other, one, other] {
@@ -52,11 +40,21 @@ async fn leases(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
         single.release().await;
         stage.nodes_are(0).await;
     }
-    stage.in_peace(Rule::AtMost(2), &sides).await
+    let holds = stage.in_peace(Rule::AtMost(2), &sides).await;
+    shown(
+        "semaphore of two",
+        "ours, Curator",
+        "as many as the limit, each waits for the other",
+        &holds,
+    );
 }
 
-/// The limit is a shared count, which `one` and `other` set.
-async fn live_limit(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
+/// The limit is a shared count, which both set.
+#[tokio::test]
+#[ignore = "make test-all"]
+async fn a_live_limit() {
+    let Some(curator) = peers::curator() else { return };
+    let (one, other) = (&peers::ours(), &curator);
     let stage = Stage::of_a_semaphore().await;
     let count_path = format!("{}-count", stage.path());
     let mut counters = Vec::new();
@@ -69,8 +67,30 @@ async fn live_limit(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
     }
     let locks: [Lock; 4] = locks.try_into().ok().unwrap();
     for (setter, [first, second, third]) in [(1, [0, 1, 2]), (0, [1, 0, 3])] {
-        raised_and_lowered(&stage, &counters, setter, [first, second, third].map(|i| &locks[i]))
-            .await;
+        let (first, second, third) = (&locks[first], &locks[second], &locks[third]);
+        // From one to two while the second waits, and back while both hold.
+        first.acquire().await;
+        stage.nodes_are(1).await;
+        let waiting = second.begin_acquire();
+        stage.queues_behind(2).await;
+        assert!(!waiting.is_there());
+        counters[setter].set(2).await;
+        assert!(acquired(waiting).await.is_some());
+        stage.nodes_are(2).await;
+        counters[setter].set(1).await;
+        for counter in &counters {
+            counter.sees(1).await;
+        }
+        // One that leaves is not enough.
+        let waiting = third.begin_acquire();
+        stage.queues_behind(3).await;
+        first.release().await;
+        stage.nodes_are(3).await;
+        assert!(!waiting.is_there());
+        let left = second.release().await;
+        assert!(left <= acquired(waiting).await.unwrap());
+        third.release().await;
+        stage.nodes_are(0).await;
     }
     counters[1].set(3).await;
     for counter in &counters {
@@ -79,57 +99,6 @@ async fn live_limit(one: &Arc<Peer>, other: &Arc<Peer>) -> String {
     let sides = locks.map(Side::reader);
     let holds = stage.in_peace(Rule::AtMost(3), &sides).await;
     stage.arena.admin.delete(&count_path, None).await.unwrap();
-    holds
-}
-
-/// From one to two while the second waits, and back while both hold.
-async fn raised_and_lowered(
-    stage: &Stage,
-    counters: &[Counter],
-    setter: usize,
-    [first, second, third]: [&Lock; 3],
-) {
-    first.acquire().await;
-    stage.nodes_are(1).await;
-    let waiting = second.begin_acquire();
-    stage.queues_behind(2).await;
-    assert!(!waiting.is_there());
-    counters[setter].set(2).await;
-    assert!(acquired(waiting).await.is_some());
-    stage.nodes_are(2).await;
-    counters[setter].set(1).await;
-    for counter in counters {
-        counter.sees(1).await;
-    }
-    // One that leaves is not enough.
-    let waiting = third.begin_acquire();
-    stage.queues_behind(3).await;
-    first.release().await;
-    stage.nodes_are(3).await;
-    assert!(!waiting.is_there());
-    let left = second.release().await;
-    assert!(left <= acquired(waiting).await.unwrap());
-    third.release().await;
-    stage.nodes_are(0).await;
-}
-
-#[tokio::test]
-async fn ours_and_curators_semaphore_mutex() {
-    let Some(curator) = peers::curator() else { return };
-    let holds = mutexes(&peers::ours(), &curator).await;
-    shown(("semaphore mutex", "ours, Curator", EXCLUDES), holds);
-}
-
-#[tokio::test]
-async fn ours_and_curators_semaphore() {
-    let Some(curator) = peers::curator() else { return };
-    let holds = leases(&peers::ours(), &curator).await;
-    shown(("semaphore of two", "ours, Curator", LEASES), holds);
-}
-
-#[tokio::test]
-async fn ours_and_curators_live_limit() {
-    let Some(curator) = peers::curator() else { return };
-    let holds = live_limit(&peers::ours(), &curator).await;
-    shown(("semaphore by a shared count", "ours, Curator", LIVE), holds);
+    let result = "each sees the limit that the other sets";
+    shown("semaphore by a shared count", "ours, Curator", result, &holds);
 }
