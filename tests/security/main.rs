@@ -5,5 +5,7 @@
 
 mod digest;
 mod harness;
+mod providers;
 mod sasl;
+mod secrets;
 mod tls;

@@ -1,11 +1,6 @@
-//! Needs a real ZooKeeper, and a process of its own: rustls has one crypto provider in a process, and both of them are
-//! compiled into this one.
-#![cfg(feature = "tls")]
-#![allow(clippy::unwrap_used)] // a test fails by it
+//! Two crypto providers and none chosen: rustls has one in a process, so the test runs in a process of its own.
 
-#[path = "../security/harness.rs"]
-#[allow(dead_code)] // it serves more tests than this
-mod harness;
+use std::process::Command;
 
 use rustls::crypto::CryptoProvider;
 use zookeeper_recipes::InterProcessMutex;
@@ -13,9 +8,20 @@ use zookeeper_testkit::TestServer;
 
 use crate::harness::{connector, options, within};
 
-/// `tests/security` shows the other half: what a program chose is left alone.
+/// Set in the process of its own.
+const ALONE: &str = "SECURITY_ALONE";
+
+/// The other half is `tls::what_the_program_chose_is_left_alone`.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_two_crypto_providers_and_none_chosen_one_is_chosen() {
+    if std::env::var_os(ALONE).is_none() {
+        let test = "providers::with_two_crypto_providers_and_none_chosen_one_is_chosen";
+        let mut alone = Command::new(std::env::current_exe().unwrap());
+        let output = alone.args(["--exact", test]).env(ALONE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
     assert!(CryptoProvider::get_default().is_none());
     // What would happen otherwise, to each connection.
     let unchosen = std::panic::catch_unwind(rustls::ClientConfig::builder);

@@ -1,12 +1,5 @@
-//! Needs a real ZooKeeper, and a process of its own: there is one subscriber in a process. No password is ever told: not
-//! by the log at any level, the client's included, nor by `Debug`, nor by an error and its causes.
-#![cfg(all(feature = "tls", feature = "sasl"))]
-#![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
-#![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
-
-#[path = "../security/harness.rs"]
-#[allow(dead_code)] // it serves more tests than this
-mod harness;
+//! No password is ever told: not by the log at any level, the client's included, nor by `Debug`, nor by an error and its
+//! causes. The one subscriber of the process hears the other tests, too, which have other passwords.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -21,6 +14,7 @@ use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, RetryPolicy}
 use zookeeper_testkit::{self as testkit, TestServer};
 
 use crate::harness::{connector, options, within};
+use crate::tls::choose_ring;
 
 const DIGEST: &str = "Q7dIgEsTq7";
 const SASL: &str = "Z9sAsLz9z9";
@@ -81,6 +75,7 @@ fn sasl(password: &'static str) -> Connector {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_is_told() {
+    choose_ring();
     let told = Told::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)

@@ -13,7 +13,7 @@ use zookeeper_testkit::{self as testkit, ClientTls, Cut, FaultProxy, TestServer}
 use crate::harness::{PATIENCE, connector, options, within};
 
 /// As a program does it that wants another one than ours. All tests of this binary are such a program.
-fn choose_ring() {
+pub(crate) fn choose_ring() {
     static CHOSEN: Once = Once::new();
     CHOSEN.call_once(|| ring::default_provider().install_default().unwrap());
 }
@@ -47,6 +47,7 @@ async fn a_lock_over_tls_and_over_mutual_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn a_connection_over_tls_that_breaks_is_made_again() {
     let (server, tls) = start(true).await;
     // Longer than a container takes to stop and start.
@@ -105,6 +106,7 @@ async fn what_the_program_chose_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"] // six time-outs
 async fn a_refused_handshake_is_an_error_that_names_tls() {
     let ((mutual, ours), (_other, others)) = (start(true).await, start(false).await);
     let secure = mutual.connect_string();
