@@ -11,9 +11,9 @@ const VARIABLE: &str = "ZOOKEEPER_BACKEND";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// A server that somebody else runs, named by `ZOOKEEPER_CONNECT`. It cannot be stopped, killed or paused.
+    /// A server that is there already, named by `ZOOKEEPER_CONNECT`. It cannot be stopped, killed or paused.
     External,
-    /// A Docker container of our own.
+    /// A Docker container of our own. It takes the feature `testcontainers`.
     Docker,
     /// A Java process of our own.
     Process,
@@ -23,47 +23,44 @@ impl Backend {
     /// In the order in which they are tried.
     const ALL: [Self; 3] = [Self::External, Self::Docker, Self::Process];
 
-    pub(super) fn from_environment() -> Result<Option<Self>, TestkitError> {
-        let Some(value) = variable(VARIABLE) else {
-            return Ok(None);
-        };
-        let named = Self::ALL.into_iter().find(|backend| backend.name() == value);
-        named.map(Some).ok_or(TestkitError::UnknownBackend { variable: VARIABLE, value })
-    }
-
-    /// What `start` gives on the first backend on which it succeeds.
-    pub(super) async fn first_that_works<T, F>(start: impl Fn(Self) -> F) -> Result<T, TestkitError>
+    /// What `start` gives on the backend that is forced, or else on the first backend on which it succeeds.
+    pub(super) async fn choose<T, F>(
+        forced: Option<Self>,
+        start: impl Fn(Self) -> F,
+    ) -> Result<T, TestkitError>
     where
         F: Future<Output = Result<T, TestkitError>>,
     {
-        let mut reasons = Vec::new();
+        if let Some(backend) = forced.map_or_else(Self::from_environment, |one| Ok(Some(one)))? {
+            return start(backend).await;
+        }
+        let mut reasons = String::new();
         for backend in Self::ALL {
             match start(backend).await {
                 Ok(started) => return Ok(started),
-                Err(error) => {
-                    let reason = error.chain();
-                    tracing::info!("no test server on the backend {backend}: {reason}");
-                    reasons.push(reason);
-                }
+                Err(error) => reasons += &format!("\n- {}", error.chain()),
             }
         }
-        let mut reasons = reasons.into_iter();
-        let mut next = || reasons.next().unwrap_or_default();
-        Err(TestkitError::NoBackend { external: next(), docker: next(), process: next() })
+        Err(TestkitError::NoBackend { reasons })
     }
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::External => "external",
-            Self::Docker => "docker",
-            Self::Process => "process",
-        }
+    fn from_environment() -> Result<Option<Self>, TestkitError> {
+        let Some(value) = variable(VARIABLE) else {
+            return Ok(None);
+        };
+        let named = Self::ALL.into_iter().find(|backend| backend.to_string() == value);
+        let reason = "set it to `external`, `docker` or `process`, or unset it";
+        named.map(Some).ok_or(TestkitError::InvalidOption { option: VARIABLE, value, reason })
     }
 }
 
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            Self::External => "external",
+            Self::Docker => "docker",
+            Self::Process => "process",
+        })
     }
 }
 

@@ -1,9 +1,12 @@
 //! The Docker daemon: whether it is one for us, what others left in it, how it is reached from anywhere.
 
+use std::fmt;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use testcontainers::GenericImage;
 use testcontainers::bollard::Docker;
 use testcontainers::bollard::errors::Error as DockerError;
 use testcontainers::bollard::query_parameters::{
@@ -11,36 +14,67 @@ use testcontainers::bollard::query_parameters::{
 };
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::runners::AsyncRunner;
+use testcontainers::{Image, TestcontainersError};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use super::backend::variable;
+use super::image::ZooKeeper;
 use super::owner::Owner;
+use super::scratch::unique_name;
 use super::{Backend, TestkitError};
 
-const DEFAULT_IMAGE: &str = "zookeeper:3.9.4";
 /// Every container of ours has it.
 pub(super) const OWNER_LABEL: &str = "zookeeper-recipes.owner";
 const PULL_LIMIT: Duration = Duration::from_secs(600);
+/// Waits for a line from us, or for our end. At our end it removes the container `$1`, if there is Docker's command.
+const LAST_WILL: &str = r#"read -r _ || exec docker rm --force --volumes "$1""#;
 
-/// Removes the containers of these names as far as `limit` allows; for places that cannot wait asynchronously.
-pub(super) fn remove_blocking(names: Vec<String>, limit: Duration) {
-    block_on(async move {
-        let all = async {
-            for name in names {
-                if let Err(error) = remove(&name).await {
-                    tracing::warn!("cannot remove the container {name}: {}", error.chain());
-                }
-            }
-        };
-        // What is left then is swept at the next start.
-        let _ = timeout(limit, all).await;
-    });
+/// The name of a container, from before Docker knows of it. Dropping it removes the container.
+#[derive(Debug)]
+pub(super) struct Name {
+    text: String,
+    /// Creates and starts it.
+    pub(super) creation: Option<JoinHandle<()>>,
+    /// Without it the container of a process that a signal ends stays until the next start sweeps it.
+    last_will: Option<Child>,
 }
 
-pub(super) fn block_on(work: impl Future<Output = ()> + Send + 'static) {
-    if let Some(thread) = spawn(work) {
-        let _ = thread.join();
+impl Name {
+    pub(super) fn new() -> Self {
+        let text = format!("zookeeper-recipes.{}", unique_name());
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", LAST_WILL, "zookeeper-testkit", &text]).process_group(0);
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { text, creation: None, last_will: shell.spawn().ok() }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if let Some(creation) = self.creation.take() {
+            let _ = creation.join();
+        }
+        let name = self.text.clone();
+        let removal = spawn(async move {
+            if let Err(error) = remove(&name).await {
+                let error = error.chain();
+                tracing::warn!("the container {name} stays until the next start: {error}");
+            }
+        });
+        if let Some(removal) = removal {
+            let _ = removal.join();
+        }
+        if let Some(mut shell) = self.last_will.take() {
+            let _ = shell.stdin.take().map(|mut pipe| pipe.write_all(b"\n"));
+            let _ = shell.wait();
+        }
     }
 }
 
@@ -54,13 +88,14 @@ pub(super) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Option<J
     thread.inspect_err(|error| tracing::warn!("no thread to talk to Docker on: {error}")).ok()
 }
 
+/// By its name or its number.
 pub(super) async fn remove(name: &str) -> Result<(), TestkitError> {
-    let docker = docker_client_instance().await.map_err(TestkitError::docker("be reached"))?;
+    let docker = connect().await?;
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     match docker.remove_container(name, Some(options)).await {
-        // Gone already, or somebody else is at it.
-        Err(error) if matches!(status(&error), Some(404 | 409)) => Ok(()),
-        result => result.map_err(TestkitError::docker("remove the container")),
+        // It is not there, or another process removes it.
+        Err(DockerError::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
+        result => result.map_err(TestkitError::cannot("remove the container")),
     }
 }
 
@@ -77,9 +112,8 @@ pub(super) async fn connect() -> Result<Docker, TestkitError> {
         docker.ping().await.map_err(|error| error.to_string())?;
         Ok(docker)
     };
-    answer
-        .await
-        .map_err(|error: String| unavailable(format!("the Docker daemon does not answer: {error}")))
+    let silent = |error: String| format!("the Docker daemon does not answer: {error}");
+    answer.await.map_err(|error| unavailable(silent(error)))
 }
 
 fn is_local(host: &str) -> bool {
@@ -91,91 +125,60 @@ fn is_local(host: &str) -> bool {
 /// Removes, once in this process, the containers of dead owners.
 pub(super) async fn sweep(docker: &Docker) {
     static SWEPT: OnceCell<()> = OnceCell::const_new();
-    SWEPT
-        .get_or_init(|| async {
-            let filters = [("label".to_owned(), vec![OWNER_LABEL.to_owned()])].into();
-            let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-            let containers = docker.list_containers(Some(options)).await.unwrap_or_else(|error| {
-                tracing::warn!("cannot look for containers that others left behind: {error}");
-                Vec::new()
-            });
-            for container in containers {
-                let label = container.labels.as_ref().and_then(|labels| labels.get(OWNER_LABEL));
-                let owner = label.and_then(|label| Owner::parse(label));
-                let (Some(owner), Some(id)) = (owner, container.id) else {
-                    continue;
-                };
-                if !owner.is_dead() {
-                    continue;
-                }
-                match remove(&id).await {
-                    Ok(()) => tracing::info!("removed the container {id}, its owner is dead"),
-                    Err(error) => {
-                        tracing::warn!("cannot remove the container {id}: {}", error.chain())
-                    }
-                }
+    let sweeping = async {
+        let filters = [("label".to_owned(), vec![OWNER_LABEL.to_owned()])].into();
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let containers = docker.list_containers(Some(options)).await.unwrap_or_else(|error| {
+            tracing::warn!("cannot look for containers that others left behind: {error}");
+            Vec::new()
+        });
+        for container in containers {
+            let label = container.labels.as_ref().and_then(|labels| labels.get(OWNER_LABEL));
+            let is_left = label.and_then(|label| Owner::parse(label)).is_some_and(|o| o.is_dead());
+            let Some(id) = container.id.filter(|_| is_left) else { continue };
+            match remove(&id).await {
+                Ok(()) => tracing::info!("removed the container {id}, its owner is dead"),
+                Err(error) => tracing::warn!("{}: {id}", error.chain()),
             }
-        })
-        .await;
-}
-
-pub(super) fn image_name() -> String {
-    variable("ZOOKEEPER_IMAGE").unwrap_or_else(|| DEFAULT_IMAGE.to_owned())
+        }
+    };
+    SWEPT.get_or_init(|| sweeping).await;
 }
 
 /// The image, pulled if it is not here. Tried once in this process: a registry out of reach can take its time.
-pub(super) async fn image(docker: &Docker) -> Result<GenericImage, TestkitError> {
+pub(super) async fn image(docker: &Docker) -> Result<ZooKeeper, TestkitError> {
     static PRESENT: OnceCell<Result<(), String>> = OnceCell::const_new();
-    let full = image_name();
-    // The colon of a registry's port comes before a slash.
-    let (name, tag) =
-        full.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((&full, "latest"));
-    let image = GenericImage::new(name, tag);
+    let image = ZooKeeper::default();
+    let full = format!("{}:{}", image.name(), image.tag());
     let present = PRESENT.get_or_init(|| async {
         if docker.inspect_image(&full).await.is_ok() {
             return Ok(());
         }
         tracing::info!("pulling the image {full}");
-        match timeout(PULL_LIMIT, image.clone().pull_image()).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(format!("the image {full} is not here: {error}")),
-            Err(_) => Err(format!(
-                "the image {full} is not here and could not be pulled within {PULL_LIMIT:?}"
-            )),
-        }
+        let pulled = timeout(PULL_LIMIT, image.clone().pull_image()).await;
+        let error = match pulled {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("not pulled within {PULL_LIMIT:?}"),
+        };
+        Err(format!("the image {full} is not here: {error}"))
     });
-    match present.await {
-        Ok(()) => Ok(image),
-        Err(reason) => {
-            Err(TestkitError::Unavailable { backend: Backend::Docker, reason: reason.clone() })
-        }
-    }
+    let unavailable = |reason| TestkitError::Unavailable { backend: Backend::Docker, reason };
+    present.await.clone().map(|()| image).map_err(unavailable)
 }
 
-/// The daemon refuses what has no effect: to kill or to pause what does not run, to resume what is not paused.
-pub(super) fn unless_so_already(result: Result<(), DockerError>) -> Result<(), DockerError> {
+/// The daemon refuses what has no effect: to kill or to pause what does not run, to resume what is not paused. It has no
+/// code for it.
+pub(super) fn unless_so_already<E: fmt::Display>(result: Result<(), E>) -> Result<(), E> {
+    let already = ["is not running", "is not paused", "is already paused"];
     match result {
-        // Older daemons have no status of its own for the last.
-        Err(DockerError::DockerResponseServerError { status_code: 409 | 500, message })
-            if ["is not running", "is not paused", "is already paused"]
-                .iter()
-                .any(|text| message.contains(text)) =>
-        {
-            Ok(())
-        }
+        Err(error) if already.iter().any(|text| error.to_string().contains(text)) => Ok(()),
         result => result,
     }
 }
 
-fn status(error: &DockerError) -> Option<u16> {
-    match error {
-        DockerError::DockerResponseServerError { status_code, .. } => Some(*status_code),
-        _ => None,
-    }
-}
-
 /// The daemon has no code for it.
-pub(super) fn is_port_taken(error: &(dyn std::error::Error + Send + Sync)) -> bool {
+pub(super) fn is_port_taken(error: &TestcontainersError) -> bool {
     let text = error.to_string();
     text.contains("port is already allocated") || text.contains("address already in use")
 }

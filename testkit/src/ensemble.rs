@@ -7,11 +7,10 @@ use tokio::time::{sleep, timeout};
 use super::links::{Links, Partition};
 use super::machine::Machine;
 use super::member::{Member, Role};
-use super::options::ServerOptions;
-use super::port::Port;
+use super::options::{ServerOptions, common_options};
+use super::port::{Port, on_free_ports};
 use super::proxy::{Direction, Fault, FaultProxy};
 use super::seat::{Seat, Voter};
-use super::server::PORTS;
 use super::{Backend, TestkitError};
 
 /// Between two looks at who leads.
@@ -69,7 +68,7 @@ impl TestEnsemble {
 
     /// Options for an ensemble of `size` members.
     pub fn builder(size: usize) -> TestEnsembleBuilder {
-        TestEnsembleBuilder { size, backend: None, options: ServerOptions::default() }
+        TestEnsembleBuilder { size, options: ServerOptions::default() }
     }
 
     /// Where clients connect: the addresses of all members, `127.0.0.1:PORT,127.0.0.1:PORT,…`.
@@ -115,15 +114,7 @@ impl TestEnsemble {
     ///
     /// [`TestkitError::Timeout`] after the [start timeout](TestEnsembleBuilder::start_timeout).
     pub async fn leader(&self) -> Result<usize, TestkitError> {
-        self.eventually("find the one leader", async {
-            loop {
-                if let Some(leader) = the_leader(&self.roles().await) {
-                    return leader;
-                }
-                sleep(INTERVAL).await;
-            }
-        })
-        .await
+        self.eventually("find the one leader", the_leader).await
     }
 
     /// Waits until all members that were not killed, stopped or frozen serve under one leader.
@@ -136,17 +127,12 @@ impl TestEnsemble {
     ///
     /// [`TestkitError::Timeout`] after the [start timeout](TestEnsembleBuilder::start_timeout).
     pub async fn serving(&self) -> Result<(), TestkitError> {
-        self.eventually("wait until the ensemble serves", async {
-            loop {
-                let roles = self.roles().await;
-                let serves = |(member, role): (&Member, &Option<Role>)| {
-                    !member.is_up() || matches!(role, Some(Role::Leader | Role::Follower))
-                };
-                if the_leader(&roles).is_some() && self.members.iter().zip(&roles).all(serves) {
-                    return;
-                }
-                sleep(INTERVAL).await;
-            }
+        let serves = |(member, role): (&Member, &Option<Role>)| {
+            !member.is_up() || matches!(role, Some(Role::Leader | Role::Follower))
+        };
+        self.eventually("wait until the ensemble serves", |roles| {
+            the_leader(roles)?;
+            self.members.iter().zip(roles).all(serves).then_some(())
         })
         .await
     }
@@ -229,9 +215,17 @@ impl TestEnsemble {
     async fn eventually<T>(
         &self,
         operation: &str,
-        event: impl Future<Output = T>,
+        found: impl Fn(&[Option<Role>]) -> Option<T> + Send + Sync,
     ) -> Result<T, TestkitError> {
         let waited = self.patience;
+        let event = async {
+            loop {
+                if let Some(found) = found(&self.roles().await) {
+                    return found;
+                }
+                sleep(INTERVAL).await;
+            }
+        };
         let timed_out = |_| TestkitError::Timeout { operation: operation.to_owned(), waited };
         timeout(waited, event).await.map_err(timed_out)
     }
@@ -248,48 +242,12 @@ fn the_leader(roles: &[Option<Role>]) -> Option<usize> {
 #[must_use = "a builder does nothing until it is started"]
 pub struct TestEnsembleBuilder {
     size: usize,
-    backend: Option<Backend>,
     options: ServerOptions,
 }
 
+common_options!(TestEnsembleBuilder);
+
 impl TestEnsembleBuilder {
-    /// Only this backend, whatever `ZOOKEEPER_BACKEND` says.
-    pub fn backend(mut self, backend: Backend) -> Self {
-        self.backend = Some(backend);
-        self
-    }
-
-    /// ZooKeeper's unit of time, by default 200 ms. Sessions expire at ticks; a member and its leader part when they have
-    /// not heard of each other for `syncLimit` ticks, by default ten.
-    pub fn tick_time(mut self, tick_time: Duration) -> Self {
-        self.options.tick_time = tick_time;
-        self
-    }
-
-    /// How often the leader looks for empty containers to delete; its own default is one minute.
-    pub fn container_check_interval(self, interval: Duration) -> Self {
-        self.jvm_flag(format!("-Dznode.container.checkIntervalMs={}", interval.as_millis()))
-    }
-
-    /// A further line `KEY=VALUE` for every `zoo.cfg`, such as `syncLimit=5`.
-    pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.properties.push((key.into(), value.into()));
-        self
-    }
-
-    /// A further flag for every Java, such as `-Dkey=value`.
-    pub fn jvm_flag(mut self, flag: impl Into<String>) -> Self {
-        self.options.jvm_flags.push(flag.into());
-        self
-    }
-
-    /// How long the ensemble may take until it serves, at its start and whenever it is waited for; by default one minute.
-    /// Pulling an image is not counted.
-    pub fn start_timeout(mut self, limit: Duration) -> Self {
-        self.options.start_timeout = limit;
-        self
-    }
-
     /// Starts the members, all at once, and waits until each of them serves.
     ///
     /// # Cancel safety
@@ -298,7 +256,7 @@ impl TestEnsembleBuilder {
     ///
     /// # Errors
     ///
-    /// [`TestkitError::UnknownBackend`] and [`TestkitError::InvalidOption`] before anything is started;
+    /// [`TestkitError::InvalidOption`] before anything is started, also for an unknown `ZOOKEEPER_BACKEND`;
     /// [`TestkitError::Unsupported`] if [`Backend::External`] is forced. With another backend forced, its own error;
     /// otherwise [`TestkitError::NoBackend`].
     pub async fn start(self) -> Result<TestEnsemble, TestkitError> {
@@ -308,14 +266,7 @@ impl TestEnsembleBuilder {
             let reason = "an ensemble has at least one member";
             return Err(TestkitError::InvalidOption { option, value, reason });
         }
-        let forced = match self.backend {
-            Some(backend) => Some(backend),
-            None => Backend::from_environment()?,
-        };
-        if let Some(backend) = forced {
-            return self.start_on(backend).await;
-        }
-        Backend::first_that_works(|backend| self.start_on(backend)).await
+        Backend::choose(self.options.backend, |backend| self.start_on(backend)).await
     }
 
     async fn start_on(&self, backend: Backend) -> Result<TestEnsemble, TestkitError> {
@@ -328,17 +279,10 @@ impl TestEnsembleBuilder {
                 "the containers of an ensemble share the host's network, which takes Linux";
             return Err(TestkitError::Unavailable { backend, reason: reason.to_owned() });
         }
-        let mut taken = TestkitError::PortTaken { port: 0 };
-        for _ in 0..PORTS {
-            match self.try_start_on(backend).await {
-                Err(error @ TestkitError::PortTaken { .. }) => taken = error,
-                result => return result,
-            }
-        }
-        Err(taken)
+        on_free_ports(|| self.launch(backend)).await
     }
 
-    async fn try_start_on(&self, backend: Backend) -> Result<TestEnsemble, TestkitError> {
+    async fn launch(&self, backend: Backend) -> Result<TestEnsemble, TestkitError> {
         let ports: Vec<[Port; 3]> = (0..self.size)
             .map(|_| Ok([Port::reserve()?, Port::reserve()?, Port::reserve()?]))
             .collect::<Result<_, TestkitError>>()?;
@@ -358,7 +302,7 @@ impl TestEnsembleBuilder {
             members.push(Member::new(machine, address, proxy));
         }
         for member in &members {
-            member.until_serving().await?;
+            member.start_again().await?;
         }
         let addresses: Vec<_> = members.iter().map(Member::connect_string).collect();
         let connect_string = addresses.join(",");

@@ -1,39 +1,18 @@
 //! What can go wrong with a test server, and what to do about it.
 
-use std::io;
 use std::time::Duration;
 
 use super::Backend;
-
-/// A cause of any kind; the Docker client's types stay out of our API.
-pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a test server cannot do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TestkitError {
-    /// A variable names a backend that does not exist.
-    #[error("{variable} is `{value}`: set it to `external`, `docker` or `process`, or unset it")]
-    UnknownBackend {
-        /// The variable's name.
-        variable: &'static str,
-        /// Its value.
-        value: String,
-    },
     /// None of the ways to a server works.
-    #[error(
-        "no ZooKeeper to test against; make one of these work:\n\
-         - external (set ZOOKEEPER_CONNECT): {external}\n\
-         - docker (run a Docker daemon, ZOOKEEPER_IMAGE names the image): {docker}\n\
-         - process (install Java and ZooKeeper, or set ZOOKEEPER_HOME): {process}"
-    )]
+    #[error("no ZooKeeper to test against; make one of these work:{reasons}")]
     NoBackend {
-        /// Why there is no external server.
-        external: String,
-        /// Why there is no container.
-        docker: String,
-        /// Why there is no process.
-        process: String,
+        /// Why each of them does not work, a line each.
+        reasons: String,
     },
     /// A backend misses something on this machine.
     #[error("the backend `{backend}` cannot be used: {reason}")]
@@ -75,8 +54,8 @@ pub enum TestkitError {
         /// The last lines of its log.
         log: String,
     },
-    /// The port was taken by somebody else between our check and the server's start. The testkit tries others first.
-    #[error("every port tried on 127.0.0.1 was taken by somebody else, {port} was the last")]
+    /// Another process took the port between our check and the server's start. The testkit tries others first.
+    #[error("another process took every port tried on 127.0.0.1, the last was {port}")]
     PortTaken {
         /// The last port tried.
         port: u16,
@@ -89,44 +68,30 @@ pub enum TestkitError {
         /// How long.
         waited: Duration,
     },
-    /// The Docker daemon refused a request or does not answer.
-    #[error("Docker cannot {operation}")]
-    Docker {
-        /// What was asked of it.
-        operation: String,
-        /// The daemon's or the client's error.
-        #[source]
-        source: Cause,
-    },
-    /// A file, a process or a connection failed.
+    /// A file, a process, a connection or a request to the Docker daemon failed.
     #[error("cannot {operation}")]
-    Io {
+    Failed {
         /// What was tried.
         operation: String,
-        /// The system's error.
+        /// The error of the system, the daemon or the client.
         #[source]
-        source: io::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The session to be killed could not be joined or closed. One that is already gone ends here too.
-    #[error("cannot kill the session {session}")]
+    /// The session to be killed has expired or is closed.
+    #[error("cannot kill the session {session}: the servers do not know it")]
     KillSession {
         /// The session's number.
         session: String,
-        /// The client's error.
-        #[source]
-        source: zookeeper_client::Error,
     },
 }
 
 impl TestkitError {
-    pub(super) fn io(operation: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn cannot<E>(operation: impl Into<String>) -> impl FnOnce(E) -> Self
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let operation = operation.into();
-        move |source| Self::Io { operation, source }
-    }
-
-    pub(super) fn docker<E: Into<Cause>>(operation: impl Into<String>) -> impl FnOnce(E) -> Self {
-        let operation = operation.into();
-        move |source| Self::Docker { operation, source: source.into() }
+        move |source| Self::Failed { operation, source: source.into() }
     }
 
     /// The message with those of all its causes, for a place that can hold text only.

@@ -5,7 +5,7 @@
 //! [`TestServer::start`] gives a server from the first of these that works:
 //!
 //! 1. an existing server or ensemble, named by `ZOOKEEPER_CONNECT`;
-//! 2. a Docker container of the image `ZOOKEEPER_IMAGE` (default: the official one);
+//! 2. a Docker container of the image `ZOOKEEPER_IMAGE` (default: the official one), with the feature `testcontainers`;
 //! 3. a local process, from `ZOOKEEPER_HOME` or from the distribution's package, with `java` from `JAVA_HOME` or `PATH`.
 //!
 //! `ZOOKEEPER_BACKEND=external|docker|process` forces one of them, [`TestServerBuilder::backend`] does so in code.
@@ -19,11 +19,13 @@
 //!
 //! # What a server leaves behind
 //!
-//! Nothing. [`TestServer::close`] and [`TestEnsemble::close`] remove all of it and say so; dropping does the same, also
-//! while unwinding and outside a runtime, and reports a failure to the log only. A local server dies with the process that
-//! started it, however that one dies, for it holds the other end of a pipe. Ctrl-C and `SIGTERM` remove containers and
-//! data folders before the process ends, unless [`leave_signals_alone`] was called. What `process::exit` or `SIGKILL` leave (containers, data folders) carries its owner's
-//! identity, and the first server that the next process starts sweeps it away.
+//! Nothing. [`TestServer::close`] and [`TestEnsemble::close`] remove all of it and report errors. Dropping does the same,
+//! also while unwinding and outside a runtime, and reports a failure to the log only.
+//!
+//! If the process ends in any other way (Ctrl-C, `SIGKILL`, `process::exit`), the servers that run end with it: a shell
+//! that waits at the other end of a pipe kills a local server and removes its data, or removes a container by the command
+//! `docker`. The crate handles no signals. The data of a stopped server, and a container without that command, carry their
+//! owner's identity: the first server that the next process starts removes them.
 //!
 //! # What is different from production
 //!
@@ -31,17 +33,19 @@
 //! second to one minute. A crash of the *machine* may lose data, a crash of the server does not.
 
 #[cfg(not(unix))]
-compile_error!(
-    "the feature `testkit` needs a Unix: it kills, pauses and supervises servers by signals"
-);
+compile_error!("zookeeper-testkit needs a Unix: it kills and pauses servers by signals");
 
 mod backend;
+#[cfg(feature = "testcontainers")]
 mod container;
 mod distribution;
+#[cfg(feature = "testcontainers")]
 mod docker;
 mod ensemble;
 mod error;
 mod four_letter;
+#[cfg(feature = "testcontainers")]
+mod image;
 mod links;
 mod machine;
 mod member;
@@ -55,19 +59,19 @@ mod seat;
 mod security;
 mod server;
 mod session;
-mod signals;
 mod wrapper;
 
 pub use backend::Backend;
 pub use ensemble::{TestEnsemble, TestEnsembleBuilder};
 pub use error::TestkitError;
+#[cfg(feature = "testcontainers")]
+pub use image::ZooKeeper;
 pub use links::Partition;
 pub use member::{Member, Role};
 pub use proxy::{Cut, Direction, Fault, FaultProxy, Message, Operation};
 pub use security::ClientTls;
 pub use server::{TestServer, TestServerBuilder};
 pub use session::kill_session;
-pub use signals::leave_signals_alone;
 
 /// A path right under the root that no other test uses: `/PREFIX-UUID`.
 ///

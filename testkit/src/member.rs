@@ -67,7 +67,7 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// [`TestkitError::Io`] if it does not answer within five seconds: it does not run, or is frozen.
+    /// [`TestkitError::Failed`] if it does not answer within five seconds: it does not run, or is frozen.
     pub async fn role(&self) -> Result<Role, TestkitError> {
         let answer = self.four_letter_word("srvr").await?;
         let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: "));
@@ -134,7 +134,7 @@ impl Member {
     /// An error of the backend.
     pub async fn launch(&self) -> Result<(), TestkitError> {
         self.machine.launch_again().await?;
-        self.change(Condition::Down, Condition::Up);
+        *self.condition() = Condition::Up;
         Ok(())
     }
 
@@ -191,10 +191,10 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// [`TestkitError::Io`] if the member does not answer within five seconds.
+    /// [`TestkitError::Failed`] if the member does not answer within five seconds.
     pub async fn four_letter_word(&self, word: &str) -> Result<String, TestkitError> {
         let answer = four_letter::ask(&self.address, word).await;
-        answer.map_err(TestkitError::io(format!("ask {} the word `{word}`", self.address)))
+        answer.map_err(TestkitError::cannot(format!("ask {} the word `{word}`", self.address)))
     }
 
     /// Whether it should serve if it has a quorum.
@@ -204,10 +204,6 @@ impl Member {
 
     pub(super) async fn close(self) -> Result<(), TestkitError> {
         self.machine.close().await
-    }
-
-    pub(super) async fn until_serving(&self) -> Result<(), TestkitError> {
-        self.machine.start_again().await
     }
 
     fn change(&self, from: Condition, to: Condition) {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::TestkitError;
 use super::security::{Hidden, Tls};
+use super::{Backend, TestkitError};
 
 /// Users may ask for any session timeout in between.
 const SHORTEST_SESSION: Duration = Duration::from_secs(1);
@@ -16,6 +16,8 @@ pub(super) const SYNC_LIMIT: u32 = 10;
 
 #[derive(Debug, Clone)]
 pub(super) struct ServerOptions {
+    /// The one to use, whatever the environment says.
+    pub(super) backend: Option<Backend>,
     pub(super) tick_time: Duration,
     pub(super) start_timeout: Duration,
     pub(super) properties: Vec<(String, String)>,
@@ -28,6 +30,7 @@ pub(super) struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
+            backend: None,
             // Sessions expire at ticks, so a short tick makes expiry prompt.
             tick_time: Duration::from_millis(200),
             start_timeout: Duration::from_secs(60),
@@ -38,6 +41,51 @@ impl Default for ServerOptions {
         }
     }
 }
+
+/// The options that a server and an ensemble have in common, as methods of a builder with a field `options`.
+macro_rules! common_options {
+    ($builder:ty) => {
+        impl $builder {
+            /// Only this backend, whatever `ZOOKEEPER_BACKEND` says.
+            pub fn backend(mut self, backend: Backend) -> Self {
+                self.options.backend = Some(backend);
+                self
+            }
+
+            /// ZooKeeper's unit of time, by default 200 ms. Sessions expire at ticks. A member of an ensemble and its
+            /// leader part when they have not heard of each other for `syncLimit` ticks, by default ten.
+            pub fn tick_time(mut self, tick_time: Duration) -> Self {
+                self.options.tick_time = tick_time;
+                self
+            }
+
+            /// How often a server looks for empty containers to delete; its own default is one minute.
+            pub fn container_check_interval(self, interval: Duration) -> Self {
+                self.jvm_flag(format!("-Dznode.container.checkIntervalMs={}", interval.as_millis()))
+            }
+
+            /// A further line `KEY=VALUE` for every `zoo.cfg`, such as `syncLimit=5`.
+            pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+                self.options.properties.push((key.into(), value.into()));
+                self
+            }
+
+            /// A further flag for every Java, such as `-Dkey=value`.
+            pub fn jvm_flag(mut self, flag: impl Into<String>) -> Self {
+                self.options.jvm_flags.push(flag.into());
+                self
+            }
+
+            /// How long it may take until all servers serve, at the start and whenever that is waited for; by default one
+            /// minute. Pulling an image is not counted.
+            pub fn start_timeout(mut self, limit: Duration) -> Self {
+                self.options.start_timeout = limit;
+                self
+            }
+        }
+    };
+}
+pub(super) use common_options;
 
 impl ServerOptions {
     /// The official image takes extra lines and flags as lists separated by spaces.

@@ -18,6 +18,8 @@ const LOWEST: u16 = 20_000;
 /// Fewer than these are not worth the evasion.
 const ENOUGH: u16 = 1_000;
 const CANDIDATES: usize = 200;
+/// Another process would have to take a port in the half second between our check and the server's start, each time.
+const STARTS: usize = 5;
 
 /// All that [`listen_anew`] has given.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
@@ -30,13 +32,28 @@ pub(super) async fn listen_anew() -> Result<tokio::net::TcpListener, TestkitErro
     loop {
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
-        let (port, listener) = bound.map_err(TestkitError::io("listen on a port of 127.0.0.1"))?;
+        let (port, listener) =
+            bound.map_err(TestkitError::cannot("listen on a port of 127.0.0.1"))?;
         let is_new = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port);
         if is_new || had.len() == CANDIDATES {
             return Ok(listener);
         }
         had.push(listener);
     }
+}
+
+/// Repeats a start as long as another process takes one of its ports.
+pub(super) async fn on_free_ports<T, F>(start: impl Fn() -> F) -> Result<T, TestkitError>
+where
+    F: Future<Output = Result<T, TestkitError>>,
+{
+    for _ in 1..STARTS {
+        match start().await {
+            Err(TestkitError::PortTaken { .. }) => {}
+            result => return result,
+        }
+    }
+    start().await
 }
 
 /// A port, and the claim that keeps other test servers off it.

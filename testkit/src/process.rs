@@ -14,11 +14,10 @@ use super::options::{INIT_LIMIT, SYNC_LIMIT, ServerOptions};
 use super::scratch::Folder;
 use super::seat::Seat;
 use super::wrapper::Supervised;
-use super::{Backend, TestkitError, four_letter, security};
+use super::{Backend, TestkitError, security};
 
 /// From the request to end until the kill.
 const GRACE: Duration = Duration::from_secs(10);
-const LOG_LINES: usize = 40;
 
 /// Debian's package logs by log4j 1.2, the upstream archive by logback; each reads its own and ignores the other's.
 const LOG4J: &str = "log4j.rootLogger=INFO, CONSOLE
@@ -83,20 +82,11 @@ impl Process {
         let mut running = self.running.lock().await;
         // One that runs already need not serve yet.
         let server = self.ensure_running(&mut running)?;
-        let address = self.seat.client.address();
-        let fate = tokio::select! {
-            served = timeout(self.options.start_timeout, four_letter::until_serving(&address)) => match served {
-                Ok(()) => return Ok(()),
-                Err(_) => format!("did not serve within {:?}", self.options.start_timeout),
-            },
-            () = server.ended() => "ended while it was starting".to_owned(),
-        };
+        let serving = self.seat.until_serving(self.options.start_timeout, server.ended());
+        let Err(fate) = serving.await else { return Ok(()) };
         *running = None;
-        let log = self.log_tail();
-        if log.contains("Address already in use") {
-            return Err(TestkitError::PortTaken { port: self.seat.client.number() });
-        }
-        Err(TestkitError::NotServing { backend: Backend::Process, address, fate, log })
+        let log = fs::read(self.log_file()).unwrap_or_default();
+        Err(self.seat.not_serving(Backend::Process, fate, &log))
     }
 
     pub(super) async fn stop(&self) -> Result<(), TestkitError> {
@@ -167,7 +157,7 @@ impl Process {
         arguments.push(folder.join("zoo.cfg").into());
         tracing::info!("starting a ZooKeeper process at {}", self.seat.client.address());
         Supervised::spawn(&self.distribution.java, &arguments, folder, &self.log_file())
-            .map_err(TestkitError::io("start the server's process"))
+            .map_err(TestkitError::cannot("start the server's process"))
     }
 
     fn write_configuration(&self) -> Result<(), TestkitError> {
@@ -184,7 +174,7 @@ impl Process {
         ];
         if let Some(voter) = &self.seat.voter {
             fs::create_dir(&data)
-                .map_err(TestkitError::io(format!("create {}", data.display())))?;
+                .map_err(TestkitError::cannot(format!("create {}", data.display())))?;
             write(&data.join("myid"), &voter.id.to_string())?;
             lines.extend([
                 format!("initLimit={INIT_LIMIT}"),
@@ -209,24 +199,12 @@ impl Process {
     fn log_file(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }
-
-    fn log_tail(&self) -> String {
-        fs::read(self.log_file())
-            .map_or_else(|error| format!("(no log: {error})"), |log| tail(&log))
-    }
 }
 
 fn write(file: &Path, text: &str) -> Result<(), TestkitError> {
-    fs::write(file, text).map_err(TestkitError::io(format!("write {}", file.display())))
-}
-
-/// The last lines of a log.
-pub(super) fn tail(log: &[u8]) -> String {
-    let text = String::from_utf8_lossy(log);
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    fs::write(file, text).map_err(TestkitError::cannot(format!("write {}", file.display())))
 }
 
 fn signal(server: &Supervised, signal: Signal) -> Result<(), TestkitError> {
-    server.signal(signal).map_err(TestkitError::io(format!("send {signal} to the server")))
+    server.signal(signal).map_err(TestkitError::cannot(format!("send {signal} to the server")))
 }

@@ -7,11 +7,9 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use super::TestkitError;
 use super::owner::Owner;
-use super::signals::{self, Leftover};
 
 const FOLDER: &str = "zookeeper-recipes.data.";
 const CLAIM: &str = "zookeeper-recipes.port.";
@@ -42,8 +40,8 @@ impl Folder {
         let path = root().join(format!("{FOLDER}{}", unique_name()));
         // Fails on an existing folder, so nobody can prepare one for us in a place that all users may write to.
         let created = DirBuilder::new().mode(0o700).create(&path);
-        created.map_err(TestkitError::io(format!("create the data folder {}", path.display())))?;
-        signals::watch(Leftover::Path(path.clone()));
+        created
+            .map_err(TestkitError::cannot(format!("create the data folder {}", path.display())))?;
         Ok(Self(path))
     }
 
@@ -52,11 +50,10 @@ impl Folder {
     }
 
     pub(super) fn remove(&self) -> Result<(), TestkitError> {
-        signals::forget(&Leftover::Path(self.0.clone()));
         match fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(TestkitError::io(format!("remove the data folder {}", self.0.display()))(error))
-            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TestkitError::cannot(
+                format!("remove the data folder {}", self.0.display()),
+            )(error)),
             _ => Ok(()),
         }
     }
@@ -82,37 +79,17 @@ impl PortClaim {
         sweep();
         let path = root().join(format!("{CLAIM}{port}"));
         match symlink(Owner::current().to_string(), &path) {
-            Ok(()) => {
-                signals::watch(Leftover::Path(path.clone()));
-                Ok(Some(Self(path)))
-            }
+            Ok(()) => Ok(Some(Self(path))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
-            Err(error) => {
-                Err(TestkitError::io(format!("claim the port by {}", path.display()))(error))
-            }
+            Err(error) => Err(TestkitError::cannot(format!("create {}", path.display()))(error)),
         }
     }
 }
 
 impl Drop for PortClaim {
     fn drop(&mut self) {
-        signals::forget(&Leftover::Path(self.0.clone()));
         // A claim that stays is swept when its owner is dead.
         let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// Removes a folder, or a claim, whose program was just killed: what that has begun to write may still come.
-#[allow(clippy::disallowed_methods)] // on the thread that handles signals, just before the process ends
-pub(super) fn remove_for_good(path: &Path) {
-    for _ in 0..100 {
-        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            _ => return,
-        }
     }
 }
 

@@ -1,7 +1,14 @@
 //! What a server listens on, and for a member of an ensemble who the others are.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use super::port::Port;
 use super::security::SecureSeat;
+use super::{Backend, TestkitError, four_letter};
+
+const LOG_LINES: usize = 40;
 
 /// The claims on the ports last as long as the server that has this.
 #[derive(Debug)]
@@ -9,12 +16,6 @@ pub(super) struct Seat {
     pub(super) client: Port,
     pub(super) voter: Option<Voter>,
     pub(super) secure: Option<SecureSeat>,
-}
-
-impl Seat {
-    pub(super) fn standalone(client: Port, secure: Option<SecureSeat>) -> Self {
-        Self { client, voter: None, secure }
-    }
 }
 
 /// A member with a vote.
@@ -26,4 +27,32 @@ pub(super) struct Voter {
     pub(super) servers: Vec<String>,
     /// Of the quorum and of the election, in its own line.
     pub(super) _ports: [Port; 2],
+}
+
+impl Seat {
+    /// The error says what happened instead.
+    pub(super) async fn until_serving(
+        &self,
+        limit: Duration,
+        ended: impl Future<Output = ()>,
+    ) -> Result<(), String> {
+        let address = self.client.address();
+        tokio::select! {
+            biased;
+            served = timeout(limit, four_letter::until_serving(&address)) => {
+                served.map_err(|_| format!("did not serve within {limit:?}"))
+            }
+            () = ended => Err("ended while it was starting".to_owned()),
+        }
+    }
+
+    pub(super) fn not_serving(&self, backend: Backend, fate: String, log: &[u8]) -> TestkitError {
+        let log = String::from_utf8_lossy(log);
+        if log.contains("Address already in use") {
+            return TestkitError::PortTaken { port: self.client.number() };
+        }
+        let lines: Vec<&str> = log.lines().collect();
+        let log = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+        TestkitError::NotServing { backend, address: self.client.address(), fate, log }
+    }
 }

@@ -27,9 +27,7 @@ pub(super) enum Tls {
 /// # Examples
 ///
 /// ```no_run
-/// # #[cfg(feature = "tls")]
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use zookeeper_recipes::Curator;
 /// use zookeeper_testkit::TestServer;
 /// use zookeeper_client::{Client, TlsCa, TlsCerts, TlsIdentity, TlsOptions};
 ///
@@ -40,7 +38,7 @@ pub(super) enum Tls {
 ///     .with_identity(TlsIdentity::from_pem(&tls.certificate, &tls.key)?)
 ///     .build()?;
 /// let connector = Client::connector().with_tls(TlsOptions::new().with_certs(certificates));
-/// let curator = Curator::builder().connector(connector).connect(server.connect_string()).await?;
+/// let client = connector.connect(server.connect_string()).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -84,10 +82,8 @@ impl fmt::Debug for Hidden {
 impl SecureSeat {
     pub(super) fn reserve(tls: Tls) -> Result<(Self, ClientTls), TestkitError> {
         let port = Port::reserve()?;
-        let failed = |error| {
-            TestkitError::io("make certificates")(std::io::Error::other::<rcgen::Error>(error))
-        };
-        let (server, client) = certificates().map_err(failed)?;
+        let made = certificates().map_err(TestkitError::cannot("make certificates"));
+        let (server, client) = made?;
         let (store, ca) = (Hidden(server), client.ca.clone());
         Ok((Self { port, store, tls, ca }, client))
     }

@@ -7,8 +7,8 @@ use tokio::time::timeout;
 
 use super::backend::variable;
 use super::machine::Machine;
-use super::options::ServerOptions;
-use super::port::Port;
+use super::options::{ServerOptions, common_options};
+use super::port::{Port, on_free_ports};
 use super::seat::Seat;
 use super::security::{ClientTls, SecureSeat};
 use super::{Backend, TestkitError, four_letter};
@@ -16,8 +16,6 @@ use super::{Backend, TestkitError, four_letter};
 /// Names the external server.
 const CONNECT: &str = "ZOOKEEPER_CONNECT";
 const DEFAULT_PORT: &str = "2181";
-/// Somebody else would have to take each of these in the half second between our check and the server's start.
-pub(super) const PORTS: usize = 5;
 
 /// A real ZooKeeper server; see [the module](super) for where it comes from and how it ends.
 ///
@@ -40,6 +38,7 @@ pub(super) const PORTS: usize = 5;
 #[derive(Debug)]
 #[must_use = "dropping the server ends it"]
 pub struct TestServer {
+    backend: Backend,
     connect_string: String,
     /// Without TLS.
     plain: String,
@@ -91,7 +90,7 @@ impl TestServer {
     /// What the server runs on.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        self.machine.backend()
+        self.backend
     }
 
     /// Ends the server gracefully and keeps its data and its port. Nothing happens if it is not running.
@@ -186,11 +185,11 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// [`TestkitError::Io`] if the server does not answer within five seconds.
+    /// [`TestkitError::Failed`] if the server does not answer within five seconds.
     pub async fn four_letter_word(&self, word: &str) -> Result<String, TestkitError> {
         let address = addresses(&self.plain).next().unwrap_or_default();
         let answer = four_letter::ask(&address, word).await;
-        answer.map_err(TestkitError::io(format!("ask {address} the word `{word}`")))
+        answer.map_err(TestkitError::cannot(format!("ask {address} the word `{word}`")))
     }
 
     /// Ends the server and removes all of it. An external server stays as it is.
@@ -211,46 +210,12 @@ impl TestServer {
 #[derive(Debug, Clone, Default)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct TestServerBuilder {
-    backend: Option<Backend>,
     pub(super) options: ServerOptions,
 }
 
+common_options!(TestServerBuilder);
+
 impl TestServerBuilder {
-    /// Only this backend, whatever `ZOOKEEPER_BACKEND` says.
-    pub fn backend(mut self, backend: Backend) -> Self {
-        self.backend = Some(backend);
-        self
-    }
-
-    /// ZooKeeper's unit of time, by default 200 ms. Sessions expire at ticks.
-    pub fn tick_time(mut self, tick_time: Duration) -> Self {
-        self.options.tick_time = tick_time;
-        self
-    }
-
-    /// How often the server looks for empty containers to delete; its own default is one minute.
-    pub fn container_check_interval(self, interval: Duration) -> Self {
-        self.jvm_flag(format!("-Dznode.container.checkIntervalMs={}", interval.as_millis()))
-    }
-
-    /// A further line `KEY=VALUE` for `zoo.cfg`.
-    pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.properties.push((key.into(), value.into()));
-        self
-    }
-
-    /// A further flag for Java, such as `-Dkey=value`.
-    pub fn jvm_flag(mut self, flag: impl Into<String>) -> Self {
-        self.options.jvm_flags.push(flag.into());
-        self
-    }
-
-    /// How long the server may take until it serves, by default one minute. Pulling an image is not counted.
-    pub fn start_timeout(mut self, limit: Duration) -> Self {
-        self.options.start_timeout = limit;
-        self
-    }
-
     /// Starts the server and waits until it serves.
     ///
     /// An external server must be running and takes none of the options.
@@ -261,48 +226,34 @@ impl TestServerBuilder {
     ///
     /// # Errors
     ///
-    /// [`TestkitError::UnknownBackend`] and [`TestkitError::InvalidOption`] before anything is started. With a backend
+    /// [`TestkitError::InvalidOption`] before anything is started, also for an unknown `ZOOKEEPER_BACKEND`. With a backend
     /// forced, its own error; otherwise [`TestkitError::NoBackend`], which tells why each of the three failed.
     pub async fn start(self) -> Result<TestServer, TestkitError> {
         self.options.check()?;
-        let forced = match self.backend {
-            Some(backend) => Some(backend),
-            None => Backend::from_environment()?,
-        };
-        if let Some(backend) = forced {
-            return start_on(backend, &self.options).await;
-        }
-        Backend::first_that_works(|backend| start_on(backend, &self.options)).await
+        let start = |backend| start_on(backend, &self.options);
+        Backend::choose(self.options.backend, start).await
     }
 }
 
 async fn start_on(backend: Backend, options: &ServerOptions) -> Result<TestServer, TestkitError> {
-    if backend == Backend::External {
-        if options.tls.is_some() || !options.sasl_users.is_empty() {
-            let operation = "be given TLS or SASL users";
-            return Err(TestkitError::Unsupported { operation, backend });
-        }
-        return join_external().await;
+    if backend != Backend::External {
+        return on_free_ports(|| launch(backend, options)).await;
     }
-    let mut taken = None;
-    for _ in 0..PORTS {
-        let port = Port::reserve()?;
-        let plain = port.address();
-        let (secure, client_tls) = options.tls.map(SecureSeat::reserve).transpose()?.unzip();
-        let connect_string =
-            secure.as_ref().map_or_else(|| plain.clone(), SecureSeat::connect_string);
-        let started = async {
-            let machine = Machine::launch(backend, options, Seat::standalone(port, secure)).await?;
-            machine.start_again().await?;
-            Ok(machine)
-        };
-        match started.await {
-            Ok(machine) => return Ok(TestServer { connect_string, plain, client_tls, machine }),
-            Err(error @ TestkitError::PortTaken { .. }) => taken = Some(error),
-            Err(error) => return Err(error),
-        }
+    if options.tls.is_some() || !options.sasl_users.is_empty() {
+        let operation = "be given TLS or SASL users";
+        return Err(TestkitError::Unsupported { operation, backend });
     }
-    Err(taken.unwrap_or(TestkitError::PortTaken { port: 0 }))
+    join_external().await
+}
+
+async fn launch(backend: Backend, options: &ServerOptions) -> Result<TestServer, TestkitError> {
+    let client = Port::reserve()?;
+    let plain = client.address();
+    let (secure, client_tls) = options.tls.map(SecureSeat::reserve).transpose()?.unzip();
+    let connect_string = secure.as_ref().map_or_else(|| plain.clone(), SecureSeat::connect_string);
+    let machine = Machine::launch(backend, options, Seat { client, voter: None, secure }).await?;
+    machine.start_again().await?;
+    Ok(TestServer { backend, connect_string, plain, client_tls, machine })
 }
 
 async fn join_external() -> Result<TestServer, TestkitError> {
@@ -316,16 +267,16 @@ async fn join_external() -> Result<TestServer, TestkitError> {
     for address in addresses(&connect_string).collect::<Vec<_>>() {
         match timeout(Duration::from_secs(5), TcpStream::connect(&address)).await {
             Ok(Ok(_)) => {
-                let plain = connect_string.clone();
-                let machine = Machine::External;
-                return Ok(TestServer { connect_string, plain, client_tls: None, machine });
+                let (backend, machine) = (Backend::External, Machine::External);
+                let (plain, client_tls) = (connect_string.clone(), None);
+                return Ok(TestServer { backend, connect_string, plain, client_tls, machine });
             }
             Ok(Err(error)) => reason = format!("{address}: {error}"),
             Err(_) => reason = format!("{address}: no answer"),
         }
     }
     unavailable(format!(
-        "{CONNECT} is `{connect_string}`, where nobody accepts a connection ({reason})"
+        "{CONNECT} is `{connect_string}`, where no server accepts a connection ({reason})"
     ))
 }
 

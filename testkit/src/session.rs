@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
-use zookeeper_client::{Client, Error, SessionInfo};
+use zookeeper_client::{Client, SessionInfo};
 
 use super::TestkitError;
 use super::port::listen_anew;
@@ -79,11 +79,8 @@ pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result
     };
     match timeout(LIMIT, kill).await {
         Ok(Ok(true)) => Ok(()),
-        Ok(Ok(false)) => Err(TestkitError::KillSession {
-            session: session.id().to_string(),
-            source: Error::SessionExpired,
-        }),
-        Ok(Err(error)) => Err(TestkitError::io(operation)(error)),
+        Ok(Ok(false)) => Err(TestkitError::KillSession { session: session.id().to_string() }),
+        Ok(Err(error)) => Err(TestkitError::cannot(operation)(error)),
         Err(_) => Err(TestkitError::Timeout { operation, waited: LIMIT }),
     }
 }

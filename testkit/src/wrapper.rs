@@ -1,14 +1,15 @@
 //! A program that dies with us, however we die, without unsafe code.
 //!
 //! It runs under a shell that holds the reading end of a pipe; only we hold the other end, which the standard library
-//! opens so that no child inherits it. The system closes it when we are gone, for whatever reason, and the shell then
-//! kills the program. The shell ends when the program does, so waiting for the shell is waiting for the program.
+//! opens so that no child inherits it. The system closes it when this process ends, for whatever reason, and the shell
+//! then kills the program and removes its folder. Before we close it ourselves we write a line, and the folder stays. The
+//! shell ends when the program does, so waiting for the shell is waiting for the program.
 //!
 //! Both are in a process group of their own: a Ctrl-C in the terminal is for us, and we take them along by ending.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -20,26 +21,26 @@ use nix::unistd::Pid;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::signals::{self, Leftover};
-
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// `$1` is the log; the rest is the program. The program's number is the only line on standard output.
+/// `$1` is the folder and `$2` the log in it; the rest is the program. The program's number is the only line on standard
+/// output.
 ///
-/// Of the two background jobs, the second kills the first at the end of the pipe, unless it has ended before.
+/// Of the two background jobs, the second kills the first at a line or at the end of the pipe, unless it has ended before.
 const SCRIPT: &str = r#"
 exec 3<&0 </dev/null
-log=$1
-shift
+folder=$1 log=$2
+shift 2
 "$@" >>"$log" 2>&1 3<&- &
 program=$!
-( read -r _ <&3; kill -KILL "$program" ) >/dev/null 2>&1 &
+( read -r _ <&3 || : >"$folder/orphaned"; kill -KILL "$program" ) >/dev/null 2>&1 &
 guard=$!
 echo "$program"
 exec >/dev/null 2>&1
 wait "$program"
 kill -KILL "$guard"
 wait "$guard"
+[ ! -e "$folder/orphaned" ] || rm -rf "$folder"
 "#;
 
 /// A running program. Dropping it kills the program and waits for its end.
@@ -62,7 +63,7 @@ impl Supervised {
     ) -> io::Result<Self> {
         let mut shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "zookeeper-testkit"])
-            .arg(log)
+            .args([folder, log])
             .arg(program)
             .args(arguments)
             .current_dir(folder)
@@ -81,11 +82,8 @@ impl Supervised {
             }
         };
         let (announce, ended) = watch::channel(false);
-        let program = Leftover::Program(pid.as_raw());
-        signals::watch(program.clone());
         let waiter = thread::Builder::new().name("testkit-wait".to_owned()).spawn(move || {
             let _ = shell.wait();
-            signals::forget(&program);
             announce.send_replace(true);
         })?;
         Ok(Self { pid, lifeline, ended, waiter: Some(waiter) })
@@ -134,7 +132,9 @@ impl Supervised {
 
 impl Drop for Supervised {
     fn drop(&mut self) {
-        drop(self.lifeline.take());
+        if let Some(mut lifeline) = self.lifeline.take() {
+            let _ = lifeline.write_all(b"\n"); // it may have ended
+        }
         if let Some(waiter) = self.waiter.take() {
             let _ = waiter.join();
         }

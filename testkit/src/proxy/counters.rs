@@ -24,20 +24,15 @@ pub(super) struct Counters {
 
 #[derive(Debug, Default)]
 struct Seen {
-    requests: HashMap<Operation, usize>,
-    replies: HashMap<Operation, usize>,
+    counts: HashMap<(Direction, Operation), usize>,
     log: VecDeque<Operation>,
 }
 
 impl Counters {
     pub(super) fn see(&self, direction: Direction, operation: Operation) {
         let mut seen = self.seen();
-        if direction == Direction::ToClient {
-            *seen.replies.entry(operation).or_default() += 1;
-            return;
-        }
-        *seen.requests.entry(operation).or_default() += 1;
-        if Operation::Any.means(operation) {
+        *seen.counts.entry((direction, operation)).or_default() += 1;
+        if direction == Direction::ToServer && Operation::Any.means(operation) {
             seen.log.push_back(operation);
             if seen.log.len() > LOG {
                 seen.log.pop_front();
@@ -45,12 +40,10 @@ impl Counters {
         }
     }
 
-    pub(super) fn requests(&self, asked: Operation) -> usize {
-        sum(&self.seen().requests, asked)
-    }
-
-    pub(super) fn replies(&self, asked: Operation) -> usize {
-        sum(&self.seen().replies, asked)
+    /// How many messages went that way.
+    pub(super) fn messages(&self, direction: Direction, asked: Operation) -> usize {
+        let is_asked = |(way, seen): (Direction, Operation)| way == direction && asked.means(seen);
+        self.seen().counts.iter().filter(|(key, _)| is_asked(**key)).map(|(_, count)| count).sum()
     }
 
     pub(super) fn log(&self) -> Vec<Operation> {
@@ -62,26 +55,23 @@ impl Counters {
     }
 
     pub(super) fn forward(&self, direction: Direction, bytes: usize) {
-        let bytes = bytes.try_into().unwrap_or(u64::MAX);
-        let counter =
-            if direction == Direction::ToServer { &self.to_server } else { &self.to_client };
-        counter.fetch_add(bytes, Ordering::Relaxed);
+        let to_server = direction == Direction::ToServer;
+        let counter = if to_server { &self.to_server } else { &self.to_client };
+        counter.fetch_add(bytes.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub(super) fn bytes(&self, direction: Direction) -> u64 {
-        let of = |one, counter: &AtomicU64| {
-            if direction.covers(one) { counter.load(Ordering::Relaxed) } else { 0 }
-        };
-        of(Direction::ToServer, &self.to_server) + of(Direction::ToClient, &self.to_client)
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        match direction {
+            Direction::ToServer => of(&self.to_server),
+            Direction::ToClient => of(&self.to_client),
+            Direction::Both => of(&self.to_server) + of(&self.to_client),
+        }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn sum(counts: &HashMap<Operation, usize>, asked: Operation) -> usize {
-    counts.iter().filter(|(seen, _)| asked.means(**seen)).map(|(_, count)| count).sum()
 }
 
 /// The requests of one connection that have no reply yet.

@@ -46,21 +46,22 @@ use super::port::listen_anew;
 ///
 /// # Examples
 ///
-/// The reply to a create is lost: the client does not know whether its node is there, and it is.
+/// The reply to a create is lost: the client does not know whether its node exists, and it does.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zookeeper_client::{Acls, Client, CreateMode};
 /// use zookeeper_testkit::{FaultProxy, Message, Operation, TestServer, random_path};
-/// use zookeeper_recipes::{Curator, InterProcessMutex};
 ///
 /// let server = TestServer::start().await?;
 /// let proxy = FaultProxy::start(server.connect_string()).await?;
-/// let curator = Curator::connect(proxy.connect_string()).await?;
+/// let client = Client::connect(proxy.connect_string()).await?;
 ///
 /// let lost = proxy.lose(Message::reply(Operation::Create));
-/// let guard = InterProcessMutex::new(&curator, &random_path("lock"))?.acquire().await?;
+/// let (path, options) = (random_path("node"), CreateMode::Persistent.with_acls(Acls::anyone_all()));
+/// client.create(&path, b"", &options).await.expect_err("no reply");
 /// assert_eq!(lost.strikes(), 1);
-/// guard.release().await?;
+/// assert!(client.check_stat(&path).await?.is_some()); // on the next connection
 /// # Ok(())
 /// # }
 /// ```
@@ -95,7 +96,7 @@ impl FaultProxy {
     ///
     /// # Errors
     ///
-    /// [`TestkitError::InvalidOption`] if `upstream` is not one of these; [`TestkitError::Io`] if no port can be had.
+    /// [`TestkitError::InvalidOption`] if `upstream` is not one of these; [`TestkitError::Failed`] if no port can be had.
     pub async fn start(upstream: &str) -> Result<Self, TestkitError> {
         let listener = listen_anew().await?;
         let schemes = ["tcp+tls://", "tcp://"];
@@ -120,7 +121,7 @@ impl FaultProxy {
                 reason,
             });
         }
-        let address = listener.local_addr().map_err(TestkitError::io("tell a proxy's port"))?;
+        let address = listener.local_addr().map_err(TestkitError::cannot("tell a proxy's port"))?;
         let shared = Arc::new(Shared {
             upstream,
             protocol,
@@ -187,6 +188,10 @@ impl FaultProxy {
     }
 
     /// Forwards that message, then cuts its connection.
+    ///
+    /// A server need not process a request that was forwarded this way: when the client's session comes back on another
+    /// connection, ZooKeeper closes the old one and drops what it has not read there. [Refuse](Self::refuse) connections
+    /// until the effect is there to be sure of it.
     pub fn cut_at(&self, message: Message, cut: Cut) -> Fault {
         self.shared.board.install(Kind::Break(message, Break::After(cut)))
     }
@@ -194,13 +199,13 @@ impl FaultProxy {
     /// How many such requests have come from clients, also those that a fault held back or lost.
     #[must_use]
     pub fn requests(&self, operation: Operation) -> usize {
-        self.shared.counters.requests(operation)
+        self.shared.counters.messages(Direction::ToServer, operation)
     }
 
     /// How many replies to such requests have come from the server, also those that a fault held back or lost.
     #[must_use]
     pub fn replies(&self, operation: Operation) -> usize {
-        self.shared.counters.replies(operation)
+        self.shared.counters.messages(Direction::ToClient, operation)
     }
 
     /// How many bytes have been forwarded.

@@ -1,61 +1,23 @@
 //! A quorum: who leads, and what becomes of it.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zookeeper_client;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 use zookeeper_testkit::{
     Backend, Member, Partition, Role, TestEnsemble, TestkitError, kill_session, random_path,
 };
 
-use crate::support::{LIMIT, LONG_SESSION, eventually, folders, is_required};
+use crate::support::{self, LIMIT, connect};
 
-/// Each with how many ticks members are patient with each other.
-macro_rules! on_each_backend {
-    ($($test:ident: $patience:ident),* $(,)?) => {
-        mod docker {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $test() {
-                let backend = zookeeper_testkit::Backend::Docker;
-                super::on(backend, super::$patience, super::$test).await;
-            })*
-        }
-        mod process {
-            $(#[tokio::test]
-            async fn $test() {
-                let backend = zookeeper_testkit::Backend::Process;
-                super::on(backend, super::$patience, super::$test).await;
-            })*
-        }
-    };
-}
-
-/// Four seconds, which a test that parts them waits out.
+/// Of ticks for which members are patient: four seconds, which a test that parts them waits out.
 const SHORT: &str = "20";
 /// Ten seconds: a test that parts them for a moment is not late on a busy machine.
 const LONG: &str = "50";
 
-on_each_backend!(
-    leaders_come_and_go: SHORT,
-    an_isolated_follower_answers_from_what_it_has: LONG,
-    members_are_parted_and_the_others_stay: SHORT,
-    a_client_that_is_cut_off_moves_with_its_session: LONG,
-    a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed: SHORT,
-);
-
-async fn on(backend: Backend, patience: &str, test: impl AsyncFn(TestEnsemble)) {
-    let builder = TestEnsemble::builder(3).backend(backend).property("syncLimit", patience);
-    match builder.start().await {
-        Ok(ensemble) => test(ensemble).await,
-        Err(TestkitError::Unavailable { reason, .. }) if !is_required(backend) => {
-            eprintln!("skipped on {backend}: {reason}");
-        }
-        Err(error) => panic!("no ensemble on {backend}: {error}: {error:?}"),
-    }
+async fn ensemble(patience: &str) -> TestEnsemble {
+    let builder = TestEnsemble::builder(3).backend(Backend::Process);
+    builder.property("syncLimit", patience).start().await.expect("an ensemble")
 }
 
 #[tokio::test]
@@ -67,7 +29,9 @@ async fn what_cannot_be_an_ensemble_is_refused() {
     assert!(matches!(error, TestkitError::InvalidOption { .. }), "{error}");
 }
 
-async fn leaders_come_and_go(ensemble: TestEnsemble) {
+#[tokio::test]
+async fn leaders_come_and_go() {
+    let ensemble = ensemble(SHORT).await;
     let first = ensemble.leader().await.expect("a leader");
     for (number, member) in ensemble.members().iter().enumerate() {
         let expected = if number == first { Role::Leader } else { Role::Follower };
@@ -89,55 +53,11 @@ async fn leaders_come_and_go(ensemble: TestEnsemble) {
     ensemble.serving().await.expect("all three serve");
     assert_eq!(ensemble.leader().await.expect("the same leader"), third);
     assert_eq!(ensemble.member(second).role().await.expect("an answer"), Role::Follower);
-
-    if ensemble.backend() == Backend::Process {
-        eventually("no member talks to another past us", || bypasses() == BTreeSet::new()).await;
-    }
 }
 
-/// The remote ports of the connections to a port on which a member of this process listens for members, as far as the
-/// other end is not ours.
-fn bypasses() -> BTreeSet<u16> {
-    let files = fs::read_dir("/proc/self/fd").expect("/proc").flatten();
-    let links = files.filter_map(|file| fs::read_link(file.path()).ok());
-    let ours: BTreeSet<_> = links.map(|link| link.to_string_lossy().into_owned()).collect();
-    let connections = connections();
-    let our_ports: BTreeSet<_> = connections
-        .iter()
-        .filter(|(_, _, inode)| ours.contains(&format!("socket:[{inode}]")))
-        .map(|(local, _, _)| *local)
-        .collect();
-    let voting = voting_ports();
-    assert!(connections.iter().any(|(local, _, _)| voting.contains(local)), "nobody talks at all");
-    let remotes = connections.iter().filter(|(local, _, _)| voting.contains(local));
-    remotes.map(|(_, remote, _)| *remote).filter(|remote| !our_ports.contains(remote)).collect()
-}
-
-/// Of all members that this process has: each has a port for the client in its own line only.
-fn voting_ports() -> BTreeSet<u16> {
-    let configurations = folders(std::process::id()).into_iter();
-    let read = |folder: PathBuf| fs::read_to_string(folder.join("zoo.cfg")).unwrap_or_default();
-    let ports_of = |text: String| -> Vec<u16> {
-        let own = text.lines().find(|line| line.starts_with("server.") && line.contains(';'));
-        let voting = own.unwrap_or_default().split(';').next().unwrap_or_default();
-        voting.split(':').filter_map(|port| port.parse().ok()).collect()
-    };
-    configurations.map(read).flat_map(ports_of).collect()
-}
-
-/// Local port, remote port and inode of all established connections.
-fn connections() -> Vec<(u16, u16, String)> {
-    let port = |address: &str| u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok();
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
-    let text: String = tables.iter().flat_map(fs::read_to_string).collect();
-    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let established = lines.filter(|fields| fields.get(3) == Some(&"01"));
-    established
-        .filter_map(|fields| Some((port(fields[1])?, port(fields[2])?, fields.get(9)?.to_string())))
-        .collect()
-}
-
-async fn an_isolated_follower_answers_from_what_it_has(ensemble: TestEnsemble) {
+#[tokio::test]
+async fn an_isolated_follower_answers_from_what_it_has() {
+    let ensemble = ensemble(LONG).await;
     let leader = ensemble.leader().await.expect("a leader");
     let [follower, other] = others(leader);
     let near = connect(ensemble.member(follower).connect_string()).await;
@@ -173,7 +93,9 @@ async fn an_isolated_follower_answers_from_what_it_has(ensemble: TestEnsemble) {
     assert_eq!(ensemble.leader().await.expect("a leader"), next);
 }
 
-async fn members_are_parted_and_the_others_stay(ensemble: TestEnsemble) {
+#[tokio::test]
+async fn members_are_parted_and_the_others_stay() {
+    let ensemble = ensemble(SHORT).await;
     let leader = ensemble.leader().await.expect("a leader");
     let [follower, other] = others(leader);
     let client = connect(ensemble.member(other).connect_string()).await;
@@ -192,7 +114,9 @@ async fn members_are_parted_and_the_others_stay(ensemble: TestEnsemble) {
     }
 }
 
-async fn a_client_that_is_cut_off_moves_with_its_session(ensemble: TestEnsemble) {
+#[tokio::test]
+async fn a_client_that_is_cut_off_moves_with_its_session() {
+    let ensemble = ensemble(LONG).await;
     // A silent server is left after two fifths of it, and may be tried twice.
     let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
     let client = connector.connect(ensemble.connect_string()).await.expect("a connection");
@@ -222,9 +146,9 @@ async fn a_client_that_is_cut_off_moves_with_its_session(ensemble: TestEnsemble)
     assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}");
 }
 
-async fn a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed(
-    ensemble: TestEnsemble,
-) {
+#[tokio::test]
+async fn a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed() {
+    let ensemble = ensemble(SHORT).await;
     let leader = ensemble.leader().await.expect("a leader");
     let [one, other] = others(leader);
     let connector = Client::connector().with_session_timeout(Duration::from_secs(12));
@@ -292,12 +216,6 @@ async fn another_leader(ensemble: &TestEnsemble, former: usize) -> usize {
     }
 }
 
-async fn connect(addresses: &str) -> Client {
-    let connector = Client::connector().with_session_timeout(LONG_SESSION);
-    connector.connect(addresses).await.expect("a connection")
-}
-
 async fn create(client: &Client, path: &str) {
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    client.create(path, b"data", &options).await.expect("a new node");
+    support::create(client, path, CreateMode::Persistent).await;
 }

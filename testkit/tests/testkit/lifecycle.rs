@@ -4,69 +4,64 @@ use std::fs;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zookeeper_client;
 use zookeeper_client::CreateMode;
 use zookeeper_testkit::{TestServer, random_path};
 
-use crate::support::{LIMIT, connect, create, on_each_backend, port};
+use crate::support::{LIMIT, connect, create, port, server};
 
-on_each_backend!(
-    serves_and_answers,
-    stop_and_start_again_keep_data_and_port,
-    sessions_survive_restart_and_kill,
-    every_call_twice,
-    pause_stalls_and_resume_heals,
-    a_paused_server_can_be_stopped,
-    a_paused_server_goes_on_when_it_is_started,
-    listens_on_loopback_only,
-    two_servers_at_once,
-    close_reports_and_removes,
-);
-
-async fn serves_and_answers(server: TestServer) {
-    let answer = server.four_letter_word("srvr").await.expect("an answer");
-    assert!(answer.contains("Mode: standalone"), "{answer}");
+#[tokio::test]
+async fn serves_and_answers() {
+    let server = server().await;
     let configuration = server.four_letter_word("conf").await.expect("an answer");
     for line in
         ["tickTime=200", "maxClientCnxns=0", "minSessionTimeout=400", "maxSessionTimeout=60000"]
     {
         assert!(configuration.contains(line), "{line} in {configuration}");
     }
-    let environment = server.four_letter_word("mntr").await.expect("an answer");
-    assert!(environment.contains("zk_version"), "{environment}");
+    listens_on_loopback_only(&server).await;
 }
 
-async fn stop_and_start_again_keep_data_and_port(server: TestServer) {
-    let path = random_path("kept");
-    create(&connect(&server).await, &path, CreateMode::Persistent).await;
+pub(crate) async fn listens_on_loopback_only(server: &TestServer) {
+    let suffix = format!(":{:04X}", port(server));
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let tables = tables.map(Result::unwrap_or_default).concat();
+    let rows = tables.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let listening: Vec<_> = rows
+        .filter(|fields| fields[1].ends_with(&suffix) && fields[3] == "0A")
+        .map(|fields| fields[1].trim_end_matches(&suffix).to_owned())
+        .collect();
+    // 127.0.0.1, alone or mapped to IPv6, as the kernel prints it.
+    let loopback = ["0100007F", "0000000000000000FFFF00000100007F"];
+    assert!(listening.iter().all(|address| loopback.contains(&&**address)), "{listening:?}");
+    assert!(!listening.is_empty(), "no process listens on {}", server.connect_string());
+}
+
+#[tokio::test]
+async fn stop_and_kill_keep_data_port_and_sessions() {
+    keeps_data_port_and_sessions(&server().await).await;
+}
+
+pub(crate) async fn keeps_data_port_and_sessions(server: &TestServer) {
     let address = server.connect_string().to_owned();
-
-    server.stop().await.expect("stopped");
-    server.four_letter_word("srvr").await.expect_err("nobody listens");
-    server.start_again().await.expect("started");
-
-    assert_eq!(server.connect_string(), address);
-    let (data, _) = connect(&server).await.get_data(&path).await.expect("the node");
-    assert_eq!(data, b"data");
-}
-
-async fn sessions_survive_restart_and_kill(server: TestServer) {
-    let client = connect(&server).await;
+    let client = connect(&address).await;
     let path = random_path("survivor");
     create(&client, &path, CreateMode::Ephemeral).await;
-    let owner = client.session_id().0;
-
-    server.restart().await.expect("restarted");
-    let stat = client.check_stat(&path).await.expect("an answer").expect("the node");
-    assert_eq!(stat.ephemeral_owner, owner);
-
-    server.kill().await.expect("killed");
-    server.start_again().await.expect("started");
-    let stat = client.check_stat(&path).await.expect("an answer").expect("the node");
-    assert_eq!(stat.ephemeral_owner, owner);
+    for is_killed in [false, true] {
+        if is_killed { server.kill().await } else { server.stop().await }.expect("ended");
+        server.four_letter_word("srvr").await.expect_err("no server listens");
+        server.start_again().await.expect("started");
+        assert_eq!(server.connect_string(), address);
+        let (data, stat) = client.get_data(&path).await.expect("the node");
+        assert_eq!((&*data, stat.ephemeral_owner), (&b"data"[..], client.session_id().0));
+    }
 }
 
-async fn every_call_twice(server: TestServer) {
+#[tokio::test]
+async fn every_call_has_an_effect_once() {
+    every_call_twice(&server().await).await;
+}
+
+pub(crate) async fn every_call_twice(server: &TestServer) {
     server.start_again().await.expect("it runs");
     server.kill().await.expect("killed");
     server.kill().await.expect("killed before");
@@ -77,7 +72,7 @@ async fn every_call_twice(server: TestServer) {
     server.kill().await.expect("stopped before");
     server.pause().await.expect("stopped before");
     server.resume().await.expect("stopped before");
-    server.start_again().await.expect("started");
+    server.restart().await.expect("started");
     server.resume().await.expect("never paused");
     server.pause().await.expect("paused");
     server.pause().await.expect("paused before");
@@ -86,77 +81,40 @@ async fn every_call_twice(server: TestServer) {
     server.four_letter_word("srvr").await.expect("it serves");
 }
 
-async fn pause_stalls_and_resume_heals(server: TestServer) {
-    let client = connect(&server).await;
-    server.pause().await.expect("paused");
-    let request = client.check_stat("/");
-    tokio::pin!(request);
-    timeout(Duration::from_millis(300), &mut request).await.expect_err("no answer");
-    server.resume().await.expect("resumed");
-    let stat = timeout(LIMIT, request).await.expect("in time").expect("an answer");
-    assert!(stat.is_some());
+#[tokio::test]
+async fn pause_stalls_and_any_call_wakes() {
+    pause_stalls(&server().await).await;
 }
 
-async fn a_paused_server_can_be_stopped(server: TestServer) {
+pub(crate) async fn pause_stalls(server: &TestServer) {
+    let client = connect(server.connect_string()).await;
+    for is_started in [false, true] {
+        server.pause().await.expect("paused");
+        let request = client.check_stat("/");
+        tokio::pin!(request);
+        timeout(Duration::from_millis(300), &mut request).await.expect_err("no answer");
+        if is_started { server.start_again().await } else { server.resume().await }.expect("awake");
+        timeout(LIMIT, request).await.expect("in time").expect("an answer");
+    }
+    let sessions = server.four_letter_word("cons").await.expect("an answer");
+    let session = format!("{:x}", client.session_id().0);
+    assert!(sessions.contains(&session), "{session} never ended: {sessions}");
     server.pause().await.expect("paused");
-    server.stop().await.expect("stopped");
-    server.start_again().await.expect("started");
+    server.restart().await.expect("stopped and started");
     server.pause().await.expect("paused");
     server.kill().await.expect("killed");
     server.start_again().await.expect("started");
-    server.pause().await.expect("paused");
-    server.close().await.expect("closed");
+    server.pause().await.expect("paused"); // dropped so
 }
 
-async fn a_paused_server_goes_on_when_it_is_started(server: TestServer) {
-    let client = connect(&server).await;
-    server.pause().await.expect("paused");
-    server.start_again().await.expect("resumed");
-    client.check_stat("/").await.expect("an answer");
-    let address = server.connect_string();
-    let sessions = server.four_letter_word("cons").await.expect("an answer");
-    let session = format!("{:x}", client.session_id().0);
-    assert!(sessions.contains(&session), "{session} at {address}, which never ended: {sessions}");
-}
-
-async fn listens_on_loopback_only(server: TestServer) {
-    let suffix = format!(":{:04X}", port(&server));
-    let mut listening = 0;
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        for line in fs::read_to_string(table).unwrap_or_default().lines() {
-            let mut fields = line.split_whitespace().skip(1);
-            let (Some(local), _, Some(state)) = (fields.next(), fields.next(), fields.next())
-            else {
-                continue;
-            };
-            if local.ends_with(&suffix) && state == "0A" {
-                listening += 1;
-                // 127.0.0.1, alone or mapped to IPv6, as the kernel prints it.
-                let address = local.trim_end_matches(&suffix);
-                assert!(
-                    ["0100007F", "0000000000000000FFFF00000100007F"].contains(&address),
-                    "{line}"
-                );
-            }
-        }
-    }
-    assert!(listening > 0, "nobody listens on {}", server.connect_string());
-}
-
-async fn two_servers_at_once(server: TestServer) {
-    let other =
-        TestServer::builder().backend(server.backend()).start().await.expect("a second server");
-    assert_ne!(server.connect_string(), other.connect_string());
+#[tokio::test]
+async fn two_servers_at_once() {
+    let (one, other) = (server().await, server().await);
+    assert_ne!(one.connect_string(), other.connect_string());
     let path = random_path("mine");
-    create(&connect(&server).await, &path, CreateMode::Persistent).await;
-    let stat = connect(&other).await.check_stat(&path).await.expect("an answer");
+    create(&connect(one.connect_string()).await, &path, CreateMode::Persistent).await;
+    let stat = connect(other.connect_string()).await.check_stat(&path).await.expect("an answer");
     assert!(stat.is_none(), "a server of its own");
-    drop(server);
+    drop(one);
     other.four_letter_word("srvr").await.expect("it lives on");
-}
-
-async fn close_reports_and_removes(server: TestServer) {
-    let address = server.connect_string().to_owned();
-    server.close().await.expect("closed");
-    tokio::net::TcpStream::connect(&address).await.expect_err("nobody listens");
 }

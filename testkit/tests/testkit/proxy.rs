@@ -3,15 +3,12 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
-use zookeeper_client;
-use zookeeper_client::{AddWatchMode, Client, CreateMode, Error, SessionState};
-use zookeeper_testkit::{Cut, Direction, FaultProxy, Operation, TestServer, random_path};
+use zookeeper_client::{Acls, AddWatchMode, Client, CreateMode, Error};
+use zookeeper_testkit::{Direction, FaultProxy, Operation, TestServer, random_path};
 
-use crate::support::{LIMIT, LONG_SESSION, connect, create, eventually};
+use crate::support::{LIMIT, LONG_SESSION, connect, create, eventually, server};
 
 /// One server for all tests that run at the same time.
 static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());
@@ -22,7 +19,7 @@ pub(crate) struct Link {
     pub(crate) proxy: FaultProxy,
     pub(crate) admin: Client,
     pub(crate) path: String,
-    server: Arc<TestServer>,
+    _server: Arc<TestServer>,
 }
 
 impl Link {
@@ -31,16 +28,16 @@ impl Link {
         let server = match shared.upgrade() {
             Some(server) => server,
             None => {
-                let server = Arc::new(TestServer::start().await.expect("a server"));
+                let server = Arc::new(server().await);
                 *shared = Arc::downgrade(&server);
                 server
             }
         };
         drop(shared);
-        let admin = connect(&server).await;
+        let admin = connect(server.connect_string()).await;
         let proxy = FaultProxy::start(server.connect_string()).await.expect("a proxy");
         let client = connect_through(&proxy, LONG_SESSION).await;
-        Self { client, proxy, admin, path: random_path("proxy"), server }
+        Self { client, proxy, admin, path: random_path("proxy"), _server: server }
     }
 
     /// Whether the server has the node.
@@ -83,7 +80,7 @@ pub(crate) async fn connect_through(proxy: &FaultProxy, session: Duration) -> Cl
 
 #[tokio::test]
 async fn requests_replies_bytes_and_connections_are_counted() {
-    let Link { client, proxy, path, server: _server, .. } = Link::new().await;
+    let Link { client, proxy, path, _server, .. } = Link::new().await;
     assert_eq!((proxy.requests(Operation::Connect), proxy.requests(Operation::Any)), (1, 0));
     let bytes = (proxy.bytes(Direction::ToServer), proxy.bytes(Direction::ToClient));
     assert_eq!(bytes.0 + bytes.1, proxy.bytes(Direction::Both));
@@ -141,7 +138,7 @@ async fn requests_replies_bytes_and_connections_are_counted() {
 
 #[tokio::test]
 async fn a_long_message_passes_and_a_round_trip_costs_little() {
-    let Link { client, proxy, admin, path, server: _server } = Link::with_node().await;
+    let Link { client, proxy, admin, path, _server } = Link::with_node().await;
     let data = vec![7; 1_000_000];
     client.set_data(&path, &data, None).await.unwrap();
     assert!(client.get_data(&path).await.unwrap().0 == data);
@@ -169,7 +166,7 @@ async fn a_stall_holds_the_session_and_healing_delivers() {
     for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
         let link = Link::new().await;
         let stall = link.proxy.stall(direction);
-        let options = CreateMode::Persistent.with_acls(zookeeper_client::Acls::anyone_all());
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
         let creating = link.client.create(&link.path, b"", &options);
         timeout(LIMIT, stall.struck()).await.unwrap();
         let is_done = direction == Direction::ToClient;
@@ -182,100 +179,4 @@ async fn a_stall_holds_the_session_and_healing_delivers() {
         assert!(link.exists(&link.path).await);
         assert_eq!(link.proxy.accepted(), 1);
     }
-}
-
-#[tokio::test]
-async fn a_connection_can_be_stalled_before_its_handshake() {
-    let Link { proxy, server: _server, .. } = Link::new().await;
-    for direction in [Direction::ToServer, Direction::ToClient] {
-        let stall = proxy.stall(direction);
-        let connecting = connect_through(&proxy, LONG_SESSION);
-        tokio::pin!(connecting);
-        tokio::select! {
-            _ = &mut connecting => panic!("connected through a stall {direction:?}"),
-            () = stall.struck() => {}
-        }
-        stall.heal();
-        timeout(LIMIT, connecting).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_delay_adds_to_each_round_trip_and_not_to_each_message() {
-    let link = Link::with_node().await;
-    let latency = Duration::from_millis(50);
-    let delays = [Direction::Both, Direction::ToServer]
-        .map(|direction| link.proxy.delay(direction, latency));
-    let start = Instant::now();
-    let mut requests: Vec<_> =
-        (0..100).map(|_| Box::pin(link.client.get_data(&link.path))).collect();
-    for request in &mut requests {
-        request.await.unwrap();
-    }
-    let took = start.elapsed();
-    assert!(took >= latency * 3, "{took:?}");
-    // One direction that delays message by message takes at least that long.
-    assert!(took < latency * 100, "{took:?}");
-    assert!(delays.iter().all(|delay| delay.strikes() > 0));
-    assert_eq!(link.proxy.replies(Operation::GetData), 100);
-}
-
-#[tokio::test]
-async fn a_cut_costs_the_connection_and_not_the_session() {
-    let link = Link::new().await;
-    let session = link.client.session_id();
-    for (number, cut) in [Cut::Reset, Cut::Finish, Cut::Reset].into_iter().enumerate() {
-        let mut states = link.client.state_watcher();
-        assert_eq!(link.proxy.cut(cut), 1);
-        let state = timeout(LIMIT, states.changed()).await.unwrap();
-        assert_eq!(state, SessionState::Disconnected, "{cut:?}");
-        link.is_back().await;
-        assert_eq!(link.proxy.requests(Operation::Connect), number + 2);
-    }
-    assert_eq!(link.client.session_id(), session);
-}
-
-#[tokio::test]
-async fn a_refusal_keeps_a_client_out_until_it_is_healed() {
-    let link = Link::new().await;
-    let refusal = link.proxy.refuse();
-    link.client.check_stat("/").await.expect("the connection stays");
-    assert_eq!((refusal.strikes(), link.proxy.cut(Cut::Reset)), (0, 1));
-    timeout(LIMIT, refusal.struck()).await.unwrap();
-    assert_eq!((link.proxy.connections(), link.proxy.accepted()), (0, 1));
-    refusal.heal();
-    link.is_back().await;
-    assert_eq!(link.proxy.accepted(), 2);
-}
-
-#[tokio::test]
-async fn what_is_not_the_clients_protocol_passes_as_it_is() {
-    let Link { proxy, server, client: _client, .. } = Link::new().await;
-    let mut answers = Vec::new();
-    for address in [server.connect_string(), proxy.connect_string()] {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(b"conf").await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answers.push(answer);
-    }
-    assert!(answers[0].contains("clientPort"), "{answers:?}");
-    assert_eq!(answers[0], answers[1]);
-    assert_eq!((proxy.requests(Operation::Any), proxy.requests(Operation::Connect)), (0, 1));
-}
-
-#[tokio::test]
-async fn a_server_may_go_and_return_behind_the_proxy() {
-    let server = TestServer::start().await.expect("a server");
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy, LONG_SESSION).await;
-    let mut states = client.state_watcher();
-    server.stop().await.unwrap();
-    assert_eq!(timeout(LIMIT, states.changed()).await.unwrap(), SessionState::Disconnected);
-    server.start_again().await.unwrap();
-    // Another client, for the first one takes its time between tries.
-    let other = connect_through(&proxy, LONG_SESSION).await;
-    let mut states = other.state_watcher();
-    proxy.close().await;
-    assert_eq!(timeout(LIMIT, states.changed()).await.unwrap(), SessionState::Disconnected);
 }

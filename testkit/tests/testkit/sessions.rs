@@ -3,20 +3,16 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zookeeper_client;
 use zookeeper_client::{Client, CreateMode, SessionState};
-use zookeeper_testkit::{TestServer, TestkitError, kill_session, random_path};
+use zookeeper_testkit::{Backend, TestServer, TestkitError, kill_session, random_path};
 
-use crate::support::{LIMIT, connect, create, on_each_backend};
+use crate::support::{LIMIT, connect, create, server};
 
-on_each_backend!(
-    kill_session_deletes_and_expires,
-    session_timeouts_from_a_second_to_a_minute,
-    container_checks
-);
-
-async fn kill_session_deletes_and_expires(server: TestServer) {
-    let (victim, witness) = (connect(&server).await, connect(&server).await);
+#[tokio::test]
+async fn kill_session_deletes_and_expires() {
+    let server = server().await;
+    let connect = || connect(server.connect_string());
+    let (victim, witness) = (connect().await, connect().await);
     let path = random_path("victim");
     create(&victim, &path, CreateMode::Ephemeral).await;
     let mut states = victim.state_watcher();
@@ -25,21 +21,17 @@ async fn kill_session_deletes_and_expires(server: TestServer) {
 
     let stat = witness.check_stat(&path).await.expect("an answer");
     assert!(stat.is_none(), "gone when the call returns");
-    let terminal = async {
-        loop {
-            let state = states.changed().await;
-            if state.is_terminated() {
-                return state;
-            }
-        }
-    };
-    assert_eq!(timeout(LIMIT, terminal).await.expect("in time"), SessionState::Expired);
+    let terminal = async { while !states.changed().await.is_terminated() {} };
+    timeout(LIMIT, terminal).await.expect("in time");
+    assert_eq!(victim.state(), SessionState::Expired);
 
     let again = kill_session(server.connect_string(), victim.session()).await;
     assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}");
 }
 
-async fn session_timeouts_from_a_second_to_a_minute(server: TestServer) {
+#[tokio::test]
+async fn session_timeouts_from_a_second_to_a_minute() {
+    let server = server().await;
     for seconds in [1, 60] {
         let wanted = Duration::from_secs(seconds);
         let connector = Client::connector().with_session_timeout(wanted);
@@ -56,15 +48,12 @@ async fn session_timeouts_from_a_second_to_a_minute(server: TestServer) {
     }
 }
 
-async fn container_checks(server: TestServer) {
-    let builder = TestServer::builder().backend(server.backend());
-    drop(server);
-    let server = builder
-        .container_check_interval(Duration::from_millis(50))
-        .start()
-        .await
-        .expect("a server");
-    let client = connect(&server).await;
+#[tokio::test]
+async fn container_checks() {
+    let builder = TestServer::builder().backend(Backend::Process);
+    let builder = builder.container_check_interval(Duration::from_millis(50));
+    let server = builder.start().await.expect("a server");
+    let client = connect(server.connect_string()).await;
     let container = random_path("container");
     create(&client, &container, CreateMode::Container).await;
     let child = format!("{container}/child");
