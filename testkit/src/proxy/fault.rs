@@ -34,7 +34,8 @@ impl Direction {
 pub enum Cut {
     /// By `RST`: reads and writes fail.
     Reset,
-    /// By `FIN`: the end of the stream, as if the other side had closed it.
+    /// By `FIN`: the end of the stream, as if the other side had closed it. Bytes sent before it arrive, but a server
+    /// need not process them ([`cut_at`](super::FaultProxy::cut_at)).
     Finish,
 }
 
