@@ -1,7 +1,6 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +13,6 @@ use toml::Value;
 
 use crate::exit::Failure;
 
-const OF_CONNECTION: &str = "Connection options";
 const EXAMPLE: &str = "zklock run PATH -- COMMAND";
 const SEE_ALSO: &str = "Connection options: zklock --help";
 
@@ -41,7 +39,7 @@ pub(crate) struct Arguments {
 
 /// The servers and the credentials, as given by options, by the environment, or by a configuration file.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
-#[command(next_help_heading = OF_CONNECTION)]
+#[command(next_help_heading = "Connection options")]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Connection {
     /// The servers [default: localhost:2181]
@@ -125,9 +123,18 @@ pub(crate) enum Command {
     /// Delete a holder's znode
     Break(Break),
     /// Print a completion script for a shell
-    Completions(Completions),
+    #[command(after_help = "Example: zklock completions bash > /etc/bash_completion.d/zklock")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Print the manual
-    Man(Man),
+    #[command(after_help = "Example: zklock man --dir /usr/local/share/man/man1")]
+    Man {
+        /// Write a page for each command there
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
 }
 
 /// Run a command while a lock is held. If no server answers for half of the session timeout, the command gets TERM, and KILL before
@@ -278,23 +285,6 @@ pub(crate) struct Break {
     pub(crate) yes: bool,
 }
 
-/// Print a completion script for a shell.
-#[derive(Debug, Args)]
-#[command(after_help = "Example: zklock completions bash > /etc/bash_completion.d/zklock")]
-pub(crate) struct Completions {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-/// Print the manual, or write a page for each command.
-#[derive(Debug, Args)]
-#[command(after_help = "Example: zklock man --dir /usr/local/share/man/man1")]
-pub(crate) struct Man {
-    /// Write the pages into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
-}
-
 impl Supervision {
     /// From TERM to KILL: as the options say, or a sixth of the session timeout that the servers granted.
     pub(crate) fn kill_after(&self, session: Duration) -> Result<Duration, Failure> {
@@ -390,10 +380,9 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// How long a session or a connection may take.
 fn timeout(text: &str) -> Result<Duration, String> {
-    const BOUNDS: RangeInclusive<Duration> =
-        Duration::from_millis(100)..=Duration::from_secs(24 * 60 * 60);
+    let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(24 * 60 * 60));
     let timeout = duration(text)?;
-    let bounded = BOUNDS.contains(&timeout).then_some(timeout);
+    let bounded = (shortest..=longest).contains(&timeout).then_some(timeout);
     bounded.ok_or_else(|| "it must be from 100 ms to 24 h".to_owned())
 }
 

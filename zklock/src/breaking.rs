@@ -136,22 +136,22 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
 async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failure> {
     let (path, token) =
         (&contender.participant.path, contender.participant.fencing_token().value());
-    let (mut last, mut is_unsure) = (None, false);
+    let (mut why, mut is_unsure) = (String::new(), false);
     for attempt in 0..TRIES {
         tokio::time::sleep(Duration::from_millis(500) * attempt).await;
-        let client = match curator.client() {
-            Ok(client) => client,
-            Err(error) => {
-                last = Some(error.to_string());
-                continue;
+        let found = match curator.client() {
+            Ok(client) => {
+                let found = client.check_stat(path).await;
+                found.map(|stat| (client, stat)).map_err(|error| error.to_string())
             }
+            Err(error) => Err(error.to_string()),
         };
-        let version = match client.check_stat(path).await {
-            Ok(Some(stat)) if stat.czxid == token => stat.version,
+        let (client, version) = match found {
+            Ok((client, Some(stat))) if stat.czxid == token => (client, stat.version),
             // What was tried before, and never answered, did it.
             Ok(_) => return Ok(is_unsure),
             Err(error) => {
-                last = Some(error.to_string());
+                why = error;
                 continue;
             }
         };
@@ -167,11 +167,10 @@ async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failur
             Err(error) => {
                 // Its data has changed since, by a request to give it back; or nobody knows what became of it.
                 is_unsure |= error != Error::BadVersion;
-                last = Some(error.to_string());
+                why = error.to_string();
             }
         }
     }
-    let why = last.unwrap_or_default();
     Err(Failure::unavailable(if is_unsure {
         format!("whether {path} was deleted is not known: {why}")
     } else {

@@ -32,14 +32,8 @@ impl Kind {
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Lease => "lease",
-            Self::Leader => "leader",
-        }
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 

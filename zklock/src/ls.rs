@@ -121,7 +121,7 @@ fn row(contender: &Contender) -> [String; 8] {
     [
         contender.place.to_string(),
         state(contender).to_owned(),
-        contender.kind.name().to_owned(),
+        contender.kind.name(),
         contender.identity().unwrap_or_else(|| {
             let none = if contender.is_revoked() { "(asked to give it back)" } else { "-" };
             none.to_owned()
@@ -138,7 +138,7 @@ fn row(contender: &Contender) -> [String; 8] {
 struct Line<'a> {
     place: usize,
     state: &'static str,
-    kind: &'static str,
+    kind: String,
     #[serde(flatten)]
     entry: Entry<'a>,
 }

@@ -81,7 +81,7 @@ async fn dispatch(arguments: Arguments) -> Outcome {
         Command::Ls(arguments) => ls::ls(&arguments, &settings()?).await,
         Command::Revoke(arguments) => revoke::revoke(&arguments, &settings()?).await,
         Command::Break(arguments) => breaking::break_lock(&arguments, &settings()?).await,
-        Command::Completions(arguments) => pages::completions(arguments.shell),
-        Command::Man(arguments) => pages::man(arguments.dir.as_deref()),
+        Command::Completions { shell } => pages::completions(shell),
+        Command::Man { dir } => pages::man(dir.as_deref()),
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) use self::secrets::Credentials;
 use crate::arguments::Connection;
-use crate::exit::{Failure, say};
+use crate::exit::Failure;
 
 /// What a connection needs to know.
 #[derive(Debug)]
@@ -61,11 +61,7 @@ impl Settings {
             auths.push(Credentials::of_variable("ZKLOCK_AUTH", &value)?);
         }
         if let Some(file) = all.auth_file.filter(|_| !of_files) {
-            let (more, warning) = secrets::read(&file)?;
-            if let Some(warning) = warning.filter(|_| all.verbose) {
-                say(&warning);
-            }
-            auths.extend(more);
+            auths.extend(secrets::read(&file, all.verbose)?);
         }
         let tls = match (all.tls_ca, all.tls_cert, all.tls_key) {
             (None, None, None) => None,
@@ -91,6 +87,7 @@ impl Settings {
 
 /// Completed by the file that is named, which must be there; else by the user's and the machine's, key by key.
 fn with_files(given: Connection, folders: &[PathBuf]) -> Result<Connection, Failure> {
+    use io::ErrorKind::{NotADirectory, NotFound};
     let cannot =
         |file: &Path, error: &io::Error| format!("cannot read {}: {error}", file.display());
     if let Some(file) = given.config.clone() {
@@ -102,7 +99,8 @@ fn with_files(given: Connection, folders: &[PathBuf]) -> Result<Connection, Fail
     for file in folders.iter().map(|folder| folder.join("zklock.toml")) {
         match fs::read(&file) {
             Ok(text) => all = all.or(parse(&file, &text)?),
-            Err(error) if is_absence(&error) || all.is_complete() => {}
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) || all.is_complete() => {
+            }
             // Often in the folder of another user, which `su` or `sudo` left in `HOME`.
             Err(error) => {
                 let cannot = cannot(&file, &error);
@@ -113,10 +111,6 @@ fn with_files(given: Connection, folders: &[PathBuf]) -> Result<Connection, Fail
         }
     }
     Ok(all)
-}
-
-fn is_absence(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// What a file says. Its paths start at its folder.

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 
 /// Who we are, by one of ZooKeeper's schemes.
 #[derive(PartialEq, Eq)]
@@ -39,16 +39,17 @@ impl Credentials {
     }
 }
 
-/// All of a file; and what is to be said of its mode.
-pub(super) fn read(file: &Path) -> Result<(Vec<Credentials>, Option<String>), Failure> {
+/// All of a file. If `verbose`, it is said that others may read it.
+pub(super) fn read(file: &Path, verbose: bool) -> Result<Vec<Credentials>, Failure> {
     let shown = file.display();
     let unreadable = |error| Failure::usage(format!("auth-file: cannot read {shown}: {error}"));
     let text = fs::read(file).map_err(unreadable)?;
     let mode = fs::metadata(file).map_err(unreadable)?.permissions().mode();
     // Not refused: secrets that a container is given are often so.
-    let warning = (mode & 0o077 != 0).then(|| {
-        format!("{shown} has credentials, and others may read it (mode {:04o})", mode & 0o7777)
-    });
+    if verbose && mode & 0o077 != 0 {
+        let mode = mode & 0o7777;
+        say(&format!("{shown} has credentials, and others may read it (mode {mode:04o})"));
+    }
     let mut credentials = Vec::new();
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -62,5 +63,5 @@ pub(super) fn read(file: &Path) -> Result<(Vec<Credentials>, Option<String>), Fa
     if credentials.is_empty() {
         return Err(Failure::usage(format!("auth-file: {shown} has no credentials")));
     }
-    Ok((credentials, warning))
+    Ok(credentials)
 }

@@ -1,4 +1,4 @@
-//! What becomes of the command when the lock is lost, or `zklock` or its supervisor is killed or stopped: `make zklock-margins LOSSES=20`
+//! What becomes of the command when the lock is lost, or `zklock` or its supervisor is killed or stopped: `LOSSES=20 cargo test -p zklock -- --nocapture margins`
 //! shows how long before the server gives the lock away the command is dead, with all that it started.
 //!
 //! The time of death is when the pipe ends that all of its processes hold. The lock is given away when another client, which
