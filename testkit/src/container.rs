@@ -44,8 +44,12 @@ impl Container {
         docker::sweep(&daemon).await;
         let image = docker::image(&daemon).await?;
         let mut name = Name::new();
-        tracing::info!("starting the ZooKeeper container {name} at {}", seat.client.address());
-        let request = request(image, &name, options, &seat);
+        tracing::info!(
+            "starting the ZooKeeper container {} at {}",
+            name.text,
+            seat.client.address()
+        );
+        let request = request(image, &name.text, options, &seat);
         let (sender, receiver) = oneshot::channel();
         // Once begun it is not given up: the daemon may create the container of a request that nobody waits for, after a
         // look for something to remove. If the caller cancels the start, `name` waits for its end.
@@ -79,7 +83,7 @@ impl Container {
             // It may be paused.
             return self.resume().await;
         }
-        tracing::info!("starting the ZooKeeper container {} again", self.name);
+        tracing::info!("starting the ZooKeeper container {} again", self.name.text);
         self.container.start().await.map_err(TestkitError::cannot("start the container again"))
     }
 
@@ -129,13 +133,13 @@ impl Container {
 /// Without the container's files, which have passwords.
 impl fmt::Debug for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Container").field(&self.name.to_string()).finish()
+        f.debug_tuple("Container").field(&self.name.text).finish()
     }
 }
 
 fn request(
     mut image: ZooKeeper,
-    name: &Name,
+    name: &str,
     options: &ServerOptions,
     seat: &Seat,
 ) -> ContainerRequest<ZooKeeper> {
@@ -168,7 +172,7 @@ fn request(
     ports.extend(secure.map(|seat| (SECURE_PORT, seat.port.number())));
     let request = image
         .with_ready_conditions(Vec::new())
-        .with_container_name(name.to_string())
+        .with_container_name(name)
         .with_label(OWNER_LABEL, Owner::current().to_string())
         .with_host_config_modifier(move |host| {
             host.publish_all_ports = Some(false);

@@ -54,11 +54,8 @@ fn find_java() -> Result<PathBuf, String> {
 fn find_jars() -> Result<Vec<PathBuf>, String> {
     if let Some(home) = variable("ZOOKEEPER_HOME") {
         let libraries = Path::new(&home).join("lib");
-        return if has_server(&libraries) {
-            Ok(vec![libraries.join("*")])
-        } else {
-            Err(format!("ZOOKEEPER_HOME is `{home}`, but there is no lib/zookeeper-*.jar in it"))
-        };
+        let missing = || format!("ZOOKEEPER_HOME is `{home}`, but there is no folder `lib` in it");
+        return libraries.is_dir().then(|| vec![libraries.join("*")]).ok_or_else(missing);
     }
     let system = Path::new(SYSTEM_JARS);
     if let Some(missing) = REQUIRED_JARS.into_iter().find(|jar| !system.join(jar).is_file()) {
@@ -68,15 +65,4 @@ fn find_jars() -> Result<Vec<PathBuf>, String> {
     }
     let optional = OPTIONAL_JARS.into_iter().filter(|jar| system.join(jar).is_file());
     Ok(REQUIRED_JARS.into_iter().chain(optional).map(|jar| system.join(jar)).collect())
-}
-
-fn has_server(libraries: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(libraries) else {
-        return false;
-    };
-    entries.flatten().any(|entry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        name.starts_with("zookeeper-") && name.ends_with(".jar")
-    })
 }

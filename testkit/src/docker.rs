@@ -33,7 +33,7 @@ const LAST_WILL: &str = r#"read -r _ || exec docker rm --force --volumes "$1""#;
 /// The name of a container, from before Docker knows of it. Dropping it removes the container.
 #[derive(Debug)]
 pub(super) struct Name {
-    text: String,
+    pub(super) text: String,
     /// Creates and starts it.
     pub(super) creation: Option<JoinHandle<()>>,
     /// Without it the container of a process that a signal ends stays until the next start sweeps it.
@@ -47,12 +47,6 @@ impl Name {
         shell.args(["-c", LAST_WILL, "zookeeper-testkit", &text]).process_group(0);
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Self { text, creation: None, last_will: shell.spawn().ok() }
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 

@@ -73,6 +73,10 @@ pub use security::ClientTls;
 pub use server::{TestServer, TestServerBuilder};
 pub use session::kill_session;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// A path right under the root that no other test uses: `/PREFIX-UUID`.
 ///
 /// ```

@@ -43,18 +43,13 @@ impl Links {
         for from in 0..size {
             let mut row = Vec::with_capacity(size);
             for (to, [quorum, election]) in members.iter().enumerate() {
-                let listener = elections.next().filter(|_| from != to);
-                row.push(match listener {
-                    None => None,
-                    Some(listener) => {
-                        let back = ports[to * size + from];
-                        let protocol = Protocol::Election { back };
-                        Some(Link {
-                            quorum: proxy(listen_anew().await?, *quorum, Protocol::Quorum)?,
-                            election: proxy(listener, *election, protocol)?,
-                        })
-                    }
-                });
+                let Some(listener) = elections.next().filter(|_| from != to) else {
+                    row.push(None);
+                    continue;
+                };
+                let protocol = Protocol::Election { back: ports[to * size + from] };
+                let quorum = proxy(listen_anew().await?, *quorum, Protocol::Quorum)?;
+                row.push(Some(Link { quorum, election: proxy(listener, *election, protocol)? }));
             }
             rows.push(row);
         }

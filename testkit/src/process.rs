@@ -90,18 +90,21 @@ impl Process {
     }
 
     pub(super) async fn stop(&self) -> Result<(), TestkitError> {
+        self.end(Signal::SIGTERM).await
+    }
+
+    pub(super) async fn kill(&self) -> Result<(), TestkitError> {
+        self.end(Signal::SIGKILL).await
+    }
+
+    async fn end(&self, by: Signal) -> Result<(), TestkitError> {
         let mut running = self.running.lock().await;
-        let Some(server) = running.as_ref() else {
-            return Ok(());
-        };
-        signal(server, Signal::SIGTERM)?;
+        let Some(server) = running.as_ref() else { return Ok(()) };
+        signal(server, by)?;
         // A paused server must wake up to see that it is to end.
         signal(server, Signal::SIGCONT)?;
         if timeout(GRACE, server.ended()).await.is_err() {
-            tracing::warn!(
-                "the server at {} ignores SIGTERM, killing it",
-                self.seat.client.address()
-            );
+            tracing::warn!("the server at {} ignores {by}", self.seat.client.address());
             signal(server, Signal::SIGKILL)?;
             server.ended().await;
         }
@@ -109,22 +112,9 @@ impl Process {
         Ok(())
     }
 
-    pub(super) async fn kill(&self) -> Result<(), TestkitError> {
-        let mut running = self.running.lock().await;
-        let Some(server) = running.as_ref() else {
-            return Ok(());
-        };
-        signal(server, Signal::SIGKILL)?;
-        server.ended().await;
-        *running = None;
-        Ok(())
-    }
-
     pub(super) async fn pause(&self) -> Result<(), TestkitError> {
         let running = self.running.lock().await;
-        let Some(server) = running.as_ref() else {
-            return Ok(());
-        };
+        let Some(server) = running.as_ref() else { return Ok(()) };
         signal(server, Signal::SIGSTOP)?;
         let stopped = timeout(GRACE, server.stopped()).await;
         stopped.map_err(|_| TestkitError::Timeout {

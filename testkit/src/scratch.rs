@@ -107,23 +107,20 @@ fn sweep() {
 }
 
 fn sweep_entry(path: &Path) {
-    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let folder = name.strip_prefix(FOLDER).and_then(|rest| Owner::parse(rest.split('.').next()?));
+    let claim = || Owner::parse(&fs::read_link(path).ok()?.to_string_lossy());
+    let claim = name.strip_prefix(CLAIM).and_then(|_| claim());
+    let removed = if folder.is_some_and(|owner| owner.is_dead()) {
+        fs::remove_dir_all(path)
+    } else if claim.is_some_and(|owner| owner.is_dead()) {
+        fs::remove_file(path)
+    } else {
         return;
     };
-    let removed = if let Some(rest) = name.strip_prefix(FOLDER) {
-        let owner = rest.split('.').next().and_then(Owner::parse);
-        owner.filter(Owner::is_dead).map(|_| fs::remove_dir_all(path))
-    } else if name.starts_with(CLAIM) {
-        let owner =
-            fs::read_link(path).ok().and_then(|target| Owner::parse(&target.to_string_lossy()));
-        owner.filter(Owner::is_dead).map(|_| fs::remove_file(path))
-    } else {
-        None
-    };
     match removed {
-        Some(Ok(())) => tracing::info!("removed {}, its owner is dead", path.display()),
+        Ok(()) => tracing::info!("removed {}, its owner is dead", path.display()),
         // Another process sweeps at the same time, or it is another user's.
-        Some(Err(error)) => tracing::debug!("cannot remove {}: {error}", path.display()),
-        None => {}
+        Err(error) => tracing::debug!("cannot remove {}: {error}", path.display()),
     }
 }

@@ -80,22 +80,17 @@ pub(super) async fn serve(
     let Err(Breakage { cut, faults }) = ended else { return };
     let mut ends = [Some(client), server];
     match cut {
-        Cut::Reset => {
-            for end in ends.into_iter().flatten() {
-                reset(end);
-            }
-            faults.iter().for_each(|fault| fault.strike());
-        }
+        Cut::Reset => ends.iter_mut().filter_map(Option::take).for_each(reset),
         Cut::Finish => {
             for end in ends.iter_mut().flatten() {
                 let _ = end.shutdown().await;
             }
-            faults.iter().for_each(|fault| fault.strike());
-            // To close with bytes unread would be a reset.
-            let [client, server] = &mut ends;
-            let _ = timeout(FINISHING, async { tokio::join!(drain(client), drain(server)) }).await;
         }
     }
+    faults.iter().for_each(|fault| fault.strike());
+    // To close with bytes unread would be a reset.
+    let [client, server] = &mut ends;
+    let _ = timeout(FINISHING, async { tokio::join!(drain(client), drain(server)) }).await;
 }
 
 /// Closes by `RST`.

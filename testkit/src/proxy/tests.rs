@@ -54,6 +54,11 @@ async fn hears(stream: &mut TcpStream, text: &[u8]) {
     assert_eq!(heard, text);
 }
 
+async fn echoes(stream: &mut TcpStream, text: &[u8]) {
+    stream.write_all(text).await.unwrap();
+    hears(stream, text).await;
+}
+
 async fn is_silent(stream: &mut TcpStream) {
     assert!(timeout(SILENCE, stream.read_u8()).await.is_err());
 }
@@ -70,8 +75,7 @@ async fn strikes(fault: &Fault) {
 async fn bytes_pass_and_both_ends_of_a_stream_end() {
     let link = Link::new().await;
     let mut stream = link.connect().await;
-    stream.write_all(b"hello").await.unwrap();
-    hears(&mut stream, b"hello").await;
+    echoes(&mut stream, b"hello").await;
     assert_eq!(link.proxy.bytes(Direction::ToServer), 5);
     assert_eq!(link.proxy.bytes(Direction::Both), 10);
     stream.shutdown().await.unwrap();
@@ -85,10 +89,13 @@ async fn a_stall_holds_bytes_until_the_last_one_is_healed() {
     let mut stream = link.connect().await;
     for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
         let (one, other) = (link.proxy.stall(direction), link.proxy.stall(direction));
+        let before = link.proxy.bytes(Direction::ToServer);
         stream.write_all(b"held").await.unwrap();
         strikes(&one).await;
         strikes(&other).await;
         is_silent(&mut stream).await;
+        let arrived = link.proxy.bytes(Direction::ToServer) - before;
+        assert_eq!(arrived, if direction == Direction::ToClient { 4 } else { 0 });
         one.heal();
         is_silent(&mut stream).await;
         drop(other);
@@ -163,8 +170,7 @@ async fn a_delay_is_no_limit_to_what_is_under_way() {
 async fn a_refusal_resets_new_connections_only() {
     let link = Link::new().await;
     let mut old = link.connect().await;
-    old.write_all(b"1").await.unwrap();
-    hears(&mut old, b"1").await;
+    echoes(&mut old, b"1").await;
     let refusal = link.proxy.refuse();
     let refused = match TcpStream::connect(link.proxy.connect_string()).await {
         Ok(mut stream) => end(&mut stream).await,
@@ -173,12 +179,10 @@ async fn a_refusal_resets_new_connections_only() {
     assert_eq!(refused, ErrorKind::ConnectionReset);
     strikes(&refusal).await;
     assert_eq!((refusal.strikes(), link.proxy.accepted()), (1, 1));
-    old.write_all(b"2").await.unwrap();
-    hears(&mut old, b"2").await;
+    echoes(&mut old, b"2").await;
     refusal.heal();
     let mut new = link.connect().await;
-    new.write_all(b"3").await.unwrap();
-    hears(&mut new, b"3").await;
+    echoes(&mut new, b"3").await;
 }
 
 #[tokio::test]
@@ -189,8 +193,7 @@ async fn a_cut_ends_all_connections_there_are() {
     {
         let mut streams = [link.connect().await, link.connect().await];
         for stream in &mut streams {
-            stream.write_all(b"here").await.unwrap();
-            hears(stream, b"here").await;
+            echoes(stream, b"here").await;
         }
         assert_eq!(link.proxy.connections(), 2);
         assert_eq!(link.proxy.cut(cut), 2);

@@ -23,35 +23,30 @@ fn assert_gone(folder: &Path) {
     assert!(!folder.exists(), "{}", folder.display());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn drop_close_and_panic_leave_nothing() {
-    let one = server().await;
-    let its = folder(&one);
-    drop(one);
+#[test]
+fn close_panic_and_drop_leave_nothing() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let started = || {
+        let server = runtime.block_on(server());
+        let folder = folder(&server);
+        (server, folder)
+    };
+    let (server, its) = started();
+    let address = server.connect_string().to_owned();
+    runtime.block_on(server.close()).expect("closed");
     assert_gone(&its);
+    std::net::TcpStream::connect(&address).expect_err("no server listens");
 
-    let one = server().await;
-    let (its, address) = (folder(&one), one.connect_string().to_owned());
-    one.close().await.expect("closed");
-    assert_gone(&its);
-    tokio::net::TcpStream::connect(&address).await.expect_err("no server listens");
-
-    let one = server().await;
-    let its = folder(&one);
-    let task = tokio::spawn(async move {
-        let _server = one;
+    let (server, its) = started();
+    let task = runtime.spawn(async move {
+        let _server = server;
         panic!("on purpose");
     });
-    assert!(task.await.expect_err("a panic").is_panic());
+    assert!(runtime.block_on(task).expect_err("a panic").is_panic());
     assert_gone(&its);
-}
 
-#[test]
-fn drop_outside_a_runtime_leaves_nothing() {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let server = runtime.block_on(server());
-    drop(runtime);
-    let its = folder(&server);
+    let (server, its) = started();
+    drop(runtime); // also outside of one
     drop(server);
     assert_gone(&its);
 }
@@ -87,15 +82,6 @@ fn the_next_process_removes_what_a_dead_owner_left() {
     assert_eq!(traces(owner.pid()), "0 0 0");
 }
 
-#[test]
-fn signals_are_left_to_the_process() {
-    let mut helper = Helper::start("handle signals", &[("ZOOKEEPER_BACKEND", "process")]);
-    helper.read("done");
-    let status = helper.child.wait().expect("an end");
-    assert!(status.success(), "{status}");
-    assert_eq!(traces(helper.pid()), "0 0 0");
-}
-
 #[tokio::test]
 async fn an_ensemble_leaves_nothing() {
     ensemble_leaves_nothing("process", "3 9 0").await;
@@ -103,9 +89,7 @@ async fn an_ensemble_leaves_nothing() {
 
 pub(crate) async fn ensemble_leaves_nothing(backend: &str, held: &str) {
     let mut owner = Helper::start("ensemble", &[("ZOOKEEPER_BACKEND", backend)]);
-    for (moment, expected) in
-        [("cancelled", "0 0 0"), ("held", held), ("closed", "0 0 0"), ("again", held)]
-    {
+    for (moment, expected) in [("cancelled", "0 0 0"), ("closed", "0 0 0"), ("held", held)] {
         assert_eq!(owner.read(moment), expected, "{moment}");
     }
     owner.end(Signal::SIGINT);

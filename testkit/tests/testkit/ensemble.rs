@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_client::{Client, CreateMode, Error};
 use zookeeper_testkit::{
-    Backend, Member, Partition, Role, TestEnsemble, TestkitError, kill_session, random_path,
+    Backend, Member, Partition, Role, TestEnsemble, TestServer, TestkitError, kill_session,
+    random_path,
 };
 
-use crate::support::{self, LIMIT, connect};
+use crate::support::{LIMIT, connect, create};
 
 /// Of ticks for which members are patient: four seconds, which a test that parts them waits out.
 const SHORT: &str = "20";
@@ -21,7 +22,9 @@ async fn ensemble(patience: &str) -> TestEnsemble {
 }
 
 #[tokio::test]
-async fn what_cannot_be_an_ensemble_is_refused() {
+async fn bad_options_are_refused_before_anything_starts() {
+    let error = TestServer::builder().property("a b", "c").start().await.expect_err("a bad key");
+    assert!(matches!(error, TestkitError::InvalidOption { .. }), "{error}");
     let external = TestEnsemble::builder(3).backend(Backend::External).start().await;
     let error = external.expect_err("somebody else's");
     assert!(matches!(error, TestkitError::Unsupported { .. }), "{error}");
@@ -35,7 +38,7 @@ async fn leaders_come_and_go() {
     let first = ensemble.leader().await.expect("a leader");
     for (number, member) in ensemble.members().iter().enumerate() {
         let expected = if number == first { Role::Leader } else { Role::Follower };
-        assert_eq!(member.role().await.expect("an answer"), expected);
+        assert_eq!(role(member).await, expected);
     }
 
     ensemble.member(first).kill().await.expect("killed");
@@ -44,7 +47,7 @@ async fn leaders_come_and_go() {
     ensemble.serving().await.expect("the two others serve");
     ensemble.member(first).role().await.expect_err("it is down");
     ensemble.member(first).start_again().await.expect("it serves again");
-    assert_eq!(ensemble.member(first).role().await.expect("an answer"), Role::Follower);
+    assert_eq!(role(ensemble.member(first)).await, Role::Follower);
 
     ensemble.member(second).pause().await.expect("paused");
     let third = ensemble.leader().await.expect("a new leader");
@@ -52,7 +55,7 @@ async fn leaders_come_and_go() {
     ensemble.member(second).resume().await.expect("resumed");
     ensemble.serving().await.expect("all three serve");
     assert_eq!(ensemble.leader().await.expect("the same leader"), third);
-    assert_eq!(ensemble.member(second).role().await.expect("an answer"), Role::Follower);
+    assert_eq!(role(ensemble.member(second)).await, Role::Follower);
 }
 
 #[tokio::test]
@@ -63,7 +66,7 @@ async fn an_isolated_follower_answers_from_what_it_has() {
     let near = connect(ensemble.member(follower).connect_string()).await;
     let far = connect(ensemble.member(other).connect_string()).await;
     let path = random_path("stale");
-    create(&near, &path).await;
+    create(&near, &path, CreateMode::Persistent).await;
     far.sync(&path).await.expect("the server catches up");
 
     let fault = ensemble.isolate(follower);
@@ -71,10 +74,10 @@ async fn an_isolated_follower_answers_from_what_it_has() {
     let (data, _) = near.get_data(&path).await.expect("clients reach it");
     assert_eq!(data, b"data", "what it had");
     let write = random_path("late");
-    let late = create(&near, &write);
+    let late = create(&near, &write, CreateMode::Persistent);
     tokio::pin!(late);
     timeout(Duration::from_millis(500), &mut late).await.expect_err("nobody to agree with");
-    assert_eq!(ensemble.member(follower).role().await.expect("an answer"), Role::Follower);
+    assert_eq!(role(ensemble.member(follower)).await, Role::Follower);
     assert_eq!(far.check_stat(&write).await.expect("an answer"), None);
 
     drop(fault);
@@ -94,7 +97,7 @@ async fn an_isolated_follower_answers_from_what_it_has() {
 }
 
 #[tokio::test]
-async fn members_are_parted_and_the_others_stay() {
+async fn members_and_clients_are_parted_and_the_others_stay() {
     let ensemble = ensemble(SHORT).await;
     let leader = ensemble.leader().await.expect("a leader");
     let [follower, other] = others(leader);
@@ -105,45 +108,23 @@ async fn members_are_parted_and_the_others_stay() {
     for how in [Partition::Refused, Partition::Silent] {
         let fault = ensemble.part_with(follower, leader, how);
         until(ensemble.member(follower), Role::Looking).await;
-        create(&client, &random_path("meanwhile")).await;
+        create(&client, &random_path("meanwhile"), CreateMode::Persistent).await;
         assert_eq!(role(ensemble.member(leader)).await, Role::Leader);
         assert_eq!(role(ensemble.member(other)).await, Role::Follower);
         drop(fault);
         ensemble.serving().await.expect("all three serve");
         assert_eq!(ensemble.leader().await.expect("the same leader"), leader);
     }
-}
 
-#[tokio::test]
-async fn a_client_that_is_cut_off_moves_with_its_session() {
-    let ensemble = ensemble(LONG).await;
-    // A silent server is left after two fifths of it, and may be tried twice.
-    let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
-    let client = connector.connect(ensemble.connect_string()).await.expect("a connection");
-    let path = random_path("owner");
-    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-    client.create(&path, b"data", &options).await.expect("a new node");
-    let [here] = connected(&ensemble, &client).await[..] else { panic!("to one member") };
-
-    let fault = ensemble.cut_from_clients(here);
-    let stat = timeout(LIMIT, client.check_stat(&path)).await.expect("in time");
-    // The request was under way when the connection was given up.
-    let stat = if stat.is_ok() { stat } else { client.check_stat(&path).await };
-    let stat = stat.expect("another member answers").expect("the node");
-    assert_eq!(stat.ephemeral_owner, client.session_id().0, "the same session");
-    // The member that it has left need not know.
-    let now = connected(&ensemble, &client).await;
-    assert!(now.iter().any(|number| *number != here), "{now:?}, not {here} alone");
-    assert_ne!(role(ensemble.member(here)).await, Role::Looking);
+    let member = ensemble.member(follower);
+    let fault = ensemble.cut_from_clients(follower);
+    let cut_off = connect(member.connect_string());
+    timeout(Duration::from_millis(500), cut_off).await.expect_err("no client reaches it");
     assert!(fault.strikes() > 0);
+    assert_eq!(role(member).await, Role::Follower, "the others reach it");
+    connect(ensemble.connect_string()).await;
     fault.heal();
-
-    kill_session(ensemble.connect_string(), client.session()).await.expect("killed");
-    let witness = connect(ensemble.member(here).connect_string()).await;
-    witness.sync(&path).await.expect("it catches up");
-    assert_eq!(witness.check_stat(&path).await.expect("an answer"), None);
-    let again = kill_session(ensemble.connect_string(), client.session()).await;
-    assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}");
+    connect(member.connect_string()).await;
 }
 
 #[tokio::test]
@@ -157,12 +138,7 @@ async fn a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed
 
     let fault = ensemble.isolate(leader);
     let killed = kill_session(&servers.join(","), client.session()).await;
-    let deposed = async {
-        while !matches!(ensemble.leader().await, Ok(number) if number != leader) {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(LIMIT, deposed).await.expect("another leads");
+    another_leader(&ensemble, leader).await;
     drop(fault);
     ensemble.serving().await.expect("all three serve");
 
@@ -175,18 +151,6 @@ async fn a_session_that_only_a_deposed_leader_has_closed_is_not_taken_for_closed
         Err(TestkitError::Timeout { .. }) => {}
         Err(error) => panic!("{error}"),
     }
-}
-
-/// The members that have a connection of this client.
-async fn connected(ensemble: &TestEnsemble, client: &Client) -> Vec<usize> {
-    let session = format!("sid=0x{:x},", client.session_id().0);
-    let mut numbers = Vec::new();
-    for (number, member) in ensemble.members().iter().enumerate() {
-        if member.four_letter_word("cons").await.expect("an answer").contains(&session) {
-            numbers.push(number);
-        }
-    }
-    numbers
 }
 
 fn others(leader: usize) -> [usize; 2] {
@@ -206,16 +170,15 @@ async fn until(member: &Member, expected: Role) {
     timeout(LIMIT, reached).await.expect("in time");
 }
 
+/// Until it gives up, the former one has no other opinion.
 async fn another_leader(ensemble: &TestEnsemble, former: usize) -> usize {
-    loop {
-        // Until it gives up, the former one has no other opinion.
-        match ensemble.leader().await.expect("a leader") {
-            leader if leader == former => sleep(Duration::from_millis(20)).await,
-            leader => return leader,
+    let deposed = async {
+        loop {
+            match ensemble.leader().await {
+                Ok(leader) if leader != former => return leader,
+                _ => sleep(Duration::from_millis(20)).await,
+            }
         }
-    }
-}
-
-async fn create(client: &Client, path: &str) {
-    support::create(client, path, CreateMode::Persistent).await;
+    };
+    timeout(LIMIT, deposed).await.expect("another leads")
 }

@@ -106,15 +106,3 @@ pub(crate) async fn pause_stalls(server: &TestServer) {
     server.start_again().await.expect("started");
     server.pause().await.expect("paused"); // dropped so
 }
-
-#[tokio::test]
-async fn two_servers_at_once() {
-    let (one, other) = (server().await, server().await);
-    assert_ne!(one.connect_string(), other.connect_string());
-    let path = random_path("mine");
-    create(&connect(one.connect_string()).await, &path, CreateMode::Persistent).await;
-    let stat = connect(other.connect_string()).await.check_stat(&path).await.expect("an answer");
-    assert!(stat.is_none(), "a server of its own");
-    drop(one);
-    other.four_letter_word("srvr").await.expect("it lives on");
-}

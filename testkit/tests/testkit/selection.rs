@@ -57,14 +57,12 @@ async fn an_external_server_comes_first_and_is_not_ours() {
 }
 
 #[tokio::test]
-async fn options_are_checked_before_anything_starts() {
-    let error = TestServer::builder().property("a b", "c").start().await.expect_err("a bad key");
-    assert!(matches!(error, TestkitError::InvalidOption { option: "property", .. }), "{error:?}");
+async fn a_server_that_ends_shows_its_log() {
+    shows_its_log(Backend::Process).await;
 }
 
-#[tokio::test]
-async fn a_server_that_ends_shows_its_log() {
-    let builder = TestServer::builder().backend(Backend::Process).property("initLimit", "many");
+pub(crate) async fn shows_its_log(backend: Backend) {
+    let builder = TestServer::builder().backend(backend).property("initLimit", "many");
     let error = builder.start().await.expect_err("a bad property");
     assert!(matches!(error, TestkitError::NotServing { .. }), "{error:?}");
     assert!(error.to_string().contains("ended while it was starting"), "{error}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zookeeper_client::{Client, CreateMode, SessionState};
+use zookeeper_client::{CreateMode, SessionState};
 use zookeeper_testkit::{Backend, TestServer, TestkitError, kill_session, random_path};
 
 use crate::support::{LIMIT, connect, create, server};
@@ -27,25 +27,6 @@ async fn kill_session_deletes_and_expires() {
 
     let again = kill_session(server.connect_string(), victim.session()).await;
     assert!(matches!(again, Err(TestkitError::KillSession { .. })), "{again:?}");
-}
-
-#[tokio::test]
-async fn session_timeouts_from_a_second_to_a_minute() {
-    let server = server().await;
-    for seconds in [1, 60] {
-        let wanted = Duration::from_secs(seconds);
-        let connector = Client::connector().with_session_timeout(wanted);
-        // A session of a second leaves little time to connect in.
-        let connecting = async {
-            loop {
-                if let Ok(client) = connector.clone().connect(server.connect_string()).await {
-                    return client;
-                }
-            }
-        };
-        let client = timeout(LIMIT, connecting).await.expect("a connection");
-        assert_eq!(client.session_timeout(), wanted);
-    }
 }
 
 #[tokio::test]
