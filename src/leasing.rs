@@ -1,16 +1,14 @@
 //! Acquiring leases: the mutex `locks` beside them is held while their nodes are made and counted, as Curator does.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
 use crate::acquire::out_of_patience;
 use crate::admission::Family;
-use crate::client::{ChildrenWatch, Failure};
-use crate::contender::{Hold, LeaseRequest, Limit, Queued, Request, changed, contend_for_leases};
+use crate::client::Failure;
+use crate::contender::{Hold, LeaseRequest, Limit, Queued, Request, contend_for_leases};
 use crate::contender_filter::ContenderFilter;
 use crate::contender_name::{Kind, kind_of};
 use crate::error::AcquireError;
@@ -33,31 +31,13 @@ pub(crate) struct Leasing {
     pub(crate) leases: LockPath,
     /// The session in which others were looked for.
     looked_in: Arc<AtomicI64>,
-    counting: Arc<Counting>,
-}
-
-/// How the tries of a process that wait behind another holder of the mutex share their listings: the one that has the
-/// turn lists, and the others go by what it finds.
-#[derive(Debug, Default)]
-struct Counting {
-    turn: Mutex<()>,
-    /// How many listings were begun.
-    listings: AtomicU64,
-    counted: watch::Sender<Counted>,
-}
-
-/// How many leases there were in a listing, and which one that was.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    listing: u64,
-    leases: usize,
 }
 
 impl Leasing {
     pub(crate) fn new(recipe: Recipe, limit: Limit) -> Self {
         let child = |name| recipe.path.join(&LockPath::segment(name));
         let (locks, leases) = (child("locks"), child("leases"));
-        Self { recipe, limit, locks, leases, looked_in: Arc::default(), counting: Arc::default() }
+        Self { recipe, limit, locks, leases, looked_in: Arc::default() }
     }
 
     /// All of `count`, or none.
@@ -86,7 +66,6 @@ impl Leasing {
             return Ok(None);
         }
         let (full, behind) = (Queued::default(), Queued::default());
-        let (locked, is_locked) = watch::channel(false);
         let exclusive = Family::Exclusive(ContenderFilter::Curator);
         let request = LeaseRequest {
             lease: self.recipe.request(&self.leases, Family::Leases, Kind::Lease, patience),
@@ -95,23 +74,18 @@ impl Leasing {
                 loss_policy: LossPolicy::SessionExpired,
                 // Of its own.
                 counted: Lock::default(),
-                ..self.recipe.request(&self.locks, exclusive, Kind::Lock, Patience::Forever)
+                // The leases were looked at. Whoever waits in `locks` has nodes among them.
+                looks_first: false,
+                ..self.recipe.request(&self.locks, exclusive, Kind::Lock, patience)
             },
             count,
             limit: self.limit.clone(),
             full: full.clone(),
             behind: behind.clone(),
-            locked,
         };
         let contending = contend_for_leases(self.recipe.curator.contenders(), request);
         let leases = match patience {
-            Patience::Forever => contending.answer().await?,
-            // Whoever has the mutex may be about to take a lease, or wait for one; then it is full.
-            Patience::OnlyIfFree => tokio::select! {
-                biased;
-                leases = contending.answer() => leases?,
-                () = full_while_not(is_locked, || self.until_full(count)) => None,
-            },
+            Patience::Forever | Patience::OnlyIfFree => contending.answer().await?,
             Patience::For(limit) => match timeout(limit, contending.answer()).await {
                 Ok(leases) => leases?,
                 Err(_) => {
@@ -152,75 +126,18 @@ impl Leasing {
     }
 
     async fn is_full(&self, count: usize) -> Result<bool, AcquireError> {
-        let (counted, _) = self.count(false).await?;
-        Ok(counted.leases + count > self.limit.now())
-    }
-
-    /// Counts the leases, with a watch for the next change where one is wanted and there is room for it.
-    async fn count(&self, watched: bool) -> Result<(Counted, Option<ChildrenWatch>), AcquireError> {
         let (leases, Recipe { curator, retry, .. }) = (self.leases.as_str(), &self.recipe);
         let list = |epoch: Arc<Epoch>| async move {
-            let listing = self.counting.listings.fetch_add(1, Ordering::Relaxed) + 1;
             let borrowed = epoch.borrow_client()?;
             // A server that lags would count leases whose release was confirmed elsewhere.
-            let listed = match epoch.room_at_once(leases).filter(|_| watched) {
-                Some(room) => {
-                    let listed = epoch
-                        .caught_up(&borrowed.client, |client| client.list_and_watch(leases))
-                        .await;
-                    listed.map(|(listing, watch)| (listing, Some(watch.with(room))))
-                }
-                None => {
-                    let listed =
-                        epoch.caught_up(&borrowed.client, |client| client.list(leases)).await;
-                    listed.map(|listing| (listing, None))
-                }
-            };
-            match listed {
-                Ok((there, watch)) => {
-                    Ok((Counted { listing, leases: there.children.len() }, watch))
-                }
-                Err(Failure::NoNode) => Ok((Counted { listing, leases: 0 }, None)),
+            match epoch.caught_up(&borrowed.client, |client| client.list(leases)).await {
+                Ok(listing) => Ok(listing.children.len()),
+                Err(Failure::NoNode) => Ok(0),
                 Err(failure) => Err(failure),
             }
         };
-        reading(curator.session(), &self.leases, retry, list).await
-    }
-
-    /// Waits until there are too few.
-    async fn until_full(&self, count: usize) -> Result<(), AcquireError> {
-        let counting = &self.counting;
-        let begun = counting.listings.load(Ordering::Relaxed);
-        let (mut counted, mut limit) = (counting.counted.subscribe(), self.limit.clone());
-        loop {
-            let now = limit.now();
-            // An older listing may be from before a release that this caller saw confirmed.
-            let is_full = |last: &Counted| last.listing > begun && last.leases + count > now;
-            let turn = tokio::select! {
-                biased;
-                () = async { drop(counted.wait_for(is_full).await) } => return Ok(()),
-                () = limit.changed() => continue,
-                turn = counting.turn.lock() => turn,
-            };
-            let full = self.list_until_full(count).await;
-            drop(turn);
-            return full;
-        }
-    }
-
-    async fn list_until_full(&self, count: usize) -> Result<(), AcquireError> {
-        let mut limit = self.limit.clone();
-        loop {
-            let (counted, watch) = self.count(true).await?;
-            self.counting.counted.send_replace(counted);
-            if counted.leases + count > limit.now() {
-                return Ok(());
-            }
-            tokio::select! {
-                () = changed(watch) => {}
-                () = limit.changed() => {}
-            }
-        }
+        let there = reading(curator.session(), &self.leases, retry, list).await?;
+        Ok(there + count > self.limit.now())
     }
 
     /// Who has leases, then who waits for them.
@@ -248,63 +165,5 @@ impl Leasing {
         all.extend(waiting);
         all.sort_by_key(|participant| !participant.holds);
         Ok(all)
-    }
-}
-
-/// Waits until `until_full` says so, while the mutex is not ours: then our own nodes would count. Its errors are left to
-/// the contender's task.
-async fn full_while_not<F>(mut is_locked: watch::Receiver<bool>, until_full: impl Fn() -> F)
-where
-    F: Future<Output = Result<(), AcquireError>>,
-{
-    while is_locked.wait_for(|is_locked| !is_locked).await.is_ok() {
-        let full = tokio::select! {
-            biased;
-            locked = async { is_locked.wait_for(|is_locked| *is_locked).await.is_ok() } => {
-                // The sender is dropped with the task that contends, whose answer is about to be polled.
-                if locked { continue } else { break }
-            }
-            full = until_full() => full,
-        };
-        match full {
-            // A listing that another try made may have our own nodes, which are made after the mutex is noted.
-            Ok(()) if *is_locked.borrow() => {}
-            Ok(()) => return,
-            Err(_) => break,
-        }
-    }
-    std::future::pending().await
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::FutureExt;
-
-    use super::*;
-
-    #[test]
-    fn a_contender_that_has_ended_is_not_asked_again_and_again() {
-        let (sender, receiver) = watch::channel(false);
-        drop(sender);
-        assert!(full_while_not(receiver, std::future::pending).now_or_never().is_none());
-    }
-
-    #[test]
-    fn what_was_counted_after_the_mutex_became_ours_is_not_full() {
-        let (sender, receiver) = watch::channel(false);
-        let until_full = || async {
-            sender.send_replace(true);
-            Ok(())
-        };
-        assert!(full_while_not(receiver, until_full).now_or_never().is_none());
-    }
-
-    #[test]
-    fn it_is_full_only_while_the_mutex_is_not_ours() {
-        let (sender, receiver) = watch::channel(true);
-        let mut waiting = Box::pin(full_while_not(receiver, || std::future::ready(Ok(()))));
-        assert!(waiting.as_mut().now_or_never().is_none());
-        sender.send_replace(false);
-        assert!(waiting.as_mut().now_or_never().is_some());
     }
 }

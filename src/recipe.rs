@@ -92,6 +92,7 @@ impl Recipe {
         kind: Kind,
         patience: Patience,
     ) -> Request {
+        let only_if_free = matches!(patience, Patience::OnlyIfFree);
         Request {
             path: path.clone(),
             family,
@@ -101,7 +102,8 @@ impl Recipe {
             acls: self.acls.clone(),
             retry: self.retry.clone(),
             loss_policy: self.loss_policy,
-            only_if_free: matches!(patience, Patience::OnlyIfFree),
+            only_if_free,
+            looks_first: only_if_free,
             counted: self.counted.clone(),
         }
     }

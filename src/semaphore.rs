@@ -145,7 +145,7 @@ impl InterProcessSemaphore {
         self.acquire_many_with(count, Patience::within(limit)).await
     }
 
-    /// Takes `count` leases if so many are free; `None` if they are not.
+    /// Takes `count` leases if that many are free; `None` if they are not, or while another caller is about to take some.
     ///
     /// # Cancel safety
     ///

@@ -255,7 +255,7 @@ macro_rules! lock_surface {
             }
 
             /// Takes the lock if it is free; `None` if it is busy. It waits for the servers' answers, never for
-            /// another holder; where leases are counted, for those who are on their way to one.
+            /// another caller. Where leases are counted, it is also `None` while another caller is about to take one.
             ///
             /// # Cancel safety
             ///

@@ -76,7 +76,7 @@ impl Limit {
         Err(AcquireError::LeaseCount { path: path.to_string(), asked, limit })
     }
 
-    pub(crate) async fn changed(&mut self) {
+    async fn changed(&mut self) {
         if let Self::Live(limit) = self
             && limit.changed().await.is_ok()
         {
@@ -119,8 +119,6 @@ pub(crate) struct LeaseRequest {
     pub(crate) full: Queued,
     /// Whether they said that somebody else has the mutex.
     pub(crate) behind: Queued,
-    /// Whether the mutex is ours.
-    pub(crate) locked: watch::Sender<bool>,
 }
 
 /// Asks for leases.
@@ -128,7 +126,7 @@ pub(crate) fn contend_for_leases(
     contenders: &Arc<Contenders>,
     request: LeaseRequest,
 ) -> LeaseContending {
-    let LeaseRequest { lease, lock, count, limit, full, behind, locked } = request;
+    let LeaseRequest { lease, lock, count, limit, full, behind } = request;
     let path = lease.path.clone();
     let (began, retry) = (Moment::now(), lease.retry.start());
     let lingers = Mutex::default();
@@ -139,7 +137,7 @@ pub(crate) fn contend_for_leases(
     let (caller, reply) = oneshot::channel();
     let session = contender.session().clone();
     let span = tracing::info_span!("acquire", %path, leases = count);
-    let leasing = Leasing { contender, lock, behind, locked, count, limit };
+    let leasing = Leasing { contender, lock, behind, count, limit };
     session.spawn(leasing.run(caller).instrument(span));
     LeaseContending { path, reply }
 }
@@ -148,7 +146,6 @@ struct Leasing {
     contender: Contender,
     lock: Request,
     behind: Queued,
-    locked: watch::Sender<bool>,
     count: usize,
     limit: Limit,
 }
@@ -185,16 +182,9 @@ impl Leasing {
             stop = contender.stopped(caller) => return Err(stop),
             lock = contending.answer() => lock.map_err(Stop::Failed)?.ok_or(Stop::Busy)?,
         };
-        // Before the first of our nodes is asked for.
-        self.locked.send_replace(true);
         // The wait for it says nothing of leases.
         self.behind.send_replace(false);
-        let leased = lease_all(contender, lock.state(), *count, limit, caller).await;
-        if leased.is_err() && contender.lingers().is_none() {
-            // Nodes of ours that may still be there would be counted as another's.
-            self.locked.send_replace(false);
-        }
-        leased
+        lease_all(contender, lock.state(), *count, limit, caller).await
     }
 }
 
@@ -381,7 +371,7 @@ impl Entering<'_> {
 }
 
 /// Waits for a change, or a while where there was no room for a watch.
-pub(crate) async fn changed(watch: Option<ChildrenWatch>) {
+async fn changed(watch: Option<ChildrenWatch>) {
     match watch {
         Some(watch) => watch.changed().await,
         None => sleep(LOOK).await,

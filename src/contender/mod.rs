@@ -44,7 +44,7 @@ pub(crate) use self::contending::{Answer, Contending, Queued, contend, contend_a
 use self::contending::{Asked, Reply};
 use self::enter::{Known, enter};
 pub(crate) use self::hold::{Hold, HoldState};
-pub(crate) use self::leases::{LeaseRequest, Limit, changed, contend_for_leases};
+pub(crate) use self::leases::{LeaseRequest, Limit, contend_for_leases};
 use self::line::Line;
 use self::lines::Lines;
 use self::local::Turn;
@@ -82,6 +82,8 @@ pub(crate) struct Request {
     pub(crate) loss_policy: LossPolicy,
     /// Leave rather than wait.
     pub(crate) only_if_free: bool,
+    /// Lists before it makes a node.
+    pub(crate) looks_first: bool,
     /// What it is counted as.
     pub(crate) counted: Lock,
 }
@@ -365,7 +367,7 @@ impl Contender {
             Some(spot) => (spot, Known::Place),
             None => {
                 self.beside_lasts()?;
-                let looks = self.request.only_if_free && self.request.beside.is_none();
+                let looks = self.request.looks_first && self.request.beside.is_none();
                 if looks && self.contenders.rules.look_first {
                     self.unless_stopped(caller, Box::pin(self.look(lines, line))).await?;
                 }

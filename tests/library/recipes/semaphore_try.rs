@@ -1,14 +1,13 @@
-//! Trying: what it costs when all is taken, and for whom it waits.
-
-use std::time::Duration;
+//! Trying: what it costs when all is taken, and that it waits for nobody.
 
 use tokio::runtime::Runtime;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
-use zookeeper_recipes::{Curator, InterProcessSemaphore};
-use zookeeper_testkit::FaultProxy;
+use zookeeper_recipes::{Curator, InterProcessSemaphore, Leases};
 use zookeeper_testkit::Operation::{self, List, Sync};
+use zookeeper_testkit::{FaultProxy, Message};
 
 use super::leases::{Limited, Waiting, asks, asks_for};
+use super::mutex_dropped::{Polled, poll_times};
 use crate::harness::{Arena, BUSY, LONG, eventually, within};
 
 /// Requests, without probes of the session.
@@ -23,9 +22,9 @@ async fn linked(arena: &Arena) -> (FaultProxy, Curator) {
     arena.linked(arena.patient_builder()).await
 }
 
-fn tries(semaphore: &InterProcessSemaphore) -> Waiting<Option<zookeeper_recipes::Lease>> {
+fn tries(semaphore: &InterProcessSemaphore, count: usize) -> Waiting<Option<Leases>> {
     let semaphore = semaphore.clone();
-    Waiting::new(async move { semaphore.try_acquire().await })
+    Waiting::new(async move { semaphore.try_acquire_many(count).await })
 }
 
 /// A node of somebody else's in a folder, as Curator makes it.
@@ -82,98 +81,56 @@ async fn it_does_not_wait_for_a_waiter() {
     }
 }
 
-/// And a waiter that comes while it waits for `locks` sends it away.
+/// As Curator's: a lease may be free a moment later. However many a try asks for, it goes by what it sees itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_waits_for_one_who_passes_through_until_too_few_are_left() {
+async fn it_does_not_wait_for_one_who_passes_through() {
     for limited in Limited::KINDS {
         let arena = Arena::new().await;
         let curator = arena.curator().await;
-        let semaphore = limited.semaphore(&arena, &curator, 2).await;
+        let semaphore = limited.semaphore(&arena, &curator, 4).await;
         within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
-        // Somebody is about to take a lease, and then has: one is left.
+        // Somebody is about to take a lease: three are left, or two.
         let lock = stranger(&arena, "locks", "lock").await;
-        let trying = tries(&semaphore);
-        arena.nodes_are(2, 0).await;
         let lease = stranger(&arena, "leases", "lease").await;
-        arena.nodes_are(2, 1).await;
-        assert!(!trying.is_finished());
-        arena.delete(&[lock]).await;
-        let ours = trying.served().await.expect("one is free");
-        assert!(ours.is_held());
-        ours.release().await.unwrap();
-        // Somebody takes the last.
-        let lock = stranger(&arena, "locks", "lock").await;
-        let trying = tries(&semaphore);
-        arena.nodes_are(2, 1).await;
-        let last = stranger(&arena, "leases", "lease").await;
-        assert!(trying.served().await.is_none());
-        arena.nodes_are(1, 2).await;
-        arena.delete(&[lock, lease, last]).await;
-    }
-}
-
-/// Of those that wait in one process, one lists, and the others go by what it finds.
-#[tokio::test(flavor = "multi_thread")]
-async fn tries_that_wait_for_one_who_passes_through_share_its_listings() {
-    const TRIES: usize = 12;
-    let arena = Arena::new().await;
-    let (link, curator) = linked(&arena).await;
-    let semaphore = Limited::Fixed.semaphore(&arena, &curator, 20).await;
-    within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
-    let lock = stranger(&arena, "locks", "lock").await;
-    let trying: Vec<_> = (0..TRIES).map(|_| tries(&semaphore)).collect();
-    arena.nodes_are(1 + TRIES, 0).await;
-    // The last of them has its watches when its link is quiet.
-    let mut asked = 0;
-    eventually("they wait", async || {
-        let before = std::mem::replace(&mut asked, link.requests(Operation::Any));
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        before == asked
-    })
-    .await;
-    took(&link);
-    let mut leases = Vec::new();
-    for count in 1..=4 {
-        let listed = link.replies(List);
-        leases.push(stranger(&arena, "leases", "lease").await);
-        eventually("a listing", async || link.replies(List) > listed).await;
-        arena.nodes_are(1 + TRIES, count).await;
-    }
-    let listings = took(&link).iter().filter(|one| **one == List).count();
-    assert!(listings <= leases.len(), "{listings} listings for {} changes", leases.len());
-    // All are refused when too few are left.
-    for _ in 0..16 {
-        leases.push(stranger(&arena, "leases", "lease").await);
-    }
-    for trying in trying {
-        assert!(trying.served().await.is_none());
-    }
-    arena.delete(&leases).await;
-    arena.delete(&[lock]).await;
-}
-
-/// The same where those who pass are ours.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_passes_through_costs_nobody_a_lease_that_is_free() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let curators = [arena.curator().await, arena.curator().await];
-        let mut semaphores = Vec::new();
-        for curator in &curators {
-            semaphores.push(limited.semaphore(&arena, curator, 8).await);
-        }
-        for _ in 0..20 {
-            // Eight at once, all of whom there is room for.
-            let trying: Vec<_> = (0..8).map(|n| tries(&semaphores[n % 2])).collect();
-            let mut leases = Vec::new();
+        for _ in 0..5 {
+            // A greater count is refused by the leases, a smaller one by the lock.
+            let trying = [1, 3, 4].map(|count| tries(&semaphore, count));
             for trying in trying {
-                leases.push(trying.served().await.expect("there is one for each"));
-            }
-            for lease in leases {
-                lease.release().await.unwrap();
+                assert!(trying.served().await.is_none());
             }
         }
-        arena.nodes_are(0, 0).await;
+        arena.nodes_are(1, 1).await;
+        arena.delete(&[lock]).await;
+        let ours = within("three", semaphore.try_acquire_many(3)).await.unwrap();
+        assert_eq!(ours.expect("three are free").len(), 3);
+        arena.delete(&[lease]).await;
+    }
+}
+
+/// Of one semaphore and its clones.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_that_is_not_polled_any_more_does_not_stop_another() {
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let semaphore = Limited::Fixed.semaphore(&arena, &curator, 2).await;
+    for passing in [false, true] {
+        for polls in 0.. {
+            let lock = if passing { Some(stranger(&arena, "locks", "lock").await) } else { None };
+            let mut kept = Box::pin(semaphore.try_acquire());
+            let done = !matches!(poll_times(polls, &mut kept).await, Polled::Dropped);
+            if let Some(lock) = lock {
+                assert!(tries(&semaphore, 1).served().await.is_none());
+                arena.delete(&[lock]).await;
+            }
+            eventually("the other lease", async || tries(&semaphore, 1).served().await.is_some())
+                .await;
+            drop(kept);
+            arena.nodes_are(0, 0).await;
+            if done {
+                break;
+            }
+            assert!(polls < 50, "it never finishes");
+        }
     }
 }
 
@@ -198,18 +155,14 @@ async fn a_deadline_covers_locks_and_leases() {
     }
 }
 
-/// Its future watches the leases itself, without a task, so it may run on another runtime than the client does.
+/// Its future reads the leases itself, without a task, so it may run on another runtime than the client does.
 #[test]
 fn a_client_whose_runtime_has_ended_is_an_error_and_no_panic() {
     // It polls what is woken, and then ends.
     let of_caller = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (of_client, of_curator) = (Runtime::new().unwrap(), Runtime::new().unwrap());
-    let (arena, _link, trying) = of_caller.block_on(async {
+    let (_arena, _link, _held, trying) = of_caller.block_on(async {
         let arena = Arena::new().await;
-        for path in ["", "/locks", "/leases"] {
-            arena.create(&format!("{}{path}", arena.path), CreateMode::Container).await;
-        }
-        stranger(&arena, "locks", "lock").await;
         let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
         let connect_string = link.connect_string().to_owned();
         let connecting = async move { Client::connect(&connect_string).await };
@@ -217,11 +170,11 @@ fn a_client_whose_runtime_has_ended_is_an_error_and_no_panic() {
         let starting = async { Curator::from_client(client) };
         let curator = of_curator.spawn(starting).await.unwrap().unwrap();
         let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 2).unwrap();
+        within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
+        let held = link.hold(Message::reply(List));
         let trying = tokio::spawn(async move { semaphore.try_acquire().await });
-        arena.nodes_are(2, 0).await;
-        // Of the path, of `locks`, and of `leases`: first without a watch, then with one.
-        eventually("all listings", async || link.replies(List) == 4).await;
-        (arena, link, trying)
+        within("the listing of the leases", held.struck()).await;
+        (arena, link, held, trying)
     });
     of_client.shutdown_timeout(LONG);
     of_caller.block_on(async {
@@ -232,7 +185,6 @@ fn a_client_whose_runtime_has_ended_is_an_error_and_no_panic() {
     of_curator.shutdown_timeout(LONG);
     of_caller.block_on(async {
         let tried = within("an answer", trying).await;
-        arena.delete(&arena.locks().await).await;
         tried.expect("no panic").expect_err("no server can be asked any more");
     });
 }
