@@ -152,8 +152,10 @@ impl Leasing {
         if let Some(first) = waiting.next() {
             // It alone makes leases, so those that it does not hold yet are the newest. How many it asks for nobody tells:
             // so many as are too many. Younger ones of its session may be held by others.
-            let of_first =
-                |lease: &Participant| lease.session == first.session && lease.czxid > first.czxid;
+            let of_first = |lease: &Participant| {
+                let is_younger = first.czxid.is_some() && lease.czxid > first.czxid;
+                is_younger && lease.session == first.session
+            };
             for lease in all.iter_mut().skip(self.limit.now()) {
                 lease.holds = !of_first(lease);
             }

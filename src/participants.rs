@@ -38,15 +38,17 @@ pub struct Participant {
     /// When its node was created, by the clock of the servers. [`SystemTime::UNIX_EPOCH`] if that is unknown, because
     /// the node may not be read and the server is a newer one (3.9.5); then the session and the token are zero.
     pub since: SystemTime,
-    /// The transaction that created its node.
-    pub(crate) czxid: i64,
+    /// The transaction that created its node, if that is known.
+    pub(crate) czxid: Option<i64>,
 }
 
 impl Participant {
     pub(crate) fn new(path: String, contender: &ContenderName, holds: bool, node: Node) -> Self {
         let Node { change, owner, created, data } = node;
         let since = SystemTime::UNIX_EPOCH + Duration::from_millis(created);
-        let (sequence, session, czxid) = (contender.sequence(), owner, change.czxid);
+        let (sequence, session) = (contender.sequence(), owner);
+        // Transactions are numbered from one.
+        let czxid = Some(change.czxid).filter(|czxid| *czxid > 0);
         Self { path, sequence, session, data, holds, since, czxid }
     }
 
@@ -75,7 +77,7 @@ impl Participant {
 
     /// The token that its hold has, or will have; but for a read beside a write hold, which has that one's.
     pub fn fencing_token(&self) -> FencingToken {
-        FencingToken::new(self.czxid)
+        FencingToken::new(self.czxid.unwrap_or(0))
     }
 }
 

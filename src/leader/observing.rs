@@ -8,7 +8,8 @@
 //! their nodes. A session is never shown an older state by the servers than it has seen; a new one begins with a `sync`, so
 //! that this does not rest on how servers begin sessions. Should a leader be older than the last one all the same, it is not
 //! told, and looked for again, each time behind a `sync`. If it is still the leader after a session timeout, the servers
-//! have lost what they told, or it had been put before others by hand: then it is told.
+//! have lost what they told, or it had been put before others by hand: then it is told. A leader whose node may not be read has no
+//! known transaction on newer servers (3.9.5). It is told at once, and the next leader is compared with the one before it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -46,14 +47,33 @@ pub(super) struct Following {
     path: LockPath,
     family: Family,
     observed: watch::Sender<Observed>,
-    /// The transaction that created the node of the newest leader that was told.
-    newest: i64,
-    /// How many looks in a row saw an older one.
+    newest: Newest,
+}
+
+/// The newest leader that was told.
+#[derive(Debug, Default)]
+struct Newest {
+    /// The transaction that created its node.
+    czxid: i64,
+    /// How many looks in a row saw an older leader.
     older: u32,
 }
 
 /// How many of those it takes to be believed, each a sixth of a session timeout after the last.
 const OLDER_LOOKS: u32 = 6;
+
+impl Newest {
+    /// Whether a leader, or that there is none, is to be told now.
+    fn admits(&mut self, leader: Option<&Participant>) -> bool {
+        let czxid = leader.and_then(|leader| leader.czxid).unwrap_or(self.czxid);
+        if czxid < self.czxid && self.older < OLDER_LOOKS {
+            self.older += 1;
+            return false;
+        }
+        *self = Self { czxid, older: 0 };
+        true
+    }
+}
 
 impl Following {
     pub(super) fn new(candidate: &Candidate) -> (Self, watch::Receiver<Observed>) {
@@ -61,7 +81,7 @@ impl Following {
         let (session, path) =
             (candidate.recipe.curator.session().clone(), candidate.recipe.path.clone());
         let family = candidate.family.clone();
-        (Self { session, path, family, observed, newest: 0, older: 0 }, receiver)
+        (Self { session, path, family, observed, newest: Newest::default() }, receiver)
     }
 }
 
@@ -122,7 +142,7 @@ impl Following {
         // As often as a lease is renewed.
         let pause = epoch.timeout() / 6;
         let mut fresh = false;
-        self.older = 0;
+        self.newest.older = 0;
         loop {
             let look = async {
                 let client = epoch.client()?;
@@ -196,12 +216,9 @@ impl Following {
 
     /// Tells who leads, if that has changed; `false` if it is older than what was told.
     fn tell(&mut self, mut leader: Option<Participant>) -> bool {
-        let newest = leader.as_ref().map_or(self.newest, |leader| leader.czxid);
-        if newest < self.newest && self.older < OLDER_LOOKS {
-            self.older += 1;
+        if !self.newest.admits(leader.as_ref()) {
             return false;
         }
-        (self.newest, self.older) = (newest, 0);
         self.observed.send_if_modified(|observed| {
             if let (Some(leader), Observed::Leader(Some(told))) = (&mut leader, &observed)
                 && leader.revocation_requested()
@@ -276,5 +293,39 @@ impl Watched {
         let Self::Node(node, _) = self else { return false };
         let Ok(client) = epoch.client() else { return false };
         matches!(client.exists(node).await, Ok(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Change;
+    use crate::contender_name::ContenderName;
+
+    /// A leader whose node was created by this transaction; by an unknown one, where the node may not be read.
+    fn leader(czxid: Option<i64>) -> Participant {
+        let change = Change { czxid: czxid.unwrap_or(0), ..Change::default() };
+        let node = Node { change, ..Node::default() };
+        Participant::new("/l/0".to_owned(), &ContenderName::new(0, "0"), true, node)
+    }
+
+    #[test]
+    fn an_older_leader_is_told_when_it_stays_one() {
+        let mut newest = Newest::default();
+        assert!(newest.admits(Some(&leader(Some(7)))));
+        for _ in 0..OLDER_LOOKS {
+            assert!(!newest.admits(Some(&leader(Some(5)))));
+        }
+        assert!(newest.admits(Some(&leader(Some(5)))));
+        assert!(newest.admits(Some(&leader(Some(6)))));
+    }
+
+    #[test]
+    fn a_leader_of_an_unknown_transaction_is_not_taken_for_an_older_one() {
+        let mut newest = Newest::default();
+        assert!(newest.admits(Some(&leader(Some(7)))));
+        assert!(newest.admits(Some(&leader(None))));
+        assert!(newest.admits(None));
+        assert!(!newest.admits(Some(&leader(Some(5)))), "the last known one counts");
     }
 }
