@@ -1,4 +1,4 @@
-//! Connect strings, read as ZooKeeper's own client reads them: blanks around a server and empty elements are skipped. Pure:
+//! Connect strings, read as ZooKeeper's own client reads them: blanks around a server and empty elements are skipped, but not behind a chroot. Pure:
 //! no I/O, no clock.
 
 use std::fmt;
@@ -35,8 +35,10 @@ impl<'a> ConnectString<'a> {
         let invalid = |reason| invalid(text, reason);
         let (mut servers, mut chroot) = (Vec::new(), None);
         for element in text.split(',').map(str::trim_start) {
-            if chroot.is_some() && !element.is_empty() {
-                return Err(invalid("only the last server can have a chroot".to_owned()));
+            if chroot.is_some() {
+                // Java takes all that follows the first slash for the chroot: two clients would use different locks.
+                let reason = "a comma follows the chroot: only the last server can have one";
+                return Err(invalid(reason.to_owned()));
             }
             let (scheme, rest) = [TLS_SCHEME, TCP_SCHEME]
                 .iter()
@@ -124,7 +126,6 @@ mod tests {
             (",a:,", "a:", "/"),
             ("a:2181, b:2181/app/x", "a:2181,b:2181/app/x", "/app/x"),
             ("a:2181,/app", "a:2181/app", "/app"),
-            ("a:2181/app, ,", "a:2181/app", "/app"),
             // A blank is part of a chroot, as in Java.
             ("a:2181/app ", "a:2181/app ", "/app "),
             ("tcp://a:1, tcp+tls://b:2/app", "tcp://a:1,tcp+tls://b:2/app", "/app"),
@@ -158,6 +159,10 @@ mod tests {
             ("[::1]2181", "brackets"),
             ("[]:2181", "names no host"),
             ("a/app,b", "only the last server"),
+            ("a:2181/app,", "a comma follows the chroot"),
+            ("a:2181/app, ,", "a comma follows the chroot"),
+            ("a:2181/,", "a comma follows the chroot"),
+            ("tcp://a:2181/app,", "a comma follows the chroot"),
             ("a:2181/app/", "ends with '/'"),
             ("http://a:2181", "chroot"),
         ] {
