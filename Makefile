@@ -33,7 +33,7 @@ test-all: setup ## all tests, with Docker, the soak of each recipe and each benc
 soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock, RECIPE=mutex, rw, semaphore or leader
 	@$(CARGO) run --quiet -p tools --bin soak
 
-margins: ## how long before its node is deleted a holder knows of the loss, Curator beside; MARGINS="restarts 20" for others
+margins: ## how long before its node is deleted a holder knows of the loss, Curator beside; MARGINS="20 restarts" for one of five
 	@scripts/setup.sh curator
 	@$(CARGO) run --quiet -p tools --bin margins -- $(MARGINS)
 
@@ -47,7 +47,7 @@ bench: ## this crate beside Curator, kazoo and others, about twenty minutes on a
 	@scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing
 	@$(CARGO) bench -p tools --bench compare -- $(BENCH)
 
-comparison: ## ZooKeeper's lock beside those on Redis, etcd and MariaDB; COMPARISON="--only redis" for some
+comparison: ## ZooKeeper's lock beside those on Redis, etcd and MariaDB; COMPARISON="redis" for some
 	@scripts/setup.sh comparison || true # a server that cannot be had is reported as missing
 	@$(CARGO) run --release -p zookeeper-recipes-comparison -- $(COMPARISON)
 

@@ -77,7 +77,7 @@ const TOOL_LAYERS: &str = "
     elect: arguments connection contenders exit output settings signals supervision waiting
     ls: arguments connection contenders exit output settings signals text
     revoke: arguments connection contenders exit output settings signals text
-    breaking: arguments connection contenders exit output settings signals text
+    breaking: arguments connection contenders exit output settings signals stderr text
     pages: arguments exit output
 ";
 
