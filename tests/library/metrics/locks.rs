@@ -1,4 +1,4 @@
-//! Who waits and who holds, whatever is dropped where.
+//! Waiters and holders, wherever they are dropped.
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, MutexGuard};
@@ -18,83 +18,62 @@ async fn queue_up(arena: &Arena, curator: &Curator) -> Waiting {
     waiting
 }
 
-fn acquired(outcome: &'static str) -> [(&'static str, &'static str); 2] {
+fn ended(outcome: &'static str) -> [(&'static str, &'static str); 2] {
     [("recipe", "mutex"), ("outcome", outcome)]
 }
 
-/// Behind somebody of another session, and behind one of its own.
+/// Behind another session's hold, and behind one of its own.
 #[tokio::test]
-async fn who_waits_and_who_holds() {
+async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let (curator, other) = (arena.curator().await, arena.curator().await);
+    let is = |waiting, holding, acquired, held| {
+        scraped.is(&[
+            ("waiting", MUTEX, waiting),
+            ("holding", MUTEX, holding),
+            ("acquire_seconds_count", &ended("acquired"), acquired),
+            ("hold_seconds_count", MUTEX, held),
+        ]);
+    };
     let guard = arena.mutex(&curator).acquire().await.unwrap();
-    scraped.is(&[
-        ("waiting", MUTEX, 0.0),
-        ("holding", MUTEX, 1.0),
-        ("acquire_seconds_count", &acquired("acquired"), 1.0),
-        ("hold_seconds_count", MUTEX, 0.0),
-    ]);
+    is(0.0, 1.0, 1.0, 0.0);
     let nested = guard.reenter();
-    scraped.is(&[("holding", MUTEX, 1.0), ("acquire_seconds_count", MUTEX, 1.0)]);
     let stranger = queue_up(&arena, &other).await;
     let own = queue_up(&arena, &curator).await;
-    scraped.is(&[("waiting", MUTEX, 2.0), ("holding", MUTEX, 1.0)]);
+    is(2.0, 1.0, 1.0, 0.0);
     guard.release().await.unwrap();
-    scraped.is(&[("holding", MUTEX, 1.0), ("hold_seconds_count", MUTEX, 0.0)]);
+    is(2.0, 1.0, 1.0, 0.0);
     nested.release().await.unwrap();
     let guard = within("the next", stranger).await.unwrap().unwrap();
-    scraped.is(&[
-        ("waiting", MUTEX, 1.0),
-        ("holding", MUTEX, 1.0),
-        ("acquire_seconds_count", &acquired("acquired"), 2.0),
-        ("hold_seconds_count", MUTEX, 1.0),
-    ]);
+    is(1.0, 1.0, 2.0, 1.0);
     drop(guard);
-    drop(within("the last", own).await.unwrap().unwrap());
-    scraped.is(&[
-        ("waiting", MUTEX, 0.0),
-        ("holding", MUTEX, 0.0),
-        ("acquire_seconds_count", &acquired("acquired"), 3.0),
-        ("acquire_seconds_count", MUTEX, 3.0),
-        ("hold_seconds_count", MUTEX, 3.0),
-        ("losses_total", &[], 0.0),
-    ]);
-    arena.children_are(0).await;
-}
+    let guard = within("the last", own).await.unwrap().unwrap();
+    is(0.0, 1.0, 3.0, 2.0);
 
-#[tokio::test]
-async fn how_acquiring_ends() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let (curator, other) = (arena.curator().await, arena.curator().await);
     let mutex = arena.mutex(&other);
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    scraped.is(&[("acquire_seconds_count", &acquired("busy"), 1.0)]);
+    scraped.is(&[("acquire_seconds_count", &ended("busy"), 1.0)]);
     assert!(mutex.acquire_timeout(BUSY).await.unwrap().is_none());
-    scraped.is(&[("acquire_seconds_count", &acquired("given_up"), 1.0)]);
-    assert!(scraped.value("acquire_seconds_sum", &acquired("given_up")) >= BUSY.as_secs_f64());
+    scraped.is(&[("acquire_seconds_count", &ended("given_up"), 1.0)]);
+    assert!(scraped.value("acquire_seconds_sum", &ended("given_up")) >= BUSY.as_secs_f64());
     arena.children_are(1).await;
-    // Behind another session's, behind one of its own, and before it was polled.
     let waiting = [queue_up(&arena, &other).await, queue_up(&arena, &curator).await];
-    scraped.is(&[("waiting", MUTEX, 2.0)]);
+    is(2.0, 1.0, 3.0, 2.0);
     waiting.iter().for_each(JoinHandle::abort);
     for waiting in waiting {
         assert!(waiting.await.unwrap_err().is_cancelled());
     }
+    // A future that was not polled does not count.
     drop(mutex.acquire());
-    scraped.is(&[
-        ("waiting", MUTEX, 0.0),
-        ("acquire_seconds_count", &acquired("given_up"), 3.0),
-        ("acquire_seconds_count", &acquired("acquired"), 1.0),
-    ]);
+    scraped.is(&[("waiting", MUTEX, 0.0), ("acquire_seconds_count", &ended("given_up"), 3.0)]);
     arena.children_are(1).await;
-    // A waiter whose Curator is closed.
     let waiting = queue_up(&arena, &other).await;
     other.close().await.unwrap();
     within("the error", waiting).await.unwrap().unwrap_err();
-    scraped.is(&[("waiting", MUTEX, 0.0), ("acquire_seconds_count", &acquired("failed"), 1.0)]);
+    scraped.is(&[("acquire_seconds_count", &ended("failed"), 1.0)]);
     guard.release().await.unwrap();
-    scraped.is(&[("holding", MUTEX, 0.0)]);
+    is(0.0, 0.0, 3.0, 3.0);
+    scraped.is(&[("acquire_seconds_count", MUTEX, 8.0), ("losses_total", &[], 0.0)]);
     arena.children_are(0).await;
 }
 

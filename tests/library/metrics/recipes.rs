@@ -1,14 +1,16 @@
 //! What each recipe counts as.
 
+use std::sync::Arc;
+
 use zookeeper_recipes::{
-    InterProcessMultiLock, InterProcessSemaphore, InterProcessSemaphoreMutex, LeaderLatch,
-    LeaderSelector, Owner,
+    InterProcessLock, InterProcessMultiLock, InterProcessSemaphore, InterProcessSemaphoreMutex,
+    LeaderLatch, LeaderSelector, Owner,
 };
 
 use super::scrape::Scraped;
-use crate::harness::{Arena, BUSY, within};
+use crate::harness::{Arena, within};
 
-/// Before anybody wants it: who asks whether nobody holds would find nothing otherwise.
+/// Before the first acquire: a query for recipes that are not held would find nothing otherwise.
 #[tokio::test]
 async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
@@ -31,6 +33,48 @@ async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
     all_are("mutex", Some(0.0));
 }
 
+/// A multi-lock counts as its members, which are mutexes.
+#[tokio::test]
+async fn each_lock_counts_as_its_recipe() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let curator = arena.curator().await;
+    let paths = ["a", "b", "c"].map(|member| format!("{}/{member}", arena.path));
+    let locks: [(_, _, Arc<dyn InterProcessLock>); 4] = [
+        ("read_lock", 1.0, Arc::new(arena.read_write(&curator).read())),
+        ("write_lock", 1.0, Arc::new(arena.read_write(&curator).write())),
+        ("mutex", 3.0, Arc::new(InterProcessMultiLock::from_paths(&curator, &paths).unwrap())),
+        (
+            "semaphore_mutex",
+            1.0,
+            Arc::new(InterProcessSemaphoreMutex::new(&curator, &arena.path).unwrap()),
+        ),
+    ];
+    for (recipe, count, lock) in locks {
+        let guard = lock.acquire().await.unwrap();
+        scraped.is(&[("holding", &[("recipe", recipe)], count), ("holding", &[], count)]);
+        guard.release().await.unwrap();
+        scraped.is(&[("holding", &[], 0.0), ("hold_seconds_count", &[("recipe", recipe)], count)]);
+        assert_eq!(scraped.find("losses_total", &[("recipe", recipe)]), Some(0.0));
+    }
+    // An owner that re-enters holds once.
+    let mutex = arena.mutex(&curator);
+    let nested = async {
+        let guards = (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap());
+        scraped.is(&[("holding", &[], 1.0), ("acquire_seconds_count", &[], 7.0)]);
+        drop(guards);
+    };
+    Owner::new().scope(nested).await;
+    scraped.is(&[("holding", &[], 0.0)]);
+    // A read beside a write is a hold of its own.
+    let write = arena.read_write(&curator).write().acquire().await.unwrap();
+    let read = write.read().await.unwrap();
+    scraped.is(&[("holding", &[("recipe", "read_lock")], 1.0), ("holding", &[], 2.0)]);
+    write.release().await.unwrap();
+    scraped.is(&[("holding", &[("recipe", "write_lock")], 0.0), ("holding", &[], 1.0)]);
+    drop(read);
+    scraped.is(&[("holding", &[], 0.0), ("losses_total", &[], 0.0)]);
+}
+
 #[tokio::test]
 async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
@@ -46,12 +90,7 @@ async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
     ]);
     assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
     scraped.is(&[("acquire_seconds_count", &[("outcome", "busy")], 1.0)]);
-    assert!(semaphore.acquire_many_timeout(2, BUSY).await.unwrap().is_none());
-    scraped.is(&[("acquire_seconds_count", &[("outcome", "given_up")], 1.0)]);
-    let waiting = {
-        let semaphore = semaphore.clone();
-        tokio::spawn(async move { semaphore.acquire_many(2).await })
-    };
+    let waiting = tokio::spawn(async move { semaphore.acquire_many(2).await });
     scraped.comes_to("waiting", &labels, 1.0).await;
     drop(two);
     let two = within("leases", waiting).await.unwrap().unwrap();
@@ -61,72 +100,18 @@ async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
 }
 
 #[tokio::test]
-async fn a_semaphore_mutex() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.curator().await;
-    let labels = [("recipe", "semaphore_mutex")];
-    let mutex = InterProcessSemaphoreMutex::new(&curator, &arena.path).unwrap();
-    let guard = mutex.acquire().await.unwrap();
-    scraped.is(&[("holding", &labels, 1.0), ("holding", &[], 1.0)]);
-    guard.release().await.unwrap();
-    scraped.is(&[("holding", &[], 0.0), ("hold_seconds_count", &labels, 1.0)]);
-}
-
-#[tokio::test]
-async fn a_write_lock_and_a_read_beside_it() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.curator().await;
-    let write = arena.read_write(&curator).write().acquire().await.unwrap();
-    scraped.is(&[("holding", &[("recipe", "write_lock")], 1.0), ("holding", &[], 1.0)]);
-    let read = write.read().await.unwrap();
-    scraped.is(&[("holding", &[("recipe", "read_lock")], 1.0), ("holding", &[], 2.0)]);
-    write.release().await.unwrap();
-    scraped.is(&[("holding", &[("recipe", "write_lock")], 0.0), ("holding", &[], 1.0)]);
-    drop(read);
-    scraped.is(&[("holding", &[], 0.0), ("losses_total", &[], 0.0)]);
-    for recipe in ["read_lock", "write_lock"] {
-        scraped.is(&[("hold_seconds_count", &[("recipe", recipe)], 1.0)]);
-        assert_eq!(scraped.find("losses_total", &[("recipe", recipe)]), Some(0.0));
-    }
-}
-
-/// By its members, which are mutexes. Who re-enters holds once.
-#[tokio::test]
-async fn a_multi_lock_and_an_owner() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.curator().await;
-    let paths = ["a", "b", "c"].map(|member| format!("{}/{member}", arena.path));
-    let multi = InterProcessMultiLock::from_paths(&curator, &paths).unwrap();
-    let guard = multi.acquire().await.unwrap();
-    scraped.is(&[("holding", &[("recipe", "mutex")], 3.0), ("holding", &[], 3.0)]);
-    guard.release().await.unwrap();
-    scraped.is(&[("holding", &[], 0.0)]);
-    let mutex = zookeeper_recipes::InterProcessMutex::new(&curator, &paths[0]).unwrap();
-    let nested = async {
-        let outer = mutex.acquire().await.unwrap();
-        let inner = mutex.acquire().await.unwrap();
-        scraped.is(&[("holding", &[], 1.0), ("acquire_seconds_count", &[], 4.0)]);
-        drop((outer, inner));
-    };
-    Owner::new().scope(nested).await;
-    scraped.is(&[("holding", &[], 0.0)]);
-}
-
-#[tokio::test]
-async fn leaders_and_those_who_stand_by() {
+async fn leaders_hold_and_candidates_wait() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let (curator, other) = (arena.curator().await, arena.curator().await);
     let labels = [("recipe", "leader_latch")];
-    let (first, second) = (
-        LeaderLatch::new(&curator, &arena.path).unwrap(),
-        LeaderLatch::new(&other, &arena.path).unwrap(),
-    );
+    let [first, second] =
+        [&curator, &other].map(|curator| LeaderLatch::new(curator, &arena.path).unwrap());
     first.start().unwrap();
     within("a leader", first.await_leadership()).await.unwrap();
     second.start().unwrap();
     arena.children_are(2).await;
     scraped.is(&[("holding", &labels, 1.0), ("waiting", &labels, 1.0)]);
-    // The session of the first goes: it stands behind the second then.
+    // The first latch loses its session and enters again, behind the second.
     arena.kill_session(&curator).await;
     within("the next leader", second.await_leadership()).await.unwrap();
     scraped.comes_to("waiting", &labels, 1.0).await;
@@ -136,25 +121,11 @@ async fn leaders_and_those_who_stand_by() {
     scraped.is(&[("holding", &labels, 1.0), ("waiting", &labels, 0.0)]);
     second.close().await.unwrap();
     scraped.is(&[("holding", &[], 0.0), ("waiting", &[], 0.0), ("losses_total", &[], 1.0)]);
-}
-
-#[tokio::test]
-async fn a_selector() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.curator().await;
     let labels = [("recipe", "leader_selector")];
     let selector = LeaderSelector::new(&curator, &arena.path).unwrap();
-    let (leads, led) = tokio::sync::oneshot::channel();
-    let mut leads = Some(leads);
-    let run = selector.run(move |leadership| {
-        let leads = leads.take();
-        async move {
-            leads.map(|leads| leads.send(()));
-            leadership.lost().await
-        }
-    });
-    within("a leader", led).await.unwrap();
-    scraped.is(&[("holding", &labels, 1.0), ("waiting", &[], 0.0)]);
+    let run = selector.run(async |leadership| leadership.lost().await);
+    scraped.comes_to("holding", &labels, 1.0).await;
+    scraped.is(&[("waiting", &[], 0.0)]);
     run.close().await.unwrap();
     scraped.is(&[("holding", &[], 0.0), ("hold_seconds_count", &labels, 1.0)]);
 }

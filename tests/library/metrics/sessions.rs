@@ -1,7 +1,5 @@
 //! Connections, sessions, leases and their budget of watches.
 
-use std::time::Duration;
-
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{ConnectionState, Curator};
 use zookeeper_testkit::{Cut, Operation};
@@ -79,32 +77,22 @@ async fn one_that_can_never_connect_again_is_counted_until_it_is_closed_or_dropp
 }
 
 #[tokio::test]
-async fn what_is_left_of_the_lease_when_it_is_renewed() {
+async fn a_session_measures_its_lease_while_it_holds_and_its_watches() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let builder = arena.builder().session_timeout(Duration::from_secs(12));
-    let (link, curator) = arena.linked(builder).await;
+    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
+    let value = |name| scraped.value(name, &[]);
+    let budget = 96.0 * 1024.0;
+    scraped.comes_to("watch_budget_limit_bytes", &[], budget).await;
     eventually("idle probes", async || link.replies(Operation::Sync) >= 3).await;
     scraped.is(&[("lease_left_ratio_count", &[], 0.0)]);
     let guard = arena.mutex(&curator).acquire().await.unwrap();
-    eventually("renewals", async || scraped.value("lease_left_ratio_count", &[]) >= 5.0).await;
-    let (sum, count) =
-        (scraped.value("lease_left_ratio_sum", &[]), scraped.value("lease_left_ratio_count", &[]));
+    eventually("renewals", async || value("lease_left_ratio_count") >= 5.0).await;
+    let (sum, count) = (value("lease_left_ratio_sum"), value("lease_left_ratio_count"));
     assert!(sum > 0.0 && sum < count, "{sum} of {count}");
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn what_watches_take_of_their_budget() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(12))).await;
-    let budget = 96.0 * 1024.0;
-    scraped.comes_to("watch_budget_limit_bytes", &[], budget).await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let used = || scraped.value("watch_budget_used_bytes", &[]);
-    // The lock's path, and the node's when it has been there for a moment.
-    let least = arena.path.len() + guard.node().len();
-    eventually("watches", async || used() >= f64::from(u32::try_from(least).unwrap())).await;
-    assert!(used() < budget);
+    // The lock's path, and the node's after a sixth of the session timeout.
+    let least = f64::from(u32::try_from(arena.path.len() + guard.node().len()).unwrap());
+    eventually("watches", async || value("watch_budget_used_bytes") >= least).await;
+    assert!(value("watch_budget_used_bytes") < budget);
     guard.release().await.unwrap();
     curator.close().await.unwrap();
     scraped.comes_to("watch_budget_used_bytes", &[], 0.0).await;

@@ -18,27 +18,7 @@ async fn short_lived(arena: &Arena) -> Linked {
     Linked::built(arena, arena.short_lived_builder().shortcuts(ALL)).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_node_somebody_deletes_is_told() {
-    let arena = Arena::with_parent().await;
-    let linked = short_lived(&arena).await;
-    for _ in 0..3 {
-        let guard = arena.mutex(&linked.curator).acquire().await.unwrap();
-        arena.admin.delete(guard.node(), None).await.unwrap();
-        assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
-    }
-    // One that is watched learns it by an event.
-    let reads = linked.proxy.replies(Operation::GetData);
-    let guard = arena.mutex(&linked.curator).acquire().await.unwrap();
-    eventually("a watch", async || linked.proxy.replies(Operation::GetData) > reads).await;
-    linked.round_trip().await;
-    linked.took();
-    arena.admin.delete(guard.node(), None).await.unwrap();
-    assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
-    assert_eq!(linked.took(), []);
-}
-
-/// Also one whose data were changed before.
+/// The data of its node were changed before, twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_whose_watch_was_used_up_is_told() {
     let arena = Arena::with_parent().await;
@@ -50,8 +30,11 @@ async fn a_hold_whose_watch_was_used_up_is_told() {
         eventually("a watch", async || linked.proxy.replies(Operation::GetData) > reads).await;
     }
     assert!(guard.is_held());
+    linked.round_trip().await;
+    linked.took();
     arena.admin.delete(guard.node(), None).await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
+    assert_eq!(linked.took(), [], "the event says so");
 }
 
 #[tokio::test(flavor = "multi_thread")]

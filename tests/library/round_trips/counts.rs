@@ -1,10 +1,13 @@
 //! What goes over the wire, request by request, with each rule and without it.
 
+use std::sync::Arc;
+
 use tokio::task::JoinSet;
 use zookeeper_recipes::{InterProcessMultiLock, InterProcessMutex, Shortcuts};
 use zookeeper_testkit::Operation::{Create, Delete, GetData, List};
 
-use super::link::{Linked, held, settle};
+use super::link::Recipe::{Mutex, Read, Write};
+use super::link::{Linked, linked};
 use crate::harness::{Arena, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
@@ -16,19 +19,72 @@ async fn the_first_acquire_learns_what_the_next_needs() {
         (Shortcuts { gap: false, ..ALL }, &[Create, List], &[Create, List]),
         (Shortcuts::NONE, &[Create, List], &[Create, List]),
     ] {
+        for recipe in [Mutex, Read, Write] {
+            let arena = Arena::with_parent().await;
+            let linked = Linked::new(&arena, rules).await;
+            let lock = recipe.of(&linked, &arena);
+            linked.took();
+            for round in 0..4 {
+                let guard = lock.acquire().await.unwrap();
+                let expected = if round == 0 { first } else { again };
+                assert_eq!(linked.took(), expected, "{recipe:?}, {rules:?}, {round}");
+                guard.release().await.unwrap();
+                assert_eq!(linked.took(), [Delete], "{recipe:?}, {rules:?}, {round}");
+            }
+        }
+    }
+}
+
+/// A writer lists: the head rule does not hold for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_takes_no_request_of_the_next_one() {
+    for (holder, next, head, listed) in [
+        (Mutex, Mutex, true, &[][..]),
+        (Mutex, Mutex, false, &[List][..]),
+        (Write, Read, true, &[]),
+        (Write, Read, false, &[List]),
+        (Write, Write, true, &[List]),
+        (Read, Write, true, &[List]),
+    ] {
         let arena = Arena::with_parent().await;
-        let linked = Linked::new(&arena, rules).await;
-        let mutex = arena.mutex(&linked.curator);
-        linked.proxy.clear_log();
-        let guard = mutex.acquire().await.unwrap();
-        assert_eq!(linked.took(), first, "{rules:?}");
+        let [first, second] = linked(&arena, Shortcuts { head, ..ALL }).await;
+        let hold = holder.of(&first, &arena).acquire().await.unwrap();
+        // The parent, the own node, and the holder's.
+        let waiting = second.enters(&arena, next, 3).await;
+        assert_eq!(second.took(), [Create, GetData, List, GetData, GetData]);
+        first.took();
+        hold.release().await.unwrap();
+        let guard = within("the next", waiting).await.unwrap().unwrap();
+        assert_eq!(second.took(), listed, "{next:?} behind {holder:?}, head: {head}");
+        assert_eq!(first.took(), [Delete]);
         guard.release().await.unwrap();
-        assert_eq!(linked.took(), [Delete], "{rules:?}");
-        for _ in 0..3 {
-            let guard = mutex.acquire().await.unwrap();
-            assert_eq!(linked.took(), again, "{rules:?}");
+        assert_eq!(second.took(), [Delete]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_lock_costs_one_read_and_no_write() {
+    for (look_first, busy, free) in
+        [(true, &[List][..], &[List, Create][..]), (false, &[Create, List, Delete], &[Create])]
+    {
+        for (holder, recipe) in [(Mutex, Mutex), (Write, Read), (Read, Write)] {
+            let arena = Arena::with_parent().await;
+            let [ours, theirs] = linked(&arena, Shortcuts { look_first, ..ALL }).await;
+            let lock = recipe.of(&ours, &arena);
+            let known = async || {
+                lock.acquire().await.unwrap().release().await.unwrap();
+                ours.took();
+            };
+            known().await;
+            let hold = holder.of(&theirs, &arena).acquire().await.unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_none());
+            assert_eq!(ours.took(), busy, "{recipe:?}, look first: {look_first}");
+            hold.release().await.unwrap();
+            known().await;
+            let guard = lock.try_acquire().await.unwrap().unwrap();
+            assert_eq!(ours.took(), free, "{recipe:?}, look first: {look_first}");
             guard.release().await.unwrap();
-            assert_eq!(linked.took(), [Delete], "{rules:?}");
+            assert_eq!(ours.took(), [Delete]);
         }
     }
 }
@@ -49,102 +105,50 @@ async fn the_first_acquire_of_a_missing_path_makes_it_and_tries_again() {
     }
 }
 
-/// Also of a waiter that had to wait: what its listings told is enough.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hand_over_takes_no_request_of_the_next_one() {
-    for (head, listed) in [(true, &[][..]), (false, &[List][..])] {
-        let arena = Arena::with_parent().await;
-        let rules = Shortcuts { head, ..ALL };
-        let (first, second) = (Linked::new(&arena, rules).await, Linked::new(&arena, rules).await);
-        let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-        // The parent, the own node, and the holder's.
-        let next = second.waits(&arena, 3).await;
-        assert_eq!(second.took(), [Create, GetData, List, GetData, GetData]);
-        first.proxy.clear_log();
-        holder.release().await.unwrap();
-        let next = held(next).await;
-        assert_eq!(second.took(), listed, "head: {head}");
-        assert_eq!(first.took(), [Delete]);
-        next.release().await.unwrap();
-        assert_eq!(second.took(), [Delete]);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_third_lists_while_the_second_holds() {
-    for (stand_by, early, late) in [(true, &[List][..], &[][..]), (false, &[][..], &[List][..])] {
-        let arena = Arena::with_parent().await;
-        let rules = Shortcuts { stand_by, ..ALL };
-        let (first, second) = (Linked::new(&arena, rules).await, Linked::new(&arena, rules).await);
-        let third = Linked::new(&arena, rules).await;
-        let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-        let next = second.waits(&arena, 3).await;
-        let last = third.waits(&arena, if stand_by { 4 } else { 3 }).await;
-        third.proxy.clear_log();
-        holder.release().await.unwrap();
-        let next = held(next).await;
-        third.round_trip().await;
-        settle().await;
-        third.round_trip().await;
-        settle().await;
-        assert_eq!(third.took(), early, "stand-by: {stand_by}");
-        next.release().await.unwrap();
-        let last = held(last).await;
-        assert_eq!(third.took(), late, "stand-by: {stand_by}");
-        last.release().await.unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_busy_lock_costs_one_read_and_no_write() {
-    for (look_first, busy, free) in
-        [(true, &[List][..], &[List, Create][..]), (false, &[Create, List, Delete], &[Create])]
-    {
-        let arena = Arena::with_parent().await;
-        let rules = Shortcuts { look_first, ..ALL };
-        let (first, second) =
-            (Linked::new(&arena, rules).await, Linked::knowing(&arena, rules).await);
-        let mutex = arena.mutex(&second.curator);
-        let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-        assert!(mutex.try_acquire().await.unwrap().is_none());
-        assert_eq!(second.took(), busy, "look first: {look_first}");
-        holder.release().await.unwrap();
-        mutex.acquire().await.unwrap().release().await.unwrap();
-        second.took();
-        let guard = mutex.try_acquire().await.unwrap().unwrap();
-        assert_eq!(second.took(), free, "look first: {look_first}");
-        guard.release().await.unwrap();
-        assert_eq!(second.took(), [Delete]);
-    }
-}
-
-/// So many tasks of one client.
 const TASKS: usize = 16;
 const CYCLES: usize = 8;
 
-/// Each of them acquires and releases some times; the nodes of their holds, in the order in which they held.
-async fn contend(arena: &Arena, mutex: &InterProcessMutex) -> Vec<(i64, String)> {
+/// Tasks of these clients, in turn, acquire and release some times each: no two hold at the same time, each hold has a
+/// node of its own, and the first come is the first served.
+async fn contend(arena: &Arena, clients: &[&Linked]) {
     let (holds, mut held) = tokio::sync::mpsc::unbounded_channel();
+    let inside = Arc::new(tokio::sync::Mutex::new(()));
     let mut tasks = JoinSet::new();
-    for _ in 0..TASKS {
-        let (mutex, holds) = (mutex.clone(), holds.clone());
+    for task in 0..TASKS {
+        let mutex = arena.mutex(&clients[task % clients.len()].curator);
+        let (holds, inside) = (holds.clone(), inside.clone());
         tasks.spawn(async move {
             for _ in 0..CYCLES {
                 let guard = mutex.acquire().await.unwrap();
-                holds.send((guard.fencing_token().value(), guard.node().to_owned())).unwrap();
+                let alone = inside.try_lock().unwrap();
+                holds.send(guard.fencing_token()).unwrap();
+                tokio::task::yield_now().await;
                 assert!(guard.is_held());
+                drop(alone);
                 guard.release().await.unwrap();
             }
         });
     }
     within("all of them", tasks.join_all()).await;
     drop(holds);
-    let mut nodes = Vec::new();
-    while let Some(node) = held.recv().await {
-        nodes.push(node);
+    let mut tokens = Vec::new();
+    while let Some(token) = held.recv().await {
+        tokens.push(token);
     }
+    assert_eq!(tokens.len(), TASKS * CYCLES);
+    assert!(
+        tokens.is_sorted_by(|one, next| one < next),
+        "invariant 4, and first come first served"
+    );
     arena.children_are(0).await;
-    nodes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn own_and_foreign_contenders_are_served_in_the_order_of_their_tokens() {
+    let arena = Arena::with_parent().await;
+    let (ours, theirs) = (Linked::knowing(&arena, ALL).await, Linked::knowing(&arena, ALL).await);
+    // Some stand behind one of their own, some do not.
+    contend(&arena, &[&ours, &ours, &theirs, &ours, &theirs]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,26 +156,17 @@ async fn tasks_of_one_client_cost_one_create_and_one_delete_each() {
     for (local, gap) in [(true, true), (true, false), (false, true)] {
         let arena = Arena::with_parent().await;
         let linked = Linked::knowing(&arena, Shortcuts { local, gap, ..ALL }).await;
-        let nodes = contend(&arena, &arena.mutex(&linked.curator)).await;
-        let mut names: Vec<_> = nodes.iter().map(|(_, name)| name.clone()).collect();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), TASKS * CYCLES, "each hold has a node of its own");
-        assert!(nodes.is_sorted_by(|(one, _), (next, _)| one < next), "first come, first served");
+        contend(&arena, &[&linked]).await;
         let log = linked.took();
         let count = |operation| log.iter().filter(|one| **one == operation).count();
-        assert_eq!(
-            (count(Create), count(Delete)),
-            (TASKS * CYCLES, TASKS * CYCLES),
-            "local: {local}, gap: {gap}"
-        );
-        let others = log.len() - 2 * TASKS * CYCLES;
+        let holds = TASKS * CYCLES;
+        assert_eq!((count(Create), count(Delete)), (holds, holds), "local: {local}, gap: {gap}");
         match (local, gap) {
-            (true, true) => assert_eq!(others, 0, "{log:?}"),
-            // A listing can show a predecessor that has gone meanwhile.
-            (true, false) => assert!(count(List) >= TASKS * CYCLES, "{log:?}"),
+            (true, true) => assert_eq!(log.len(), 2 * holds, "{log:?}"),
+            // A listing can show a predecessor that was deleted meanwhile.
+            (true, false) => assert!(count(List) >= holds, "{log:?}"),
             // They watch one another.
-            (false, _) => assert!(count(GetData) > TASKS * CYCLES, "{log:?}"),
+            (false, _) => assert!(count(GetData) > holds, "{log:?}"),
         }
     }
 }

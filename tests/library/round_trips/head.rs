@@ -3,45 +3,45 @@
 use zookeeper_recipes::{MutexGuard, Shortcuts};
 use zookeeper_testkit::{Cut, Direction, Message, Operation};
 
-use super::link::{Linked, Waiting, held, sequence, still_waits, without_removals};
+use super::link::Recipe::{Mutex, Read, Write};
+use super::link::{Linked, Waiting, held, linked, sequence, still_waits, without_removals};
 use crate::harness::{Arena, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
 /// The holder's client and the next one's, the hold, and the next one.
 async fn held_and_awaited(arena: &Arena) -> (Linked, Linked, MutexGuard, Waiting) {
-    let (first, second) = (Linked::new(arena, ALL).await, Linked::new(arena, ALL).await);
+    let [first, second] = linked(arena, ALL).await;
     let holder = arena.mutex(&first.curator).acquire().await.unwrap();
     let next = second.waits(arena, 3).await;
     (first, second, holder, next)
 }
 
-async fn three(arena: &Arena, rules: Shortcuts) -> [Linked; 3] {
-    [
-        Linked::new(arena, rules).await,
-        Linked::new(arena, rules).await,
-        Linked::new(arena, rules).await,
-    ]
-}
-
 /// Only the first one's deletion admits.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_predecessor_that_gives_up_admits_nobody() {
-    // Without the stand-by rule nobody but the predecessor is watched.
-    for (stand_by, reads) in [(true, 4), (false, 3)] {
+    // Without the stand-by rule the predecessor alone is watched, as by readers.
+    for (recipes, stand_by, reads) in
+        [([Mutex; 3], true, 4), ([Mutex; 3], false, 3), ([Write, Write, Read], true, 3)]
+    {
         let arena = Arena::with_parent().await;
-        let [first, second, third] = three(&arena, Shortcuts { stand_by, ..ALL }).await;
-        let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-        let gives_up = second.waits(&arena, 3).await;
-        let last = third.waits(&arena, reads).await;
-        let listed = third.proxy.replies(Operation::List);
+        let clients: [_; 3] = linked(&arena, Shortcuts { stand_by, ..ALL }).await;
+        let holder = recipes[0].of(&clients[0], &arena).acquire().await.unwrap();
+        let gives_up = clients[1].enters(&arena, recipes[1], 3).await;
+        let last = clients[2].enters(&arena, recipes[2], reads).await;
+        let third = &clients[2];
+        third.proxy.clear_log();
         gives_up.abort();
         arena.children_are(2).await;
-        eventually("a listing", async || third.proxy.replies(Operation::List) > listed).await;
-        still_waits(&third, &last).await;
+        eventually("a listing", async || third.log().contains(&Operation::List)).await;
+        still_waits(third, &last).await;
+        let watches_again = third.took().contains(&Operation::GetData);
+        assert_eq!(watches_again, !stand_by || recipes[2] == Read, "the stand-by watches it");
         assert!(holder.is_held());
         holder.release().await.unwrap();
-        held(last).await.release().await.unwrap();
+        let last = within("the last", last).await.unwrap().unwrap();
+        assert_eq!(third.took(), [], "the first one's deletion does");
+        last.release().await.unwrap();
     }
 }
 
@@ -68,13 +68,14 @@ async fn a_change_of_the_predecessors_data_admits_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_lost_its_own_node_first_is_not_admitted_by_the_predecessors_deletion() {
     let arena = Arena::with_parent().await;
-    for in_one_transaction in [false, true] {
-        let [first, second, third] = three(&arena, ALL).await;
+    for (is_away, in_one_transaction) in [(false, false), (false, true), (true, false)] {
+        let [first, second, third] = linked(&arena, ALL).await;
         let holder = arena.mutex(&first.curator).acquire().await.unwrap();
         let next = second.waits(&arena, 3).await;
         let own = arena.newcomer(&[holder.node()]).await;
         // All that happens reaches it when somebody else holds.
-        let stalled = second.proxy.stall(Direction::ToClient);
+        let stalled =
+            if is_away { second.cut_off().await } else { second.proxy.stall(Direction::ToClient) };
         if in_one_transaction {
             let mut both = arena.admin.new_multi_writer();
             both.add_delete(&own, None).unwrap();
@@ -135,25 +136,6 @@ async fn after_a_reconnect_the_deletion_lists() {
     guard.release().await.unwrap();
 }
 
-/// The same, and its own node is gone when it comes back.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_lost_its_own_node_while_away_is_not_admitted() {
-    let arena = Arena::with_parent().await;
-    let [first, second, third] = three(&arena, ALL).await;
-    let holder = arena.mutex(&first.curator).acquire().await.unwrap();
-    let next = second.waits(&arena, 3).await;
-    let own = arena.newcomer(&[holder.node()]).await;
-    let refused = second.cut_off().await;
-    arena.admin.delete(&own, None).await.unwrap();
-    holder.release().await.unwrap();
-    let theirs = arena.mutex(&third.curator).acquire().await.unwrap();
-    refused.heal();
-    arena.children_are(2).await;
-    still_waits(&second, &next).await;
-    theirs.release().await.unwrap();
-    held(next).await.release().await.unwrap();
-}
-
 /// Its own watch has fired, and is younger than the predecessor's: the order in which they were armed is not known
 /// to be the one that the rule needs.
 #[tokio::test(flavor = "multi_thread")]
@@ -177,7 +159,7 @@ async fn an_own_watch_that_was_armed_again_lists() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_predecessor_that_goes_before_it_is_watched() {
     let arena = Arena::with_parent().await;
-    let [first, second, third] = three(&arena, ALL).await;
+    let [first, second, third] = linked(&arena, ALL).await;
     let holder = arena.mutex(&first.curator).acquire().await.unwrap();
     for gives_up in [true, false] {
         let middle = if gives_up { Some(second.waits(&arena, 3).await) } else { None };

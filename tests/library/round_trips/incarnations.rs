@@ -48,14 +48,31 @@ async fn knows(arena: &Arena) -> (Linked, Linked) {
     (linked, Linked::new(arena, ALL).await)
 }
 
+/// Also if a change of the path's data used the watch up before, and if the client was disconnected meanwhile: then a
+/// create is sent in the old connection's time, and another one when the client is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_made_again_is_listed() {
-    let arena = Arena::with_parent().await;
-    let (linked, other) = knows(&arena).await;
-    let theirs = drive_to(&arena, &other, 3).await;
-    linked.round_trip().await;
-    let ours = spawn(&arena, &linked);
-    is_not_fooled(&arena, &linked, theirs, ours).await;
+    for (is_changed, is_away, is_early) in
+        [(false, false, false), (true, false, false), (false, true, false), (false, true, true)]
+    {
+        let arena = Arena::with_parent().await;
+        let (linked, other) = knows(&arena).await;
+        if is_changed {
+            arena.admin.set_data(&arena.path, b"changed", None).await.unwrap();
+        }
+        let away = if is_away { Some(linked.cut_off().await) } else { None };
+        let theirs = drive_to(&arena, &other, 3).await;
+        let early = is_early.then(|| spawn(&arena, &linked));
+        drop(away);
+        let ours = match early {
+            Some(early) => early,
+            None => {
+                linked.round_trip().await;
+                spawn(&arena, &linked)
+            }
+        };
+        is_not_fooled(&arena, &linked, theirs, ours).await;
+    }
 }
 
 /// The event of the parent's deletion reaches the client after its create was sent, right before the answer.
@@ -71,63 +88,6 @@ async fn a_path_made_again_unheard_is_listed() {
     stalled.heal();
     is_not_fooled(&arena, &linked, theirs, ours).await;
     assert!(linked.took().contains(&List));
-}
-
-/// The create was on the way when the path was deleted.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_path_made_again_under_a_create_on_the_way_is_listed() {
-    let arena = Arena::with_parent().await;
-    let (linked, other) = knows(&arena).await;
-    let late = linked.proxy.hold(Message::request(Operation::Create));
-    let ours = spawn(&arena, &linked);
-    within("the create", late.struck()).await;
-    let theirs = drive_to(&arena, &other, 3).await;
-    late.heal();
-    is_not_fooled(&arena, &linked, theirs, ours).await;
-}
-
-/// The releasing delete was on the way when the path was deleted, and the next create behind it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_path_made_again_between_a_release_and_a_create_on_the_way_is_listed() {
-    let arena = Arena::with_parent().await;
-    let (linked, other) = knows(&arena).await;
-    let guard = arena.mutex(&linked.curator).acquire().await.unwrap();
-    let late = linked.proxy.hold(Message::request(Operation::Delete));
-    let released = tokio::spawn(guard.release());
-    within("the delete", late.struck()).await;
-    let ours = spawn(&arena, &linked);
-    eventually("the create", async || linked.log().ends_with(&[Create])).await;
-    let theirs = drive_to(&arena, &other, 4).await;
-    late.heal();
-    let _ = within("the release", released).await.unwrap(); // lost, or not: the node was deleted by somebody else
-    is_not_fooled(&arena, &linked, theirs, ours).await;
-}
-
-/// The client is away meanwhile; its create is kept, and sent first of all.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_path_made_again_while_away_is_listed() {
-    let arena = Arena::with_parent().await;
-    for create_waits in [false, true] {
-        let (linked, other) = knows(&arena).await;
-        let expected = usize::try_from(sequence(&arena.stranger().await)).unwrap();
-        let stranger = arena.newcomer(&[]).await;
-        arena.admin.delete(&stranger, None).await.unwrap();
-        // It knows that number again.
-        arena.mutex(&linked.curator).acquire().await.unwrap().release().await.unwrap();
-        let expected = expected + 2;
-        let refused = linked.cut_off().await;
-        let theirs = drive_to(&arena, &other, expected).await;
-        let ours = if create_waits {
-            let ours = spawn(&arena, &linked);
-            refused.heal();
-            ours
-        } else {
-            refused.heal();
-            linked.round_trip().await;
-            spawn(&arena, &linked)
-        };
-        is_not_fooled(&arena, &linked, theirs, ours).await;
-    }
 }
 
 /// The watch comes to a path made again, behind the create in the old one: the listing is from behind the watch, or
@@ -149,47 +109,6 @@ async fn a_path_made_again_before_the_watch_is_not_mistaken_for_the_one_that_was
     let guard = mutex.acquire().await.unwrap();
     assert_eq!(linked.took(), [Create], "and the rule holds for the new one");
     guard.release().await.unwrap();
-}
-
-/// The same, but nobody is in the new one: nothing but the count tells.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_path_made_again_and_empty_is_listed_and_learned_anew() {
-    let arena = Arena::with_parent().await;
-    let (linked, _) = knows(&arena).await;
-    arena.make_again().await;
-    arena.count_up(3).await;
-    linked.round_trip().await;
-    let mutex = arena.mutex(&linked.curator);
-    let guard = mutex.acquire().await.unwrap();
-    assert_eq!(linked.took(), [Create, Operation::GetData, List]);
-    guard.release().await.unwrap();
-    linked.is_known(&mutex).await;
-}
-
-/// A change of the parent's data uses the watch up, though nothing else has happened.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_the_paths_data_ends_what_was_known() {
-    let arena = Arena::with_parent().await;
-    let (linked, other) = knows(&arena).await;
-    arena.admin.set_data(&arena.path, b"changed", None).await.unwrap();
-    let theirs = drive_to(&arena, &other, 3).await;
-    linked.round_trip().await;
-    let ours = spawn(&arena, &linked);
-    is_not_fooled(&arena, &linked, theirs, ours).await;
-}
-
-/// What one session knew, the next one does not.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_path_made_again_between_two_sessions_is_listed() {
-    let arena = Arena::with_parent().await;
-    let (linked, other) = knows(&arena).await;
-    let session = linked.curator.session_id().unwrap();
-    let theirs = drive_to(&arena, &other, 3).await;
-    arena.kill_session(&linked.curator).await;
-    eventually("a new session", async || linked.curator.session_id().is_ok_and(|id| id != session))
-        .await;
-    let ours = spawn(&arena, &linked);
-    is_not_fooled(&arena, &linked, theirs, ours).await;
 }
 
 /// The server deletes empty containers by itself.

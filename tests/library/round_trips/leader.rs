@@ -1,15 +1,15 @@
 //! What an election takes: to come to lead, to hand over, and for who only looks.
 
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use zookeeper_recipes::{
-    FencingToken, LeaderError, LeaderLatch, LeaderObserver, LeaderSelector, Leadership, Loss,
-    LossPolicy, Participant, Shortcuts,
+    LeaderError, LeaderLatch, LeaderObserver, LeaderSelector, Leadership, Loss, LossPolicy,
+    Participant, Shortcuts,
 };
 use zookeeper_testkit::Operation::{Create, Delete, Exists, GetData, List};
-use zookeeper_testkit::{Backend, Cut, Operation};
+use zookeeper_testkit::{Cut, Operation};
 
-use super::link::{LONG_SESSION, Linked, events, settle, without_removals};
-use crate::harness::{Arena, eventually, session_of, within};
+use super::link::{Linked, linked, settle, without_removals};
+use crate::harness::{Arena, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 const CLIENTS: usize = 4;
@@ -21,11 +21,6 @@ impl Linked {
 
     fn observer(&self, arena: &Arena) -> LeaderObserver {
         LeaderObserver::of_latch(&self.curator, &arena.path).unwrap()
-    }
-
-    /// Requests so far, without probes of the session.
-    fn requests(&self) -> usize {
-        self.proxy.requests(Operation::Any) - self.proxy.requests(Operation::Sync)
     }
 }
 
@@ -54,26 +49,6 @@ async fn waits(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn to_lead_is_a_create_and_to_close_a_delete() {
-    for (rules, first, again) in [
-        (ALL, &[Create, GetData, List][..], &[Create][..]),
-        (Shortcuts::NONE, &[Create, List], &[Create, List]),
-    ] {
-        let arena = Arena::with_parent().await;
-        let linked = Linked::new(&arena, rules).await;
-        linked.took();
-        for round in 0..4 {
-            let latch = linked.latch(&arena);
-            leads(&latch).await;
-            let expected = if round == 0 { first } else { again };
-            assert_eq!(linked.took(), expected, "{rules:?}, {round}");
-            closed(&latch).await;
-            assert_eq!(linked.took(), [Delete], "{rules:?}");
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_term_of_a_selector_is_a_create_and_a_delete() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;
@@ -96,8 +71,7 @@ async fn a_term_of_a_selector_is_a_create_and_a_delete() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_takes_no_request_of_the_next_leader() {
     let arena = Arena::with_parent().await;
-    let (first, second) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
-    let third = Linked::new(&arena, ALL).await;
+    let [first, second, third] = linked(&arena, ALL).await;
     let leader = first.latch(&arena);
     leads(&leader).await;
     let (next, waiting) = waits(&second, &arena, 3).await;
@@ -139,60 +113,6 @@ async fn who_leads_again_after_a_loss_that_left_its_node_asks_once() {
     closed(&latch).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn of_two_hundred_candidates_a_change_wakes_at_most_two() {
-    const CANDIDATES: usize = 200;
-    assert!(LONG_SESSION.as_secs() >= 60, "nobody looks for its node meanwhile");
-    let arena = Arena::own().await;
-    let mut clients = Vec::new();
-    for _ in 0..CLIENTS {
-        clients.push(Linked::new(&arena, ALL).await);
-    }
-    let before: usize = clients.iter().map(Linked::requests).sum();
-    let (leads, mut leaders) = tokio::sync::mpsc::unbounded_channel();
-    let mut latches = Vec::new();
-    let mut tasks = JoinSet::new();
-    for number in 0..CANDIDATES {
-        let latch = clients[number % CLIENTS].latch(&arena);
-        latch.start().unwrap();
-        latches.push(latch.clone());
-        let leads = leads.clone();
-        tasks.spawn(async move {
-            let leadership = latch.await_leadership().await.unwrap();
-            leads.send((number, leadership.fencing_token())).unwrap();
-        });
-        if number % CLIENTS == CLIENTS - 1 {
-            // Neighbours in the queue are of different clients.
-            arena.children_are(number + 1).await;
-        }
-    }
-    let (mut most, mut last) = (0, None::<FencingToken>);
-    for change in 0..CANDIDATES {
-        let (leader, token) = within("a leader", leaders.recv()).await.unwrap();
-        assert!(last < Some(token), "invariant 4");
-        last = Some(token);
-        // What the change before has brought about is over.
-        settle().await;
-        let seen = events(&clients).await;
-        closed(&latches[leader]).await;
-        if change + 1 == CANDIDATES {
-            break;
-        }
-        settle().await;
-        let now = events(&clients).await;
-        let others = (0..CLIENTS).filter(|client| *client != leader % CLIENTS);
-        let woken: usize = others.map(|client| now[client] - seen[client]).sum();
-        assert!(woken <= 2, "the end of a leader woke {woken} others: invariant 6");
-        most = most.max(woken);
-    }
-    within("their ends", tasks.join_all()).await;
-    let requests: usize = clients.iter().map(Linked::requests).sum::<usize>() - before;
-    println!("of {CANDIDATES} candidates {most} are woken, with {requests} requests in all");
-    // Create, listing, three watches, the listing of who stands by, delete.
-    assert!(requests <= 8 * CANDIDATES, "{requests}");
-    arena.children_are(0).await;
-}
-
 /// Waits until each has been told that this one leads.
 async fn told(observers: &mut [LeaderObserver], leader: &Leadership) {
     for observer in observers {
@@ -217,15 +137,8 @@ async fn answered(clients: &[Linked]) {
 async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
     const OBSERVERS: usize = 200;
     let arena = Arena::own().await;
-    let candidates = [
-        Linked::new(&arena, ALL).await,
-        Linked::new(&arena, ALL).await,
-        Linked::new(&arena, ALL).await,
-    ];
-    let mut clients = Vec::new();
-    for _ in 0..CLIENTS {
-        clients.push(Linked::new(&arena, ALL).await);
-    }
+    let candidates: [_; 3] = linked(&arena, ALL).await;
+    let clients: [_; CLIENTS] = linked(&arena, ALL).await;
     let first = candidates[0].latch(&arena);
     let leader = leads(&first).await;
     let (second, next) = waits(&candidates[1], &arena, 3).await;
@@ -237,15 +150,6 @@ async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
     answered(&clients).await;
     // Each looks, behind a `sync`, which is not counted.
     assert_eq!(clients.iter().map(Linked::requests).sum::<usize>() - start, 2 * OBSERVERS);
-    if arena.server.backend() != Backend::External {
-        let watches = arena.server.four_letter_word("wchp").await.unwrap();
-        let node = |line: &&str| line.starts_with(&arena.path);
-        let watched = watches.lines().filter(node).filter(|line| line.len() > arena.path.len());
-        // Nobody watches the third but itself.
-        assert_eq!(watched.count(), 3, "{watches}");
-        let third = format!("0x{:x}", session_of(&candidates[2].curator).id().0);
-        assert!(watches.contains(&third), "{watches}");
-    }
     for client in &clients {
         client.took();
     }

@@ -2,9 +2,7 @@
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{
-    AcquireError, InterProcessSemaphore, InterProcessSemaphoreMutex, Leases, Shortcuts,
-};
+use zookeeper_recipes::{AcquireError, InterProcessSemaphore, Leases, Shortcuts};
 use zookeeper_testkit::Operation::{self, Create, Delete, GetData, List};
 
 use super::link::{Linked, settle, without_removals};
@@ -54,36 +52,29 @@ async fn released(linked: &Linked, leases: Leases) {
     assert_eq!(linked.took(), vec![Delete; count]);
 }
 
+/// Without the gap rule each create is followed by a listing.
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_of_a_known_path_cost_a_create_and_a_delete_each_and_the_same_for_the_lock() {
-    for count in 1..=LIMIT {
-        let arena = arena().await;
-        let (linked, semaphore) = client(&arena, ALL).await;
-        let (leases, mut took) = acquired(&linked, &semaphore, 1).await;
-        // Beside it, once in a session, the path is listed for other recipes.
-        let beside = took.iter().position(|one| *one == List).unwrap();
-        took.remove(beside);
-        took.sort_by_key(|one| [Create, GetData, List, Delete].iter().position(|of| of == one));
-        assert_eq!(took, [Create, Create, GetData, GetData, List, List, Delete]);
-        released(&linked, leases).await;
-        for _ in 0..3 {
-            let (leases, took) = acquired(&linked, &semaphore, count).await;
-            let expected = [vec![Create; 1 + count], vec![Delete]].concat();
-            assert_eq!(took, expected, "{count}");
+    for (rules, each) in [(ALL, &[Create][..]), (Shortcuts::NONE, &[Create, List])] {
+        for count in 1..=LIMIT {
+            let arena = arena().await;
+            let (linked, semaphore) = client(&arena, rules).await;
+            let (leases, mut took) = acquired(&linked, &semaphore, 1).await;
+            if rules == ALL {
+                // Beside it, once in a session, the path is listed for other recipes.
+                let order = [Create, GetData, List, Delete];
+                took.sort_by_key(|one| order.iter().position(|of| of == one));
+                let expected = [Create, Create, GetData, GetData, List, List, List, Delete];
+                assert_eq!(took, expected);
+            }
             released(&linked, leases).await;
+            for _ in 0..3 {
+                let (leases, took) = acquired(&linked, &semaphore, count).await;
+                assert_eq!(took, [each.repeat(1 + count), vec![Delete]].concat(), "{count}");
+                released(&linked, leases).await;
+            }
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_the_gap_rule_each_create_is_followed_by_a_listing() {
-    let arena = arena().await;
-    let (linked, semaphore) = client(&arena, Shortcuts::NONE).await;
-    let (leases, _) = acquired(&linked, &semaphore, 1).await;
-    released(&linked, leases).await;
-    let (leases, took) = acquired(&linked, &semaphore, 2).await;
-    assert_eq!(took, [Create, List, Create, List, Create, List, Delete]);
-    released(&linked, leases).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,25 +93,6 @@ async fn clients_that_take_turns_list_what_the_other_created() {
                 );
             }
             released(linked, leases).await;
-        }
-    }
-}
-
-/// A semaphore mutex costs twice what a mutex does.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_semaphore_mutex_costs_two_creates_and_two_deletes() {
-    let arena = arena().await;
-    let linked = Linked::new(&arena, ALL).await;
-    let mutex = InterProcessSemaphoreMutex::new(&linked.curator, &arena.path).unwrap();
-    for round in 0..4 {
-        linked.proxy.clear_log();
-        within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
-        let deletes = async || linked.log().iter().filter(|one| **one == Delete).count() == 2;
-        eventually("both are given back", deletes).await;
-        let mut took = linked.took();
-        took.sort_by_key(|one| *one == Delete);
-        if round > 0 {
-            assert_eq!(took, [Create, Create, Delete, Delete]);
         }
     }
 }

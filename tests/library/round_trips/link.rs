@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use tokio::runtime::RuntimeFlavor;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{
-    AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
-    MutexGuard, Shortcuts,
+    AcquireError, Curator, CuratorBuilder, InterProcessLock, InterProcessMutex,
+    InterProcessReadWriteLock, LockGuard, MutexGuard, Shortcuts,
 };
 use zookeeper_testkit::{Fault, FaultProxy, Operation};
 
@@ -28,6 +29,26 @@ pub(crate) fn without_removals(mut took: Vec<Operation>) -> Vec<Operation> {
     took.retain(|operation| *operation != Operation::RemoveWatches);
     took
 }
+
+/// The rows of tables: locks on the test's path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Recipe {
+    Mutex,
+    Read,
+    Write,
+}
+
+impl Recipe {
+    pub(crate) fn of(self, linked: &Linked, arena: &Arena) -> Arc<dyn InterProcessLock> {
+        match self {
+            Self::Mutex => Arc::new(arena.mutex(&linked.curator)),
+            Self::Read => Arc::new(arena.read_write(&linked.curator).read()),
+            Self::Write => Arc::new(arena.read_write(&linked.curator).write()),
+        }
+    }
+}
+
+pub(crate) type Entering = JoinHandle<Result<Box<dyn LockGuard>, AcquireError>>;
 
 /// A client behind a proxy of its own.
 pub(crate) struct Linked {
@@ -56,6 +77,11 @@ impl Linked {
 
     pub(crate) fn lock(&self, arena: &Arena) -> InterProcessReadWriteLock {
         arena.read_write(&self.curator)
+    }
+
+    /// Requests so far, without probes of the session.
+    pub(crate) fn requests(&self) -> usize {
+        self.proxy.requests(Operation::Any) - self.proxy.requests(Operation::Sync)
     }
 
     /// Requests since the log was cleared, without probes of the session.
@@ -100,6 +126,12 @@ impl Linked {
         self.waits_in(arena, reads, async move { mutex.acquire().await }).await
     }
 
+    /// The same by this recipe.
+    pub(crate) async fn enters(&self, arena: &Arena, recipe: Recipe, reads: usize) -> Entering {
+        let lock = recipe.of(self, arena);
+        self.waits_in(arena, reads, async move { lock.acquire().await }).await
+    }
+
     /// The same for any lock on the path.
     pub(crate) async fn waits_in<T: Send + 'static>(
         &self,
@@ -132,6 +164,18 @@ impl Linked {
         assert!(is_pending(&mut acquiring).await, "somebody is before it");
         acquiring
     }
+}
+
+/// So many of them.
+pub(crate) async fn linked<const CLIENTS: usize>(
+    arena: &Arena,
+    rules: Shortcuts,
+) -> [Linked; CLIENTS] {
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(Linked::new(arena, rules).await);
+    }
+    clients.try_into().ok().unwrap()
 }
 
 /// Lets other tasks run that are ready to, until the workers have nothing left to do, however late they get a processor.

@@ -83,21 +83,6 @@ async fn closing_tells_each_waiter() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_guard_dropped_on_a_plain_thread_hands_over_at_once() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
-    let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
-    let next = linked.parks(&arena).await;
-    let on_the_way = linked.proxy.hold(Message::request(Operation::Delete));
-    std::thread::spawn(move || drop(holder)).join().unwrap();
-    let guard = got(next).await;
-    within("the delete", on_the_way.struck()).await;
-    on_the_way.heal();
-    guard.release().await.unwrap();
-    arena.children_are(0).await;
-}
-
 /// The one who waits is polled by another runtime than the session's, and the guard is dropped outside of any.
 #[test]
 fn a_hand_over_between_runtimes() {
@@ -110,6 +95,7 @@ fn a_hand_over_between_runtimes() {
     let mutex = arena.mutex(&linked.curator);
     let holder = own.block_on(mutex.acquire()).unwrap();
     let next = own.block_on(linked.parks(&arena));
+    let on_the_way = linked.proxy.hold(Message::request(Operation::Delete));
     let waiter = std::thread::spawn(move || {
         let other = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         other.block_on(got(next))
@@ -117,6 +103,8 @@ fn a_hand_over_between_runtimes() {
     drop(holder);
     let guard = waiter.join().unwrap();
     assert!(guard.is_held());
+    own.block_on(within("the delete", on_the_way.struck()));
+    on_the_way.heal();
     drop(guard);
     own.block_on(arena.children_are(0));
 }

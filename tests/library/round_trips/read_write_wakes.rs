@@ -1,12 +1,11 @@
 //! Whom a release of a read-write lock wakes: invariant 6 for readers and writers.
 
 use zookeeper_recipes::Shortcuts;
-use zookeeper_testkit::Operation::List;
-use zookeeper_testkit::{Backend, Operation};
+use zookeeper_testkit::Operation::{self, List};
 
-use super::link::{Linked, settle, still_waits};
+use super::link::{Linked, linked, settle, still_waits};
 use super::read_write::got;
-use crate::harness::{Arena, session_of};
+use crate::harness::Arena;
 
 /// Events that each client has been sent since the last time, all that there are so far.
 async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
@@ -26,48 +25,18 @@ async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
     woken
 }
 
-/// The sessions that watch a node, as the server tells.
-async fn watched_by(arena: &Arena, node: &str) -> Vec<i64> {
-    let answer = arena.server.four_letter_word("wchp").await.unwrap();
-    let lines = answer.lines().skip_while(|line| *line != node).skip(1);
-    let sessions = lines.map_while(|line| line.strip_prefix("\t0x"));
-    sessions.map(|id| i64::from_str_radix(id.trim(), 16).unwrap()).collect()
-}
-
 /// A queue of a writer, two readers, two writers, and a reader, each of another client.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_wakes_its_successors_only() {
     let arena = Arena::own().await;
     arena.create(&arena.path, zookeeper_recipes::zookeeper_client::CreateMode::Persistent).await;
-    let mut clients = Vec::new();
-    for _ in 0..6 {
-        clients.push(Linked::new(&arena, Shortcuts::ALL).await);
-    }
+    let clients: [_; 6] = linked(&arena, Shortcuts::ALL).await;
     let first = clients[0].lock(&arena).write().acquire().await.unwrap();
     let second = clients[1].reads(&arena, 3).await;
     let third = clients[2].reads(&arena, 3).await;
     let fourth = clients[3].writes(&arena, 3).await;
     let fifth = clients[4].writes(&arena, 3).await;
     let sixth = clients[5].reads(&arena, 3).await;
-    if arena.server.backend() != Backend::External {
-        let queue = clients[0].lock(&arena).participants().await.unwrap();
-        let watched = async |place: usize| {
-            let mut by = watched_by(&arena, &queue[place].path).await;
-            // Waiters watch their own nodes.
-            by.retain(|session| *session != queue[place].session);
-            by.sort_unstable();
-            by
-        };
-        let sessions: Vec<_> =
-            clients.iter().map(|client| session_of(&client.curator).id().0).collect();
-        let mut readers = sessions[1..3].to_vec();
-        readers.sort_unstable();
-        assert_eq!(watched(0).await, readers, "both readers, and no other");
-        assert_eq!(watched(1).await, [0; 0], "the writer watches the last reader before it");
-        assert_eq!(watched(2).await, [sessions[3]]);
-        assert_eq!(watched(3).await, [sessions[4]]);
-        assert_eq!(watched(4).await, [sessions[5]], "the nearest writer, not the first");
-    }
     let mut seen = vec![0; 6];
     woken(&clients, &mut seen).await;
     for client in &clients {

@@ -3,19 +3,14 @@
 use zookeeper_recipes::{MutexGuard, Shortcuts};
 use zookeeper_testkit::{Message, Operation};
 
-use super::link::{Linked, Waiting, held, still_waits};
+use super::link::{Linked, Waiting, held, linked, still_waits};
 use crate::harness::{Arena, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
 /// Four clients; the first one holds, the second one waits, and the third one behind it.
 async fn queue(arena: &Arena) -> ([Linked; 4], MutexGuard, Waiting, Waiting) {
-    let clients = [
-        Linked::new(arena, ALL).await,
-        Linked::new(arena, ALL).await,
-        Linked::new(arena, ALL).await,
-        Linked::new(arena, ALL).await,
-    ];
+    let clients: [_; 4] = linked(arena, ALL).await;
     let holder = arena.mutex(&clients[0].curator).acquire().await.unwrap();
     let next = clients[1].waits(arena, 3).await;
     let last = clients[2].waits(arena, 4).await;
@@ -61,24 +56,6 @@ async fn two_releases_at_once_admit_the_third_by_its_listing() {
     still_waits(&fourth, &behind).await;
     guard.release().await.unwrap();
     held(behind).await.release().await.unwrap();
-}
-
-/// Who stands by sees the second give up first, and then the first release: it needs both.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_predecessor_gives_up_and_the_stand_by_is_the_predecessor() {
-    let arena = Arena::with_parent().await;
-    let ([_first, _second, third, _fourth], holder, next, last) = queue(&arena).await;
-    third.proxy.clear_log();
-    next.abort();
-    arena.children_are(2).await;
-    eventually("a listing", async || third.log().contains(&Operation::List)).await;
-    still_waits(&third, &last).await;
-    // The watch that it had on the first is the predecessor's now.
-    assert_eq!(third.took(), [Operation::List]);
-    holder.release().await.unwrap();
-    let guard = held(last).await;
-    assert_eq!(third.took(), []);
-    guard.release().await.unwrap();
 }
 
 /// A change of the first one's data is no deletion, and the listing says so.
