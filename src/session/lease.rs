@@ -23,12 +23,13 @@
 //! link stalled, it does.
 //!
 //! A session that was opened or resumed after an outage has an anchor from before it. Its lease may end before two probes
-//! have moved the anchor, though every one is answered. So a term *begins* only under a lease that probes on time carry on.
-//! Let `a` be the time at which the oldest probe after the anchor was answered. The first probe at `a + T/4` or later is
-//! handed over by `a + T/4 + T/7`, and its answer, by `a + 3T/7`, moves the anchor. The condition is therefore
-//! `a + 3T/7 <= anchor + 23T/24`. It stays true with probes on time: the oldest probe after the anchor is answered by
-//! `anchor + T/7 + T/28`. A session that was opened within `T/2` fulfils it with its first answer, if that takes no longer
-//! than `T/42`. A term that lasts is shared without this condition.
+//! have moved the anchor, though every one is answered. So a term *begins* only under a lease that the next probes carry on. Let `a`
+//! be the time at which the oldest probe after the anchor was answered. The first probe at `a + T/4` or later moves the anchor. On the
+//! timer it is handed over by `a + T/4 + T/7`, and answered by `a + 3T/7`. Where that is later than `anchor + 23T/24`, an *early*
+//! probe is sent at the first look after `a + T/4`. Looks come every `T/28`, so it is answered by `a + 9T/28`. The condition is
+//! therefore `a + 9T/28 <= anchor + 23T/24`. It stays true with probes on time: the oldest probe after the anchor is answered
+//! by `anchor + T/7 + T/28`. A session that was opened within `0.6 T` fulfils it with its first answer, if that takes no longer than `T/28`.
+//! A term that lasts is shared without this condition.
 //!
 //! A lease that ended never comes back (invariant 5): a later answer starts a new *term*, and the
 //! holds of the old one stay lost, even if nobody looked in between. Every function takes the
@@ -143,11 +144,18 @@ impl Anchors {
         self.certain = self.certain.max(self.up);
     }
 
-    /// Whether probes on time move the anchor before it is too old for the lease to last.
-    fn carry_on(&self, timeout: Duration) -> bool {
-        let moved_by = |(_, answered): &(Moment, Moment)| answered.after(timeout * 3 / 7);
+    /// Whether the anchor bears a lease until this time after the oldest probe that is no anchor yet was answered.
+    fn bears(&self, since_answer: Duration, timeout: Duration) -> bool {
         let too_old = self.certain.after(timeout * 23 / 24);
-        self.candidates.front().is_some_and(|oldest| moved_by(oldest) <= too_old)
+        let oldest = self.candidates.front();
+        oldest.is_some_and(|(_, answered)| answered.after(since_answer) <= too_old)
+    }
+
+    /// Whether a probe that is sent now moves the anchor, and the next on the timer could come too late for that.
+    fn want_early(&self, now: Moment, timeout: Duration) -> bool {
+        let oldest = self.candidates.front();
+        let moves = oldest.is_some_and(|(_, answered)| answered.after(timeout / 4) <= now);
+        moves && !self.bears(timeout * 3 / 7, timeout)
     }
 
     fn answered(&mut self, stamp: Moment, now: Moment, timeout: Duration) {
@@ -192,8 +200,8 @@ impl Lease {
         self.renewals.subscribe()
     }
 
-    /// The term of `policy` that lasts at this instant. None begins without a lease that probes on time carry on; the
-    /// [`renewals`](Self::renewals) after which one can begin are notified.
+    /// The term of `policy` that lasts at this instant. None begins without a lease that the next probes carry on. A
+    /// later one begins with one of the [`renewals`](Self::renewals).
     pub(crate) fn term(&self, policy: LossPolicy, now: Moment) -> Option<Arc<Term>> {
         let (over, term) = {
             let mut state = self.lock();
@@ -201,6 +209,11 @@ impl Lease {
         };
         over.wake();
         term
+    }
+
+    /// Whether a probe is to be sent now, at a look, ahead of the timer.
+    pub(crate) fn wants_early_probe(&self, now: Moment) -> bool {
+        self.lock().anchors.want_early(now, self.timeout)
     }
 
     /// How `term` has ended, if it has at this instant.
@@ -274,7 +287,7 @@ impl State {
         if let Some(there) = self.terms.iter().find(|term| term.policy == policy) {
             return Some(there.clone());
         }
-        self.anchors.carry_on(timeout).then(|| {
+        self.anchors.bears(timeout * 9 / 28, timeout).then(|| {
             let term = Term::new(policy);
             self.terms.push(term.clone());
             term
@@ -454,16 +467,20 @@ mod tests {
         assert_eq!(lease.loss(&old, at(2231)), Some(Loss::LeaseEnded));
     }
 
-    /// Probes every `T/7` from `first` on, each answered 80 ms later: a term that began is not lost. Returns when it began.
+    /// Probes as the supervisor sends them from `first` on, each answered 80 ms later: a term that began is not lost. Returns when
+    /// it began.
     fn term_under_probes_on_time(lease: &Lease, first: u64) -> u64 {
         let mut begun: Option<(u64, Arc<Term>)> = None;
-        for stamp in (0..20).map(|n| first + n * 2400 / 7) {
-            if let Some((since, term)) = &begun {
-                assert_eq!(lease.loss(term, at(stamp + 79)), None, "begun at {since}, {first}");
+        for (look, now) in (0..80).map(|look| (look, first + look * 2400 / 28)) {
+            if look % 4 != 0 && !lease.wants_early_probe(at(now)) {
+                continue;
             }
-            lease.renew(at(stamp), at(stamp + 80));
-            let term = lease.term(LEASE, at(stamp + 80));
-            begun = begun.or(term.map(|term| (stamp + 80, term)));
+            if let Some((since, term)) = &begun {
+                assert_eq!(lease.loss(term, at(now + 79)), None, "begun at {since}, {first}");
+            }
+            lease.renew(at(now), at(now + 80));
+            let term = lease.term(LEASE, at(now + 80));
+            begun = begun.or(term.map(|term| (now + 80, term)));
         }
         begun.unwrap_or_else(|| panic!("no term began, {first}")).0
     }
@@ -476,9 +493,9 @@ mod tests {
                 let lease = lease();
                 lease.renew(at(dial), at(dial + 20));
                 let at_once = lease.term(LEASE, at(dial + 20));
-                assert_eq!(at_once.is_some(), dial < 1260, "{dial}");
+                assert_eq!(at_once.is_some(), dial <= 1500, "{dial}");
                 let begun = term_under_probes_on_time(&lease, dial + phase);
-                assert!(begun <= dial + 20 + 2400 * 3 / 7, "{dial} {phase}: {begun}");
+                assert!(begun <= dial + 20 + 2400 * 9 / 28, "{dial} {phase}: {begun}");
                 if let Some(term) = at_once {
                     assert_eq!(term.loss(), None, "{dial} {phase}");
                 }
@@ -499,18 +516,20 @@ mod tests {
                 lease.resume();
                 let resumed = 100 + outage;
                 lease.renew(at(resumed), at(resumed + 20));
-                let there = lease.term(LEASE, at(resumed + 20));
-                let is_old = lease.loss(&old, at(resumed + 20)).is_none();
-                assert_eq!(there.is_some(), is_old, "{outage}: a term that lasts is shared");
-                if !is_old {
-                    let begun = term_under_probes_on_time(&lease, resumed + phase);
-                    assert!(begun > resumed + 600, "{outage} {phase}: {begun}");
+                let at_once = lease.term(LEASE, at(resumed + 20));
+                assert_eq!(at_once.is_some(), outage <= 1500, "{outage}");
+                let is_lost = lease.loss(&old, at(resumed + 20)).is_some();
+                assert_eq!(is_lost, outage >= 1500, "{outage}: a term that lasts is shared");
+                let begun = term_under_probes_on_time(&lease, resumed + phase);
+                assert!(begun <= resumed + 20 + 2400 * 9 / 28, "{outage} {phase}: {begun}");
+                if let Some(term) = at_once {
+                    assert_eq!(term.loss(), None, "{outage} {phase}");
                 }
             }
         }
     }
 
-    /// Stopped and idle for a while: the same condition.
+    /// The process was stopped: the same condition.
     #[test]
     fn no_term_begins_after_a_late_probe_until_the_next_ones_have_moved_the_anchor() {
         let lease = lease();
@@ -518,7 +537,17 @@ mod tests {
         lease.renew(at(1590), at(1595));
         assert_eq!(lease.end(), Some(at(2300)));
         assert!(lease.term(LEASE, at(1600)).is_none());
-        assert_eq!(term_under_probes_on_time(&lease, 1940), 1940 + 342 + 80);
+        assert!(!lease.wants_early_probe(at(2194)) && lease.wants_early_probe(at(2195)));
+        assert_eq!(term_under_probes_on_time(&lease, 1940), 2197 + 80);
+    }
+
+    #[test]
+    fn probes_on_time_are_not_sent_early() {
+        let lease = lease();
+        for stamp in (0..20).map(|n| n * 2400 / 7) {
+            lease.renew(at(stamp), at(stamp + 80));
+            assert!((stamp..stamp + 420).all(|now| !lease.wants_early_probe(at(now))), "{stamp}");
+        }
     }
 
     #[test]

@@ -294,6 +294,9 @@ impl Supervisor {
                         break event_of(link.now());
                     }
                     epoch.lease.seen_up(now);
+                    if probes.is_empty() && epoch.is_demanded() && epoch.lease.wants_early_probe(now) {
+                        probes.spawn(probe(epoch.clone()));
+                    }
                 }
                 // A request made now would wait for the link, and its stamp grow stale. No contender postpones a tick:
                 // the anchor must advance also while contenders come and go.
@@ -303,13 +306,8 @@ impl Supervisor {
                     if idle > 0 {
                         continue;
                     }
-                    let epoch = epoch.clone();
                     // Not awaited before the next is sent: a lost answer must not stop the renewal.
-                    probes.spawn(async move {
-                        if let Err(failure) = epoch.probe().await {
-                            tracing::debug!(?failure, "a probe failed");
-                        }
-                    });
+                    probes.spawn(probe(epoch.clone()));
                 }
                 Some(_) = probes.join_next() => {}
             }
@@ -425,6 +423,12 @@ impl Supervisor {
                 Event::Refused
             }),
         }
+    }
+}
+
+async fn probe(epoch: Arc<Epoch>) {
+    if let Err(failure) = epoch.probe().await {
+        tracing::debug!(?failure, "a probe failed");
     }
 }
 
