@@ -28,7 +28,7 @@ strict=(-- -D warnings -D clippy::incompatible_msrv)
 packages=(-p zookeeper-recipes -p zookeeper-testkit -p zklock -p tools)
 run $cargo clippy --quiet "${packages[@]}" --all-features --all-targets "${strict[@]}"
 for package in zookeeper-recipes zookeeper-testkit zklock; do
-  run $cargo clippy --quiet -p "$package" --lib --bins --no-default-features "${strict[@]}"
+  run $cargo clippy --quiet -p "$package" --no-default-features "${strict[@]}"
 done
 for feature in $(sed -n '/^\[features\]/,/^\[dep/ s/^\([a-z-]*\) = .*/\1/p' Cargo.toml | grep -vx default); do
   run $cargo clippy --quiet --lib --no-default-features --features "$feature" "${strict[@]}"
