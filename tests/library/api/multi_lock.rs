@@ -112,7 +112,7 @@ async fn the_first_that_is_busy_stops_and_rolls_back() {
     drop(holder);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn one_deadline_covers_all_members() {
     let takes = Duration::from_millis(30);
     let members = Members::that_take(3, takes);
