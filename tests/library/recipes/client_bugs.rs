@@ -32,31 +32,6 @@ async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
     within("the lock", arena.mutex(&curator).acquire()).await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn client_s3_a_future_that_is_never_polled_sends_nothing() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
-    let mutex = arena.mutex(&curator);
-    let guard = mutex.acquire().await.unwrap();
-    let fenced = guard.fenced();
-    link.clear_log();
-    drop(mutex.acquire());
-    drop(mutex.try_acquire());
-    drop(mutex.acquire_timeout(Duration::from_secs(1)));
-    drop(mutex.with(async |guard| guard.is_held()));
-    drop(mutex.participants());
-    drop(fenced.create(&format!("{}-data", arena.path), b"data"));
-    drop(fenced.delete(&arena.path));
-    // What was sent before this is in the log.
-    mutex.participants().await.unwrap();
-    let mut log = link.log();
-    log.retain(|one| *one != Operation::Sync); // probes
-    // The hold may begin to watch its node meanwhile.
-    let others = |one: &Operation| !matches!(one, Operation::List | Operation::GetData);
-    assert!(!log.iter().any(others), "{log:?}");
-    assert_eq!(log.iter().filter(|one| **one == Operation::List).count(), 1, "{log:?}");
-}
-
 /// And S17: one kind of watch, the one-shot watch of data.
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s4_the_watches_that_we_use_outlive_a_connection() {

@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 use zookeeper_recipes::zookeeper_client::{
     Acl, Acls, AuthId, Client, CreateMode, Permission, SessionState,
 };
-use zookeeper_recipes::{
-    AcquireError, ConnectionState, Curator, Loss, ReleaseError, Released, RetryPolicy,
-};
+use zookeeper_recipes::{AcquireError, ConnectionState, Curator, Loss, ReleaseError, RetryPolicy};
 use zookeeper_testkit::{Cut, Direction, FaultProxy, Message, Operation};
 
-use crate::harness::{Arena, LONG, eventually, flap, session_of, struck_once, within};
+use crate::harness::{Arena, eventually, session_of, struck_once, within};
 
 /// Makes the lock path, so that nobody but the administrator may delete below it.
 pub(crate) async fn parent_without_delete(arena: &Arena) {
@@ -235,29 +233,6 @@ async fn curator_106_a_delete_that_fails_for_ever_is_repeated_with_growing_pause
     arena.children_are(0).await;
 }
 
-/// And CURATOR-533, 504, 644 and 645: a node that is good is not given up, whatever the link does.
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_505_a_flapping_link_costs_nobody_the_place_in_the_queue() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
-    let holder = arena.mutex(&curator).acquire().await.unwrap();
-    let mutex = arena.mutex(&curator);
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
-    arena.children_are(2).await;
-    let (mut queue, creates) = (arena.children().await, link.requests(Operation::Create));
-    for nth in 0..6 {
-        flap(&link, nth).await;
-        assert!(holder.is_held());
-    }
-    let mut now = arena.children().await;
-    queue.sort();
-    now.sort();
-    assert_eq!(now, queue);
-    assert_eq!(link.requests(Operation::Create), creates);
-    assert_eq!(holder.release().await.unwrap(), Released::Unlocked);
-    within("the waiter", waiting).await.unwrap().unwrap().release().await.unwrap();
-}
-
 /// Curator took 16.3 s for one second here.
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_559_a_deadline_is_not_multiplied_by_retries() {
@@ -295,32 +270,6 @@ async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() 
     let told = within("the answer", asking).await.unwrap().unwrap();
     let stays = within("the other", stays).await.unwrap().unwrap();
     assert_eq!(told.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), [stays.node()]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_110_whoever_comes_before_the_first_connection_joins_after_it() {
-    let arena = Arena::new().await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let refused = link.refuse();
-    let builder = arena.builder().connection_timeout(LONG);
-    let to = link.connect_string().to_owned();
-    let connecting = tokio::spawn(async move { builder.connect(&to).await });
-    within("a refusal", refused.struck()).await;
-    refused.heal();
-    let curator = within("the connection", connecting).await.unwrap().unwrap();
-    drop(within("the lock", arena.mutex(&curator).acquire()).await.unwrap());
-    // The same between two sessions.
-    arena.children_are(0).await;
-    let mut state = curator.watch_state();
-    let refused = link.refuse();
-    arena.kill_session(&curator).await;
-    within("a refusal", refused.struck()).await;
-    let mutex = arena.mutex(&curator);
-    let acquiring = tokio::spawn(async move { mutex.acquire().await });
-    refused.heal();
-    let lost = state.wait_for(|state| *state != ConnectionState::Connected);
-    drop(within("another state", lost).await.unwrap());
-    drop(within("the lock", acquiring).await.unwrap().unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

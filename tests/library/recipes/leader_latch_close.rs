@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use zookeeper_recipes::ReleaseError;
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{LeaderLatch, Loss, ReleaseError};
 use zookeeper_testkit::{Cut, Direction, Message, Operation};
 
-use super::curator_bugs::parent_without_delete;
 use super::latches::{leadership, round_trip};
 use super::mutex_dropped::{Polled, poll_times};
 use crate::harness::{Arena, struck_once, within};
@@ -73,45 +72,8 @@ async fn a_close_that_nobody_confirms_says_so_and_goes_on() {
     }
 }
 
-/// A close of a leader that was over, and had not noticed, says so: what it did may not have been done alone.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_close_that_meets_a_deleted_node_says_so() {
-    let arena = Arena::new().await;
-    let curator = arena.patient_curator().await;
-    let (latch, leads) = arena.leading(&curator).await;
-    arena.remove(leads.node()).await;
-    // Its own node is looked after some seconds later.
-    let closed = within("the close", latch.close()).await;
-    let lost = matches!(closed, Err(ReleaseError::Lost { loss: Loss::NodeDeleted, .. }));
-    assert!(lost, "{closed:?}");
-    assert_eq!(arena.children().await.len(), 0);
-}
-
 /// How long a close may wait for the servers.
 const PATIENCE: Duration = Duration::from_millis(300);
-
-/// The same for one that waits, behind another of its client or of another's: to say that it is closed would be to say that
-/// its node is gone.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_close_of_a_candidate_that_nobody_confirms_says_so() {
-    for own in [true, false] {
-        let arena = Arena::new().await;
-        let builder = arena.patient_builder();
-        let (link, curator) = arena.impatient_link(builder.connection_timeout(PATIENCE)).await;
-        let other = if own { curator.clone() } else { arena.curator().await };
-        let (leader, _) = arena.leading(&other).await;
-        let latch = arena.queued(&curator).await;
-        round_trip(&curator).await;
-        let silence = link.stall(Direction::Both);
-        let closed = within("the close", latch.close()).await;
-        assert!(matches!(closed, Err(ReleaseError::Unconfirmed { .. })), "{own}: {closed:?}");
-        assert_eq!(arena.children().await.len(), 2, "the server has not heard of it");
-        link.cut(Cut::Reset);
-        silence.heal();
-        arena.children_are(1).await;
-        drop(leader);
-    }
-}
 
 /// And for one whose node is being made; whether it is, nobody knows.
 #[tokio::test(flavor = "multi_thread")]
@@ -133,27 +95,5 @@ async fn a_close_while_the_link_is_down_ends() {
         refused.heal();
         round_trip(&curator).await;
         arena.children_are(0).await;
-    }
-}
-
-/// Who may not delete is told so, whether it led or waited.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_close_of_a_candidate_that_may_not_delete_says_so() {
-    for own in [true, false] {
-        let arena = Arena::new().await;
-        parent_without_delete(&arena).await;
-        let builder = arena.builder().connection_timeout(PATIENCE);
-        let curator = arena.impatient(arena.server.connect_string(), builder).await;
-        let other = if own { curator.clone() } else { arena.curator().await };
-        let (leader, _) = arena.leading(&other).await;
-        let latch: LeaderLatch = arena.queued(&curator).await;
-        round_trip(&curator).await;
-        let closed = within("the close", latch.close()).await;
-        assert!(
-            matches!(closed, Err(ReleaseError::NoAuth { .. } | ReleaseError::Unconfirmed { .. })),
-            "{own}: {closed:?}"
-        );
-        assert_eq!(arena.children().await.len(), 2);
-        drop(leader);
     }
 }

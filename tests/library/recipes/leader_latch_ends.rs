@@ -6,7 +6,6 @@ use zookeeper_recipes::zookeeper_client::Acls;
 use zookeeper_recipes::{AcquireError, CloseMode, LeaderError, Loss, LossPolicy, RetryPolicy};
 
 use super::latches::{ended, gained, leadership, round_trip, told};
-use super::mutex_dropped::{Polled, poll_times};
 use crate::harness::{Arena, LONG, within};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,41 +114,6 @@ async fn dropping_the_last_handle_closes() {
     // On a plain thread.
     std::thread::spawn(move || drop(rival)).join().unwrap();
     arena.children_are(0).await;
-}
-
-/// Dropped after 0, 1, 2, … polls, `await_leadership` leaves the latch as it was.
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_leadership_can_be_given_up() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(2).await;
-    let (leader, leads) = arena.leading(&curators[0]).await;
-    let latch = arena.queued(&curators[1]).await;
-    let queue = leader.participants().await.unwrap();
-    let limit = Duration::from_millis(50);
-    for polls in 0..4 {
-        let waiting = poll_times(polls, latch.await_leadership()).await;
-        assert!(!matches!(waiting, Polled::Finished(_)));
-        let waiting = poll_times(polls, latch.await_leadership_timeout(limit)).await;
-        assert!(matches!(waiting, Polled::Dropped | Polled::Quiet | Polled::Finished(Ok(None))));
-    }
-    assert!(latch.await_leadership_timeout(limit).await.unwrap().is_none());
-    assert_eq!(leader.participants().await.unwrap(), queue);
-    assert!(leads.is_held());
-    // Many may wait, also those who come when it leads.
-    let waiting: Vec<_> = (0..5)
-        .map(|_| {
-            let latch = latch.clone();
-            tokio::spawn(async move { latch.await_leadership_timeout(LONG).await })
-        })
-        .collect();
-    leader.close().await.unwrap();
-    for waiting in waiting {
-        let leads = within("leadership", waiting).await.unwrap().unwrap().unwrap();
-        assert_eq!(leads.node(), queue[1].path);
-    }
-    assert_eq!(leadership(&latch).await.node(), queue[1].path);
-    assert!(latch.await_leadership_timeout(Duration::ZERO).await.unwrap().is_some());
-    latch.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,35 +9,6 @@ use zookeeper_testkit::{Cut, Message, Operation};
 use super::latches::{LONG_SESSION, leadership, round_trip};
 use crate::harness::{Arena, eventually, within};
 
-/// CURATOR-498. Curator: `TestLeaderLatch#testWatchedNodeDeletedOnReconnect`: the leader goes while the next is about to
-/// watch it, and the next loses its connection, or its node, on top.
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_498_a_leader_that_goes_while_the_next_looks_at_it_is_not_missed() {
-    for by_hand in [false, true] {
-        let arena = Arena::new().await;
-        let (first, leads) = arena.leading(&arena.curator().await).await;
-        let (link, curator) = arena.linked(arena.builder().session_timeout(LONG_SESSION)).await;
-        // After its create and its listing.
-        let looks = link.hold(Message::request(Operation::GetData).nth(2));
-        let second = arena.queued(&curator).await;
-        within("its look", looks.struck()).await;
-        let queue = first.participants().await.unwrap();
-        first.close().await.unwrap();
-        if by_hand {
-            arena.remove(&queue[1].path).await;
-        } else {
-            link.cut(Cut::Reset);
-        }
-        looks.heal();
-        let next = leadership(&second).await;
-        assert_eq!(next.node() == queue[1].path, !by_hand, "a good node is kept");
-        assert!(next.fencing_token() > leads.fencing_token());
-        assert_eq!(arena.children().await.len(), 1);
-        assert!(second.has_leadership());
-        second.close().await.unwrap();
-    }
-}
-
 /// CURATOR-18. Curator: `TestLeaderLatch#testCreateDeleteRace`: closed, or dropped, while its create is under way, to the
 /// server or back.
 #[tokio::test(flavor = "multi_thread")]

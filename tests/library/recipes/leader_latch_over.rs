@@ -1,11 +1,7 @@
 //! How a leader latch ends with what it stands on: its `Curator`, a client's own session, its runtime.
 
-use std::time::Duration;
-
-use tokio::runtime::Runtime;
 use zookeeper_recipes::{
-    AcquireError, ConnectionState, Curator, LeaderError, LeaderLatch, Leadership, Loss,
-    SessionError,
+    AcquireError, ConnectionState, Curator, LeaderError, LeaderLatch, Loss, SessionError,
 };
 
 use super::latches::{ceased, ended, leadership, told};
@@ -88,41 +84,4 @@ async fn a_latch_ends_with_the_session_of_a_clients_own() {
     };
     assert!(matches!(source, SessionError::Expired), "{error:?}");
     arena.children_are(0).await;
-}
-
-fn of_a_runtime(runtime: &Runtime, arena: &Arena) -> (LeaderLatch, Leadership, LeaderLatch) {
-    runtime.block_on(async {
-        let curator = arena.short_lived_curator().await;
-        let (latch, leads) = arena.leading(&curator).await;
-        let waits = arena.queued(&curator).await;
-        (latch, leads, waits)
-    })
-}
-
-#[test]
-fn a_latch_that_outlives_its_runtime_neither_panics_nor_blocks() {
-    let watching = Runtime::new().unwrap();
-    let arena = watching.block_on(Arena::new());
-    let runtime = Runtime::new().unwrap();
-    let (latch, leads, waits) = of_a_runtime(&runtime, &arena);
-    let latent = latch.clone().with_id("another").unwrap();
-    let mut watch = told(&waits);
-    runtime.shutdown_timeout(Duration::from_secs(10));
-    watching.block_on(async {
-        within("the loss", leads.lost()).await;
-        assert!(!latch.has_leadership());
-        ended(&mut watch).await;
-        within("the end", latch.await_leadership()).await.unwrap_err();
-        // Nobody is left to say what became of it.
-        drop(within("a close", latch.close()).await);
-        drop(within("a close", waits.close()).await);
-        assert!(latch.start().is_err());
-        // Nor to start one.
-        if latent.start().is_ok() {
-            within("the end", latent.await_leadership()).await.unwrap_err();
-        }
-    });
-    drop((latch, waits, leads, latent));
-    // The servers expire the session, which nobody keeps alive any more.
-    watching.block_on(arena.children_are(0));
 }

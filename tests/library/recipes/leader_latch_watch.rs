@@ -200,26 +200,6 @@ async fn what_a_slow_watch_misses_is_told_as_one_change() {
     latch.close().await.unwrap();
 }
 
-/// A term that began and ended between two looks leaves nothing to tell.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_term_that_was_missed_as_a_whole_is_not_told() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(2).await;
-    let latch = arena.latch(&curators[0]);
-    let (mut swift, mut slow) = (latch.watch(), latch.watch());
-    latch.start().unwrap();
-    let leads = gained(&mut swift).await;
-    let rival = arena.queued(&curators[1]).await;
-    arena.remove(leads.node()).await;
-    ceased(&mut swift).await;
-    leadership(&rival).await;
-    is_quiet(&mut slow).await;
-    assert!(!slow.state().is_leader());
-    rival.close().await.unwrap();
-    gained(&mut swift).await;
-    gained(&mut slow).await;
-}
-
 /// A watch that was polled in vain, and then asked otherwise, tells nothing twice and misses nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_and_its_watch_tell_the_same() {

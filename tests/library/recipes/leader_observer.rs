@@ -2,13 +2,10 @@
 
 use futures_util::StreamExt;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
-use zookeeper_recipes::{
-    AcquireError, ContenderFilter, Curator, LeaderError, LeaderObserver, Participant,
-};
-use zookeeper_testkit::{Backend, Operation};
+use zookeeper_recipes::{AcquireError, Curator, LeaderError, LeaderObserver, Participant};
 
 use super::leading::Led;
-use crate::harness::{Arena, eventually, session_of, within};
+use crate::harness::{Arena, session_of, within};
 
 async fn told(observer: &mut LeaderObserver) -> Option<Participant> {
     within("who leads", observer.changed()).await.unwrap()
@@ -65,34 +62,6 @@ async fn it_tells_each_leader_and_that_there_is_none() {
         led.report().await.unwrap();
         assert!(led.run.requeue().unwrap());
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn of_a_latch_it_tells_the_same() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let one = arena.latch(&curator).with_id("one").unwrap();
-    let two = arena.latch(&other).with_id("two").unwrap();
-    let mut observer = LeaderObserver::of_latch(&other, &arena.path).unwrap();
-    assert_eq!(told(&mut observer).await, None);
-    one.start().unwrap();
-    assert_eq!(told(&mut observer).await.unwrap().id(), "one");
-    two.start().unwrap();
-    arena.children_are(2).await;
-    is_told_nothing(&mut observer, &other).await;
-    one.close().await.unwrap();
-    let mut leader = told(&mut observer).await;
-    if leader.is_none() {
-        // Seen between the two.
-        leader = told(&mut observer).await;
-    }
-    assert_eq!(leader.unwrap().id(), "two");
-    // One of the latch, which takes part itself.
-    let mut own = two.observe();
-    assert_eq!(told(&mut own).await.unwrap().id(), "two");
-    two.close().await.unwrap();
-    assert_eq!(told(&mut observer).await, None);
-    assert_eq!(told(&mut own).await, None);
 }
 
 /// As many as there are, and whoever is not told of each is told of the last.
@@ -211,28 +180,6 @@ async fn data_that_change_are_told() {
     assert_eq!(told(&mut observer).await, None);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn children_that_do_not_count_are_not_told() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    for name in ["aaa", "zzz-0000000000"] {
-        arena.create(&format!("{}/{name}", arena.path), CreateMode::Ephemeral).await;
-    }
-    let mut observer = arena.observer(&other);
-    assert_eq!(told(&mut observer).await, None);
-    let with = |filter| arena.selector(&other).with_filter(filter).unwrap().observe();
-    let (mut kazoo, mut both) = (with(ContenderFilter::Kazoo), with(ContenderFilter::Inclusive));
-    assert_eq!((told(&mut kazoo).await, told(&mut both).await), (None, None));
-    let selector = arena.selector(&curator).with_filter(ContenderFilter::Kazoo).unwrap();
-    let mut led = Led::obedient(&selector);
-    let term = led.leads().await;
-    told_of(&mut kazoo, term.leadership.node()).await;
-    told_of(&mut both, term.leadership.node()).await;
-    assert_eq!(observer.leader(), None);
-    drop(term);
-}
-
 /// It ends, and says so once and for good.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_permission_to_read_it_ends() {
@@ -264,48 +211,4 @@ async fn without_permission_to_read_it_ends() {
         other => panic!("{other:?}"),
     }
     arena.admin.delete(&path, None).await.unwrap();
-}
-
-/// Nobody watches for who has gone.
-#[tokio::test(flavor = "multi_thread")]
-async fn dropped_observers_ask_nothing_any_more() {
-    let arena = Arena::own().await;
-    let curator = arena.curator().await;
-    let mut led = Led::obedient(&arena.selector(&curator));
-    let term = led.leads().await;
-    let (link, other) = arena.linked(arena.builder()).await;
-    let mut observer = arena.observer(&other);
-    let clone = observer.clone();
-    told_of(&mut observer, term.leadership.node()).await;
-    drop(observer);
-    // The clone goes on.
-    let mut clone = clone;
-    told_of(&mut clone, term.leadership.node()).await;
-    term.end();
-    assert_eq!(told(&mut clone).await, None);
-    drop(clone);
-    led.report().await.unwrap();
-    if arena.server.backend() != Backend::External {
-        eventually("its watches are taken back", async || {
-            let session = format!("0x{:x}", session_of(&other).id().0);
-            !arena.server.four_letter_word("wchp").await.unwrap().contains(&session)
-        })
-        .await;
-    }
-    let sync = async || other.client().unwrap().sync("/").await.unwrap();
-    // What was asked before is answered; a watch may be taken back more than once.
-    within("a round trip", sync()).await;
-    let not_asked = [Operation::Sync, Operation::RemoveWatches];
-    let asked = || {
-        let others = not_asked.map(|operation| link.requests(operation)).iter().sum::<usize>();
-        link.requests(Operation::Any) - others
-    };
-    let before = asked();
-    for _ in 0..3 {
-        led.run.requeue().unwrap();
-        led.leads().await.end();
-        led.report().await.unwrap();
-    }
-    within("a round trip", sync()).await;
-    assert_eq!(asked(), before);
 }

@@ -82,29 +82,6 @@ async fn closing_who_waits_does_not_touch_who_leads() {
     assert_eq!(arena.children().await, [""; 0]);
 }
 
-/// Curator: TestLeaderSelectorParticipants#testBasic.
-#[tokio::test(flavor = "multi_thread")]
-async fn all_see_the_same_candidates() {
-    let arena = Arena::new().await;
-    let curators = [arena.curator().await, arena.curator().await];
-    let (mut selectors, mut runs) = (Vec::new(), Vec::new());
-    for number in 0..10 {
-        let selector = arena.selector(&curators[number % 2]).with_id(number.to_string()).unwrap();
-        runs.push(Led::obedient(&selector));
-        selectors.push(selector);
-        arena.children_are(number + 1).await;
-    }
-    let term = runs[0].leads().await;
-    let expected: Vec<_> = (0..10).map(|number| (number.to_string(), number == 0)).collect();
-    for selector in &selectors {
-        let all = selector.participants().await.unwrap();
-        let told: Vec<_> = all.iter().map(|one| (one.id().into_owned(), one.holds)).collect();
-        assert_eq!(told, expected);
-        assert_eq!(selector.leader().await.unwrap().as_ref(), Some(&all[0]));
-        assert_eq!(all[0].path, term.leadership.node());
-    }
-}
-
 /// Curator: TestLeaderSelectorWithExecutor#test. (There are no executors here: a body is a task.)
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_one_leads_at_a_time() {
@@ -134,44 +111,6 @@ async fn of_many_one_leads_at_a_time() {
         }
     }
     arena.children_are(0).await;
-}
-
-/// kazoo: test_election. Who is cancelled never leads; what a body fails with goes to its caller, and others go on.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_election_as_kazoos() {
-    let arena = Arena::new().await;
-    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
-    let selectors = [0, 1, 2].map(|number: usize| {
-        arena.selector(&curators[number]).with_id(["one", "two", "three"][number]).unwrap()
-    });
-    let ids = async || {
-        let all = selectors[2].participants().await.unwrap();
-        all.iter().map(|one| one.id().into_owned()).collect::<Vec<_>>()
-    };
-    let (mut first, term, mut second) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
-    let (fail, failing) = tokio::sync::oneshot::channel::<()>();
-    let mut failing = Some(failing);
-    let third = selectors[2].run(move |_| {
-        let failing = failing.take().expect("one term");
-        async move { failing.await.map_err(|_| "nobody says so").and(Err::<(), _>("as it wants")) }
-    });
-    arena.children_are(3).await;
-    assert_eq!(ids().await, ["one", "two", "three"]);
-    assert_eq!(selectors[1].leader().await.unwrap().unwrap().path, term.leadership.node());
-    second.close().await;
-    assert_eq!(ids().await, ["one", "three"]);
-    term.end();
-    first.report().await.unwrap();
-    assert!(first.run.requeue().unwrap());
-    arena.children_are(2).await;
-    assert_eq!(ids().await, ["three", "one"]);
-    assert!(second.began().is_none(), "it was cancelled before");
-    eventually("the third leads", async || third.has_leadership()).await;
-    fail.send(()).unwrap();
-    let report = within("the report", third.next()).await.unwrap();
-    assert_eq!(report.unwrap(), Err("as it wants"));
-    let _term = first.leads().await;
-    assert_eq!(ids().await, ["one"]);
 }
 
 /// And each waits for the other.
@@ -227,27 +166,4 @@ async fn with_a_filter_its_nodes_are_kazoos() {
     let selector = LeaderSelector::new(&curator, &arena.path).unwrap();
     let selector = selector.with_filter(ContenderFilter::Kazoo).unwrap();
     selector.with_id([0xff]).unwrap_err();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn each_run_of_a_selector_is_a_candidate_of_its_own() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let selector = arena.selector(&curator);
-    let mut runs = Vec::new();
-    for number in 0..3 {
-        // A clone is the same selector.
-        runs.push(Led::obedient(&selector.clone()));
-        arena.children_are(number + 1).await;
-    }
-    for led in &mut runs {
-        let term = led.leads().await;
-        assert_eq!(
-            arena.selector(&curator).leader().await.unwrap().unwrap().path,
-            term.leadership.node()
-        );
-        term.end();
-        led.report().await.unwrap();
-    }
-    arena.children_are(0).await;
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use zookeeper_recipes::{Leadership, Loss, Revoker, SessionError, TermError};
+use zookeeper_recipes::{Leadership, Loss, SessionError, TermError};
 
 use super::leading::{Ended, Led};
 use crate::harness::{Arena, LONG, eventually, within};
@@ -230,41 +230,5 @@ async fn a_body_that_closes_its_own_run_does_not_hang() {
         report => panic!("{report:?}"),
     }
     assert!(within("no report", run.next()).await.is_none());
-    arena.children_are(0).await;
-}
-
-/// Nobody is stopped while what it is told of has not happened.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_term_that_ended_can_be_seen_to_have_ended() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut led = Led::obedient(&arena.selector(&curator));
-    let term = led.leads().await;
-    let leadership = term.leadership.clone();
-    let (lost, token) = (tokio::spawn(leadership.lost()), leadership.cancellation_token());
-    let data = format!("{}-data", arena.path);
-    leadership.fenced().create(&data, b"1").await.unwrap();
-    assert!(!token.is_cancelled() && !lost.is_finished());
-    term.end();
-    led.report().await.unwrap();
-    assert_eq!(within("the end", lost).await.unwrap(), Loss::Released);
-    assert!(token.is_cancelled() && !leadership.is_held());
-    leadership.fenced().set(&data, b"2").await.unwrap_err();
-    assert_eq!(arena.admin.get_data(&data).await.unwrap().0, b"1");
-    arena.admin.delete(&data, None).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_body_can_give_way_to_whoever_asks() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let (nodes, mut began) = tokio::sync::mpsc::unbounded_channel();
-    let run = arena.selector(&curator).run(move |leadership: Leadership| {
-        nodes.send(leadership.node().to_owned()).unwrap();
-        async move { leadership.revocation_requested().await }
-    });
-    let node = within("a term", began.recv()).await.unwrap();
-    assert!(Revoker::new(&other).attempt_revoke(&node).await.unwrap());
-    within("a report", run.next()).await.unwrap().unwrap().unwrap();
     arena.children_are(0).await;
 }

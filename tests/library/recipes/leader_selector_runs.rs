@@ -84,22 +84,6 @@ async fn a_run_that_is_dropped_steps_down() {
     arena.children_are(0).await;
 }
 
-/// While its node is being made, and whenever else.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_dropped_at_any_time_leaves_nothing() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let selector = arena.selector(&curator).auto_requeue();
-    for round in 0..30_u64 {
-        let run = selector.run(async |_| ());
-        tokio::time::sleep(Duration::from_micros(300 * round)).await;
-        drop(run);
-    }
-    let mut led = Led::obedient(&arena.selector(&curator));
-    let _term = led.leads().await;
-    arena.children_are(1).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_awaited_leads_once_and_is_closed() {
     let arena = Arena::new().await;
@@ -232,56 +216,4 @@ async fn reports_outlive_the_close() {
     }
     assert!(within("no report", led.run.next()).await.is_none());
     assert!(within("nor later", led.run.next()).await.is_none());
-}
-
-#[test]
-fn a_run_that_outlives_its_runtime_neither_panics_nor_blocks() {
-    let watching = tokio::runtime::Runtime::new().unwrap();
-    let arena = watching.block_on(Arena::new());
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (leads, term, waits) = runtime.block_on(async {
-        let curator = arena.short_lived_curator().await;
-        let mut leads = Led::stubborn(&arena.selector(&curator));
-        let term = leads.leads().await;
-        let waits = Led::stubborn(&arena.selector(&curator));
-        arena.children_are(2).await;
-        (leads, term, waits)
-    });
-    runtime.shutdown_timeout(Duration::from_secs(10));
-    assert!(term.is_over(), "its body went with the runtime");
-    let lost = watching.block_on(async { within("the loss", term.leadership.lost()).await });
-    assert!(matches!(lost, Loss::Closed | Loss::Released), "{lost:?}");
-    assert!(term.leadership.cancellation_token().is_cancelled());
-    for led in [leads, waits] {
-        assert!(!led.run.has_leadership());
-        let _ = led.run.requeue();
-        let _ = led.run.interrupt_leadership();
-        watching.block_on(async {
-            // What they say is not of interest: nobody is left to do it.
-            let _ = within("a close", led.run.close()).await;
-            let mut reports = 0;
-            while within("a report", led.run.next()).await.is_some() {
-                reports += 1;
-                assert!(reports <= 2, "without an end");
-            }
-        });
-    }
-    // The servers expire the session, which nobody keeps alive any more.
-    watching.block_on(arena.children_are(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_keeps_its_session_open() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut led = Led::obedient(&arena.selector(&curator));
-    drop(curator);
-    let term = led.leads().await;
-    term.leadership.fenced().create(&format!("{}-data", arena.path), b"").await.unwrap();
-    assert!(term.leadership.is_held());
-    arena.admin.delete(&format!("{}-data", arena.path), None).await.unwrap();
-    term.end();
-    led.report().await.unwrap();
-    assert!(led.run.requeue().unwrap());
-    led.leads().await;
 }

@@ -11,7 +11,7 @@ use zookeeper_recipes::{
 
 use crate::harness::{Arena, children, eventually, within};
 
-/// Where a semaphore has its limit from. What holds for one kind is to hold for each.
+/// Where a semaphore has its limit from. The kind matters to the limit and to a try; other tests have a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limited {
     /// A number.
@@ -31,7 +31,7 @@ impl Limited {
         limit: usize,
     ) -> InterProcessSemaphore {
         match self {
-            Self::Fixed => InterProcessSemaphore::new(curator, &arena.path, limit).unwrap(),
+            Self::Fixed => arena.semaphore(curator, limit),
             Self::Shared => {
                 let path = format!("{}-limit", arena.path);
                 let seed = limit.try_into().unwrap();
@@ -90,6 +90,10 @@ pub(crate) fn asks_for(semaphore: &InterProcessSemaphore, count: usize) -> Waiti
 }
 
 impl Arena {
+    pub(crate) fn semaphore(&self, curator: &Curator, limit: usize) -> InterProcessSemaphore {
+        InterProcessSemaphore::new(curator, &self.path, limit).unwrap()
+    }
+
     pub(crate) fn semaphore_mutex(&self, curator: &Curator) -> InterProcessSemaphoreMutex {
         InterProcessSemaphoreMutex::new(curator, &self.path).unwrap()
     }

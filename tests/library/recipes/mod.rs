@@ -4,6 +4,7 @@
 mod bad_input;
 mod bad_servers;
 mod client_bugs;
+pub(crate) mod conformance;
 mod curator_bugs;
 mod fenced;
 mod hostile;
@@ -37,7 +38,6 @@ mod lost_messages;
 mod many;
 mod mixed;
 mod multi_lock;
-mod multi_lock_loss;
 mod mutex;
 mod mutex_acls;
 mod mutex_dropped;

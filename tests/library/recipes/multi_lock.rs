@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 use zookeeper_recipes::LocalLock;
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{
-    AcquireError, BoxFuture, Curator, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
-    InterProcessReadWriteLock, InterProcessSemaphore, InterProcessSemaphoreMutex, LockGuard,
-    Released,
+    AcquireError, BoxFuture, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphore, InterProcessSemaphoreMutex, LockGuard, Loss,
+    ReleaseError, Released,
 };
 
 use crate::harness::{Arena, children, eventually, within};
@@ -22,10 +22,6 @@ pub(crate) fn paths(arena: &Arena) -> [String; 2] {
     MEMBERS.map(|name| format!("{}/{name}", arena.path))
 }
 
-pub(crate) fn multi(arena: &Arena, curator: &Curator) -> InterProcessMultiLock {
-    InterProcessMultiLock::from_paths(curator, paths(arena)).unwrap()
-}
-
 /// How many hold or wait, by member, as the server has it.
 pub(crate) async fn contenders(arena: &Arena) -> [usize; 2] {
     let [one, two] = paths(arena);
@@ -35,25 +31,6 @@ pub(crate) async fn contenders(arena: &Arena) -> [usize; 2] {
 pub(crate) async fn contenders_are(arena: &Arena, counts: [usize; 2]) {
     let are = async || contenders(arena).await == counts;
     eventually(&format!("{counts:?} contenders"), are).await;
-}
-
-/// Curator: TestInterProcessMutexBase#test2Clients.
-#[tokio::test(flavor = "multi_thread")]
-async fn of_two_clients_one_holds_and_then_the_other() {
-    let arena = Arena::new().await;
-    let (one, two) = (arena.curator().await, arena.curator().await);
-    let (one, two) = (multi(&arena, &one), multi(&arena, &two));
-    let (mut first, mut second) = (Box::pin(one.acquire()), Box::pin(two.acquire()));
-    let (guard, mut waiting) = tokio::select! {
-        guard = &mut first => (guard.unwrap(), second),
-        guard = &mut second => (guard.unwrap(), first),
-    };
-    assert!(tokio::time::timeout(Duration::from_secs(1), &mut waiting).await.is_err(), "both hold");
-    assert!(guard.is_held());
-    assert_eq!(contenders(&arena).await, [2, 1], "who waits for the first has not the second");
-    guard.release().await.unwrap();
-    let guard = within("the other client", waiting).await.unwrap();
-    assert!(guard.is_held());
 }
 
 /// Fails, once it has seen how many hold another lock.
@@ -186,4 +163,31 @@ async fn opposite_orders_end_with_a_deadline_or_sorted() {
     }
     within("all rounds", tasks.join_all()).await;
     contenders_are(&arena, [0, 0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loss_of_one_member_is_told_and_the_others_stay_held() {
+    let arena = Arena::new().await;
+    let (one, two) = (arena.curator().await, arena.curator().await);
+    let [here, there] = paths(&arena);
+    let member = |curator, path: &str| -> Arc<dyn InterProcessLock> {
+        Arc::new(InterProcessMutex::new(curator, path).unwrap())
+    };
+    let both = InterProcessMultiLock::new([member(&one, &here), member(&two, &there)]).unwrap();
+    let guard = both.acquire().await.unwrap();
+    let (token, lost) = (guard.cancellation_token(), tokio::spawn(guard.lost()));
+    arena.kill_session(&two).await;
+    let lost = within("the loss", lost).await.unwrap();
+    assert_eq!((lost.position, lost.loss), (1, Loss::SessionExpired));
+    assert_eq!(lost.path, paths(&arena)[1]);
+    within("the token", token.cancelled()).await;
+    assert_eq!(guard.loss(), Some(lost));
+    assert!(guard.members()[0].is_held() && !guard.members()[1].is_held());
+    assert_eq!(contenders(&arena).await, [1, 0]);
+    let error = guard.release().await.unwrap_err();
+    let [failure] = error.failures() else { panic!("{error}") };
+    assert!(matches!(failure.error, ReleaseError::Lost { loss: Loss::SessionExpired, .. }));
+    assert_eq!(failure.position, 1);
+    assert_eq!(contenders(&arena).await, [0, 0]);
+    within("again", both.acquire()).await.unwrap().release().await.unwrap();
 }

@@ -9,7 +9,7 @@ use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{InterProcessMutex, Loss, Released, RetryPolicy};
 use zookeeper_testkit::TestServer;
 
-use crate::harness::{Arena, BUSY, eventually, within};
+use crate::harness::{Arena, BUSY, within};
 
 /// Curator: TestInterProcessMutexBase#testLocker.
 #[tokio::test(flavor = "multi_thread")]
@@ -27,20 +27,6 @@ async fn with_holds_the_lock_while_its_body_runs() {
     assert_eq!(value.unwrap(), 7);
     assert_eq!(arena.children().await.len(), 0);
     assert!(rival.try_acquire().await.unwrap().is_some());
-}
-
-/// Curator: TestInterProcessMutexBase#testWithNamespace.
-#[tokio::test(flavor = "multi_thread")]
-async fn with_a_namespace_the_nodes_are_under_it() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
-    let mutex = InterProcessMutex::new(&curator, "/locks/orders").unwrap();
-    let guard = mutex.acquire_timeout(Duration::from_secs(10)).await.unwrap().unwrap();
-    assert_eq!(guard.path(), "/locks/orders");
-    assert!(guard.node().starts_with("/locks/orders/_c_"), "{}", guard.node());
-    assert!(arena.stat(&format!("{}{}", arena.path, guard.node())).await.is_some());
-    assert_eq!(mutex.participants().await.unwrap()[0].path, guard.node());
-    guard.release().await.unwrap();
 }
 
 /// Curator: TestInterProcessMutexBase#testReentrantSingleLock.
@@ -230,26 +216,6 @@ async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
     assert!(guard.node().starts_with("/_c_"), "{}", guard.node());
     guard.release().await.unwrap();
     curator.close().await.unwrap();
-}
-
-/// Curator: TestInterProcessMutexBase#testContainerCleanup.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_lock_path_goes_when_nobody_uses_it() {
-    let builder = TestServer::builder().container_check_interval(Duration::from_millis(10));
-    let arena = Arena::on(Arc::new(builder.start().await.unwrap())).await;
-    let curator = arena.curator().await;
-    let mutex = arena.mutex(&curator);
-    let mut tasks = JoinSet::new();
-    for _ in 0..10 {
-        let mutex = mutex.clone();
-        tasks.spawn(
-            async move { mutex.with(async |_| tokio::task::yield_now().await).await.unwrap() },
-        );
-    }
-    within("ten tasks", tasks.join_all()).await;
-    eventually("the parent is reaped", async || arena.stat(&arena.path).await.is_none()).await;
-    // And it is made again when somebody comes back.
-    within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

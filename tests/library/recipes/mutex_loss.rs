@@ -25,54 +25,6 @@ async fn served(waiting: Waiting) -> MutexGuard {
     within("the waiter", waiting).await.unwrap().unwrap()
 }
 
-/// Curator: TestInterProcessMutexBase#testKilledSession. (There the second waits for the servers to
-/// expire the first one's session, and the first is never told.)
-#[tokio::test(flavor = "multi_thread")]
-async fn a_holder_whose_session_is_killed_is_told_and_the_next_is_served() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let token = guard.cancellation_token();
-    let lost = tokio::spawn(guard.lost());
-    let next = queue_up(&arena, &other).await;
-    arena.kill_session(&curator).await;
-    assert_eq!(within("the loss", lost).await.unwrap(), Loss::SessionExpired);
-    assert!(token.is_cancelled());
-    assert!(!guard.is_held());
-    let next = served(next).await;
-    assert!(next.fencing_token() > guard.fencing_token(), "invariant 4");
-    match guard.release().await {
-        Err(ReleaseError::Lost { path, loss, .. }) => {
-            assert_eq!((path.as_str(), loss), (arena.path.as_str(), Loss::SessionExpired));
-        }
-        other => panic!("{other:?}"),
-    }
-    next.release().await.unwrap();
-    // The same handle works on, in the next session.
-    drop(within("a new session", arena.mutex(&curator).acquire()).await.unwrap());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_session_is_killed_enters_again_at_the_tail() {
-    let arena = Arena::new().await;
-    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
-    let holder = arena.mutex(&curators[0]).acquire().await.unwrap();
-    let killed = queue_up(&arena, &curators[1]).await;
-    let behind = queue_up(&arena, &curators[2]).await;
-    arena.kill_session(&curators[1]).await;
-    eventually("it is back at the tail", async || {
-        let queue = arena.mutex(&curators[0]).participants().await.unwrap();
-        queue.len() == 3 && queue[2].session == curators[1].session_id().unwrap_or_default()
-    })
-    .await;
-    holder.release().await.unwrap();
-    let guard = served(behind).await;
-    assert!(!killed.is_finished());
-    guard.release().await.unwrap();
-    served(killed).await.release().await.unwrap();
-    arena.children_are(0).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_killed_while_creating_leaves_no_node_and_the_lock_is_had_in_the_next() {
     let arena = Arena::new().await;
@@ -177,54 +129,6 @@ async fn creates_in_flight_when_the_server_dies_leave_no_ghost() {
     }
     stop.cancel();
     within("all tasks", tasks.join_all()).await;
-    arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_node_an_administrator_deletes_enters_again_at_once() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let holder = arena.mutex(&curator).acquire().await.unwrap();
-    let waiting = queue_up(&arena, &other).await;
-    let queue = arena.mutex(&curator).participants().await.unwrap();
-    arena.admin.delete(&queue[1].path, None).await.unwrap();
-    // While the holder still holds.
-    eventually("another node", async || {
-        let now = arena.mutex(&curator).participants().await.unwrap();
-        now.len() == 2 && now[1].path != queue[1].path
-    })
-    .await;
-    assert!(holder.is_held());
-    holder.release().await.unwrap();
-    served(waiting).await.release().await.unwrap();
-    arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_holder_whose_node_an_administrator_deletes_is_told() {
-    let arena = Arena::new().await;
-    let curator = arena.short_lived_curator().await;
-    let mutex = arena.mutex(&curator);
-    for waited in [false, true] {
-        // With a wait before it, the node is watched from the start; without, from the first renewal.
-        let blocker = if waited { Some(mutex.acquire().await.unwrap()) } else { None };
-        let acquiring = queue_up(&arena, &curator).await;
-        drop(blocker);
-        let guard = served(acquiring).await;
-        let mut tasks = JoinSet::new();
-        tasks.spawn(guard.lost());
-        arena.admin.delete(guard.node(), None).await.unwrap();
-        let loss = within("the loss", tasks.join_next()).await.unwrap().unwrap();
-        assert_eq!(loss, Loss::NodeDeleted);
-        assert!(!guard.is_held());
-        let error = guard.release().await.unwrap_err();
-        assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }), "{error:?}");
-    }
-    // A deletion that the release itself meets.
-    let guard = mutex.acquire().await.unwrap();
-    arena.admin.delete(guard.node(), None).await.unwrap();
-    let error = guard.release().await.unwrap_err();
-    assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }), "{error:?}");
     arena.children_are(0).await;
 }
 

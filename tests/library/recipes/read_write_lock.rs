@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{
     AcquireError, ContenderKind, Curator, FencingToken, ReadGuard, Released, WriteGuard,
 };
@@ -233,29 +232,4 @@ async fn all_readers_behind_one_writer_get_in_when_it_is_done() {
     drop(guards);
     got_write(behind).await.release().await.unwrap();
     arena.children_are(0).await;
-}
-
-/// Children of other names neither hold nor wait; those of the lock's names do, whoever made them.
-#[tokio::test(flavor = "multi_thread")]
-async fn children_of_others() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    for foreign in ["0", "zzz", "__READ__", "__WRIT__7", "x__READ__00000000x7", "x-n_0000000000"] {
-        arena.create(&format!("{}/{foreign}", arena.path), CreateMode::Persistent).await;
-    }
-    let lock = arena.read_write(&curator);
-    let write = within("the writer", lock.write().acquire()).await.unwrap();
-    assert_eq!(lock.participants().await.unwrap().len(), 1);
-    write.release().await.unwrap();
-    // As kazoo names them when it is told Curator's tags.
-    let hex = "5f3c28ba2fa141d2883f0016d3cca427";
-    for (tag, shared) in [("__READ__", true), ("__WRIT__", false)] {
-        let node = format!("{}/{hex}{tag}0000000000", arena.path);
-        arena.create(&node, CreateMode::Ephemeral).await;
-        assert!(lock.write().try_acquire().await.unwrap().is_none(), "{tag}");
-        assert_eq!(lock.read().try_acquire().await.unwrap().is_some(), shared, "{tag}");
-        assert_eq!(lock.participants().await.unwrap()[0].path, node);
-        arena.admin.delete(&node, None).await.unwrap();
-    }
 }

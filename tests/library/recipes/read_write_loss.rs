@@ -1,29 +1,9 @@
 //! How a read, a write, or a place in the queue is lost, and who learns of it.
 
-use zookeeper_recipes::{Loss, ReleaseError};
+use zookeeper_recipes::Loss;
 
 use super::read_write_lock::{got_read, got_write, settled};
 use crate::harness::{Arena, within};
-
-/// Curator: TestInterProcessReadWriteLock#testLockPath. (There a release after the loss says nothing of it.)
-#[tokio::test(flavor = "multi_thread")]
-async fn a_writer_whose_session_is_killed_is_told_and_a_reader_is_served() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
-    let lost = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
-    let told = tokio::spawn(lost.lost());
-    let reader = arena.reads(&other).await;
-    arena.kill_session(&curator).await;
-    let reader = got_read(reader).await;
-    assert!(arena.stat(lost.node()).await.is_none(), "its node is gone");
-    assert!(reader.fencing_token() > lost.fencing_token(), "invariant 4");
-    assert_eq!(within("the loss", told).await.unwrap(), Loss::SessionExpired);
-    let error = lost.release().await.unwrap_err();
-    assert!(matches!(error, ReleaseError::Lost { loss: Loss::SessionExpired, .. }), "{error:?}");
-    reader.release().await.unwrap();
-    // The same handle works on, in the next session.
-    drop(within("a new session", arena.read_write(&curator).write().acquire()).await.unwrap());
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_and_the_read_beside_it_are_lost_with_their_session() {
@@ -60,37 +40,6 @@ async fn a_writer_whose_node_is_deleted_while_it_waits_lets_readers_pass() {
     held.release().await.unwrap();
     reader.release().await.unwrap();
     got_write(writer).await.release().await.unwrap();
-    arena.children_are(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn holders_whose_nodes_are_deleted_are_told_and_who_waits_is_served() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.short_lived_curator().await, arena.curator().await);
-    // A reader that had not to wait: its node is watched from the first renewal on.
-    let held = within("a reader", arena.read_write(&curator).read().acquire()).await.unwrap();
-    let writer = arena.writes(&other).await;
-    arena.admin.delete(held.node(), None).await.unwrap();
-    let writer = got_write(writer).await;
-    assert_eq!(within("the loss", held.lost()).await, Loss::NodeDeleted);
-    let error = held.release().await.unwrap_err();
-    assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }), "{error:?}");
-    // One that had: it is watched already.
-    let reader = arena.reads(&curator).await;
-    writer.release().await.unwrap();
-    let reader = got_read(reader).await;
-    arena.admin.delete(reader.node(), None).await.unwrap();
-    assert_eq!(within("the loss", reader.lost()).await, Loss::NodeDeleted);
-    drop(reader);
-    // A writer before readers.
-    let held = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
-    let readers = [arena.reads(&other).await, arena.reads(&other).await];
-    arena.admin.delete(held.node(), None).await.unwrap();
-    for reader in readers {
-        got_read(reader).await.release().await.unwrap();
-    }
-    assert_eq!(within("the loss", held.lost()).await, Loss::NodeDeleted);
-    drop(held);
     arena.children_are(0).await;
 }
 

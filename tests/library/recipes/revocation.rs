@@ -299,19 +299,3 @@ async fn who_may_not_write_is_told_and_the_holder_is_not() {
     assert_eq!(within("the end", requested).await, Err(Loss::Released));
     arena.admin.delete(&path, None).await.unwrap();
 }
-
-/// Paths are under the asker's namespace, which need not be the holder's.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_request_goes_to_the_node_as_the_asker_names_it() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
-    let other = arena.curator().await;
-    let mutex = InterProcessMutex::new(&curator, "/orders").unwrap();
-    let guard = within("the lock", mutex.acquire()).await.unwrap();
-    assert!(!Revoker::new(&other).attempt_revoke(guard.node()).await.unwrap());
-    let node = format!("{}{}", arena.path, guard.node());
-    assert!(Revoker::new(&other).attempt_revoke(&node).await.unwrap());
-    within("the request", guard.revocation_requested()).await.unwrap();
-    assert!(Revoker::new(&curator).attempt_revoke(guard.node()).await.unwrap());
-    guard.release().await.unwrap();
-}

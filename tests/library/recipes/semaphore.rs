@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use zookeeper_recipes::{InterProcessSemaphore, Loss, RetryPolicy};
-use zookeeper_testkit::TestServer;
+use zookeeper_recipes::{InterProcessSemaphore, Loss};
 
-use super::leases::{Limited, asks};
-use crate::harness::{Arena, BUSY, eventually, within};
+use super::leases::asks;
+use crate::harness::{Arena, BUSY, within};
 
 /// Counts who is in.
 #[derive(Debug, Default)]
@@ -34,92 +32,66 @@ impl Room {
 /// Curator: TestInterProcessSemaphore#testSimple2.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_objects_share_three_leases() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let (curator, other) = (arena.curator().await, arena.curator().await);
-        let mut leases = Vec::new();
-        for curator in [&curator, &other, &curator] {
-            let semaphore = limited.semaphore(&arena, curator, 3).await;
-            leases.push(within("a lease", semaphore.acquire()).await.unwrap());
-        }
-        let fourth = limited.semaphore(&arena, &other, 3).await;
-        assert!(fourth.acquire_timeout(BUSY).await.unwrap().is_none());
-        leases.swap_remove(1).release().await.unwrap();
-        let lease = within("the one given back", fourth.acquire()).await.unwrap();
-        assert!(lease.is_held() && leases.iter().all(|lease| lease.is_held()));
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let mut leases = Vec::new();
+    for curator in [&curator, &other, &curator] {
+        let semaphore = arena.semaphore(curator, 3);
+        leases.push(within("a lease", semaphore.acquire()).await.unwrap());
     }
-}
-
-/// kazoo: test_lock_one, test_semaphore_reacquire.
-#[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_gets_the_lease_that_is_given_back() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let (curator, other) = (arena.curator().await, arena.curator().await);
-        let semaphore = limited.semaphore(&arena, &curator, 1).await;
-        let rival = limited.semaphore(&arena, &other, 1).await;
-        for _ in 0..2 {
-            let lease = within("the lease", semaphore.acquire()).await.unwrap();
-            let waiting = asks(&rival);
-            arena.nodes_are(1, 2).await;
-            assert!(!waiting.is_finished());
-            lease.release().await.unwrap();
-            waiting.served().await.release().await.unwrap();
-        }
-        arena.nodes_are(0, 0).await;
-    }
+    let fourth = arena.semaphore(&other, 3);
+    assert!(fourth.acquire_timeout(BUSY).await.unwrap().is_none());
+    leases.swap_remove(1).release().await.unwrap();
+    let lease = within("the one given back", fourth.acquire()).await.unwrap();
+    assert!(lease.is_held() && leases.iter().all(|lease| lease.is_held()));
 }
 
 /// kazoo: test_non_blocking, test_non_blocking_release. (kazoo refuses when it merely cannot look.)
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let (curator, other) = (arena.curator().await, arena.curator().await);
-        let semaphore = limited.semaphore(&arena, &curator, 2).await;
-        let rival = limited.semaphore(&arena, &other, 2).await;
-        let first = semaphore.try_acquire().await.unwrap().unwrap();
-        let second = rival.try_acquire().await.unwrap().unwrap();
-        assert!(semaphore.try_acquire().await.unwrap().is_none());
-        assert!(rival.try_acquire_many(2).await.unwrap().is_none());
-        arena.nodes_are(0, 2).await;
-        second.release().await.unwrap();
-        assert!(rival.try_acquire_many(2).await.unwrap().is_none(), "one of two is free");
-        let third = rival.try_acquire().await.unwrap().unwrap();
-        assert!(first.is_held() && third.is_held());
-        first.release().await.unwrap();
-        third.release().await.unwrap();
-        assert_eq!(rival.try_acquire_many(2).await.unwrap().unwrap().len(), 2);
-    }
+    let arena = Arena::new().await;
+    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let semaphore = arena.semaphore(&curator, 2);
+    let rival = arena.semaphore(&other, 2);
+    let first = semaphore.try_acquire().await.unwrap().unwrap();
+    let second = rival.try_acquire().await.unwrap().unwrap();
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    assert!(rival.try_acquire_many(2).await.unwrap().is_none());
+    arena.nodes_are(0, 2).await;
+    second.release().await.unwrap();
+    assert!(rival.try_acquire_many(2).await.unwrap().is_none(), "one of two is free");
+    let third = rival.try_acquire().await.unwrap().unwrap();
+    assert!(first.is_held() && third.is_held());
+    first.release().await.unwrap();
+    third.release().await.unwrap();
+    assert_eq!(rival.try_acquire_many(2).await.unwrap().unwrap().len(), 2);
 }
 
 /// Curator: TestInterProcessSemaphore#testRelease1AtATime: ten clients, each of which keeps its lease until five have one.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_of_the_leases_are_given_out() {
     const LIMIT: usize = 5;
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let (room, full) = (Arc::new(Room::default()), watch::Sender::new(false));
-        let mut tasks = JoinSet::new();
-        for _ in 0..10 {
-            let curator = arena.curator().await;
-            let semaphore = limited.semaphore(&arena, &curator, LIMIT).await;
-            let (room, full) = (room.clone(), full.clone());
-            tasks.spawn(async move {
-                let lease = semaphore.acquire().await.unwrap();
-                room.enter(1, LIMIT);
-                if room.most.load(Ordering::SeqCst) == LIMIT {
-                    full.send_replace(true);
-                }
-                full.subscribe().wait_for(|full| *full).await.unwrap();
-                room.leave(1);
-                lease.release().await.unwrap();
-            });
-        }
-        within("ten clients", tasks.join_all()).await;
-        assert_eq!(room.most.load(Ordering::SeqCst), LIMIT);
-        arena.nodes_are(0, 0).await;
+    let arena = Arena::new().await;
+    let (room, full) = (Arc::new(Room::default()), watch::Sender::new(false));
+    let mut tasks = JoinSet::new();
+    for _ in 0..10 {
+        let curator = arena.curator().await;
+        let semaphore = arena.semaphore(&curator, LIMIT);
+        let (room, full) = (room.clone(), full.clone());
+        tasks.spawn(async move {
+            let lease = semaphore.acquire().await.unwrap();
+            room.enter(1, LIMIT);
+            if room.most.load(Ordering::SeqCst) == LIMIT {
+                full.send_replace(true);
+            }
+            full.subscribe().wait_for(|full| *full).await.unwrap();
+            room.leave(1);
+            lease.release().await.unwrap();
+        });
     }
+    within("ten clients", tasks.join_all()).await;
+    assert_eq!(room.most.load(Ordering::SeqCst), LIMIT);
+    arena.nodes_are(0, 0).await;
 }
 
 /// Curator: TestInterProcessSemaphore#testReleaseInChunks: a hundred tasks of one client, whose leases are given back a few
@@ -127,36 +99,34 @@ async fn all_of_the_leases_are_given_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_given_back_in_chunks_serve_all() {
     const LIMIT: usize = 11;
-    for limited in Limited::KINDS {
-        let arena = Arena::new().await;
-        let curator = arena.curator().await;
-        let semaphore = limited.semaphore(&arena, &curator, LIMIT).await;
-        let room = Arc::new(Room::default());
-        let (sender, mut held) = tokio::sync::mpsc::unbounded_channel();
-        for _ in 0..100 {
-            let (semaphore, room, sender) = (semaphore.clone(), room.clone(), sender.clone());
-            tokio::spawn(async move {
-                let lease = semaphore.acquire().await.unwrap();
-                room.enter(1, LIMIT);
-                sender.send(lease).unwrap();
-            });
-        }
-        drop(sender);
-        let mut served = 0;
-        while served < 100 {
-            let mut chunk = Vec::new();
-            let size = fastrand::usize(1..=5);
-            let most = held.recv_many(&mut chunk, size);
-            served += within("a lease", most).await;
-            room.leave(chunk.len());
-            for lease in chunk {
-                lease.release().await.unwrap();
-            }
-        }
-        assert!((1..=LIMIT).contains(&room.most.load(Ordering::SeqCst)));
-        assert_eq!(room.inside.load(Ordering::SeqCst), 0);
-        arena.nodes_are(0, 0).await;
+    let arena = Arena::new().await;
+    let curator = arena.curator().await;
+    let semaphore = arena.semaphore(&curator, LIMIT);
+    let room = Arc::new(Room::default());
+    let (sender, mut held) = tokio::sync::mpsc::unbounded_channel();
+    for _ in 0..100 {
+        let (semaphore, room, sender) = (semaphore.clone(), room.clone(), sender.clone());
+        tokio::spawn(async move {
+            let lease = semaphore.acquire().await.unwrap();
+            room.enter(1, LIMIT);
+            sender.send(lease).unwrap();
+        });
     }
+    drop(sender);
+    let mut served = 0;
+    while served < 100 {
+        let mut chunk = Vec::new();
+        let size = fastrand::usize(1..=5);
+        let most = held.recv_many(&mut chunk, size);
+        served += within("a lease", most).await;
+        room.leave(chunk.len());
+        for lease in chunk {
+            lease.release().await.unwrap();
+        }
+    }
+    assert!((1..=LIMIT).contains(&room.most.load(Ordering::SeqCst)));
+    assert_eq!(room.inside.load(Ordering::SeqCst), 0);
+    arena.nodes_are(0, 0).await;
 }
 
 /// Names, modes and data are Curator's; a lease tells what any guard does.
@@ -198,35 +168,4 @@ async fn the_nodes_are_curators_and_a_lease_tells_of_its_own() {
         waiting.served().await.release().await.unwrap();
     }
     arena.admin.delete(&format!("{}/data", arena.path), None).await.unwrap();
-}
-
-/// And CURATOR-180: what was reaped in between is made again.
-#[tokio::test(flavor = "multi_thread")]
-async fn both_parents_go_when_nobody_uses_them() {
-    let builder = TestServer::builder().container_check_interval(Duration::from_millis(10));
-    let arena = Arena::on(Arc::new(builder.start().await.unwrap())).await;
-    let retry = RetryPolicy::n_times(10_000, Duration::from_millis(1));
-    let curators = [
-        arena.connect(arena.builder().retry(retry.clone())).await,
-        arena.connect(arena.builder().retry(retry)).await,
-    ];
-    for round in 0..5 {
-        let mut tasks = JoinSet::new();
-        for curator in &curators {
-            let semaphore = InterProcessSemaphore::new(curator, &arena.path, 2).unwrap();
-            tasks.spawn(async move {
-                for _ in 0..10 {
-                    let lease = semaphore.acquire().await.unwrap();
-                    lease.release().await.unwrap();
-                    // About as long as the servers take to reap.
-                    tokio::time::sleep(Duration::from_millis(fastrand::u64(0..20))).await;
-                }
-            });
-        }
-        within("two clients", tasks.join_all()).await;
-        eventually(&format!("all is reaped in round {round}"), async || {
-            arena.stat(&arena.path).await.is_none()
-        })
-        .await;
-    }
 }

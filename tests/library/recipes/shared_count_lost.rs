@@ -4,7 +4,7 @@ use tokio::task::JoinHandle;
 use zookeeper_recipes::{Curator, SharedCount, SharedCountError};
 use zookeeper_testkit::{Fault, FaultProxy, Message, Operation};
 
-use crate::harness::{Arena, eventually, struck_once, within};
+use crate::harness::{Arena, eventually, within};
 
 struct Linked {
     arena: Arena,
@@ -45,29 +45,6 @@ impl Linked {
         within("a refusal", refused.struck()).await;
         (refused, writing)
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_blind_write_that_is_lost_is_repeated() {
-    for (message, version) in [(Message::request as fn(_) -> _, 1), (Message::reply, 2)] {
-        let linked = Linked::new().await;
-        let lost = linked.link.lose(message(Operation::SetData));
-        within("the write", linked.count.set(2)).await.unwrap();
-        struck_once(&lost).await;
-        // Twice, where the server had done it.
-        assert_eq!(linked.stored().await, (2, version));
-        assert_eq!(linked.count.versioned().version, version);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_write_over_a_version_whose_request_is_lost_is_repeated() {
-    let linked = Linked::new().await;
-    let (refused, writing) = linked.swap_and_lose(Message::request(Operation::SetData)).await;
-    refused.heal();
-    assert!(within("the write", writing).await.unwrap().unwrap());
-    assert_eq!(linked.stored().await, (2, 1));
-    assert_eq!((linked.count.value(), linked.count.versioned().version), (2, 1));
 }
 
 /// That it is there does not say that it was ours: somebody else may have counted to 2.
@@ -140,20 +117,4 @@ async fn a_lost_write_over_a_node_that_is_gone_is_unknown() {
     refused.heal();
     let error = within("the write", writing).await.unwrap().unwrap_err();
     assert!(matches!(error, SharedCountError::Unknown { .. }), "{error:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn futures_that_are_never_polled_write_nothing() {
-    let linked = Linked::new().await;
-    linked.link.clear_log();
-    let before = linked.count.versioned();
-    drop(linked.count.set(2));
-    drop(linked.count.try_set(&before, 2));
-    drop(SharedCount::start(&linked.curator, &format!("{}-other", linked.arena.path), 1));
-    drop(linked.count.watch().changed());
-    linked.curator.client().unwrap().check_stat("/").await.unwrap();
-    let mut log = linked.link.log();
-    log.retain(|one| *one != Operation::Sync);
-    assert_eq!(log, [Operation::Exists]);
-    assert_eq!(linked.stored().await, (1, 0));
 }

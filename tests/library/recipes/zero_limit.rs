@@ -4,30 +4,12 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper_recipes::LocalLock;
 use zookeeper_recipes::{
-    Curator, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, InterProcessSemaphoreMutex, Owner, RetryPolicy,
+    InterProcessLock, InterProcessReadWriteLock, LocalLock, Owner, RetryPolicy,
 };
 
+use super::conformance::locks;
 use crate::harness::{Arena, within};
-
-/// All kinds of lock, each on a path of its own.
-fn locks(arena: &Arena, curator: &Curator) -> Vec<Arc<dyn InterProcessLock>> {
-    let path = |name: &str| format!("{}/{name}", arena.path);
-    let mutex = |name| InterProcessMutex::new(curator, &path(name)).unwrap();
-    let lock = |name| InterProcessReadWriteLock::new(curator, &path(name)).unwrap();
-    let members: [Arc<dyn InterProcessLock>; 2] =
-        [Arc::new(mutex("one")), Arc::new(mutex("other"))];
-    vec![
-        Arc::new(mutex("mutex")),
-        Arc::new(lock("read").read()),
-        Arc::new(lock("write").write()),
-        Arc::new(InterProcessSemaphore::new(curator, &path("semaphore"), 1).unwrap()),
-        Arc::new(InterProcessSemaphoreMutex::new(curator, &path("semaphore-mutex")).unwrap()),
-        Arc::new(InterProcessMultiLock::new(members).unwrap()),
-    ]
-}
 
 /// Takes it while it is free, and does not while `holder` has it.
 async fn tries(lock: &dyn InterProcessLock, holder: &dyn InterProcessLock) {
