@@ -40,7 +40,7 @@ async fn exclude(kinds: &[(&str, &str)]) -> Option<String> {
     Some(stage.in_peace(Rule::ReadersTogether, &sides).await)
 }
 
-/// A test for each set: its row on the page, and whose locks of which kind they are.
+/// A test for each set: its row, and whose locks of which kind they are.
 macro_rules! excludes {
     ($level:meta => $($name:ident: $recipe:literal, $who:literal, [$($kind:expr),+];)+) => {$(
         #[$level]

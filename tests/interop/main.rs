@@ -4,8 +4,8 @@
 //!
 //! This crate beside real Apache Curator and real kazoo on one lock path. Every side is a process of its own, ours
 //! too (it is this executable, called to run nothing but `worker`), and is spoken to in lines. Each pair is tried in both roles, one
-//! holds and the other is kept out; then both hold at random for a while, and a checker reads what they logged. What was
-//! shown is the table in docs/mixed-fleets.md.
+//! holds and the other is kept out; then both hold at random for a while, and a checker reads what they logged. Each prints
+//! what it shows; docs/mixed-fleets.md sums it up.
 //!
 //! All stamps are of one clock, `CLOCK_MONOTONIC`: the only one that Java, Python and Rust can all read. (It does not count
 //! the time that the machine sleeps, nor does the machine sleep here.)
