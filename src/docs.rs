@@ -15,6 +15,9 @@ struct Security;
 #[doc = include_str!("../docs/session.md")]
 struct Session;
 
+#[doc = include_str!("../docs/recipes/failures.md")]
+struct Failures;
+
 #[doc = include_str!("../docs/recipes/mutex.md")]
 struct Mutex;
 
