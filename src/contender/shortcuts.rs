@@ -5,7 +5,7 @@ use crate::admission::Family;
 /// The rules that save round trips; all are used, and each can be switched off for the test that shows its
 /// effect. What they do and why they are safe: `docs/round-trips.md`.
 ///
-/// With the feature `testkit`, [`CuratorBuilder::shortcuts`](crate::CuratorBuilder::shortcuts) sets them.
+/// With the feature `test-util`, [`CuratorBuilder::shortcuts`](crate::CuratorBuilder::shortcuts) sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_structs, clippy::struct_excessive_bools)] // one switch for each rule
 #[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]

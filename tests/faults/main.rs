@@ -6,7 +6,7 @@
 //! `make test-all`, connections are also cut within and behind requests, and `products! { product_twice: .. }` has a second layer.
 #![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
-#![allow(dead_code)] // the harness is that of `tests/recipes`, which uses all of it
+#![allow(dead_code)] // the harness is that of `tests/library`, which uses all of it
 
 mod case;
 #[path = "../harness/mod.rs"]

@@ -17,7 +17,7 @@ mod class_path;
 mod counter;
 mod excludes;
 mod faults;
-#[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
+#[allow(dead_code)] // it is that of `tests/library`, which uses all of it
 #[path = "../harness/mod.rs"]
 mod harness;
 mod leader;

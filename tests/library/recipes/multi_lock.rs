@@ -1,4 +1,4 @@
-//! What a multi-lock does while its servers answer. (Orders and failures that can be forced without one: `tests/api`.)
+//! What a multi-lock does while its servers answer. (Orders and failures that can be forced without one: `tests/library/api`.)
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -126,7 +126,7 @@ async fn every_recipe_can_be_a_member() {
 }
 
 /// Two that take the same members in opposite order. (That without either they wait for each other for ever is in
-/// `tests/api`, where it can be forced.)
+/// `tests/library/api`, where it can be forced.)
 #[tokio::test(flavor = "multi_thread")]
 async fn opposite_orders_end_with_a_deadline_or_sorted() {
     let arena = Arena::new().await;

@@ -1,4 +1,4 @@
-//! This crate beside others, in one run: `make bench`, and in short `make bench-smoke`.
+//! This crate beside others, in one run: `make bench`.
 //!
 //! One server, data in memory where the system has such a place. Each work runs in rounds; in a round every peer
 //! has its turn, in an order that rotates, so that what disturbs the machine disturbs all of them. Peers in Java and

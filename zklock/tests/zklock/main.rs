@@ -16,7 +16,7 @@ mod contention;
 mod election;
 mod environment;
 mod families;
-#[allow(dead_code)] // it is that of `tests/recipes`, which uses all of it
+#[allow(dead_code)] // it is that of `tests/library`, which uses all of it
 #[path = "../../../tests/harness/mod.rs"]
 mod harness;
 mod lifeline;
