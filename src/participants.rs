@@ -187,3 +187,19 @@ async fn list(epoch: &Epoch, path: &LockPath) -> Result<Vec<String>, Failure> {
         listed => Ok(listed?.children),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Servers from 3.9.5 on do not tell it of a node that may not be read.
+    #[test]
+    fn what_is_unknown_of_a_node_is_nothing() {
+        let name = ContenderName::new(7, "x-lock-0000000007");
+        let hidden =
+            Participant::new("/l/x-lock-0000000007".to_owned(), &name, true, Node::default());
+        assert_eq!((hidden.since, hidden.session), (SystemTime::UNIX_EPOCH, 0));
+        assert_eq!((hidden.czxid, hidden.fencing_token().value()), (None, 0));
+        assert_eq!((hidden.sequence, hidden.holds), (7, true));
+    }
+}

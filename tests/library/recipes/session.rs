@@ -72,9 +72,9 @@ async fn tries_that_find_a_lock_busy_do_not_postpone_the_probes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_hold_after_an_outage_has_a_lease_at_once() {
     let arena = Arena::new().await;
-    // The link has two fifths of a session timeout to be back. A machine too busy for the first gets more.
+    // The client doubles its pauses, from 0.1 s: it is back after 13/24 of these timeouts. A machine too busy for the first gets more.
     let mut logs = Vec::new();
-    for timeout in [14, 28, 56].map(Duration::from_secs) {
+    for timeout in [12, 24, 48].map(Duration::from_secs) {
         let log = requests_of_the_first_hold_after_an_outage(&arena, timeout).await;
         if log.iter().filter(|one| **one == Operation::List).count() <= 1 {
             return;
@@ -94,13 +94,13 @@ async fn requests_of_the_first_hold_after_an_outage(
         let answered = link.replies(Operation::Sync) + count;
         eventually("probes", async || link.replies(Operation::Sync) >= answered).await;
     };
-    // Idle for so long that the anchor is two probes old, and then without a server for so long that the servers
-    // could have expired a session of that age.
+    // Idle for so long that the anchor is two probes old, and then without a server until the lease has ended, and until the
+    // servers could have expired a session of the anchor's age.
     probes(3).await;
     tokio::time::sleep(timeout / 4).await;
     let refused = link.refuse();
     assert!(link.cut(Cut::Reset) > 0);
-    tokio::time::sleep(timeout / 2).await;
+    tokio::time::sleep(timeout * 5 / 12).await;
     refused.heal();
     probes(1).await;
     link.clear_log();
@@ -340,4 +340,22 @@ async fn retries_end_when_the_policy_is_used_up() {
     // A close that nobody can confirm says so, and does not wait for ever.
     let closed = within("the end", curator.close()).await;
     assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
+}
+
+/// Short ones, whose leases leave the client a few hundred milliseconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_outlives_a_cut_link_with_every_session_timeout() {
+    let arena = Arena::new().await;
+    for timeout in [1, 2, 3, 4, 5].map(Duration::from_secs) {
+        let (link, curator) = arena.linked(arena.builder().session_timeout(timeout)).await;
+        assert_eq!(curator.session_timeout().unwrap(), timeout, "the server grants it");
+        let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+        assert!(link.cut(Cut::Reset) > 0);
+        // By two probes after the reconnection, so that the lease has an anchor from after it.
+        let answered = link.replies(Operation::Sync) + 4;
+        eventually("probes", async || link.replies(Operation::Sync) >= answered).await;
+        assert!(guard.is_held(), "{timeout:?}: {:?}", guard.loss());
+        guard.release().await.unwrap();
+        within("the end", curator.close()).await.unwrap();
+    }
 }
