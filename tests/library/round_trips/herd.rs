@@ -21,7 +21,7 @@ struct Cost {
 
 enum Hold {
     Mutex(MutexGuard),
-    Latch(LeaderLatch, Leadership),
+    Latch(Box<LeaderLatch>, Leadership),
 }
 
 impl Hold {
@@ -30,7 +30,7 @@ impl Hold {
             let latch = LeaderLatch::new(&linked.curator, &arena.path).unwrap();
             latch.start().unwrap();
             let leadership = latch.await_leadership().await.unwrap();
-            Self::Latch(latch, leadership)
+            Self::Latch(Box::new(latch), leadership)
         } else {
             Self::Mutex(arena.mutex(&linked.curator).acquire().await.unwrap())
         }
@@ -46,7 +46,7 @@ impl Hold {
     async fn release(self) {
         match self {
             Self::Mutex(guard) => drop(guard.release().await.unwrap()),
-            Self::Latch(latch, _) => drop(latch.close().await.unwrap()),
+            Self::Latch(latch, _) => latch.close().await.unwrap(),
         }
     }
 }
