@@ -55,7 +55,9 @@ pub(crate) struct Helper {
 
 impl Helper {
     pub(crate) fn start(task: &str, variables: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this binary"));
+        // A shell starts what runs in its background with SIGINT ignored, and children inherit that.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT").arg(std::env::current_exe().expect("this binary"));
         command.args(["--exact", "support::helper", "--ignored", "--nocapture"]);
         command.env("TESTKIT_HELPER", task);
         command.env_remove("ZOOKEEPER_BACKEND").env_remove("ZOOKEEPER_CONNECT");
