@@ -24,7 +24,7 @@ const PATIENT: Duration = Duration::from_secs(120);
 
 /// How long a lock that is not free is waited for: so long that the server answers in between on a busy machine, else the time
 /// is up with nothing known, which is an error.
-pub(crate) const BUSY: Duration = Duration::from_secs(5);
+pub(crate) const BUSY: Duration = Duration::from_secs(3);
 
 /// One server for all tests that run at the same time. The last one to end stops it.
 static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());

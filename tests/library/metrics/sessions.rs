@@ -1,5 +1,7 @@
 //! Connections, sessions, leases and their budget of watches.
 
+use std::time::Duration;
+
 use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{ConnectionState, Curator};
 use zookeeper_testkit::{Cut, Operation};
@@ -20,7 +22,8 @@ fn all_are(scraped: &Scraped, state: &str, count: f64) {
 #[tokio::test]
 async fn each_curator_is_in_one_state() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let (link, refused, curator) = arena.unconnected(arena.builder()).await;
+    let (link, refused, curator) =
+        arena.unconnected(arena.builder().session_timeout(Duration::from_secs(12))).await;
     all_are(&scraped, "connecting", 1.0);
     // It is there, so that the first one is growth.
     assert_eq!(scraped.find("sessions_opened_total", &[]), Some(0.0));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
@@ -130,15 +131,17 @@ async fn an_expiry_of_its_session_changes_nothing() {
 /// Whichever request it is: of the first look, or of the one after a change.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_lost_is_asked_for_again() {
-    let mut observed = Observed::new().await;
-    for operation in [Operation::GetData, Operation::List] {
-        for message in [Message::request(operation), Message::reply(operation)] {
-            let lost = observed.link.lose(message);
+    let operations = [Operation::GetData, Operation::List];
+    join_all(operations.into_iter().flat_map(|of| [Message::request(of), Message::reply(of)]).map(
+        async |message| {
+            let mut observed = Observed::new().await;
+            let _lost = observed.link.lose(message);
             observed.change().await;
             observed.is_told().await;
-            lost.heal();
-        }
-    }
+        },
+    ))
+    .await;
+    let mut observed = Observed::new().await;
     let lost = observed.link.lose(Message::reply(Operation::Any));
     observed.observer =
         LeaderObserver::of_selector(&observed.curator, &observed.arena.path).unwrap();

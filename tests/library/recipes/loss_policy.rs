@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use zookeeper_recipes::zookeeper_client::SessionState;
 use zookeeper_recipes::{
     ConnectionState, Curator, InterProcessMutex, Loss, LossPolicy, ReleaseError,
@@ -52,8 +53,8 @@ async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_outlives_its_lease_only_under_the_session_policy() {
     let arena = Arena::own().await;
-    // Between the lease's end and the session's a busy machine has 15 s to let the servers go on.
-    let builder = arena.builder().session_timeout(Duration::from_secs(45));
+    // Between the lease's end and the session's a busy machine has 8 s to let the servers go on.
+    let builder = arena.builder().session_timeout(Duration::from_secs(24));
     let curator = arena.connect(builder).await;
     let path = format!("{}-session", arena.path);
     let mutex = zookeeper_recipes::InterProcessMutex::new(&curator, &path).unwrap();
@@ -75,8 +76,9 @@ async fn a_hold_outlives_its_lease_only_under_the_session_policy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_policy_loses_with_the_session_and_with_the_node() {
-    let arena = Arena::new().await;
-    for policy in [LossPolicy::Lease, LossPolicy::Suspended, LossPolicy::SessionExpired] {
+    let policies = [LossPolicy::Lease, LossPolicy::Suspended, LossPolicy::SessionExpired];
+    let lost = async |policy| {
+        let arena = Arena::new().await;
         // A busy machine has 40 s to keep the connection; the deleted node is noticed within 10 s.
         let builder = arena.builder().session_timeout(Duration::from_secs(60));
         let (link, curator) = arena.linked(builder.loss_policy(policy)).await;
@@ -97,7 +99,8 @@ async fn every_policy_loses_with_the_session_and_with_the_node() {
             assert_eq!(loss, Loss::SessionExpired, "{policy:?}");
         }
         drop(guard);
-    }
+    };
+    join_all(policies.map(lost)).await;
 }
 
 /// The client has a runtime of its own. That of the `Curator` stands still while the link goes and comes.

@@ -1,5 +1,6 @@
 //! Two recipes of different kinds on one path, and clients whose names the filter does not count.
 
+use futures_util::future::join_all;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{
     AcquireError, ContenderFilter, InterProcessMutex, InterProcessReadWriteLock,
@@ -73,7 +74,7 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
     ];
     let arena = Arena::new().await;
     let curator = arena.curator().await;
-    for (number, (filter, child, counts)) in rows.into_iter().enumerate() {
+    let row = async |(number, (filter, child, counts)): (usize, (ContenderFilter, &str, bool))| {
         let path = format!("{}/{number}", arena.path);
         let mutex = InterProcessMutex::new(&curator, &path).unwrap();
         let mutex = mutex.with_filter(filter.clone()).unwrap();
@@ -92,7 +93,8 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
         assert_eq!(mutex.participants().await.unwrap().len(), 1, "{filter:?}");
         assert!(format!("{mutex:?}").contains(&format!("{filter:?}")));
         guard.release().await.unwrap();
-    }
+    };
+    join_all(rows.into_iter().enumerate().map(row)).await;
 }
 
 #[tokio::test]

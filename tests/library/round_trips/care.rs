@@ -98,6 +98,7 @@ async fn beyond_the_budget_of_watches_they_look() {
 
 /// As cheap as one, but for the looks for those that it may not watch.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn ten_thousand_holds_are_renewed_as_one_is() {
     const HOLDS: usize = 10_000;
     const T: Duration = Duration::from_secs(12);

@@ -21,6 +21,7 @@ async fn watches(arena: &Arena) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
 async fn more_lock_paths_than_are_remembered() {
     let arena = Arena::own().await;
     if arena.server.backend() == Backend::External {

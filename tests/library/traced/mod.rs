@@ -152,7 +152,7 @@ async fn waiting_for_oneself_is_a_warning() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_reads_and_waits_behind_itself_is_warned() {
     let notes = &*NOTES;
-    for upgrades in [true, false] {
+    let warned = async |upgrades| {
         let arena = Arena::new().await;
         let (curator, other) = (arena.curator().await, arena.curator().await);
         let lock = arena.read_write(&curator);
@@ -173,7 +173,8 @@ async fn who_reads_and_waits_behind_itself_is_warned() {
         }
         assert!(notes.has_event(Level::WARN, &words), "{upgrades}");
         drop((first, guard));
-    }
+    };
+    tokio::join!(warned(true), warned(false));
 }
 
 /// Neither keeps the other out, and each has reasons to be where the other is: an election beside a semaphore, a path
