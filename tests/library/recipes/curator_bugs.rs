@@ -271,26 +271,3 @@ async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() 
     let stays = within("the other", stays).await.unwrap().unwrap();
     assert_eq!(told.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), [stays.node()]);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_724_a_waiter_enters_again_when_the_whole_lock_path_is_deleted() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let holder = arena.mutex(&other).acquire().await.unwrap();
-    let mutex = arena.mutex(&curator);
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
-    arena.children_are(2).await;
-    let mut wipe = arena.admin.new_multi_writer();
-    // The waiter's node first: of those that go in one transaction it is told one after the other.
-    let mut children = arena.children().await;
-    children.sort_by_key(|child| std::cmp::Reverse(child[child.len() - 10..].to_owned()));
-    for child in children {
-        wipe.add_delete(&format!("{}/{child}", arena.path), None).unwrap();
-    }
-    wipe.add_delete(&arena.path, None).unwrap();
-    wipe.commit().await.unwrap();
-    let guard = within("the waiter", waiting).await.unwrap().unwrap();
-    assert_eq!(within("the loss", holder.lost()).await, Loss::NodeDeleted);
-    assert!(guard.fencing_token() > holder.fencing_token(), "though the numbers start again");
-    guard.release().await.unwrap();
-}

@@ -2,45 +2,8 @@
 
 use zookeeper_recipes::{ConnectionState, Loss, LossPolicy};
 
-use super::latches::{
-    ceased, gained, is_quiet, leaders, leadership, round_trip, the_leader, told, until,
-};
-use crate::harness::{Arena, within};
-
-/// Curator: `TestLeaderLatch#testSessionInterruptionDoNotCauseBrainSplit` (CURATOR-696). There a probe 20 ms later must not
-/// see the old leader lead; here it does not until the new one is gone. And the latch of `zookeeper-async`, which leads
-/// for ever after the end of its session.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_leader_whose_session_is_killed_is_told_and_queues_at_the_tail() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(2).await;
-    let (first, leads) = arena.leading(&curators[0]).await;
-    let mut watch = told(&first);
-    let second = arena.queued(&curators[1]).await;
-    let token = leads.cancellation_token();
-    arena.kill_session(&curators[0]).await;
-    let next = leadership(&second).await;
-    assert!(next.fencing_token() > leads.fencing_token(), "invariant 4");
-    ceased(&mut watch).await;
-    assert_eq!(within("the loss", leads.lost()).await, Loss::SessionExpired);
-    assert!(token.is_cancelled() && !leads.is_held());
-    // It is back, at the tail, with a node of its new session.
-    arena.children_are(2).await;
-    let queue = second.participants().await.unwrap();
-    assert_eq!(queue[0].path, next.node());
-    assert_eq!(queue[1].session, curators[0].session_id().unwrap());
-    for curator in &curators {
-        round_trip(curator).await;
-    }
-    is_quiet(&mut watch).await;
-    assert!(!first.has_leadership() && next.is_held());
-    second.close().await.unwrap();
-    let again = gained(&mut watch).await;
-    assert!(again.fencing_token() > next.fencing_token());
-    assert!(!leads.is_held(), "once and for good");
-    first.close().await.unwrap();
-    arena.children_are(0).await;
-}
+use super::latches::{ceased, gained, is_quiet, leaders, leadership, the_leader, told, until};
+use crate::harness::Arena;
 
 /// Curator: `TestLeaderLatch#testLostConnection`: of ten latches none leads without a server, and one with it.
 #[tokio::test(flavor = "multi_thread")]

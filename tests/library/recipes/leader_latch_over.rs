@@ -1,26 +1,9 @@
 //! How a leader latch ends with what it stands on: its `Curator`, a client's own session, its runtime.
 
-use zookeeper_recipes::{
-    AcquireError, ConnectionState, Curator, LeaderError, LeaderLatch, Loss, SessionError,
-};
+use zookeeper_recipes::{AcquireError, Curator, LeaderError, LeaderLatch, Loss, SessionError};
 
 use super::latches::{ceased, ended, leadership, told};
-use crate::harness::{Arena, eventually, within};
-
-/// The latch is all that keeps the session open; with it that goes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_latch_alone_keeps_the_session_open() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let state = curator.watch_state();
-    let (latch, leads) = arena.leading(&curator).await;
-    drop(curator);
-    let other = arena.queued(&arena.curator().await).await;
-    assert!(leads.is_held() && latch.has_leadership());
-    drop(latch);
-    leadership(&other).await;
-    eventually("the session is closed", async || *state.borrow() == ConnectionState::Closed).await;
-}
+use crate::harness::{Arena, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_curator_that_closes_ends_its_latches() {

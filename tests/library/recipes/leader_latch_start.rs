@@ -4,7 +4,7 @@ use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{AcquireError, ConnectionState, LeaderError, LeaderLatch};
 use zookeeper_testkit::Operation;
 
-use super::latches::{ended, gained, is_quiet, leadership, round_trip, until};
+use super::latches::{ended, gained, is_quiet, round_trip, until};
 use crate::harness::{Arena, within};
 
 /// CURATOR-110. Curator: `TestLeaderLatch#testNoServerAtStart`: one gain, no loss.
@@ -55,28 +55,6 @@ async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
     // The curator is as good as new.
     let (latch, _) = arena.leading(&curator).await;
     latch.close().await.unwrap();
-}
-
-/// A curator that is closed before it ever was connected.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_curator_that_closes_before_any_connection_ends_its_latches() {
-    let arena = Arena::new().await;
-    let (_link, refused, curator) = arena.unconnected(arena.builder()).await;
-    let latch = arena.latch(&curator);
-    latch.start().unwrap();
-    let waiting = tokio::spawn({
-        let latch = latch.clone();
-        async move { latch.await_leadership().await.map(drop) }
-    });
-    within("a refusal", refused.struck()).await;
-    within("the end", curator.close()).await.unwrap();
-    let told = within("the latch's", waiting).await.unwrap();
-    assert!(matches!(told, Err(LeaderError::Ended(_))), "{told:?}");
-    refused.heal();
-    // Others are free to lead.
-    let (other, _) = arena.leading(&arena.curator().await).await;
-    assert_eq!(arena.children().await.len(), 1);
-    leadership(&other).await;
 }
 
 /// There is a session in the end, and no permission to make what is to be above the latch: whoever waits is told so.

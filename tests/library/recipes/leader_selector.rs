@@ -47,41 +47,6 @@ async fn with_auto_requeue_it_leads_again_and_again() {
     arena.children_are(0).await;
 }
 
-/// Without auto_requeue there is one term, until somebody asks for another.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_leads_once_and_again_when_it_is_queued_again() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let selectors = [arena.selector(&curator), arena.selector(&other)];
-    let (mut first, term, mut second) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
-    term.end();
-    first.report().await.unwrap();
-    second.leads().await.end();
-    second.report().await.unwrap();
-    arena.children_are(0).await;
-    assert!(first.began().is_none() && second.began().is_none());
-    assert!(first.run.requeue().unwrap());
-    first.leads().await.end();
-    first.report().await.unwrap();
-    arena.children_are(0).await;
-}
-
-/// Curator: TestLeaderSelector#testClosing.
-#[tokio::test(flavor = "multi_thread")]
-async fn closing_who_waits_does_not_touch_who_leads() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let selectors = [arena.selector(&curator), arena.selector(&other)];
-    let (mut leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
-    next.close().await;
-    assert_eq!(arena.children().await.len(), 1, "close returns when the place is given up");
-    assert!(leader.run.has_leadership() && term.leadership.is_held() && !term.is_over());
-    leader.close().await;
-    assert!(!leader.run.has_leadership() && term.is_over());
-    assert!(leader.began().is_none() && next.began().is_none());
-    assert_eq!(arena.children().await, [""; 0]);
-}
-
 /// Curator: TestLeaderSelectorWithExecutor#test. (There are no executors here: a body is a task.)
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_one_leads_at_a_time() {

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_recipes::{
-    ConnectionState, Curator, LeaderSelector, Leadership, Loss, LossPolicy, RetryPolicy, TermError,
+    ConnectionState, Curator, LeaderSelector, Loss, LossPolicy, RetryPolicy, TermError,
 };
 use zookeeper_testkit::{Message, Operation, TestEnsemble};
 
@@ -128,32 +127,6 @@ async fn a_term_that_is_granted_when_its_session_has_gone_is_lost() {
     assert!(term.leadership.is_held());
 }
 
-/// Curator: TestLeaderSelector#testKillServerThenCloseShouldElectNewLeader. (There the server is replaced by an empty one;
-/// here it forgets the sessions, and the path with all that is in it.)
-#[tokio::test(flavor = "multi_thread")]
-async fn after_the_servers_forgot_all_one_of_two_leads_and_then_the_other() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let selectors = [&curator, &other].map(|curator| arena.selector(curator).auto_requeue());
-    let (one, term, two) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
-    arena.kill_session(&curator).await;
-    arena.kill_session(&other).await;
-    // It is gone with its last child, or there are new ones.
-    eventually("it is deleted", async || {
-        !matches!(arena.admin.delete(&arena.path, None).await, Err(Error::NotEmpty))
-            || arena.children().await.len() == 2
-    })
-    .await;
-    term.over().await;
-    assert_eq!(lost(one.report().await), (Loss::SessionExpired, Ended::SteppedDown));
-    arena.children_are(2).await;
-    eventually("one leads", async || one.run.has_leadership() != two.run.has_leadership()).await;
-    let (leader, next) = if one.run.has_leadership() { (&one, &two) } else { (&two, &one) };
-    leader.close().await;
-    eventually("the other leads", async || next.run.has_leadership()).await;
-    arena.children_are(1).await;
-}
-
 /// Curator: TestLeaderSelectorCluster#testLostRestart (CURATOR-671: it could not queue up again).
 #[tokio::test(flavor = "multi_thread")]
 async fn after_an_outage_of_all_servers_it_can_queue_up_again() {
@@ -214,51 +187,4 @@ async fn a_loss_while_the_body_runs_is_told_with_what_it_returns() {
         assert_eq!(lost(led.report().await), (loss, Ended::Told));
     }
     led.leads().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_ignores_a_loss_is_dropped_after_the_grace() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let selector = arena.selector(&curator).with_grace(Duration::from_millis(300));
-    let mut led = Led::stubborn(&selector.auto_requeue());
-    let term = led.leads().await;
-    arena.kill_session(&curator).await;
-    // Who is next need not wait for that: the servers have given the place away.
-    let mut next = Led::obedient(&arena.selector(&other));
-    next.leads().await.end();
-    match led.report().await {
-        Err(TermError::Dropped { path, loss, .. }) => {
-            assert_eq!((path, loss), (arena.path.clone(), Some(Loss::SessionExpired)));
-        }
-        report => panic!("{report:?}"),
-    }
-    assert!(term.is_over());
-    led.leads().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_curator_that_is_closed_ends_its_runs() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let selector = arena.selector(&curator).auto_requeue();
-    let (leader, term, waits) = arena.leader_and_next([&selector, &selector]).await;
-    let mut next = Led::obedient(&arena.selector(&other));
-    arena.children_are(3).await;
-    within("the end", curator.close()).await.unwrap();
-    assert_eq!(term.leadership.loss(), Some(Loss::Closed));
-    assert!(term.leadership.cancellation_token().is_cancelled());
-    next.leads().await;
-    assert_eq!(lost(leader.report().await), (Loss::Closed, Ended::SteppedDown));
-    for led in [leader, waits] {
-        // Why it does not go on, and that it does not.
-        assert!(matches!(led.report().await, Err(TermError::Acquire(_))));
-        assert!(within("no report", led.run.next()).await.is_none());
-        led.run.requeue().unwrap_err();
-        assert!(!led.run.interrupt_leadership());
-        led.close().await;
-    }
-    let late = selector.run(async |_: Leadership| ());
-    let report = within("a report", async { late.await }).await;
-    assert!(matches!(report, Err(TermError::Acquire(_))), "{report:?}");
 }

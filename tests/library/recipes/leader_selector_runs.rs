@@ -153,21 +153,6 @@ async fn another_task_closes_the_run() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_closed_before_it_led_says_so_to_who_awaits_it() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let mut blocker = Led::obedient(&arena.selector(&other));
-    let _blocking = blocker.leads().await;
-    let run = arena.selector(&curator).run(async |_| ());
-    arena.children_are(2).await;
-    within("the end of a run", run.close()).await.unwrap();
-    match within("its end", async { run.await }).await {
-        Err(TermError::Closed { path, .. }) => assert_eq!(path, arena.path),
-        other => panic!("{other:?}"),
-    }
-}
-
 /// The last 64.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_are_kept_until_they_are_read() {

@@ -94,41 +94,6 @@ async fn all_of_the_leases_are_given_out() {
     arena.nodes_are(0, 0).await;
 }
 
-/// Curator: TestInterProcessSemaphore#testReleaseInChunks: a hundred tasks of one client, whose leases are given back a few
-/// at a time.
-#[tokio::test(flavor = "multi_thread")]
-async fn leases_given_back_in_chunks_serve_all() {
-    const LIMIT: usize = 11;
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let semaphore = arena.semaphore(&curator, LIMIT);
-    let room = Arc::new(Room::default());
-    let (sender, mut held) = tokio::sync::mpsc::unbounded_channel();
-    for _ in 0..100 {
-        let (semaphore, room, sender) = (semaphore.clone(), room.clone(), sender.clone());
-        tokio::spawn(async move {
-            let lease = semaphore.acquire().await.unwrap();
-            room.enter(1, LIMIT);
-            sender.send(lease).unwrap();
-        });
-    }
-    drop(sender);
-    let mut served = 0;
-    while served < 100 {
-        let mut chunk = Vec::new();
-        let size = fastrand::usize(1..=5);
-        let most = held.recv_many(&mut chunk, size);
-        served += within("a lease", most).await;
-        room.leave(chunk.len());
-        for lease in chunk {
-            lease.release().await.unwrap();
-        }
-    }
-    assert!((1..=LIMIT).contains(&room.most.load(Ordering::SeqCst)));
-    assert_eq!(room.inside.load(Ordering::SeqCst), 0);
-    arena.nodes_are(0, 0).await;
-}
-
 /// Names, modes and data are Curator's; a lease tells what any guard does.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_nodes_are_curators_and_a_lease_tells_of_its_own() {

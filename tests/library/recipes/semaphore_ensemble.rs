@@ -23,52 +23,6 @@ async fn curator(ensemble: &TestEnsemble) -> Curator {
         .unwrap()
 }
 
-/// Curator: TestInterProcessSemaphoreCluster#testKilledServerWithEnsembleProvider: each holds until it is told of the loss.
-/// (There the clients are sent to another ensemble then. A `Curator` keeps its connect string; here the same one comes
-/// back.)
-#[tokio::test(flavor = "multi_thread")]
-async fn one_holds_before_an_outage_nobody_after_the_loss_and_one_again() {
-    let ensemble = TestEnsemble::start(3).await.unwrap();
-    let (path, holding) = (random_path("test"), Arc::new(AtomicUsize::new(0)));
-    let (stop, terms) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
-    let mut tasks = JoinSet::new();
-    for _ in 0..10 {
-        let curator = curator(&ensemble).await;
-        let semaphore = InterProcessSemaphore::new(&curator, &path, 1).unwrap();
-        let (holding, stop, terms) = (holding.clone(), stop.clone(), terms.clone());
-        tasks.spawn(async move {
-            while !stop.is_cancelled() {
-                let acquired = tokio::select! {
-                    acquired = semaphore.acquire() => acquired,
-                    () = stop.cancelled() => return,
-                };
-                // No server for so long that the retries ran out.
-                let Ok(lease) = acquired else { continue };
-                assert_eq!(holding.fetch_add(1, Ordering::SeqCst), 0, "two hold");
-                terms.fetch_add(1, Ordering::SeqCst);
-                tokio::select! {
-                    _ = lease.lost() => {}
-                    () = stop.cancelled() => {}
-                }
-                holding.fetch_sub(1, Ordering::SeqCst);
-                drop(lease);
-            }
-        });
-    }
-    eventually("one holds", async || holding.load(Ordering::SeqCst) == 1).await;
-    for member in ensemble.members() {
-        member.kill().await.unwrap();
-    }
-    eventually("nobody holds", async || holding.load(Ordering::SeqCst) == 0).await;
-    for member in ensemble.members() {
-        member.launch().await.unwrap();
-    }
-    ensemble.serving().await.unwrap();
-    eventually("one holds again", async || terms.load(Ordering::SeqCst) > 1).await;
-    stop.cancel();
-    within("all of them", tasks.join_all()).await;
-}
-
 /// Curator: TestInterProcessSemaphoreCluster#testCluster. (Its check that one is in at a time is inverted, and proves
 /// nothing.)
 #[tokio::test(flavor = "multi_thread")]
