@@ -56,7 +56,7 @@ pub(crate) struct Helper {
 impl Helper {
     pub(crate) fn start(task: &str, variables: &[(&str, &str)]) -> Self {
         // A shell starts what runs in its background with SIGINT ignored, and children inherit that.
-        let mut command = Command::new("env");
+        let mut command = Command::new("/usr/bin/env");
         command.arg("--default-signal=INT").arg(std::env::current_exe().expect("this binary"));
         command.args(["--exact", "support::helper", "--ignored", "--nocapture"]);
         command.env("TESTKIT_HELPER", task);
