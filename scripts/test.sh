@@ -9,30 +9,46 @@ level=${1:-test}
 cargo=${CARGO:-cargo}
 export ZOOKEEPER_BACKEND=${ZOOKEEPER_BACKEND:-process}
 built=${CARGO_TARGET_DIR:-target}/debug
-# One selection of packages and features for all steps: another one would build the library again.
+# One selection of packages and features for all builds: another one would build the library again.
 packages=(-p zookeeper-recipes -p zookeeper-testkit -p zklock -p tools)
 features=(--features zookeeper-recipes/metrics,zookeeper-recipes/sasl,zookeeper-recipes/test-util,zookeeper-recipes/tls)
 steps=0 failures=() ignored=()
-# What is skipped is run by other tests, in a process of its own.
-[ "$level" != all ] || ignored=(--include-ignored --skip holder::hold --skip no_threads::connects --skip support::helper)
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+# `no_threads` runs `connects` in a process of its own.
+[ "$level" != all ] || ignored=(--include-ignored --skip no_threads::connects)
+output=$(mktemp) artifacts=$(mktemp)
+trap 'rm -f "$output" "$artifacts"' EXIT
 trap 'exit 130' INT # not the next step
 
 say() { printf '\n== %s\n' "$*"; }
 tests() { $cargo test --quiet --no-fail-fast "${packages[@]}" "${features[@]}" "$@"; }
-has() { [ -x "$built/$1" ]; }
+
+# Builds, and notes where the executables are. `cargo test --test NAME` would narrow the selection to the packages that have
+# such a test, which changes the features of what they share.
+build() {
+  local started=$SECONDS
+  tests --no-run --message-format=json-render-diagnostics "$@" >"$artifacts"
+  printf '== build: %d s\n' $((SECONDS - started))
+}
+
+# Name, arguments: runs an integration test that was built, in the folder of its package, as cargo does.
+run() {
+  local line folder
+  line=$(grep "\"kind\":\[\"test\"\].*\"name\":\"$1\"" "$artifacts") || { echo "no test $1 was built"; return 1; }
+  folder=$(sed 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*|\1|' <<<"$line")
+  (cd "$folder" && "$(sed 's|.*"executable":"\([^"]*\)".*|\1|' <<<"$line")" --quiet "${@:2}")
+}
 
 # What, a command: runs it to its end, and notes whether it failed.
 step() {
-  local what=$1 started=$SECONDS outcome=
+  local what=$1 started=$SECONDS names outcome=
   shift
   steps=$((steps + 1))
   if ! "$@" 2>&1 | tee "$output"; then
     # The tests that failed, each on an indented line.
-    failures+=("$what" "$(awk '/^failures:$/ { names = "" }
+    names=$(awk '/^failures:$/ { names = "" }
       /^    [^ ]/ { names = names $0 "\n" }
-      /^test result: FAILED/ { printf "%s", names }' "$output")")
+      /^test result: FAILED/ { printf "%s", names }' "$output")
+    failures+=("$what${names:+$'\n'$names}")
     outcome=", FAILED"
   fi
   printf '== %s: %d s%s\n' "$what" $((SECONDS - started)) "$outcome"
@@ -48,30 +64,30 @@ finish() {
   exit 0
 }
 
-started=$SECONDS
 if [ "$level" = quick ]; then
   step "format" $cargo fmt --all --check
   step "clippy" $cargo clippy --quiet "${packages[@]}" "${features[@]}" --all-targets -- -D warnings
+  build --lib --bins --test library --test house
   step "unit tests" tests --lib --bins
-  step "api" tests --test library -- api::
-  step "house rules" tests --test house
+  step "api" run library api::
+  step "house rules" run house
   finish
 fi
 
-tests --no-run
-printf '== build: %d s\n' $((SECONDS - started))
-
+build
 step "unit tests" tests --lib --bins -- "${ignored[@]}"
-step "house rules" tests --test house
+step "house rules" run house
 step "documentation" $cargo test --quiet "${packages[@]}" "${features[@]}" --doc
-step "the model, in small" tests --test safety -- --test-threads=1
-step "library" tests --test library -- --test-threads=12 "${ignored[@]}"
-step "the fault product" tests --test faults -- --test-threads=8 "${ignored[@]}"
-step "test kit" tests --test testkit -- --test-threads=4 "${ignored[@]}"
-step "zklock" tests --test zklock -- --test-threads=6 "${ignored[@]}"
-step "security" tests --test security -- --test-threads=4 "${ignored[@]}"
-step "beside Apache Curator and kazoo" tests --test interop -- --test-threads=8 "${ignored[@]}"
-step "soak" env FAULTS=12 "$built/soak"
+step "the model, in small" run safety --test-threads=1
+step "library" run library --test-threads=12 "${ignored[@]}"
+step "the fault product" run faults --test-threads=8 "${ignored[@]}"
+step "test kit" run testkit --test-threads=4 "${ignored[@]}"
+step "zklock" run zklock --test-threads=6 "${ignored[@]}"
+step "security" run security --test-threads=4 "${ignored[@]}"
+step "beside Apache Curator and kazoo" run interop --test-threads=8 "${ignored[@]}"
+faults=12
+[ "$level" != all ] || faults=60
+step "soak: mutex" env FAULTS=$faults "$built/soak"
 examples=(mutex cron_job leader_service)
 if [ "$level" = all ]; then
   mapfile -t examples < <(find examples -maxdepth 1 -name '[a-z]*' ! -name '*.md' -printf '%f\n' | sed 's/\.rs$//' | sort)
@@ -81,8 +97,8 @@ for example in "${examples[@]}"; do
 done
 [ "$level" = all ] || finish
 
-for recipe in mutex rw semaphore leader; do
-  step "soak: $recipe" env RECIPE="$recipe" FAULTS=60 "$built/soak"
+for recipe in rw semaphore leader; do
+  step "soak: $recipe" env RECIPE="$recipe" FAULTS=$faults "$built/soak"
 done
 step "margins" "$built/margins" 1
 step "benches" tests --bench compare
