@@ -138,7 +138,7 @@ mod tests {
             [ContenderFilter::Curator, ContenderFilter::Kazoo, ContenderFilter::Inclusive, custom]
         {
             let prefix =
-                crate::contender_name::protected_prefix(uuid::Uuid::new_v4(), filter.kind());
+                crate::contender_name::protected_prefix(crate::random::guid(), filter.kind());
             assert_eq!(filter.sequence_of(&format!("{prefix}0000000042")), Some(42), "{filter:?}");
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::client::{Acl, CreateOptions, Failure, Write, WriteFailure, check_frame};
+use crate::client::{Acl, Failure, Write, WriteFailure, check_frame};
 use crate::contender::HoldState;
 use crate::error::{FencedError, Loss};
 use crate::lock_path::LockPath;
@@ -57,25 +57,7 @@ impl Fenced {
     ///   than a server takes, 1 MiB in all): nothing was written.
     pub async fn create(&self, path: &str, data: &[u8]) -> Result<(), FencedError> {
         let acls = self.acls.clone();
-        self.write(path, &Write::create(data, &acls)).await
-    }
-
-    /// As [`create`](Self::create), with the client's own options. A sequential node's name is not told.
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`create`](Self::create).
-    ///
-    /// # Errors
-    ///
-    /// As for [`create`](Self::create).
-    pub async fn create_with(
-        &self,
-        path: &str,
-        data: &[u8],
-        options: &CreateOptions<'_>,
-    ) -> Result<(), FencedError> {
-        self.write(path, &Write::Create { data, options: options.clone() }).await
+        self.write(path, &Write::Create { data, acls: &acls, ephemeral: false }).await
     }
 
     /// Replaces a node's data.

@@ -162,6 +162,7 @@ mod multi_lock;
 mod mutex;
 mod owner;
 mod participants;
+mod random;
 mod read_write_lock;
 mod reading;
 mod recipe;

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, select_all};
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +13,7 @@ use crate::error::{Loss, MemberFailure, MultiReleaseError, ReleaseError};
 use crate::fencing::FencingToken;
 use crate::guard::Released;
 use crate::inter_process_lock::{BoxFuture, LockGuard};
+use crate::session::tasks::Home;
 
 /// All members of an [`InterProcessMultiLock`](crate::InterProcessMultiLock), held. Dropping it releases them, the
 /// last first; so does [`release`](Self::release), which also tells what became of them.
@@ -32,7 +32,7 @@ pub struct MultiGuard {
     /// The first loss that was seen: what is said once stays said.
     first: Arc<OnceLock<MemberLoss>>,
     /// Where it was acquired, if that was in a runtime.
-    runtime: Option<Handle>,
+    home: Home,
 }
 
 /// Which member of a multi-lock was lost, and how.
@@ -56,8 +56,8 @@ impl fmt::Display for MemberLoss {
 
 impl MultiGuard {
     pub(crate) fn new(path: Arc<str>, members: Acquired) -> Self {
-        let (first, watch, runtime) = (Arc::default(), OnceLock::new(), Handle::try_current().ok());
-        Self { path, members, first, watch, runtime }
+        let (first, watch, home) = (Arc::default(), OnceLock::new(), Home::here());
+        Self { path, members, first, watch, home }
     }
 
     /// Whether all members are held at this instant. Once it says `false` it always will.
@@ -129,10 +129,7 @@ impl MultiGuard {
             drop(ended);
         };
         let mut task = JoinSet::new();
-        match &self.runtime {
-            Some(runtime) => task.spawn_on(watching, runtime),
-            None => task.spawn(watching),
-        };
+        self.home.start_in(&mut task, watching);
         Watch { token, _task: task }
     }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ConstantBuilder, ExponentialBuilder};
 
+use crate::random;
+
 /// Curator's cap on one pause: `Integer.MAX_VALUE` milliseconds.
 const LONGEST_PAUSE: Duration = Duration::from_millis(i32::MAX as u64);
 
@@ -107,7 +109,7 @@ impl RetryPolicy {
                     .with_max_delay(longest)
                     .with_max_times(retries)
                     .with_jitter();
-                let backoff = match self.seed {
+                let backoff = match self.seed.or_else(random::seed) {
                     Some(seed) => backoff.with_jitter_seed(seed),
                     None => backoff,
                 };

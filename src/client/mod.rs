@@ -21,7 +21,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use zookeeper_client as zk;
-pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector, CreateOptions};
+pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector};
 
 pub(crate) use self::data::Change;
 pub(crate) use self::dialer::{DialError, Dialer};
@@ -322,7 +322,13 @@ impl Client {
         let send = || {
             let mut writer = self.rooted.new_check_writer(other, None)?;
             match write {
-                Write::Create { data, options } => writer.add_create(path, data, options)?,
+                Write::Create { data, acls, ephemeral } => {
+                    let mode = match ephemeral {
+                        true => zk::CreateMode::Ephemeral,
+                        false => zk::CreateMode::Persistent,
+                    };
+                    writer.add_create(path, data, &mode.with_acls(Acls::new(acls)))?;
+                }
                 Write::Set { data } => writer.add_set_data(path, data, None)?,
                 Write::Delete => writer.add_delete(path, None)?,
             }
@@ -369,27 +375,24 @@ impl Client {
 /// What to write.
 #[derive(Debug)]
 pub(crate) enum Write<'a> {
-    Create { data: &'a [u8], options: CreateOptions<'a> },
-    Set { data: &'a [u8] },
+    /// A node that is the session's or, if not `ephemeral`, persistent.
+    Create {
+        data: &'a [u8],
+        acls: &'a [Acl],
+        ephemeral: bool,
+    },
+    Set {
+        data: &'a [u8],
+    },
     Delete,
 }
 
-impl<'a> Write<'a> {
+impl Write<'_> {
     pub(crate) fn data(&self) -> &[u8] {
         match self {
             Self::Create { data, .. } | Self::Set { data } => data,
             Self::Delete => &[],
         }
-    }
-
-    /// A persistent node.
-    pub(crate) fn create(data: &'a [u8], acls: &'a [Acl]) -> Self {
-        Self::Create { data, options: zk::CreateMode::Persistent.with_acls(Acls::new(acls)) }
-    }
-
-    /// An ephemeral node.
-    pub(crate) fn ephemeral(data: &'a [u8], acls: &'a [Acl]) -> Self {
-        Self::Create { data, options: zk::CreateMode::Ephemeral.with_acls(Acls::new(acls)) }
     }
 }
 

@@ -13,7 +13,6 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
 use super::line::{Line, Lister, Verdict};
 use super::lines::Lines;
@@ -25,6 +24,7 @@ use crate::client::{Client, ClientError, Failure, LinkWatch, Listing, Write, Wri
 use crate::contender_name::{is_safe_sequence, last_number, protected_prefix};
 use crate::error::AcquireError;
 use crate::metrics::{self, Operation};
+use crate::random;
 use crate::retry::Retry;
 use crate::session::clock::Moment;
 use crate::session::duty::{Duty, find};
@@ -116,7 +116,7 @@ struct Entering<'a> {
 impl Entering<'_> {
     fn draw_guid(&mut self) {
         let Request { kind, beside, .. } = &self.contender.request;
-        self.prefix = protected_prefix(Uuid::new_v4(), *kind);
+        self.prefix = protected_prefix(random::guid(), *kind);
         if let Some(write) = beside {
             // The whole name: a down-graded read has its writer's number.
             self.prefix.push_str(write.digits());
@@ -175,7 +175,7 @@ impl Entering<'_> {
         let search = Duty::Search { parent: request.path.clone(), prefix: self.prefix.clone() };
         self.trace.search(search);
         let stamp = Moment::now();
-        let read = Write::ephemeral(&request.data, &request.acls);
+        let read = Write::Create { data: &request.data, acls: &request.acls, ephemeral: true };
         let sent = client.write_while_there(write.node(), &path, &read);
         match epoch.proven(stamp, sent).await {
             Ok(()) => {}

@@ -319,6 +319,7 @@ impl Entering<'_> {
                 if let Some(watch) = watch.take() {
                     tracing::debug!(count, limit = limit.now(), "waits");
                     tokio::select! {
+                        biased;
                         () = changed(watch) => {}
                         () = limit.changed() => {}
                     }

@@ -5,7 +5,7 @@
 //! but not before it was idle for a session timeout: whoever goes round many more paths than fit shall not set and
 //! remove a watch for each.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::mpsc;
@@ -30,7 +30,7 @@ pub(super) struct Lines {
     pub(super) session: Arc<Session>,
     pub(super) epoch: Arc<Epoch>,
     rules: Shortcuts,
-    lines: Mutex<HashMap<(LockPath, Family), Weak<Line>>>,
+    lines: Mutex<Known>,
     remembered: Mutex<Remembered>,
     pub(super) care: mpsc::UnboundedSender<Attended>,
 }
@@ -55,21 +55,14 @@ impl Lines {
     pub(super) fn line(&self, path: &LockPath, family: &Family) -> Arc<Line> {
         let line = {
             let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            if lines.len() >= lines.capacity() {
-                lines.retain(|_, line| line.strong_count() > 0);
-                // As many again before the next time.
-                let live = lines.len();
-                lines.reserve(live + 1);
-            }
-            let place = lines.entry((path.clone(), family.clone())).or_default();
-            match place.upgrade() {
-                Some(line) => line,
-                None => {
-                    let line = Arc::new(Line::new(path.clone(), family.clone(), self.rules));
-                    *place = Arc::downgrade(&line);
-                    line
-                }
-            }
+            lines.sweep();
+            let here = lines.of.entry(path.clone()).or_default();
+            let found = here.iter().filter_map(Weak::upgrade).find(|line| line.family == *family);
+            found.unwrap_or_else(|| {
+                let line = Arc::new(Line::new(path.clone(), family.clone(), self.rules));
+                here.push(Arc::downgrade(&line));
+                line
+            })
         };
         if self.rules.gap && line.remembered().is_none() {
             self.remember(&line);
@@ -80,7 +73,7 @@ impl Lines {
     /// The lines there are.
     pub(super) fn all(&self) -> Vec<Arc<Line>> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.values().filter_map(Weak::upgrade).collect()
+        lines.of.values().flatten().filter_map(Weak::upgrade).collect()
     }
 
     /// Lets go of the watches on lock paths.
@@ -125,6 +118,27 @@ impl Lines {
             remembered.bytes += bytes(line);
             remembered.lines.push(line.clone());
         }
+    }
+}
+
+/// The lines there are, in the order of their paths.
+#[derive(Debug, Default)]
+struct Known {
+    of: BTreeMap<LockPath, Vec<Weak<Line>>>,
+    sweep_at: usize,
+}
+
+impl Known {
+    /// Drops what nobody uses any more, whenever there may be twice as much as the last time.
+    fn sweep(&mut self) {
+        if self.of.len() < self.sweep_at {
+            return;
+        }
+        self.of.retain(|_, lines| {
+            lines.retain(|line| line.strong_count() > 0);
+            !lines.is_empty()
+        });
+        self.sweep_at = 2 * (self.of.len() + 1);
     }
 }
 

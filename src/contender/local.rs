@@ -22,7 +22,7 @@
 //!
 //! Pure but for the channels to those who wait, and the time since when they stand here.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -118,7 +118,7 @@ pub(super) struct Chain {
     /// By their `czxid`.
     places: BTreeMap<i64, Standing>,
     /// By their names, nodes whose delete was sent; with whom sees to it, unless that is a task.
-    leaving: HashMap<String, Option<Escort>>,
+    leaving: BTreeMap<String, Option<Escort>>,
     /// How many of both hold alone.
     exclusive: usize,
 }

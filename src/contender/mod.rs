@@ -422,6 +422,7 @@ impl Contender {
     /// Fires when there is no point in going on.
     async fn stopped<C: Send>(&self, caller: &mut oneshot::Sender<C>) -> Stop {
         tokio::select! {
+            biased;
             () = caller.closed() => Stop::Withdrawn,
             () = self.session().closing().cancelled() => {
                 Stop::Failed(self.session_error(SessionError::Closed))

@@ -74,6 +74,7 @@ async fn ended<T>(
 ) -> End<T> {
     let asked = async {
         tokio::select! {
+            biased;
             () = stop.cancelled() => {}
             () = closing.cancelled() => stop.cancel(),
         }

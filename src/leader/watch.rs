@@ -118,6 +118,7 @@ impl Follower {
                 }
             };
             tokio::select! {
+                biased;
                 changed = self.status.changed() => if changed.is_err() {
                     return Err(LeaderError::Closed { path: self.path.clone() });
                 },

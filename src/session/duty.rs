@@ -15,14 +15,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use super::clock::Moment;
 use super::epoch::Epoch;
 use super::{NoEpoch, Session};
 use crate::client::{ClientError, Failure};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, CleanUp, Operation};
+use crate::random;
 use crate::retry::RetryPolicy;
 
 /// What is to be removed.
@@ -163,7 +162,7 @@ pub(crate) async fn find(
     prefix: &str,
 ) -> Result<Vec<String>, Failure> {
     let client = epoch.client()?;
-    let nothing = parent.child(&format!("_b_{}", Uuid::new_v4().hyphenated()));
+    let nothing = parent.child(&format!("_b_{}", random::guid().hyphenated()));
     // All three are sent before the first is awaited: one connection answers them in this order.
     let (delete, sync, list) =
         (client.delete(&nothing), client.sync(), client.list(parent.as_str()));

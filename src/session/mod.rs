@@ -5,13 +5,13 @@ pub(crate) mod epoch;
 pub(crate) mod lease;
 pub(crate) mod state;
 pub(crate) mod supervisor;
+pub(crate) mod tasks;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use self::epoch::Epoch;
 use self::lease::LossPolicy;
 use self::state::{ConnectionState, Finish};
+use self::tasks::Home;
 use crate::client::{Acl, Failure};
 pub(crate) use crate::clock;
 use crate::error::SessionError;
@@ -54,7 +55,7 @@ pub(crate) struct Session {
     pub(crate) settings: Settings,
     /// Chroot and namespace in one, as the server knows it.
     root: LockPath,
-    runtime: Handle,
+    home: Home,
     /// Contenders and clean-up duties.
     tasks: TaskTracker,
     /// What is done while something is held, and has time to end before that goes.
@@ -88,7 +89,7 @@ impl Session {
         Arc::new(Self {
             settings,
             root,
-            runtime: Handle::current(),
+            home: Home::here(),
             tasks: TaskTracker::new(),
             work: TaskTracker::new(),
             supervision: TaskTracker::new(),
@@ -110,7 +111,7 @@ impl Session {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.tasks.spawn_on(task, &self.runtime)
+        self.home.start(&self.tasks, task)
     }
 
     /// For as long as this is kept, the session is not closed: for work that is done while something is held.
@@ -196,6 +197,7 @@ impl Session {
             }
         };
         tokio::select! {
+            biased;
             () = answers_again => {}
             () = tokio::time::sleep(pause) => {}
         }

@@ -168,7 +168,7 @@ impl Supervisor {
 
     fn start(self, link: Option<LinkWatch>) -> Arc<Session> {
         let session = self.session.clone();
-        session.supervision.spawn_on(self.run(link), &session.runtime);
+        session.home.start(&session.supervision, self.run(link));
         session
     }
 
@@ -295,7 +295,7 @@ impl Supervisor {
                     }
                     epoch.lease.seen_up(now);
                     if probes.is_empty() && epoch.is_demanded() && epoch.lease.wants_early_probe(now) {
-                        probes.spawn(probe(epoch.clone()));
+                        self.session.home.start_in(&mut probes, probe(epoch.clone()));
                     }
                 }
                 // A request made now would wait for the link, and its stamp grow stale. No contender postpones a tick:
@@ -307,7 +307,7 @@ impl Supervisor {
                         continue;
                     }
                     // Not awaited before the next is sent: a lost answer must not stop the renewal.
-                    probes.spawn(probe(epoch.clone()));
+                    self.session.home.start_in(&mut probes, probe(epoch.clone()));
                 }
                 Some(_) = probes.join_next() => {}
             }
@@ -354,6 +354,7 @@ impl Supervisor {
                 // The session lives on without us, so our nodes must still go. `close` is told now.
                 self.closed.send_replace(Some(self.outcome.clone()));
                 tokio::select! {
+                    biased;
                     () = self.session.tasks.wait() => {}
                     () = over(link) => {}
                 }

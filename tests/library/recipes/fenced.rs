@@ -34,12 +34,7 @@ async fn while_the_lock_is_held_writes_take_effect_under_the_namespace() {
     assert_eq!(arena.data(&on_server).await.as_deref(), Some(&b"2"[..]));
     fenced.delete("/counter").await.unwrap();
     assert_eq!(arena.data(&on_server).await, None);
-    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-    fenced.create_with("/counter", b"3", &options).await.unwrap();
-    assert_eq!(
-        arena.stat(&on_server).await.unwrap().ephemeral_owner,
-        curator.session_id().unwrap()
-    );
+    fenced.create("/counter", b"3").await.unwrap();
     guard.release().await.unwrap();
     assert_eq!(lost_by(fenced.delete("/counter").await), Loss::Released);
     assert!(arena.stat(&on_server).await.is_some());
@@ -135,8 +130,8 @@ async fn what_the_server_refuses_is_told_apart() {
     fenced.delete(&missing).await.unwrap();
 
     let read_only = [Acl::new(Permission::READ | Permission::DELETE, AuthId::anyone())];
-    let options = CreateMode::Ephemeral.with_acls(Acls::new(&read_only));
-    fenced.create_with(&missing, b"theirs", &options).await.unwrap();
+    let options = CreateMode::Persistent.with_acls(Acls::new(&read_only));
+    arena.admin.create(&missing, b"theirs", &options).await.unwrap();
     let error = fenced.set(&missing, b"ours").await.unwrap_err();
     assert!(matches!(error, FencedError::NoAuth { .. }), "{error:?}");
     assert!(guard.is_held(), "none of it concerns the hold");

@@ -25,11 +25,12 @@ const LAYERS: &str = "
     clock:
     metrics: clock error
     fencing: error fenced
-    retry: curator mutex
+    random:
+    retry: curator mutex random
     client: error lock_path curator
     // Layers.
-    session: client clock error lock_path metrics retry
-    contender: admission client contender_name error fencing lock_path metrics retry session
+    session: client clock error lock_path metrics random retry
+    contender: admission client contender_name error fencing lock_path metrics random retry session
     curator: client contender error lock_path metrics retry session
     // What recipes have in common.
     reading: client contender error lock_path metrics retry session
@@ -44,7 +45,7 @@ const LAYERS: &str = "
     acquire: admission contender contender_name error guard metrics owner recipe session
     leasing: acquire admission client contender contender_filter contender_name error guard lock_path metrics participants reading recipe session
     inter_process_lock: error fencing guard
-    multi_guard: error fencing guard inter_process_lock
+    multi_guard: error fencing guard inter_process_lock session
     // The test double of a lock uses the trait, and what that names.
     local_lock: error fencing guard inter_process_lock
     // Recipes do not use each other, but a multi-lock takes any lock and makes mutexes where only paths are given.
@@ -240,6 +241,16 @@ fn only_the_seam_names_the_client_library() {
             .replace("pub use zookeeper_client;", "")
             .replace("use zookeeper_recipes::zookeeper_client::", "");
         assert!(exempt || !code.contains("zookeeper_client"), "{module} names it");
+    }
+}
+
+/// Else its order is random, and no simulation repeats it.
+#[test]
+fn every_select_of_the_library_is_biased() {
+    for source in sources().iter().filter(|source| source.package == Package::Library) {
+        let code = code(&source.text);
+        let after = code.split("select! {").skip(1).map(str::trim_start);
+        assert!(after.clone().all(|arms| arms.starts_with("biased;")), "{}", source.module);
     }
 }
 
