@@ -9,8 +9,16 @@ use std::time::Duration;
 pub(crate) struct Moment(Duration);
 
 impl Moment {
-    #[cfg(unix)]
     pub(crate) fn now() -> Self {
+        #[cfg(feature = "simulation")]
+        if let Some(now) = crate::simulation::now() {
+            return Self(now);
+        }
+        Self::real()
+    }
+
+    #[cfg(unix)]
+    fn real() -> Self {
         use rustix::time::{ClockId, clock_gettime};
 
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -25,7 +33,7 @@ impl Moment {
 
     #[cfg(not(unix))]
     #[allow(clippy::disallowed_methods)] // this is the session clock, on systems with no better one
-    pub(crate) fn now() -> Self {
+    fn real() -> Self {
         use std::sync::LazyLock;
         use std::time::Instant;
 

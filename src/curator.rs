@@ -99,7 +99,7 @@ impl Curator {
     /// [`SessionError::NotNow`] between two sessions, and after the last why there is none.
     pub fn client(&self) -> Result<ZooKeeperClient, SessionError> {
         let client = self.present_epoch()?.lend_client().map_err(|_| SessionError::NotNow)?;
-        Ok(client.inner().clone())
+        client.inner().cloned().ok_or(SessionError::NotNow)
     }
 
     /// The present session's id.

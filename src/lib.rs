@@ -173,6 +173,8 @@ mod semaphore_mutex;
 mod session;
 mod shared_count;
 mod shared_error;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod surface;
 mod waiting;
 

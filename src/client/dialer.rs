@@ -11,17 +11,25 @@ use super::connect_string::{ConnectString, Server, invalid};
 use super::{Client, ClientError, Connector};
 use crate::error::{ConfigError, SessionError};
 use crate::lock_path::LockPath;
+#[cfg(feature = "simulation")]
+use crate::simulation;
 
 /// Opens sessions, each a new one.
 pub(crate) struct Dialer {
-    connector: Connector,
+    to: Target,
     /// As it was given, for people.
     connect_string: String,
-    /// As the client takes it.
-    servers: String,
     chroot: LockPath,
     namespace: LockPath,
     hint: &'static str,
+}
+
+/// The servers, and how to connect to them.
+enum Target {
+    /// With the connect string as the client takes it.
+    Real(Connector, String),
+    #[cfg(feature = "simulation")]
+    Simulated(simulation::Target),
 }
 
 /// The bounds of what a server may be silent. Below the first a pause of its garbage collector would count as silence. The
@@ -38,6 +46,25 @@ impl Dialer {
         namespace: LockPath,
     ) -> Result<Self, ConfigError> {
         refuse_what_cannot_be_supervised(&connector)?;
+        #[cfg(feature = "simulation")]
+        if let Some(server) = connect_string.strip_prefix("sim:") {
+            let (server, path) = server.split_at(server.find('/').unwrap_or(server.len()));
+            let chroot = match path {
+                "" => LockPath::root(),
+                path => LockPath::parse("chroot", path)
+                    .map_err(|error| invalid(connect_string, error.to_string()))?,
+            };
+            let patience = longest_silence(session_timeout);
+            let target = simulation::Target::parse(server, session_timeout, patience)
+                .map_err(|reason| invalid(connect_string, reason.to_owned()))?;
+            return Ok(Self {
+                to: Target::Simulated(target),
+                connect_string: connect_string.to_owned(),
+                chroot,
+                namespace,
+                hint: "they are out of reach, or without a quorum",
+            });
+        }
         // The client reads its connect string only when it connects.
         let parsed = ConnectString::parse(connect_string)?;
         let asks_for_tls = parsed.servers.iter().any(Server::has_tls);
@@ -77,7 +104,8 @@ impl Dialer {
         let connector = connector.with_session_timeout(session_timeout).with_readonly(false);
         let servers = parsed.to_string();
         let connect_string = connect_string.to_owned();
-        Ok(Self { connector, connect_string, servers, chroot: parsed.chroot, namespace, hint })
+        let to = Target::Real(connector, servers);
+        Ok(Self { to, connect_string, chroot: parsed.chroot, namespace, hint })
     }
 
     /// Why no server may give a session, as far as can be told from here: the client tells only that the
@@ -97,11 +125,20 @@ impl Dialer {
 
     /// Opens a session.
     pub(crate) async fn dial(&self) -> Result<Client, DialError> {
+        let (connector, servers) = match &self.to {
+            Target::Real(connector, servers) => (connector, servers),
+            #[cfg(feature = "simulation")]
+            Target::Simulated(target) => {
+                let client = target.dial().await;
+                let client = client.map_err(|error| DialError::Transient(ClientError(error)))?;
+                return Ok(Client::simulated(client, self.root()));
+            }
+        };
         if let Err(error) = start_threads() {
             let error = zk::Error::UnexpectedError(format!("no thread can be started: {error}"));
             return Err(DialError::Transient(ClientError(error)));
         }
-        let dialed = self.connector.clone().connect(&self.servers).await;
+        let dialed = connector.clone().connect(servers).await;
         match dialed {
             Ok(client) => {
                 Client::new(client, &self.namespace).map_err(|e| DialError::Final(e.into()))
@@ -243,7 +280,9 @@ mod tests {
             (zk::Client::connector(), "8s"),
             (zk::Client::connector().with_connection_timeout(Duration::from_secs(3)), "3s"),
         ] {
-            let shown = format!("{:?}", dialer(connector, "127.0.0.1", "/").unwrap().connector);
+            let dialer = dialer(connector, "127.0.0.1", "/").unwrap();
+            let Target::Real(connector, _) = dialer.to else { unreachable!() };
+            let shown = format!("{connector:?}");
             assert!(shown.contains(&format!("connection_timeout: {expected}")), "{shown}");
         }
     }

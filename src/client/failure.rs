@@ -104,16 +104,25 @@ pub(crate) enum WriteFailure {
 
 impl WriteFailure {
     pub(super) fn of(error: zk::CheckWriteError) -> Self {
+        match error {
+            zk::CheckWriteError::CheckFailed { source } => Self::at(Some(0), source),
+            zk::CheckWriteError::OperationFailed { source, .. } => Self::at(Some(1), source),
+            zk::CheckWriteError::RequestFailed { source } => Self::at(None, source),
+        }
+    }
+
+    /// At a step of the transaction, from the check on; or of the whole request.
+    pub(super) fn at(step: Option<usize>, error: zk::Error) -> Self {
         // An answer about one step says that no step was done, whatever its code.
         let definite = |error| match Failure::of(error) {
             Failure::Unknown(error) => Failure::Refused(error),
             failure => failure,
         };
-        match error {
-            zk::CheckWriteError::CheckFailed { source: zk::Error::NoNode } => Self::NotThere,
-            zk::CheckWriteError::CheckFailed { source } => Self::Check(definite(source)),
-            zk::CheckWriteError::OperationFailed { source, .. } => Self::Write(definite(source)),
-            zk::CheckWriteError::RequestFailed { source } => Self::Write(Failure::of(source)),
+        match (step, error) {
+            (Some(0), zk::Error::NoNode) => Self::NotThere,
+            (Some(0), error) => Self::Check(definite(error)),
+            (Some(_), error) => Self::Write(definite(error)),
+            (None, error) => Self::Write(Failure::of(error)),
         }
     }
 }

@@ -17,22 +17,33 @@ pub(crate) enum NodeEvent {
     SessionOver,
 }
 
-/// The client's watcher. Resolves with `None` where the client panics: its task has ended with its runtime, and a
-/// caller on another runtime may still wait. Dropping a watcher that has not fired sends a request.
-struct Watcher(Pin<Box<dyn Future<Output = zk::WatchedEvent> + Send>>);
+/// The client's watcher. Dropping one that has not fired sends a request.
+pub(super) struct Watcher(Pin<Box<dyn Future<Output = NodeEvent> + Send>>);
 
 impl Watcher {
-    fn new(watcher: zk::OneshotWatcher) -> Self {
-        Self(Box::pin(watcher.changed()))
+    pub(super) fn of(watcher: zk::OneshotWatcher) -> Self {
+        let changed = watcher.changed();
+        Self::new(async move {
+            match changed.await.event_type {
+                zk::EventType::Session => NodeEvent::SessionOver,
+                zk::EventType::NodeDeleted => NodeEvent::Deleted,
+                _ => NodeEvent::Changed,
+            }
+        })
+    }
+
+    pub(super) fn new(happened: impl Future<Output = NodeEvent> + Send + 'static) -> Self {
+        Self(Box::pin(happened))
     }
 }
 
 impl Future for Watcher {
-    type Output = Option<zk::WatchedEvent>;
+    type Output = NodeEvent;
 
+    /// Where the client panics, its task has ended with its runtime, and a caller on another runtime may still wait.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let changed = AssertUnwindSafe(|| self.0.as_mut().poll(context));
-        catch_unwind(changed).map_or(Poll::Ready(None), |polled| polled.map(Some))
+        catch_unwind(changed).unwrap_or(Poll::Ready(NodeEvent::SessionOver))
     }
 }
 
@@ -44,8 +55,8 @@ pub(crate) struct NodeWatch {
 }
 
 impl NodeWatch {
-    pub(super) fn new(watcher: zk::OneshotWatcher, czxid: i64) -> Self {
-        Self { watcher: Watcher::new(watcher), fired: None, czxid }
+    pub(super) fn new(watcher: Watcher, czxid: i64) -> Self {
+        Self { watcher, fired: None, czxid }
     }
 
     /// The transaction that created the node.
@@ -70,14 +81,7 @@ impl Future for NodeWatch {
         if let Some(event) = self.fired {
             return Poll::Ready(event);
         }
-        let event = match ready!(Pin::new(&mut self.watcher).poll(context)) {
-            None => NodeEvent::SessionOver,
-            Some(event) => match event.event_type {
-                zk::EventType::Session => NodeEvent::SessionOver,
-                zk::EventType::NodeDeleted => NodeEvent::Deleted,
-                _ => NodeEvent::Changed,
-            },
-        };
+        let event = ready!(Pin::new(&mut self.watcher).poll(context));
         self.fired = Some(event);
         Poll::Ready(event)
     }
@@ -97,8 +101,8 @@ pub(crate) struct ChildrenWatch {
 }
 
 impl ChildrenWatch {
-    pub(super) fn new(watcher: zk::OneshotWatcher) -> Self {
-        Self { watcher: Watcher::new(watcher), room: None }
+    pub(super) fn new(watcher: Watcher) -> Self {
+        Self { watcher, room: None }
     }
 
     pub(crate) fn with(mut self, room: OwnedSemaphorePermit) -> Self {

@@ -1,0 +1,648 @@
+//! Connections between clients and servers, and the faults of a link.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::server::Session;
+use super::tree::{Happened, Op, Reply};
+use super::world::{Event, State, World};
+
+/// What a message asks for, or a reply answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Every request, and every reply to one, except handshakes and pings.
+    Any,
+    /// The handshake, the first message of a connection either way.
+    Connect,
+    /// A node is created, of whatever kind.
+    Create,
+    /// A node is deleted.
+    Delete,
+    /// Is there such a node?
+    Exists,
+    /// A node's data are read.
+    GetData,
+    /// A node's data are written.
+    SetData,
+    /// Children are listed.
+    List,
+    /// A member catches up with the leader.
+    Sync,
+    /// The client's sign of life.
+    Ping,
+    /// Several writes, all or none.
+    Multi,
+    /// Several reads.
+    MultiRead,
+    /// Watches are set again, after a reconnection.
+    SetWatches,
+    /// Watches are taken back.
+    RemoveWatches,
+    /// Credentials are sent.
+    Auth,
+    /// The session is ended.
+    CloseSession,
+    /// A watch has fired: a message of the server that answers no request. [`Any`](Self::Any) leaves it out.
+    Event,
+    /// A node's ACLs are read or written.
+    Acl,
+}
+
+impl Operation {
+    fn means(self, seen: Self) -> bool {
+        match self {
+            Self::Any => !matches!(seen, Self::Connect | Self::Ping | Self::Event),
+            asked => asked == seen,
+        }
+    }
+}
+
+impl Op {
+    pub(super) fn operation(&self) -> Operation {
+        match self {
+            Op::Create { .. } => Operation::Create,
+            Op::Delete { .. } | Op::Reap { .. } => Operation::Delete,
+            Op::SetData { .. } => Operation::SetData,
+            Op::SetAcl { .. } | Op::GetAcl { .. } => Operation::Acl,
+            Op::Multi(_) | Op::Check { .. } => Operation::Multi,
+            Op::GetData { .. } => Operation::GetData,
+            Op::Exists { .. } => Operation::Exists,
+            Op::List { .. } => Operation::List,
+            Op::AreGone(_) => Operation::MultiRead,
+            Op::Sync => Operation::Sync,
+            Op::SetWatches { .. } => Operation::SetWatches,
+            Op::RemoveWatches { .. } => Operation::RemoveWatches,
+            Op::Auth { .. } => Operation::Auth,
+            Op::Ping => Operation::Ping,
+            Op::Close => Operation::CloseSession,
+            Op::OpenSession { .. } => Operation::Connect,
+        }
+    }
+}
+
+/// Which way messages go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(clippy::exhaustive_enums)] // a link has two ends
+pub enum Direction {
+    /// From the client to the server.
+    ToServer,
+    /// From the server to the client.
+    ToClient,
+    /// Either way.
+    Both,
+}
+
+impl Direction {
+    fn covers(self, up: bool) -> bool {
+        match self {
+            Self::ToServer => up,
+            Self::ToClient => !up,
+            Self::Both => true,
+        }
+    }
+}
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cut {
+    /// What is under way may be lost.
+    Reset,
+    /// What was sent before arrives.
+    Finish,
+}
+
+/// One message of a connection: the first one or the [`nth`](Self::nth) of its kind since the fault was installed. Each
+/// connection counts its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a message is what a fault is about, it does nothing itself"]
+pub struct Message {
+    up: bool,
+    operation: Operation,
+    nth: usize,
+}
+
+impl Message {
+    /// The first such request.
+    pub fn request(operation: Operation) -> Self {
+        Self { up: true, operation, nth: 1 }
+    }
+
+    /// The first reply to such a request.
+    pub fn reply(operation: Operation) -> Self {
+        Self { up: false, operation, nth: 1 }
+    }
+
+    /// The `nth` instead, counted from 1.
+    ///
+    /// # Panics
+    ///
+    /// If `nth` is 0.
+    pub fn nth(mut self, nth: usize) -> Self {
+        assert!(nth > 0, "messages are counted from 1");
+        self.nth = nth;
+        self
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Delay(Direction, u64),
+    Stall(Direction),
+    Refuse,
+    Hold(Message),
+    /// The connection ends before that message or behind it.
+    Before(Message),
+    After(Message, Cut),
+}
+
+#[derive(Debug)]
+pub(super) struct Active {
+    id: u64,
+    what: What,
+    strikes: Arc<watch::Sender<usize>>,
+    seen: BTreeMap<u64, usize>,
+    is_spent: bool,
+}
+
+impl Active {
+    /// Counts a message; whether it is the one. Says so once.
+    fn claims(&mut self, conn: u64, up: bool, seen: Operation) -> bool {
+        let (What::Hold(message) | What::Before(message) | What::After(message, _)) = self.what
+        else {
+            return false;
+        };
+        if message.up != up || !message.operation.means(seen) {
+            return false;
+        }
+        let count = self.seen.entry(conn).or_default();
+        *count += 1;
+        let is_it = *count == message.nth && !self.is_spent;
+        self.is_spent |= is_it;
+        is_it
+    }
+
+    fn strike(&self) {
+        self.strikes.send_modify(|strikes| *strikes += 1);
+    }
+}
+
+/// What a link knows. The first link has no faults: it is for whoever asks for none.
+#[derive(Debug, Default)]
+pub(super) struct LinkState {
+    /// The one server behind it; else all.
+    pub(super) server: Option<usize>,
+    faults: Vec<Active>,
+    log: Vec<Operation>,
+    messages: BTreeMap<(bool, Operation), usize>,
+    accepted: usize,
+}
+
+/// A message from a client.
+#[derive(Debug, Clone)]
+pub(super) enum Up {
+    Connect { session: i64, seen: i64, timeout: u64, ids: super::tree::Ids },
+    Request { xid: i32, op: Op },
+    End,
+}
+
+/// A message from a server.
+#[derive(Debug, Clone)]
+pub(super) enum Down {
+    Connected { session: i64, timeout: u64 },
+    Reply { xid: i32, zxid: i64, operation: Operation, reply: Reply },
+    Event { path: String, happened: Happened },
+    End,
+}
+
+#[derive(Debug)]
+struct Queued<M> {
+    due: u64,
+    message: M,
+    /// The fault that holds it.
+    held: Option<u64>,
+}
+
+/// One way of a connection: first in, first out.
+#[derive(Debug)]
+pub(super) struct Lane<M> {
+    queue: VecDeque<Queued<M>>,
+    last: u64,
+    /// Nothing more is sent.
+    pub(super) ended: bool,
+}
+
+impl<M> Default for Lane<M> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), last: 0, ended: false }
+    }
+}
+
+impl<M> Lane<M> {
+    /// Loses what is under way, but for the first `keep`.
+    fn lose(&mut self, keep: usize) {
+        self.queue.truncate(keep);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) peer: usize,
+    pub(super) server: usize,
+    link: usize,
+    up: Lane<Up>,
+    down: Lane<Down>,
+    /// Whether the client has it still.
+    pub(super) with_client: bool,
+    /// What the server has of it, if it has it still.
+    pub(super) session: Option<Session>,
+}
+
+impl Conn {
+    pub(super) fn waiting_up(&self) -> usize {
+        self.up.len()
+    }
+}
+
+impl State {
+    /// A client connects, if the link lets it.
+    pub(super) fn open(&mut self, peer: usize, link: usize, server: usize) -> Option<u64> {
+        let state = &mut self.links[link];
+        if let Some(refusal) = state.faults.iter().find(|fault| fault.what == What::Refuse) {
+            refusal.strike();
+            return None;
+        }
+        state.accepted += 1;
+        let number = self.number();
+        let session = Some(Session::default());
+        let (up, down) = (Lane::default(), Lane::default());
+        let conn = Conn { peer, server, link, up, down, with_client: true, session };
+        self.conns.insert(number, conn);
+        self.servers[server].conns.insert(number);
+        Some(number)
+    }
+
+    pub(super) fn send_up(&mut self, number: u64, message: Up) {
+        let operation = match &message {
+            Up::Connect { .. } => Some(Operation::Connect),
+            Up::Request { op, .. } => Some(op.operation()),
+            Up::End => None,
+        };
+        let Some(fate) = self.pass(number, true, operation) else { return };
+        let due = self.due(number, true, fate.delay);
+        let Some(conn) = self.conns.get_mut(&number) else { return };
+        if conn.up.ended {
+            return;
+        }
+        conn.up.ended = matches!(message, Up::End);
+        if !fate.lost {
+            conn.up.queue.push_back(Queued { due, message, held: fate.held });
+            self.at(due, Event::Message { conn: number, up: true });
+        }
+        if let Some(cut) = fate.cut {
+            self.cut_conn(number, cut);
+        }
+    }
+
+    pub(super) fn send_down(&mut self, number: u64, message: Down) {
+        let operation = match &message {
+            Down::Connected { .. } => Some(Operation::Connect),
+            Down::Reply { operation, .. } => Some(*operation),
+            Down::Event { .. } => Some(Operation::Event),
+            Down::End => None,
+        };
+        let Some(fate) = self.pass(number, false, operation) else { return };
+        let due = self.due(number, false, fate.delay);
+        let Some(conn) = self.conns.get_mut(&number) else { return };
+        if conn.down.ended {
+            return;
+        }
+        conn.down.ended = matches!(message, Down::End);
+        if !fate.lost {
+            conn.down.queue.push_back(Queued { due, message, held: fate.held });
+            self.at(due, Event::Message { conn: number, up: false });
+        }
+        if let Some(cut) = fate.cut {
+            self.cut_conn(number, cut);
+        }
+    }
+
+    fn due(&mut self, number: u64, up: bool, delay: u64) -> u64 {
+        let due = self.now + self.latency() + delay;
+        let Some(conn) = self.conns.get_mut(&number) else { return due };
+        let last = if up { &mut conn.up.last } else { &mut conn.down.last };
+        *last = due.max(*last);
+        *last
+    }
+
+    /// What the link does to a message.
+    fn pass(&mut self, number: u64, up: bool, operation: Option<Operation>) -> Option<Fate> {
+        let conn = self.conns.get(&number)?;
+        let link = &mut self.links[conn.link];
+        let mut fate = Fate::default();
+        if let Some(operation) = operation {
+            *link.messages.entry((up, operation)).or_default() += 1;
+            if up && Operation::Any.means(operation) && link.log.len() < 100_000 {
+                link.log.push(operation);
+            }
+            for fault in &mut link.faults {
+                if fault.claims(number, up, operation) {
+                    match fault.what {
+                        What::Hold(_) => fate.held = fate.held.or(Some(fault.id)),
+                        What::Before(_) => (fate.lost, fate.cut) = (true, Some(Cut::Finish)),
+                        What::After(_, cut) => fate.cut = Some(cut),
+                        What::Delay(..) | What::Stall(_) | What::Refuse => {}
+                    }
+                    fault.strike();
+                }
+            }
+        }
+        for fault in &link.faults {
+            match fault.what {
+                What::Delay(direction, time) if direction.covers(up) => fate.delay += time,
+                What::Stall(direction) if direction.covers(up) => fault.strike(),
+                _ => {}
+            }
+        }
+        Some(fate)
+    }
+
+    /// Both ends learn of it, behind what still arrives.
+    pub(super) fn cut_conn(&mut self, number: u64, cut: Cut) {
+        let Some(conn) = self.conns.get_mut(&number) else { return };
+        if cut == Cut::Reset && !conn.up.ended && !conn.down.ended {
+            let (up, down) = (self.rng.usize(..=conn.up.len()), self.rng.usize(..=conn.down.len()));
+            conn.up.lose(up);
+            conn.down.lose(down);
+        }
+        self.send_up(number, Up::End);
+        self.send_down(number, Down::End);
+    }
+
+    fn is_blocked(&self, conn: &Conn, up: bool, held: Option<u64>) -> bool {
+        let peer = &self.peers[conn.peer];
+        let at_end = match up {
+            true => self.servers[conn.server].paused,
+            false => peer.process.as_ref().is_some_and(super::process::Process::is_paused),
+        };
+        let faults = &self.links[conn.link].faults;
+        at_end
+            || peer.parted
+            || faults.iter().any(|fault| match fault.what {
+                What::Stall(direction) => direction.covers(up),
+                What::Hold(_) => held == Some(fault.id),
+                _ => false,
+            })
+    }
+
+    /// The next message to the server, if there is one that may arrive.
+    pub(super) fn next_up(&mut self, number: u64) -> Option<Up> {
+        let conn = self.conns.get(&number)?;
+        let first = conn.up.queue.front()?;
+        if first.due > self.now || self.is_blocked(conn, true, first.held) {
+            return None;
+        }
+        let conn = self.conns.get_mut(&number)?;
+        conn.up.queue.pop_front().map(|queued| queued.message)
+    }
+
+    /// The next message to the client.
+    pub(super) fn next_down(&mut self, number: u64) -> Option<Down> {
+        let conn = self.conns.get(&number)?;
+        let first = conn.down.queue.front()?;
+        if first.due > self.now || self.is_blocked(conn, false, first.held) {
+            return None;
+        }
+        let conn = self.conns.get_mut(&number)?;
+        conn.down.queue.pop_front().map(|queued| queued.message)
+    }
+
+    /// Something may have ceased to be in the way.
+    pub(super) fn unblocked(&mut self) {
+        let waiting = |(number, conn): (&u64, &Conn)| (*number, conn.up.len(), conn.down.len());
+        let waiting: Vec<_> = self.conns.iter().map(waiting).collect();
+        for (conn, up, down) in waiting {
+            (0..up).for_each(|_| self.at(self.now, Event::Message { conn, up: true }));
+            (0..down).for_each(|_| self.at(self.now, Event::Message { conn, up: false }));
+        }
+    }
+
+    /// Neither end has it any more.
+    pub(super) fn forget_conn(&mut self, number: u64) {
+        let is_over = |conn: &Conn| !conn.with_client && conn.session.is_none();
+        if self.conns.get(&number).is_some_and(is_over) {
+            self.conns.remove(&number);
+        }
+    }
+
+    /// The client lets go of it.
+    pub(super) fn client_leaves(&mut self, number: u64) {
+        self.send_up(number, Up::End);
+        if let Some(conn) = self.conns.get_mut(&number) {
+            conn.with_client = false;
+            conn.down.lose(0);
+        }
+        self.forget_conn(number);
+    }
+}
+
+#[derive(Default)]
+struct Fate {
+    delay: u64,
+    lost: bool,
+    held: Option<u64>,
+    cut: Option<Cut>,
+}
+
+/// A link to the servers with faults on demand, and counts of what goes over it.
+///
+/// Clients that connect by its [connect string](Self::connect_string) use it. It stays as long as the ensemble.
+#[derive(Clone)]
+pub struct Link {
+    world: Arc<World>,
+    number: usize,
+    connect_string: String,
+}
+
+impl Link {
+    pub(super) fn new(world: &Arc<World>, server: Option<usize>) -> Self {
+        let number = world.change(|state| {
+            state.links.push(LinkState { server, ..LinkState::default() });
+            state.links.len() - 1
+        });
+        let connect_string = format!("sim:{}.{number}", world.number);
+        Self { world: world.clone(), number, connect_string }
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub fn connect_string(&self) -> &str {
+        &self.connect_string
+    }
+
+    fn install(&self, what: What) -> Fault {
+        let strikes = Arc::new(watch::Sender::new(0));
+        let active = |id| Active {
+            id,
+            what,
+            strikes: strikes.clone(),
+            seen: BTreeMap::new(),
+            is_spent: false,
+        };
+        let id = self.world.change(|state| {
+            let id = state.number();
+            state.links[self.number].faults.push(active(id));
+            id
+        });
+        Fault { world: self.world.clone(), link: self.number, id, strikes }
+    }
+
+    /// What goes that way arrives later by `latency`, in order. Delays add up.
+    pub fn delay(&self, direction: Direction, latency: Duration) -> Fault {
+        self.install(What::Delay(direction, latency.as_millis().try_into().unwrap_or(u64::MAX)))
+    }
+
+    /// What goes that way is held back, the ends of connections too, and delivered when the fault is healed.
+    pub fn stall(&self, direction: Direction) -> Fault {
+        self.install(What::Stall(direction))
+    }
+
+    /// New connections are reset at once; those there are stay.
+    pub fn refuse(&self) -> Fault {
+        self.install(What::Refuse)
+    }
+
+    /// Cuts all connections there are, now. Says how many they were.
+    #[allow(clippy::must_use_candidate)] // it is called for what it does
+    pub fn cut(&self, cut: Cut) -> usize {
+        self.world.change(|state| {
+            let is_ours = |conn: &Conn| conn.link == self.number && conn.with_client;
+            let ours = state.conns.iter().filter(|(_, conn)| is_ours(conn));
+            let ours: Vec<_> = ours.map(|(number, _)| *number).collect();
+            ours.iter().for_each(|number| state.cut_conn(*number, cut));
+            ours.len()
+        })
+    }
+
+    /// Exactly that message is lost, and its connection is reset there. If it is a reply, the server has done what the
+    /// request asked for.
+    pub fn lose(&self, message: Message) -> Fault {
+        self.install(What::Before(message))
+    }
+
+    /// That message, and what comes behind it in its direction, is held until the fault is healed.
+    pub fn hold(&self, message: Message) -> Fault {
+        self.install(What::Hold(message))
+    }
+
+    /// Forwards that message, then cuts its connection.
+    pub fn cut_at(&self, message: Message, cut: Cut) -> Fault {
+        self.install(What::After(message, cut))
+    }
+
+    fn messages(&self, up: bool, operation: Operation) -> usize {
+        self.world.change(|state| {
+            let counts = state.links[self.number].messages.iter();
+            let meant = counts.filter(|((way, seen), _)| *way == up && operation.means(*seen));
+            meant.map(|(_, count)| count).sum()
+        })
+    }
+
+    /// How many such requests were sent, also those that a fault held back or lost.
+    #[must_use]
+    pub fn requests(&self, operation: Operation) -> usize {
+        self.messages(true, operation)
+    }
+
+    /// How many replies to such requests were sent, also those that a fault held back or lost.
+    #[must_use]
+    pub fn replies(&self, operation: Operation) -> usize {
+        self.messages(false, operation)
+    }
+
+    /// How many connections there are now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        let is_ours = |conn: &&Conn| conn.link == self.number && conn.with_client;
+        self.world.change(|state| state.conns.values().filter(is_ours).count())
+    }
+
+    /// How many connections there ever were, without those refused.
+    #[must_use]
+    pub fn accepted(&self) -> usize {
+        self.world.change(|state| state.links[self.number].accepted)
+    }
+
+    /// The requests in their order, without handshakes and pings.
+    #[must_use]
+    pub fn log(&self) -> Vec<Operation> {
+        self.world.change(|state| state.links[self.number].log.clone())
+    }
+
+    /// Begins the [`log`](Self::log) anew.
+    pub fn clear_log(&self) {
+        self.world.change(|state| state.links[self.number].log.clear());
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("connect_string", &self.connect_string).finish_non_exhaustive()
+    }
+}
+
+/// A fault of a [`Link`], until it is healed or dropped. A connection that was cut stays cut.
+#[must_use = "dropping the fault heals it"]
+pub struct Fault {
+    world: Arc<World>,
+    link: usize,
+    id: u64,
+    strikes: Arc<watch::Sender<usize>>,
+}
+
+impl Fault {
+    /// How often it has struck: once for a fault about one [`Message`]; a stall or a delay with each message that it
+    /// holds up, a refusal with each connection refused.
+    #[must_use]
+    pub fn strikes(&self) -> usize {
+        *self.strikes.borrow()
+    }
+
+    /// Waits until it has struck, at once if it has already.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing changes.
+    pub async fn struck(&self) {
+        // The sender is in `self`.
+        let _ = self.strikes.subscribe().wait_for(|count| *count > 0).await;
+    }
+
+    /// Ends the fault, as dropping it does.
+    pub fn heal(self) {}
+}
+
+impl Drop for Fault {
+    fn drop(&mut self) {
+        self.world.change(|state| {
+            state.links[self.link].faults.retain(|fault| fault.id != self.id);
+            state.unblocked();
+        });
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fault").field("strikes", &self.strikes()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,548 @@
+//! How servers agree: proposals, acknowledgements and commits, `sync`, sessions, elections.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::tree::{Answer, Entry, Ids, Op};
+use super::world::{Event, State};
+use crate::client::ServerError;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Down,
+    Looking,
+    Following(usize),
+    Leading,
+}
+
+impl Role {
+    pub(super) fn serves(self) -> bool {
+        matches!(self, Self::Following(_) | Self::Leading)
+    }
+}
+
+/// What a leader knows.
+#[derive(Debug, Default)]
+pub(super) struct Leading {
+    last_zxid: i64,
+    followers: BTreeMap<usize, Follower>,
+    tracker: BTreeMap<i64, Tracked>,
+    /// Each is answered once so much of the log is committed.
+    syncs: Vec<(usize, usize, u64, i32)>,
+}
+
+#[derive(Debug)]
+struct Follower {
+    heard: u64,
+    /// How much of the log it has.
+    acked: usize,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    timeout: u64,
+    expires: u64,
+    /// Whose clients' requests count. Unknown after an election.
+    owner: Option<usize>,
+    closing: bool,
+}
+
+/// What a server asks its leader for a client.
+#[derive(Debug, Clone)]
+pub(super) enum Asked {
+    Write { session: i64, ids: Ids, op: Op, conn: u64, xid: i32 },
+    Sync { conn: u64, xid: i32 },
+    Revalidate { session: i64, conn: u64 },
+}
+
+/// What servers tell each other.
+#[derive(Debug)]
+enum Message {
+    Asked(Asked),
+    Acked(usize),
+    /// With the sessions that were heard of.
+    Pong(Vec<i64>),
+    Propose(Arc<Entry>),
+    Commit(usize),
+    Synced {
+        conn: u64,
+        xid: i32,
+    },
+    Valid {
+        session: i64,
+        conn: u64,
+        timeout: Option<u64>,
+    },
+    Ping,
+}
+
+/// One way between two servers: first in, first out.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    queue: VecDeque<(u64, i64, Message)>,
+    last: u64,
+    pub(super) parted: bool,
+    /// What it takes longer.
+    pub(super) delay: u64,
+}
+
+impl State {
+    /// At the start there is a leader.
+    pub(super) fn begin(&mut self) {
+        let leader = self.rng.usize(..self.servers.len());
+        self.lead(leader, (0..self.servers.len()).filter(|one| *one != leader).collect());
+    }
+
+    fn quorum(&self) -> usize {
+        self.servers.len() / 2 + 1
+    }
+
+    pub(super) fn leader_of(&self, server: usize) -> Option<usize> {
+        match self.servers[server].role {
+            Role::Leading => Some(server),
+            Role::Following(leader) => Some(leader),
+            Role::Looking | Role::Down => None,
+        }
+    }
+
+    fn tell(&mut self, from: usize, to: usize, message: Message) {
+        let (latency, epoch) = (self.latency(), self.servers[from].epoch);
+        let now = self.now;
+        let wire = self.wires.entry((from, to)).or_default();
+        let due = wire.last.max(now + latency + wire.delay);
+        wire.last = due;
+        wire.queue.push_back((due, epoch, message));
+        self.at(due, Event::Wire { from, to });
+    }
+
+    pub(super) fn over_wire(&mut self, from: usize, to: usize) {
+        let Some(wire) = self.wires.get_mut(&(from, to)) else { return };
+        let is_due = wire.queue.front().is_some_and(|(due, ..)| *due <= self.now);
+        if wire.parted || !is_due || self.servers[to].paused {
+            return;
+        }
+        let Some((_, epoch, message)) = wire.queue.pop_front() else { return };
+        let here = &mut self.servers[to];
+        if here.epoch != epoch {
+            return;
+        }
+        match (here.role, message) {
+            (Role::Leading, message) => self.to_leader(to, from, message),
+            (Role::Following(leader), message) if leader == from => self.to_follower(to, message),
+            _ => {}
+        }
+    }
+
+    /// What may pass again.
+    pub(super) fn wires_unblocked(&mut self) {
+        let waiting: Vec<_> =
+            self.wires.iter().map(|(way, wire)| (*way, wire.queue.len())).collect();
+        for ((from, to), count) in waiting {
+            (0..count).for_each(|_| self.at(self.now, Event::Wire { from, to }));
+        }
+    }
+
+    fn to_leader(&mut self, leader: usize, from: usize, message: Message) {
+        let now = self.now;
+        let Some(follower) = self.servers[leader].leading.followers.get_mut(&from) else { return };
+        follower.heard = now;
+        match message {
+            Message::Asked(asked) => self.decide(leader, from, asked),
+            Message::Acked(length) => {
+                follower.acked = follower.acked.max(length);
+                self.commit(leader);
+            }
+            Message::Pong(sessions) => {
+                sessions.into_iter().for_each(|session| self.prolong(leader, session));
+            }
+            _ => {}
+        }
+    }
+
+    fn to_follower(&mut self, server: usize, message: Message) {
+        let here = &mut self.servers[server];
+        here.heard = self.now;
+        match message {
+            Message::Propose(entry) => {
+                here.log.push(entry);
+                let length = here.log.len();
+                self.to_own_leader(server, Message::Acked(length));
+            }
+            Message::Commit(length) => {
+                here.committed = here.committed.max(length.min(here.log.len()));
+                let pause = self.rng.u64(0..=1);
+                self.after(pause, Event::Apply { server });
+            }
+            Message::Synced { conn, xid } => {
+                self.apply(server);
+                self.answered(conn, xid, Ok(Answer::Nothing));
+            }
+            Message::Valid { session, conn, timeout } => self.connected(conn, session, timeout),
+            Message::Ping => {
+                let touched = std::mem::take(&mut here.touched).into_iter().collect();
+                self.to_own_leader(server, Message::Pong(touched));
+            }
+            Message::Asked(_) | Message::Acked(_) | Message::Pong(_) => {}
+        }
+    }
+
+    fn to_own_leader(&mut self, server: usize, message: Message) {
+        if let Role::Following(leader) = self.servers[server].role {
+            self.tell(server, leader, message);
+        }
+    }
+
+    /// A server asks whoever leads it.
+    pub(super) fn ask(&mut self, server: usize, asked: Asked) {
+        match self.servers[server].role {
+            Role::Leading => self.decide(server, server, asked),
+            _ => self.to_own_leader(server, Message::Asked(asked)),
+        }
+    }
+
+    fn decide(&mut self, leader: usize, from: usize, asked: Asked) {
+        match asked {
+            Asked::Write { session, ids, op, conn, xid } => {
+                let op = self.permitted(leader, from, session, op);
+                self.propose(leader, session, ids, op, Some((from, conn, xid)));
+            }
+            Asked::Sync { conn, xid } => {
+                let here = &mut self.servers[leader];
+                here.leading.syncs.push((here.log.len(), from, conn, xid));
+                self.answer_syncs(leader);
+            }
+            Asked::Revalidate { session, conn } => {
+                self.prolong(leader, session);
+                let tracked = self.servers[leader].leading.tracker.get_mut(&session);
+                let timeout = tracked.filter(|tracked| !tracked.closing).map(|tracked| {
+                    tracked.owner = Some(from);
+                    tracked.timeout
+                });
+                if from == leader {
+                    return self.connected(conn, session, timeout);
+                }
+                self.tell(leader, from, Message::Valid { session, conn, timeout });
+            }
+        }
+    }
+
+    /// Whether the session may ask for it there. A new one is tracked from here on.
+    fn permitted(
+        &mut self,
+        leader: usize,
+        from: usize,
+        session: i64,
+        op: Op,
+    ) -> Result<Op, ServerError> {
+        if let Op::OpenSession { timeout } = op {
+            let owner = Some(from);
+            let tracked = Tracked { timeout, expires: 0, owner, closing: false };
+            self.servers[leader].leading.tracker.insert(session, tracked);
+            self.prolong(leader, session);
+            return Ok(op);
+        }
+        let tracker = &mut self.servers[leader].leading.tracker;
+        match tracker.get_mut(&session).filter(|tracked| !tracked.closing) {
+            None => Err(ServerError::SessionExpired),
+            Some(tracked) if tracked.owner.is_some_and(|owner| owner != from) => {
+                Err(ServerError::SessionMoved)
+            }
+            Some(tracked) => {
+                tracked.closing |= op == Op::Close;
+                Ok(op)
+            }
+        }
+    }
+
+    fn propose(
+        &mut self,
+        leader: usize,
+        session: i64,
+        ids: Ids,
+        op: Result<Op, ServerError>,
+        origin: Option<(usize, u64, i32)>,
+    ) {
+        let shuffle = self.rng.u64(..);
+        let here = &mut self.servers[leader];
+        here.leading.last_zxid += 1;
+        let (zxid, time) = (here.leading.last_zxid, self.now);
+        let entry = Arc::new(Entry { zxid, time, session, ids, op, origin, shuffle });
+        here.log.push(entry.clone());
+        let followers: Vec<_> = here.leading.followers.keys().copied().collect();
+        for follower in followers {
+            self.tell(leader, follower, Message::Propose(entry.clone()));
+        }
+        self.commit(leader);
+    }
+
+    /// What a quorum has is committed. The followers are told before the leader applies it.
+    fn commit(&mut self, leader: usize) {
+        let quorum = self.quorum();
+        let here = &mut self.servers[leader];
+        let mut lengths: Vec<_> =
+            here.leading.followers.values().map(|follower| follower.acked).collect();
+        lengths.push(here.log.len());
+        lengths.sort_unstable_by(|one, other| other.cmp(one));
+        let Some(length) = lengths.get(quorum - 1).copied() else { return };
+        if length <= here.committed {
+            return;
+        }
+        here.committed = length;
+        let followers: Vec<_> = here.leading.followers.keys().copied().collect();
+        for follower in &followers {
+            self.tell(leader, *follower, Message::Commit(length));
+        }
+        let pause = if followers.is_empty() { 0 } else { self.rng.u64(0..=1) };
+        self.after(pause, Event::Apply { server: leader });
+        self.answer_syncs(leader);
+    }
+
+    /// Without a proposal outstanding a leader answers alone.
+    fn answer_syncs(&mut self, leader: usize) {
+        let here = &mut self.servers[leader];
+        let (committed, outstanding) = (here.committed, here.log.len() > here.committed);
+        let syncs = std::mem::take(&mut here.leading.syncs);
+        let (done, waiting) = syncs
+            .into_iter()
+            .partition::<Vec<_>, _>(|(length, ..)| !outstanding || *length <= committed);
+        here.leading.syncs = waiting;
+        for (_, server, conn, xid) in done {
+            if server == leader {
+                self.answered(conn, xid, Ok(Answer::Nothing));
+            } else {
+                self.tell(leader, server, Message::Synced { conn, xid });
+            }
+        }
+    }
+
+    /// Applies what is committed, and answers who waits for it here.
+    pub(super) fn apply(&mut self, server: usize) {
+        while self.servers[server].applied < self.servers[server].committed {
+            let here = &mut self.servers[server];
+            let entry = here.log[here.applied].clone();
+            here.applied += 1;
+            let mut fired = Vec::new();
+            let reply = here.tree.apply(&entry, &mut fired);
+            if here.role == Role::Leading {
+                let failed = reply.as_ref().err().map(|refused| &refused.error);
+                let Entry { zxid, session, op, .. } = &*entry;
+                match op {
+                    Ok(op) => self.note(format_args!("= {zxid:#x} {session:#x} {op:?} {failed:?}")),
+                    Err(error) => self.note(format_args!("= {zxid:#x} {session:#x} {error:?}")),
+                }
+            }
+            self.fire(server, fired);
+            let own = entry.origin.filter(|(origin, ..)| *origin == server);
+            if let Some((_, conn, xid)) = own {
+                match entry.op {
+                    Ok(Op::OpenSession { timeout }) => {
+                        self.connected(conn, entry.session, Some(timeout));
+                    }
+                    _ => self.answered(conn, xid, reply),
+                }
+            }
+            if matches!(entry.op, Ok(Op::Close)) {
+                self.servers[server].leading.tracker.remove(&entry.session);
+                self.session_ended(server, entry.session, own.map(|(_, conn, _)| conn));
+            }
+        }
+    }
+
+    /// A server heard of a session.
+    pub(super) fn touch(&mut self, server: usize, session: i64) {
+        if self.servers[server].role == Role::Leading {
+            self.prolong(server, session);
+        } else {
+            self.servers[server].touched.insert(session);
+        }
+    }
+
+    /// Sessions expire in whole ticks.
+    fn prolong(&mut self, leader: usize, session: i64) {
+        let (now, tick) = (self.now, self.setting.tick);
+        if let Some(tracked) = self.servers[leader].leading.tracker.get_mut(&session) {
+            tracked.expires = tracked.expires.max(((now + tracked.timeout) / tick + 1) * tick);
+        }
+    }
+
+    /// Each half tick: signs of life, and what ends for the lack of them.
+    pub(super) fn tick(&mut self) {
+        self.after(self.setting.tick / 2, Event::Tick);
+        let patience = self.setting.sync_limit * self.setting.tick;
+        for server in 0..self.servers.len() {
+            let here = &self.servers[server];
+            if here.paused {
+                continue;
+            }
+            match here.role {
+                Role::Leading => {
+                    let followers = here.leading.followers.iter();
+                    let recent = |follower: &&Follower| self.now <= follower.heard + patience;
+                    let heard = followers.clone().filter(|(_, one)| recent(one)).count();
+                    let followers: Vec<_> = followers.map(|(number, _)| *number).collect();
+                    if heard + 1 < self.quorum() {
+                        self.step_down(server);
+                        continue;
+                    }
+                    for follower in followers {
+                        self.tell(server, follower, Message::Ping);
+                    }
+                    self.expire_what_is_due(server);
+                }
+                Role::Following(_) if self.now > here.heard + patience => self.step_down(server),
+                _ => {}
+            }
+        }
+    }
+
+    fn expire_what_is_due(&mut self, leader: usize) {
+        let now = self.now;
+        let tracker = self.servers[leader].leading.tracker.iter();
+        let due = tracker.filter(|(_, tracked)| tracked.expires <= now && !tracked.closing);
+        let due: Vec<_> = due.map(|(session, _)| *session).collect();
+        due.into_iter().for_each(|session| self.expire(leader, session));
+    }
+
+    /// Ends a session as its leader does.
+    pub(super) fn expire(&mut self, leader: usize, session: i64) {
+        if let Some(tracked) = self.servers[leader].leading.tracker.get_mut(&session) {
+            tracked.closing = true;
+            self.propose(leader, session, Ids::default(), Ok(Op::Close), None);
+        }
+    }
+
+    pub(super) fn reap(&mut self) {
+        self.after(self.setting.reap_every, Event::Reap);
+        let leads = |server: &usize| self.servers[*server].role == Role::Leading;
+        if let Some(leader) = (0..self.servers.len()).find(leads) {
+            for path in self.servers[leader].tree.left_empty() {
+                self.propose(leader, 0, Ids::default(), Ok(Op::Reap { path }), None);
+            }
+        }
+    }
+
+    /// It serves nobody until there is a leader again.
+    pub(super) fn step_down(&mut self, server: usize) {
+        self.note(format_args!("server {server} serves no more"));
+        let here = &mut self.servers[server];
+        (here.role, here.leading) = (Role::Looking, Leading::default());
+        self.close_conns(server);
+        let pause = self.rng.u64(100..400);
+        self.after(pause, Event::Elect { server });
+    }
+
+    fn reach_each_other(&self, one: usize, other: usize) -> bool {
+        let parted = |way| self.wires.get(&way).is_some_and(|wire: &Wire| wire.parted);
+        let is_up = |server: usize| {
+            let server = &self.servers[server];
+            server.role != Role::Down && !server.paused
+        };
+        is_up(one) && is_up(other) && !parted((one, other)) && !parted((other, one))
+    }
+
+    pub(super) fn elect(&mut self, server: usize) {
+        if self.servers[server].role != Role::Looking || self.servers[server].paused {
+            return;
+        }
+        let reached = (0..self.servers.len()).filter(|other| self.reach_each_other(server, *other));
+        let reached: Vec<_> = reached.collect();
+        let leads = |other: &&usize| self.servers[**other].role == Role::Leading;
+        if let Some(leader) =
+            reached.iter().filter(leads).max_by_key(|one| self.servers[**one].epoch)
+        {
+            return self.join(server, *leader);
+        }
+        let looking = |other: &usize| self.servers[*other].role == Role::Looking;
+        let looking: Vec<_> = reached.into_iter().filter(looking).collect();
+        let last = |one: usize| self.servers[one].log.last().map_or(0, |entry| entry.zxid);
+        match looking.iter().copied().max_by_key(|one| (last(*one), *one)) {
+            Some(leader) if looking.len() >= self.quorum() => {
+                let reached =
+                    |other: &usize| *other != leader && self.reach_each_other(leader, *other);
+                let others: Vec<_> = looking.into_iter().filter(reached).collect();
+                if others.len() + 1 >= self.quorum() {
+                    return self.lead(leader, others);
+                }
+            }
+            _ => {}
+        }
+        let pause = self.rng.u64(200..600);
+        self.after(pause, Event::Elect { server });
+    }
+
+    /// All of its log is committed once a quorum has it, and each session has its whole timeout again.
+    fn lead(&mut self, leader: usize, followers: Vec<usize>) {
+        let epoch = 1 + self.servers.iter().map(|server| server.epoch).max().unwrap_or(0);
+        self.note(format_args!("server {leader} leads in epoch {epoch}"));
+        let here = &mut self.servers[leader];
+        here.role = Role::Leading;
+        here.epoch = epoch;
+        here.leading = Leading { last_zxid: epoch << 32, ..Leading::default() };
+        followers.into_iter().for_each(|follower| self.join(follower, leader));
+        self.commit(leader);
+        self.apply(leader);
+        let sessions: Vec<_> =
+            self.servers[leader].tree.sessions.iter().map(|(id, (t, _))| (*id, *t)).collect();
+        for (session, timeout) in sessions {
+            let tracked = Tracked { timeout, expires: 0, owner: None, closing: false };
+            self.servers[leader].leading.tracker.insert(session, tracked);
+            self.prolong(leader, session);
+        }
+    }
+
+    /// Takes over the leader's log; what it had beyond that was never committed.
+    fn join(&mut self, server: usize, leader: usize) {
+        for way in [(server, leader), (leader, server)] {
+            self.wires.entry(way).or_default().queue.clear();
+        }
+        let (log, committed, epoch) = {
+            let leader = &self.servers[leader];
+            (leader.log.clone(), leader.committed, leader.epoch)
+        };
+        let now = self.now;
+        let here = &mut self.servers[server];
+        here.log = log;
+        (here.role, here.epoch, here.heard) = (Role::Following(leader), epoch, now);
+        here.committed = here.committed.max(committed);
+        here.touched.clear();
+        let acked = here.log.len();
+        self.apply(server);
+        self.servers[leader].leading.followers.insert(server, Follower { heard: now, acked });
+        self.commit(leader);
+    }
+
+    /// It ends at once. The others learn of it by its connections.
+    pub(super) fn stop_server(&mut self, server: usize) {
+        let role = self.servers[server].role;
+        self.step_down(server);
+        let here = &mut self.servers[server];
+        (here.role, here.paused) = (Role::Down, false);
+        for other in 0..self.servers.len() {
+            match self.servers[other].role {
+                Role::Following(leader) if leader == server => self.step_down(other),
+                Role::Leading => {
+                    self.servers[other].leading.followers.remove(&server);
+                }
+                _ => {}
+            }
+        }
+        self.note(format_args!("server {server} is down, was {role:?}"));
+    }
+
+    pub(super) fn start_server(&mut self, server: usize) {
+        if self.servers[server].role == Role::Down {
+            self.servers[server].role = Role::Looking;
+            let pause = self.rng.u64(50..200);
+            self.after(pause, Event::Elect { server });
+        }
+    }
+
+    pub(super) fn pause_server(&mut self, server: usize, paused: bool) {
+        self.servers[server].paused = paused;
+        if !paused {
+            self.unblocked();
+            self.wires_unblocked();
+            self.at(self.now, Event::Elect { server });
+        }
+    }
+}
