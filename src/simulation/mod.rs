@@ -70,6 +70,8 @@ pub use self::process::Process;
 pub(crate) use self::process::scheduled;
 use self::quorum::Role;
 pub(crate) use self::tree::{Answer, Happened, Ids, Mode, Op, Refused, plain};
+#[doc(hidden)]
+pub use self::world::Logged;
 use self::world::{Setting, World};
 pub(crate) use self::world::{guid, now, seed};
 use crate::client::ServerError;
@@ -453,6 +455,12 @@ impl Ensemble {
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.world.hash()
+    }
+
+    /// Tells `observer` of what the servers' log says from now on, before any client learns of it.
+    #[doc(hidden)]
+    pub fn observe(&self, observer: impl Fn(&Logged) + Send + Sync + 'static) {
+        self.world.change(|state| state.observer = Some(Arc::new(observer)));
     }
 
     /// What tasks of the simulation panicked with.

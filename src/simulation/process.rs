@@ -94,6 +94,25 @@ impl Process {
         self.wake_all();
     }
 
+    /// Whether it can do anything now.
+    #[doc(hidden)]
+    pub fn runs(&self) -> bool {
+        !self.is_dead() && !self.is_paused()
+    }
+
+    /// Whether it was [killed](Self::kill).
+    #[doc(hidden)]
+    pub fn is_killed(&self) -> bool {
+        self.is_dead()
+    }
+
+    /// Looks at something as its own code would, by its own clock.
+    #[doc(hidden)]
+    pub fn within<T>(&self, look: impl FnOnce() -> T) -> T {
+        let _within = Within::enter(Some(self.clone()));
+        look()
+    }
+
     /// How many of its tasks have not ended.
     pub fn tasks(&self) -> usize {
         self.0.running.load(Ordering::Relaxed)

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::tree::{Answer, Entry, Ids, Op};
-use super::world::{Event, State};
+use super::tree::{Answer, Entry, Happened, Ids, Op};
+use super::world::{Event, Logged, State};
 use crate::client::ServerError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,6 +331,7 @@ impl State {
                     Err(error) => self.note(format_args!("= {zxid:#x} {session:#x} {error:?}")),
                 }
             }
+            self.observe(server, &entry, &fired);
             self.fire(server, fired);
             let own = entry.origin.filter(|(origin, ..)| *origin == server);
             if let Some((_, conn, xid)) = own {
@@ -346,6 +347,27 @@ impl State {
                 self.session_ended(server, entry.session, own.map(|(_, conn, _)| conn));
             }
         }
+    }
+
+    /// Tells the observer of each entry once, before any client learns of it.
+    fn observe(&mut self, server: usize, entry: &Entry, fired: &[(String, Happened)]) {
+        let Some(observer) = self.observer.clone().filter(|_| entry.zxid > self.observed) else {
+            return;
+        };
+        self.observed = entry.zxid;
+        let ended =
+            matches!(entry.op, Ok(Op::Close)).then_some(Logged::SessionEnded(entry.session));
+        let tree = &self.servers[server].tree;
+        let logged = fired.iter().filter_map(|(path, happened)| match happened {
+            Happened::Created => Some(Logged::Created(path.clone())),
+            Happened::Deleted => Some(Logged::Deleted(path.clone())),
+            Happened::Changed => {
+                tree.node(path).map(|(_, data)| Logged::Changed(path.clone(), data.to_vec()))
+            }
+            Happened::Children => None,
+        });
+        let logged: Vec<_> = ended.into_iter().chain(logged).collect();
+        self.effects.push(Box::new(move || logged.iter().for_each(|one| observer(one))));
     }
 
     /// A server heard of a session.

@@ -76,8 +76,24 @@ pub(super) struct State {
     pub(super) peers: Vec<Peer>,
     pub(super) sessions: i64,
     pub(super) trace: Trace,
+    /// Who is told of the log, and from where on.
+    pub(super) observer: Option<Observer>,
+    pub(super) observed: i64,
     /// Done outside the lock.
     pub(super) effects: Vec<Effect>,
+}
+
+pub(super) type Observer = Arc<dyn Fn(&Logged) + Send + Sync>;
+
+/// What the servers' log says.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+#[allow(clippy::exhaustive_enums)] // for the judge of this crate's own simulation
+pub enum Logged {
+    Created(String),
+    Deleted(String),
+    Changed(String, Vec<u8>),
+    SessionEnded(i64),
 }
 
 pub(super) type Effect = Box<dyn FnOnce() + Send>;
@@ -201,6 +217,8 @@ impl World {
             peers: Vec::new(),
             sessions: 0x1000,
             trace: Trace::default(),
+            observer: None,
+            observed: 0,
             effects: Vec::new(),
             setting: setting.clone(),
         };

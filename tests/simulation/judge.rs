@@ -1,0 +1,189 @@
+//! The judge: who believes to hold what, against the servers' log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zookeeper_recipes::simulation::{Logged, Process};
+
+/// Who may hold a path at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Alone,
+    /// With others that share.
+    Shared,
+    /// With so many in all.
+    UpTo(usize),
+}
+
+/// A hold, as who has it sees it.
+pub(crate) struct Hold {
+    pub(crate) path: String,
+    pub(crate) access: Access,
+    pub(crate) process: Process,
+    pub(crate) name: String,
+    pub(crate) session: i64,
+    pub(crate) token: Option<i64>,
+    /// Whether its guard says that it is held. A stranger's: whether its node is there.
+    pub(crate) believes: Box<dyn Fn() -> bool + Send>,
+}
+
+#[derive(Default)]
+struct State {
+    holds: BTreeMap<u64, Hold>,
+    next: u64,
+    counts: Counts,
+    /// The largest fencing token of a path so far, and of the writes to its data.
+    tokens: BTreeMap<String, i64>,
+    written: BTreeMap<String, i64>,
+    /// Sessions that an operator ended.
+    ended: BTreeSet<i64>,
+    failures: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) holds: u64,
+    pub(crate) drops: u64,
+    pub(crate) faults: u64,
+    pub(crate) double: u64,
+    pub(crate) stale: u64,
+    pub(crate) orphans: u64,
+    pub(crate) hung: u64,
+    pub(crate) leaks: u64,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Judge {
+    state: Arc<Mutex<State>>,
+    /// Those there are, by the servers' log.
+    nodes: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Judge {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody begins to hold.
+    pub(crate) fn begin(&self, hold: Hold) -> u64 {
+        let mut state = self.state();
+        state.counts.holds += 1;
+        if let (Some(token), Access::Alone) = (hold.token, hold.access) {
+            let last = state.tokens.insert(hold.path.clone(), token).unwrap_or(0);
+            if token <= last {
+                state.counts.stale += 1;
+                let text = format!(
+                    "stale: {} holds {} by {token:#x} after {last:#x}",
+                    hold.name, hold.path
+                );
+                state.failures.push(text);
+            }
+        }
+        state.next += 1;
+        let number = state.next;
+        state.holds.insert(number, hold);
+        drop(state);
+        self.look(number);
+        number
+    }
+
+    /// Nobody else may hold it now.
+    pub(crate) fn look(&self, number: u64) {
+        let mut state = self.state();
+        let Some(own) = state.holds.get(&number) else { return };
+        let believes = |hold: &&Hold| hold.process.runs() && hold.process.within(&hold.believes);
+        if !believes(&own) {
+            return;
+        }
+        let on_path = state.holds.values().filter(|hold| hold.path == own.path);
+        let others: Vec<_> = on_path.filter(believes).collect();
+        let alone = others.iter().filter(|hold| hold.access == Access::Alone).count();
+        let most = match own.access {
+            Access::Alone => 1,
+            Access::Shared if alone == 0 => usize::MAX,
+            Access::Shared => 1,
+            Access::UpTo(most) => most,
+        };
+        if others.len() > most {
+            let names: Vec<_> = others.iter().map(|hold| hold.name.as_str()).collect();
+            let failure = format!("double: {} is held by {}", own.path, names.join(" and by "));
+            state.counts.double += 1;
+            state.failures.push(failure);
+        }
+    }
+
+    pub(crate) fn end(&self, number: u64) {
+        let ended = self.state().holds.remove(&number);
+        drop(ended);
+    }
+
+    /// What a killed process held, it holds no more.
+    pub(crate) fn killed(&self) {
+        self.state().holds.retain(|_, hold| !hold.process.is_killed());
+    }
+
+    /// An operator ends a session, which may still believe in it.
+    pub(crate) fn operator_ends(&self, session: i64) {
+        self.state().ended.insert(session);
+    }
+
+    /// The servers' log goes on.
+    pub(crate) fn logged(&self, logged: &Logged) {
+        let mut state = self.state();
+        match logged {
+            Logged::Created(path) => _ = self.nodes().insert(path.clone()),
+            Logged::Deleted(path) => _ = self.nodes().remove(path),
+            Logged::Changed(path, data) => {
+                let token = std::str::from_utf8(data).ok().and_then(|text| text.parse().ok());
+                let Some(token) = token.filter(|_| path.ends_with("-data")) else { return };
+                let last = state.written.insert(path.clone(), token).unwrap_or(0);
+                if token < last {
+                    state.counts.stale += 1;
+                    state
+                        .failures
+                        .push(format!("stale: {path} was written by {token:#x} after {last:#x}"));
+                }
+            }
+            Logged::SessionEnded(session) if !state.ended.contains(session) => {
+                let ours = state.holds.values().filter(|hold| hold.session == *session);
+                let believes =
+                    |hold: &&Hold| hold.process.runs() && hold.process.within(&hold.believes);
+                let stale: Vec<_> = ours.filter(believes).map(|hold| hold.name.clone()).collect();
+                for name in stale {
+                    state.counts.stale += 1;
+                    state
+                        .failures
+                        .push(format!("stale: {name} holds by a session that has expired"));
+                }
+            }
+            Logged::SessionEnded(_) => {}
+        }
+    }
+
+    pub(crate) fn has(&self, node: &str) -> bool {
+        self.nodes().contains(node)
+    }
+
+    pub(crate) fn dropped(&self) {
+        self.state().counts.drops += 1;
+    }
+
+    pub(crate) fn struck(&self, strikes: usize) {
+        self.state().counts.faults += u64::try_from(strikes).unwrap_or(0);
+    }
+
+    pub(crate) fn fail(&self, count: impl FnOnce(&mut Counts) -> &mut u64, failure: String) {
+        let mut state = self.state();
+        *count(&mut state.counts) += 1;
+        state.failures.push(failure);
+    }
+
+    pub(crate) fn verdict(&self) -> (Counts, Vec<String>) {
+        let state = self.state();
+        (state.counts, state.failures.clone())
+    }
+}

@@ -1,0 +1,346 @@
+//! The crate's own simulation: random work and random faults, seed after seed, under a judge. Needs nothing.
+//!
+//! `make simulate` runs it; see `docs/simulation.md`.
+
+mod judge;
+mod plan;
+mod trouble;
+mod work;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout};
+use zookeeper_recipes::simulation::Ensemble;
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
+
+use self::judge::{Counts, Judge};
+use self::plan::Plan;
+use self::work::{Run, Running, path};
+
+/// How long everyone may take to be served once nothing is wrong any more.
+const SERVED: Duration = Duration::from_secs(600);
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+struct Outcome {
+    counts: Counts,
+    failures: Vec<String>,
+    panics: usize,
+    spins: usize,
+    time: Duration,
+    hash: u64,
+    trace: Vec<String>,
+}
+
+impl Outcome {
+    fn failed(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
+    /// What kind of failure it is, so that a smaller run fails in the same way.
+    fn kind(&self) -> &str {
+        self.failures.first().and_then(|failure| failure.split(':').next()).unwrap_or("")
+    }
+}
+
+/// Runs a plan from its begin to its end.
+fn run(plan: &Plan, record: bool) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(whole(plan.clone(), record))
+}
+
+async fn whole(plan: Plan, record: bool) -> Outcome {
+    let mut builder = Ensemble::builder(plan.seed).servers(plan.servers);
+    if !plan.ordered {
+        builder = builder.unordered();
+    }
+    let ensemble = Arc::new(builder.start());
+    if record {
+        ensemble.record();
+    }
+    let judge = Judge::default();
+    let logged = judge.clone();
+    ensemble.observe(move |entry| logged.logged(entry));
+    let (plan, stop) = (Arc::new(plan), Arc::new(AtomicBool::new(false)));
+    let run = Run { ensemble: ensemble.clone(), judge: judge.clone(), plan, stop };
+    let began = tokio::time::Instant::now();
+    let operator = ensemble.process();
+    let operated = operator.spawn(operate(run));
+    if operated.await.is_err() {
+        judge.fail(|counts| &mut counts.hung, "panic: the operator's".to_owned());
+    }
+    let (counts, mut failures) = judge.verdict();
+    let (panics, spins) = (ensemble.panics(), ensemble.spins());
+    failures.extend(panics.iter().map(|panic| format!("panic: {panic}")));
+    failures.extend((spins > 0).then(|| "spin: a task did not come to rest".to_owned()));
+    Outcome {
+        counts,
+        failures,
+        panics: panics.len(),
+        spins,
+        time: began.elapsed(),
+        hash: ensemble.hash(),
+        trace: ensemble.trace(),
+    }
+}
+
+/// Starts everybody, makes trouble, and sees to it that everything ends and nothing stays.
+async fn operate(run: Run) {
+    let (ensemble, judge) = (run.ensemble.clone(), run.judge.clone());
+    let admin = ensemble.admin().await;
+    for path in ["/locks", "/data"] {
+        let made = admin.create(path, b"", CreateMode::Persistent, &Acls::anyone_all()).await;
+        made.expect("a node");
+    }
+    for number in 0..run.plan.paths.len() {
+        let made =
+            admin.create(&path(number), b"", CreateMode::Persistent, &Acls::anyone_all()).await;
+        made.expect("a node");
+    }
+    let mut members = trouble::Members::start(&run);
+    trouble::make(&run, &mut members, &admin).await;
+    run.stop.store(true, Ordering::Relaxed);
+    let mut curators = Vec::new();
+    let ended = timeout(SERVED, async {
+        for Running { process, curator, main } in members.running.drain(..) {
+            if main.await.is_err() {
+                judge.fail(|counts| &mut counts.hung, "panic: in a process".to_owned());
+            }
+            curators.extend(curator.get().cloned().map(|curator| (process, curator)));
+        }
+    });
+    if ended.await.is_err() {
+        judge.fail(|counts| &mut counts.hung, "hung: somebody is not served".to_owned());
+        return;
+    }
+    // Clean-up that has been put off comes to its end.
+    sleep(Duration::from_secs(60)).await;
+    let contenders = || {
+        let nodes = ensemble.nodes().into_iter();
+        nodes
+            .filter(|node| ensemble.node(node).is_some_and(|(_, owner)| owner != 0))
+            .collect::<Vec<_>>()
+    };
+    let left = contenders();
+    if !left.is_empty() {
+        judge.fail(|counts| &mut counts.orphans, format!("orphan: {}", left.join(", ")));
+    }
+    for (process, curator) in curators {
+        let closing = process.spawn(async move { curator.close().await });
+        match timeout(SERVED, closing).await {
+            Ok(Ok(Ok(()))) => {}
+            other => judge.fail(|counts| &mut counts.hung, format!("hung: close says {other:?}")),
+        }
+        sleep(Duration::from_secs(1)).await;
+        if process.tasks() > 0 {
+            let failure = format!("leak: {} tasks of a process that has closed", process.tasks());
+            judge.fail(|counts| &mut counts.leaks, failure);
+        }
+    }
+    drop(admin);
+    sleep(Duration::from_secs(200)).await;
+    let (watches, sessions) = (ensemble.watches(), ensemble.sessions());
+    if watches > 0 || sessions > 0 {
+        let failure = format!("leak: {watches} watches, {sessions} sessions");
+        judge.fail(|counts| &mut counts.leaks, failure);
+    }
+}
+
+/// Leaves out what a failure does not need, and gives the smallest run that still fails in the same way.
+fn shrunk(plan: &Plan, kind: &str) -> Plan {
+    let (mut smallest, mut tries) = (plan.clone(), 0);
+    'smaller: loop {
+        for plan in smallest.smaller() {
+            tries += 1;
+            if tries > 300 {
+                break 'smaller;
+            }
+            if run(&plan, false).kind() == kind {
+                smallest = plan;
+                continue 'smaller;
+            }
+        }
+        break;
+    }
+    smallest
+}
+
+fn report(plan: &Plan, outcome: &Outcome) {
+    println!("seed {} fails: {}", plan.seed, outcome.failures.join("; "));
+    let smallest = shrunk(plan, outcome.kind());
+    let again = run(&smallest, true);
+    println!("the smallest run that fails so: {smallest:#?}");
+    for line in again.trace.iter().rev().take(400).rev() {
+        println!("{line}");
+    }
+    println!("seed {}: {}", plan.seed, again.failures.join("; "));
+}
+
+/// The options, as `NAME=VALUE`.
+struct Options(BTreeMap<String, String>);
+
+impl Options {
+    const NAMES: [&str; 8] =
+        ["SECONDS", "FIRST", "SEED", "SEEDS", "SAME", "THREADS", "UNORDERED", "STOP"];
+
+    fn read() -> Result<Self, String> {
+        let mut options = BTreeMap::new();
+        for argument in std::env::args().skip(1).filter(|argument| !argument.starts_with('-')) {
+            let option = argument.split_once('=').filter(|(name, _)| Self::NAMES.contains(name));
+            let (name, value) = option.ok_or_else(|| {
+                format!("{argument:?} is no option: {} are, as NAME=VALUE", Self::NAMES.join(", "))
+            })?;
+            options.insert(name.to_owned(), value.to_owned());
+        }
+        Ok(Self(options))
+    }
+
+    fn number(&self, name: &str, default: u64) -> Result<u64, String> {
+        self.0.get(name).map_or(Ok(default), |value| {
+            value.parse().map_err(|_| format!("{name}={value:?} is no number"))
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    match simulate() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(refused) => {
+            eprintln!("simulation: {refused}");
+            ExitCode::from(64)
+        }
+    }
+}
+
+/// Whether nothing failed.
+fn simulate() -> Result<bool, String> {
+    let options = Options::read()?;
+    if options.0.contains_key("SEED") {
+        let plan = plan_of(options.number("SEED", 0)?);
+        let outcome = run(&plan, true);
+        outcome.trace.iter().for_each(|line| println!("{line}"));
+        println!("seed {}: {:?}", plan.seed, outcome.counts);
+        outcome.failures.iter().for_each(|failure| println!("seed {}: {failure}", plan.seed));
+        return Ok(!outcome.failed());
+    }
+    if options.0.contains_key("SAME") {
+        return same(
+            options.number("SAME", 0)?,
+            options.number("FIRST", 1)?,
+            options.number("UNORDERED", 0)? == 0,
+        );
+    }
+    let time = Duration::from_secs(options.number("SECONDS", 30)?);
+    let first = options.number("FIRST", 1)?;
+    let (threads, seeds) = (options.number("THREADS", 2)?, options.number("SEEDS", u64::MAX)?);
+    let began = Instant::now();
+    let next = AtomicU64::new(0);
+    let all = Mutex::new((Outcome::default(), 0_u64));
+    let failed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while began.elapsed() < time && !failed.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= seeds {
+                        return;
+                    }
+                    let plan = plan_of(first.wrapping_add(number));
+                    let outcome = watched(&plan);
+                    add(&mut all.lock().unwrap_or_else(PoisonError::into_inner), &outcome);
+                    if outcome.failed() && !failed.swap(true, Ordering::Relaxed) {
+                        println!(
+                            "after {:.1} s, at seed {} of {}",
+                            began.elapsed().as_secs_f64(),
+                            plan.seed,
+                            number + 1
+                        );
+                        report(&plan, &outcome);
+                    }
+                }
+            });
+        }
+    });
+    let (sum, runs) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Counts { holds, drops, faults, double, stale, orphans, hung, leaks } = sum.counts;
+    println!(
+        "simulation: seeds={runs} virtual={:.2}d holds={holds} faults={faults} drops={drops} double={double} stale={stale} \
+         orphans={orphans} hung={hung} leaks={leaks} panics={} spins={}",
+        sum.time.as_secs_f64() / 86_400.0,
+        sum.panics,
+        sum.spins
+    );
+    Ok(!failed.into_inner())
+}
+
+fn plan_of(seed: u64) -> Plan {
+    Plan::of(seed, seed % 100 == 99, seed % 10 == 5)
+}
+
+/// A run that takes no end stands still in one poll, or waits for a lock: the process ends with its seed.
+fn watched(plan: &Plan) -> Outcome {
+    let done = Arc::new(AtomicBool::new(false));
+    let (seed, seen) = (plan.seed, done.clone());
+    let watchdog = std::thread::spawn(move || {
+        std::thread::park_timeout(Duration::from_secs(300));
+        if !seen.load(Ordering::Relaxed) {
+            println!("simulation: seed {seed} stands still");
+            std::process::exit(1);
+        }
+    });
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(plan, false)));
+    done.store(true, Ordering::Relaxed);
+    watchdog.thread().unpark();
+    outcome.unwrap_or_else(|_| Outcome {
+        failures: vec!["panic: of the run".to_owned()],
+        ..Outcome::default()
+    })
+}
+
+fn add((sum, runs): &mut (Outcome, u64), outcome: &Outcome) {
+    let (counts, more) = (&mut sum.counts, &outcome.counts);
+    counts.holds += more.holds;
+    counts.drops += more.drops;
+    counts.faults += more.faults;
+    counts.double += more.double;
+    counts.stale += more.stale;
+    counts.orphans += more.orphans;
+    counts.hung += more.hung;
+    counts.leaks += more.leaks;
+    sum.panics += outcome.panics;
+    sum.spins += outcome.spins;
+    sum.time += outcome.time;
+    *runs += 1;
+}
+
+/// Runs each seed on two threads at once, and compares the hashes.
+fn same(seeds: u64, first: u64, ordered: bool) -> Result<bool, String> {
+    let differ = AtomicU64::new(0);
+    for seed in first..first + seeds {
+        let mut plan = Plan::of(seed, false, seed % 2 == 0);
+        plan.ordered = ordered;
+        let hashes: Vec<_> = std::thread::scope(|scope| {
+            let runs: Vec<_> = (0..2).map(|_| scope.spawn(|| run(&plan, false).hash)).collect();
+            runs.into_iter().map(|run| run.join().unwrap_or_default()).collect()
+        });
+        if hashes[0] != hashes[1] {
+            differ.fetch_add(1, Ordering::Relaxed);
+            if ordered {
+                println!("seed {seed}: {:#x} and {:#x}", hashes[0], hashes[1]);
+            }
+        }
+    }
+    let differ = differ.into_inner();
+    println!("simulation: {seeds} seeds twice, {differ} differ");
+    Ok(if ordered { differ == 0 } else { differ > 0 })
+}

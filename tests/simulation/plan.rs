@@ -1,0 +1,184 @@
+//! What a run does: who works, with what, and what goes wrong when. All of it follows from the seed, and each part can be
+//! left out, so that a run that failed can be made smaller.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) servers: usize,
+    /// Whether the world picks the next task.
+    pub(crate) ordered: bool,
+    pub(crate) paths: Vec<Recipe>,
+    pub(crate) processes: Vec<Member>,
+    pub(crate) faults: Vec<Fault>,
+    /// How long the work goes on.
+    pub(crate) length: Duration,
+    /// The longest pause between two rounds, and the longest hold.
+    pub(crate) pause: u64,
+    pub(crate) hold: u64,
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recipe {
+    Mutex,
+    /// With strangers that follow Apache Curator's steps.
+    Shared,
+    /// With strangers that follow kazoo's.
+    Kazoo,
+    ReadWrite,
+    Semaphore(usize),
+    SemaphoreMutex,
+    Multi,
+    Latch,
+    Selector,
+    Count,
+}
+
+/// One process.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) session: u64,
+    /// By how much its clock is fast, in millionths.
+    pub(crate) clock: i32,
+    pub(crate) suspended: bool,
+    /// Each works at one path.
+    pub(crate) tasks: Vec<usize>,
+}
+
+/// What goes wrong, when, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) at: u64,
+    pub(crate) lasts: u64,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    Cut(usize),
+    Finish(usize),
+    LoseRequest(usize, u8),
+    LoseReply(usize, u8),
+    HoldReply(usize, u8),
+    StallToServer(usize),
+    StallToClient(usize),
+    Refuse(usize),
+    Delay(usize),
+    Expire(usize),
+    Partition(usize),
+    Pause(usize),
+    Kill(usize),
+    DeleteContender(usize),
+    DeletePath(usize),
+    StopServer(usize),
+    PauseServer(usize),
+    Isolate(usize),
+    Part(usize, usize),
+    Lag(usize),
+}
+
+impl Plan {
+    pub(crate) fn of(seed: u64, long: bool, wide: bool) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let servers = if rng.u8(..3) == 0 { 3 } else { 1 };
+        let recipes = [
+            Recipe::Mutex,
+            Recipe::Mutex,
+            Recipe::Shared,
+            Recipe::Kazoo,
+            Recipe::ReadWrite,
+            Recipe::ReadWrite,
+            Recipe::Semaphore(rng.usize(1..4)),
+            Recipe::SemaphoreMutex,
+            Recipe::Multi,
+            Recipe::Latch,
+            Recipe::Selector,
+            Recipe::Count,
+        ];
+        let count = if wide { 50 } else { rng.usize(1..=4) };
+        let paths: Vec<_> = (0..count).map(|_| recipes[rng.usize(..recipes.len())]).collect();
+        let members = (0..rng.usize(2..=5)).map(|_| {
+            let tasks = if wide { 12 } else { rng.usize(1..=4) };
+            Member {
+                session: [4_000, 6_000, 10_000, 15_000][rng.usize(..4)],
+                clock: rng.i32(-33_333..=33_333),
+                suspended: rng.u8(..8) == 0,
+                tasks: (0..tasks).map(|_| rng.usize(..count)).collect(),
+            }
+        });
+        let processes: Vec<_> = members.collect();
+        let length = if long { 3_600_000 } else { rng.u64(60_000..120_000) };
+        let every = rng.u64(1_000..6_000);
+        let mut faults = Vec::new();
+        let mut at = rng.u64(..every);
+        // Some runs have none.
+        while rng.u8(..16) != 0 && at + 20_000 < length && every > 1_200 {
+            let process = rng.usize(..processes.len());
+            let (server, other) = (rng.usize(..servers), rng.usize(..servers));
+            let nth = rng.u8(1..6);
+            let what = match rng.u8(..if servers == 1 { 26 } else { 32 }) {
+                0..=3 => What::Cut(process),
+                4 => What::Finish(process),
+                5..=7 => What::LoseRequest(process, nth),
+                8..=10 => What::LoseReply(process, nth),
+                11 => What::HoldReply(process, nth),
+                12 => What::StallToServer(process),
+                13 => What::StallToClient(process),
+                14 => What::Refuse(process),
+                15 => What::Delay(process),
+                16 => What::Expire(process),
+                17 | 18 => What::Partition(process),
+                19 | 20 => What::Pause(process),
+                21 => What::Kill(process),
+                22 => What::DeleteContender(rng.usize(..count)),
+                23 => What::DeletePath(rng.usize(..count)),
+                24 | 26 => What::StopServer(server),
+                25 | 27 => What::PauseServer(server),
+                28 => What::Isolate(server),
+                29 => What::Part(server, other),
+                _ => What::Lag(server),
+            };
+            let lasts = match rng.u8(..4) {
+                0 => rng.u64(1..100),
+                1 | 2 => rng.u64(100..4_000),
+                _ => rng.u64(4_000..20_000),
+            };
+            faults.push(Fault { at, lasts, what });
+            at += rng.u64(1..2 * every);
+        }
+        let pause = [20, 200, 2_000][rng.usize(..3)];
+        let hold = if wide { 4_000 } else { [5, 50, 1_000][rng.usize(..3)] };
+        let length = Duration::from_millis(length);
+        Self { seed, servers, ordered: true, paths, processes, faults, length, pause, hold }
+    }
+
+    /// Smaller ones, the smallest first.
+    pub(crate) fn smaller(&self) -> Vec<Self> {
+        let mut smaller = Vec::new();
+        for part in [2, 4, 8] {
+            let size = self.faults.len().div_ceil(part).max(1);
+            for begin in (0..self.faults.len()).step_by(size) {
+                let mut plan = self.clone();
+                plan.faults.drain(begin..(begin + size).min(plan.faults.len()));
+                smaller.push(plan);
+            }
+        }
+        for process in 0..self.processes.len() {
+            for task in 0..self.processes[process].tasks.len() {
+                let mut plan = self.clone();
+                plan.processes[process].tasks.remove(task);
+                smaller.push(plan);
+            }
+        }
+        let mut plan = self.clone();
+        plan.length = self.length / 2;
+        plan.faults.retain(|fault| u128::from(fault.at) < plan.length.as_millis());
+        smaller.push(plan);
+        smaller
+    }
+}

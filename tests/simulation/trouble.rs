@@ -1,0 +1,174 @@
+//! What goes wrong, and is mended again.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+use zookeeper_recipes::simulation::{
+    Admin, Cut, Direction, Ensemble, Fault as Struck, Link, Message, Operation, Partition,
+};
+
+use crate::plan::{Fault, What};
+use crate::work::{Run, Running, path};
+
+/// The processes that run, each with its own link.
+pub(crate) struct Members {
+    pub(crate) running: Vec<Running>,
+    links: Vec<Link>,
+}
+
+impl Members {
+    pub(crate) fn start(run: &Run) -> Self {
+        let links: Vec<_> = run.plan.processes.iter().map(|_| run.ensemble.link()).collect();
+        let start = |(number, link): (usize, &Link)| run.start(number, link.connect_string());
+        let running = links.iter().enumerate().map(start).collect();
+        Self { running, links }
+    }
+}
+
+/// What ends when its time is over.
+enum Wrong {
+    Link(Struck),
+    Parted(#[allow(dead_code)] Partition),
+    Paused(usize),
+    Killed(usize),
+    Stopped(usize),
+    PausedServer(usize),
+    Lagging(usize),
+}
+
+/// Makes the plan's trouble, one after the other and some beside each other, until its time is over; then all is well.
+pub(crate) async fn make(run: &Run, members: &mut Members, admin: &Admin) {
+    let began = Instant::now();
+    let mut wrong: Vec<(u64, Wrong)> = Vec::new();
+    let mut faults = run.plan.faults.iter().peekable();
+    loop {
+        let ends = wrong.iter().map(|(end, _)| *end).min();
+        let begins = faults.peek().map(|fault| fault.at);
+        let Some(next) = ends.into_iter().chain(begins).min() else { break };
+        sleep_until(began + Duration::from_millis(next)).await;
+        while let Some(place) = wrong.iter().position(|(end, _)| *end <= next) {
+            let (_, over) = wrong.remove(place);
+            mend(run, members, over);
+        }
+        if begins == Some(next)
+            && let Some(fault) = faults.next()
+            && let Some(one) = begin(run, members, admin, fault).await
+        {
+            wrong.push((next + fault.lasts, one));
+        }
+    }
+    sleep_until(began + run.plan.length).await;
+}
+
+async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Option<Wrong> {
+    let (ensemble, judge) = (&run.ensemble, &run.judge);
+    ensemble.note(format_args!("! {fault:?}"));
+    let on = |process: usize| members.links.get(process);
+    let own = |process: usize| members.running.get(process).and_then(|one| one.curator.get());
+    let wrong = match fault.what {
+        What::Cut(process) => {
+            judge.struck(on(process)?.cut(Cut::Reset));
+            return None;
+        }
+        What::Finish(process) => {
+            judge.struck(on(process)?.cut(Cut::Finish));
+            return None;
+        }
+        What::Expire(process) => {
+            let session = own(process)?.session_id().ok()?;
+            judge.operator_ends(session);
+            ensemble.expire_session(session);
+            judge.struck(1);
+            return None;
+        }
+        What::DeleteContender(number) => {
+            let node = ensemble.children(&path(number)).into_iter().next()?;
+            let node = format!("{}/{node}", path(number));
+            judge.struck(usize::from(admin.delete(&node, None).await.is_ok()));
+            return None;
+        }
+        What::DeletePath(number) => {
+            judge.struck(usize::from(delete_below(ensemble, admin, &path(number)).await));
+            return None;
+        }
+        What::LoseRequest(process, nth) => {
+            Wrong::Link(on(process)?.lose(Message::request(Operation::Any).nth(nth.into())))
+        }
+        What::LoseReply(process, nth) => {
+            Wrong::Link(on(process)?.lose(Message::reply(Operation::Any).nth(nth.into())))
+        }
+        What::HoldReply(process, nth) => {
+            Wrong::Link(on(process)?.hold(Message::reply(Operation::Any).nth(nth.into())))
+        }
+        What::StallToServer(process) => Wrong::Link(on(process)?.stall(Direction::ToServer)),
+        What::StallToClient(process) => Wrong::Link(on(process)?.stall(Direction::ToClient)),
+        What::Refuse(process) => {
+            judge.struck(on(process)?.cut(Cut::Reset));
+            Wrong::Link(on(process)?.refuse())
+        }
+        What::Delay(process) => Wrong::Link(
+            on(process)?.delay(Direction::Both, Duration::from_millis(fault.lasts / 20)),
+        ),
+        What::Partition(process) => Wrong::Parted(ensemble.partition(own(process)?)),
+        What::Pause(process) => {
+            members.running.get(process)?.process.pause();
+            Wrong::Paused(process)
+        }
+        What::Kill(process) => {
+            members.running.get(process)?.process.kill();
+            judge.killed();
+            Wrong::Killed(process)
+        }
+        What::StopServer(server) => {
+            ensemble.stop(server);
+            Wrong::Stopped(server)
+        }
+        What::PauseServer(server) => {
+            ensemble.pause(server);
+            Wrong::PausedServer(server)
+        }
+        What::Isolate(server) => Wrong::Parted(ensemble.isolate(server)),
+        What::Part(from, to) => Wrong::Parted(ensemble.part(from, to)),
+        What::Lag(server) => {
+            ensemble.lag(server, Duration::from_millis(fault.lasts.min(2_000)));
+            Wrong::Lagging(server)
+        }
+    };
+    if !matches!(wrong, Wrong::Link(_)) {
+        judge.struck(1);
+    }
+    Some(wrong)
+}
+
+fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
+    match wrong {
+        Wrong::Link(fault) => run.judge.struck(fault.strikes().min(1)),
+        Wrong::Parted(_) => {}
+        Wrong::Paused(process) => members.running[process].process.resume(),
+        // Another takes its place.
+        Wrong::Killed(process) => {
+            members.running[process] = run.start(process, members.links[process].connect_string());
+        }
+        Wrong::Stopped(server) => run.ensemble.start_again(server),
+        Wrong::PausedServer(server) => run.ensemble.resume(server),
+        Wrong::Lagging(server) => run.ensemble.lag(server, Duration::ZERO),
+    }
+    run.ensemble.note(format_args!("! over"));
+}
+
+/// As an operator deletes a path: again until nothing is left of it, for a while.
+async fn delete_below(ensemble: &Ensemble, admin: &Admin, top: &str) -> bool {
+    for _ in 0..5 {
+        let mut nodes = ensemble.nodes();
+        nodes.retain(|node| node == top || node.starts_with(&format!("{top}/")));
+        nodes.reverse();
+        for node in &nodes {
+            let _ = admin.delete(node, None).await;
+        }
+        if ensemble.node(top).is_none() {
+            return true;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    false
+}
