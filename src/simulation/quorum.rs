@@ -359,7 +359,10 @@ impl State {
             matches!(entry.op, Ok(Op::Close)).then_some(Logged::SessionEnded(entry.session));
         let tree = &self.servers[server].tree;
         let logged = fired.iter().filter_map(|(path, happened)| match happened {
-            Happened::Created => Some(Logged::Created(path.clone())),
+            Happened::Created => {
+                let owner = tree.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
+                Some(Logged::Created(path.clone(), owner))
+            }
             Happened::Deleted => Some(Logged::Deleted(path.clone())),
             Happened::Changed => {
                 tree.node(path).map(|(_, data)| Logged::Changed(path.clone(), data.to_vec()))

@@ -90,7 +90,8 @@ pub(super) type Observer = Arc<dyn Fn(&Logged) + Send + Sync>;
 #[doc(hidden)]
 #[allow(clippy::exhaustive_enums)] // for the judge of this crate's own simulation
 pub enum Logged {
-    Created(String),
+    /// With the session that owns it.
+    Created(String, i64),
     Deleted(String),
     Changed(String, Vec<u8>),
     SessionEnded(i64),

@@ -1,9 +1,9 @@
 //! The judge: who believes to hold what, against the servers' log.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use zookeeper_recipes::simulation::{Logged, Process};
+use zookeeper_recipes::simulation::{Ensemble, Logged, Process};
 
 /// Who may hold a path at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub(crate) struct Hold {
     pub(crate) access: Access,
     pub(crate) process: Process,
     pub(crate) name: String,
-    pub(crate) session: i64,
+    /// Those that it stands by.
+    pub(crate) nodes: Vec<String>,
     pub(crate) token: Option<i64>,
     /// Whether its guard says that it is held. A stranger's: whether its node is there.
     pub(crate) believes: Box<dyn Fn() -> bool + Send>,
@@ -35,9 +36,32 @@ struct State {
     /// The largest fencing token of a path so far, and of the writes to its data.
     tokens: BTreeMap<String, i64>,
     written: BTreeMap<String, i64>,
-    /// Sessions that an operator ended.
+    /// Sessions that an operator ended, and nodes that an operator deleted: who held by them learns of it later.
     ended: BTreeSet<i64>,
+    deleted: BTreeSet<String>,
+    /// Of every node there was.
+    owners: BTreeMap<String, i64>,
     failures: Vec<String>,
+    /// Where failures are noted.
+    trace: Weak<Ensemble>,
+}
+
+impl State {
+    /// Whether it believes that it holds, and no operator took that from it.
+    fn believes(&self, hold: &Hold) -> bool {
+        let taken = |node: &String| {
+            self.deleted.contains(node)
+                || self.owners.get(node).is_some_and(|owner| self.ended.contains(owner))
+        };
+        !hold.nodes.iter().any(taken) && hold.process.runs() && hold.process.within(&hold.believes)
+    }
+
+    fn fails(&mut self, failure: String) {
+        if let Some(ensemble) = self.trace.upgrade() {
+            ensemble.note(format_args!("FAILURE {failure}"));
+        }
+        self.failures.push(failure);
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,6 +84,12 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
+    pub(crate) fn of(ensemble: &Arc<Ensemble>) -> Self {
+        let judge = Self::default();
+        judge.state().trace = Arc::downgrade(ensemble);
+        judge
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,7 +102,9 @@ impl Judge {
     pub(crate) fn begin(&self, hold: Hold) -> u64 {
         let mut state = self.state();
         state.counts.holds += 1;
-        if let (Some(token), Access::Alone) = (hold.token, hold.access) {
+        // A guard that was fetched late may be lost already.
+        if let (Some(token), Access::Alone, true) = (hold.token, hold.access, state.believes(&hold))
+        {
             let last = state.tokens.insert(hold.path.clone(), token).unwrap_or(0);
             if token <= last {
                 state.counts.stale += 1;
@@ -80,7 +112,7 @@ impl Judge {
                     "stale: {} holds {} by {token:#x} after {last:#x}",
                     hold.name, hold.path
                 );
-                state.failures.push(text);
+                state.fails(text);
             }
         }
         state.next += 1;
@@ -95,12 +127,11 @@ impl Judge {
     pub(crate) fn look(&self, number: u64) {
         let mut state = self.state();
         let Some(own) = state.holds.get(&number) else { return };
-        let believes = |hold: &&Hold| hold.process.runs() && hold.process.within(&hold.believes);
-        if !believes(&own) {
+        if !state.believes(own) {
             return;
         }
         let on_path = state.holds.values().filter(|hold| hold.path == own.path);
-        let others: Vec<_> = on_path.filter(believes).collect();
+        let others: Vec<_> = on_path.filter(|hold| state.believes(hold)).collect();
         let alone = others.iter().filter(|hold| hold.access == Access::Alone).count();
         let most = match own.access {
             Access::Alone => 1,
@@ -112,7 +143,7 @@ impl Judge {
             let names: Vec<_> = others.iter().map(|hold| hold.name.as_str()).collect();
             let failure = format!("double: {} is held by {}", own.path, names.join(" and by "));
             state.counts.double += 1;
-            state.failures.push(failure);
+            state.fails(failure);
         }
     }
 
@@ -131,11 +162,20 @@ impl Judge {
         self.state().ended.insert(session);
     }
 
+    pub(crate) fn operator_deletes(&self, node: &str) {
+        self.state().deleted.insert(node.to_owned());
+    }
+
     /// The servers' log goes on.
     pub(crate) fn logged(&self, logged: &Logged) {
         let mut state = self.state();
         match logged {
-            Logged::Created(path) => _ = self.nodes().insert(path.clone()),
+            Logged::Created(path, owner) => {
+                self.nodes().insert(path.clone());
+                if *owner != 0 {
+                    state.owners.insert(path.clone(), *owner);
+                }
+            }
             Logged::Deleted(path) => _ = self.nodes().remove(path),
             Logged::Changed(path, data) => {
                 let token = std::str::from_utf8(data).ok().and_then(|text| text.parse().ok());
@@ -149,15 +189,14 @@ impl Judge {
                 }
             }
             Logged::SessionEnded(session) if !state.ended.contains(session) => {
-                let ours = state.holds.values().filter(|hold| hold.session == *session);
-                let believes =
-                    |hold: &&Hold| hold.process.runs() && hold.process.within(&hold.believes);
-                let stale: Vec<_> = ours.filter(believes).map(|hold| hold.name.clone()).collect();
-                for name in stale {
+                let ours = |hold: &&Hold| {
+                    let owner = |node| state.owners.get(node) == Some(session);
+                    hold.nodes.iter().any(owner) && state.believes(hold)
+                };
+                let stale = state.holds.values().filter(ours).map(|hold| hold.name.clone());
+                for name in stale.collect::<Vec<_>>() {
                     state.counts.stale += 1;
-                    state
-                        .failures
-                        .push(format!("stale: {name} holds by a session that has expired"));
+                    state.fails(format!("stale: {name} holds by a session that has expired"));
                 }
             }
             Logged::SessionEnded(_) => {}
@@ -179,7 +218,7 @@ impl Judge {
     pub(crate) fn fail(&self, count: impl FnOnce(&mut Counts) -> &mut u64, failure: String) {
         let mut state = self.state();
         *count(&mut state.counts) += 1;
-        state.failures.push(failure);
+        state.fails(failure);
     }
 
     pub(crate) fn verdict(&self) -> (Counts, Vec<String>) {

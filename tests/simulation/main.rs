@@ -67,7 +67,7 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     if record {
         ensemble.record();
     }
-    let judge = Judge::default();
+    let judge = Judge::of(&ensemble);
     let logged = judge.clone();
     ensemble.observe(move |entry| logged.logged(entry));
     let (plan, stop) = (Arc::new(plan), Arc::new(AtomicBool::new(false)));
@@ -178,10 +178,13 @@ fn report(plan: &Plan, outcome: &Outcome) {
     println!("seed {} fails: {}", plan.seed, outcome.failures.join("; "));
     let smallest = shrunk(plan, outcome.kind());
     let again = run(&smallest, true);
-    println!("the smallest run that fails so: {smallest:#?}");
-    for line in again.trace.iter().rev().take(400).rev() {
-        println!("{line}");
-    }
+    println!("the smallest run that fails so: {smallest:?}");
+    // What led to it, without the session's signs of life.
+    let lines: Vec<_> = again.trace.iter().filter(|line| !line.ends_with(": Sync")).collect();
+    let at = lines.iter().position(|line| line.contains("FAILURE")).unwrap_or(lines.len());
+    lines[at.saturating_sub(80)..(at + 10).min(lines.len())]
+        .iter()
+        .for_each(|line| println!("{line}"));
     println!("seed {}: {}", plan.seed, again.failures.join("; "));
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use zookeeper_recipes::simulation::{
-    Admin, Cut, Direction, Ensemble, Fault as Struck, Link, Message, Operation, Partition,
+    Admin, Cut, Direction, Fault as Struck, Link, Message, Operation, Partition,
 };
 
 use crate::plan::{Fault, What};
@@ -84,11 +84,12 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
         What::DeleteContender(number) => {
             let node = ensemble.children(&path(number)).into_iter().next()?;
             let node = format!("{}/{node}", path(number));
+            judge.operator_deletes(&node);
             judge.struck(usize::from(admin.delete(&node, None).await.is_ok()));
             return None;
         }
         What::DeletePath(number) => {
-            judge.struck(usize::from(delete_below(ensemble, admin, &path(number)).await));
+            judge.struck(usize::from(delete_below(run, admin, &path(number)).await));
             return None;
         }
         What::LoseRequest(process, nth) => {
@@ -157,15 +158,16 @@ fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
 }
 
 /// As an operator deletes a path: again until nothing is left of it, for a while.
-async fn delete_below(ensemble: &Ensemble, admin: &Admin, top: &str) -> bool {
+async fn delete_below(run: &Run, admin: &Admin, top: &str) -> bool {
     for _ in 0..5 {
-        let mut nodes = ensemble.nodes();
+        let mut nodes = run.ensemble.nodes();
         nodes.retain(|node| node == top || node.starts_with(&format!("{top}/")));
         nodes.reverse();
         for node in &nodes {
+            run.judge.operator_deletes(node);
             let _ = admin.delete(node, None).await;
         }
-        if ensemble.node(top).is_none() {
+        if run.ensemble.node(top).is_none() {
             return true;
         }
         sleep(Duration::from_millis(5)).await;

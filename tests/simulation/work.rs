@@ -169,7 +169,8 @@ impl Worker {
         let token = guard.fencing_token().value();
         let weak = Arc::downgrade(&guard);
         let believes = move || weak.upgrade().is_some_and(|guard| guard.is_held());
-        let hold = self.begin(Access::Alone, Some(token), Box::new(believes));
+        let nodes = vec![guard.node().to_owned()];
+        let hold = self.begin(nodes, Access::Alone, Some(token), Box::new(believes));
         for _ in 0..self.rng.u8(..3) {
             let written = guard.fenced().set(&data, token.to_string().as_bytes()).await;
             if written.is_err() {
@@ -229,7 +230,7 @@ impl Worker {
         let weak = Arc::downgrade(&guard);
         let believes = move || weak.upgrade().is_some_and(|guard| guard.is_held());
         let token = guard.fencing_token().map(FencingToken::value);
-        let hold = self.begin(access, token, Box::new(believes));
+        let hold = self.begin(nodes_of(&**guard), access, token, Box::new(believes));
         self.hold(hold, || guard.is_held()).await;
         self.run.judge.end(hold);
         if let Some(guard) = Arc::into_inner(guard)
@@ -241,6 +242,7 @@ impl Worker {
 
     fn begin(
         &self,
+        nodes: Vec<String>,
         access: Access,
         token: Option<i64>,
         believes: Box<dyn Fn() -> bool + Send>,
@@ -250,7 +252,7 @@ impl Worker {
             access,
             process: self.process.clone(),
             name: self.name.clone(),
-            session: self.curator.session_id().unwrap_or_default(),
+            nodes,
             token,
             believes,
         })
@@ -301,8 +303,9 @@ impl Worker {
 
     async fn leads(&mut self, leadership: Leadership) {
         let token = leadership.fencing_token().value();
+        let nodes = vec![leadership.node().to_owned()];
         let (seen, own) = (leadership.clone(), leadership);
-        let hold = self.begin(Access::Alone, Some(token), Box::new(move || seen.is_held()));
+        let hold = self.begin(nodes, Access::Alone, Some(token), Box::new(move || seen.is_held()));
         self.hold(hold, || own.is_held()).await;
         self.run.judge.end(hold);
     }
@@ -328,8 +331,9 @@ impl Worker {
 
     /// The same leadership is one hold, however often it is asked for.
     async fn leads_again(&mut self, leadership: Leadership) {
+        let nodes = vec![leadership.node().to_owned()];
         let (seen, own) = (leadership.clone(), leadership);
-        let hold = self.begin(Access::Alone, None, Box::new(move || seen.is_held()));
+        let hold = self.begin(nodes, Access::Alone, None, Box::new(move || seen.is_held()));
         self.hold(hold, || own.is_held()).await;
         self.run.judge.end(hold);
     }
@@ -417,11 +421,17 @@ impl Worker {
         }
         let (judge, there) = (self.run.judge.clone(), node.to_owned());
         let is_there = move || judge.has(&there);
-        let hold = self.begin(Access::Alone, None, Box::new(is_there));
+        // Its session ends with its node.
+        let hold = self.begin(Vec::new(), Access::Alone, None, Box::new(is_there));
         let (judge, there) = (self.run.judge.clone(), node.to_owned());
         self.hold(hold, || judge.has(&there)).await;
         self.run.judge.end(hold);
     }
+}
+
+fn nodes_of(guard: &dyn LockGuard) -> Vec<String> {
+    let members = guard.members().iter().flat_map(|member| nodes_of(&**member));
+    guard.node().map(str::to_owned).into_iter().chain(members).collect()
 }
 
 fn guid(rng: &mut Rng) -> String {
