@@ -231,6 +231,10 @@ impl State {
             let Some(Pending { xid, op, answered }) = own.pending.pop_front() else { return };
             let ids = own.ids.clone();
             let reply = answered.unwrap_or_else(|| self.read(number, server, &op, &ids));
+            // An error of the connection: on its next one the session is moved to where it is.
+            if matches!(reply, Err(Refused { error: ServerError::SessionMoved, .. })) {
+                return self.close_conn(number);
+            }
             let (operation, zxid) = (op.operation(), self.servers[server].tree.zxid);
             self.send_down(number, Down::Reply { xid, zxid, operation, reply });
             if op == Op::Close {
