@@ -109,6 +109,12 @@ async fn operate(run: Run) {
     let mut members = trouble::Members::start(&run);
     trouble::make(&run, &mut members, &admin).await;
     run.stop.store(true, Ordering::Relaxed);
+    let contenders = || {
+        let nodes = ensemble.nodes().into_iter();
+        nodes
+            .filter(|node| ensemble.node(node).is_some_and(|(_, owner)| owner != 0))
+            .collect::<Vec<_>>()
+    };
     let mut curators = Vec::new();
     let ended = timeout(SERVED, async {
         for Running { process, curator, main } in members.running.drain(..) {
@@ -119,17 +125,20 @@ async fn operate(run: Run) {
         }
     });
     if ended.await.is_err() {
-        judge.fail(|counts| &mut counts.hung, "hung: somebody is not served".to_owned());
+        let there: Vec<_> =
+            contenders().into_iter().map(|node| (ensemble.node(&node), node)).collect();
+        let there = there
+            .into_iter()
+            .map(|(node, path)| format!("{path} of {:#x}", node.map_or(0, |node| node.1)));
+        let there = there.collect::<Vec<_>>().join(", ");
+        judge.fail(
+            |counts| &mut counts.hung,
+            format!("hung: somebody is not served; there are {there}"),
+        );
         return;
     }
     // Clean-up that has been put off comes to its end.
     sleep(Duration::from_secs(60)).await;
-    let contenders = || {
-        let nodes = ensemble.nodes().into_iter();
-        nodes
-            .filter(|node| ensemble.node(node).is_some_and(|(_, owner)| owner != 0))
-            .collect::<Vec<_>>()
-    };
     let left = contenders();
     if !left.is_empty() {
         judge.fail(|counts| &mut counts.orphans, format!("orphan: {}", left.join(", ")));
@@ -180,7 +189,13 @@ fn report(plan: &Plan, outcome: &Outcome) {
     let again = run(&smallest, true);
     println!("the smallest run that fails so: {smallest:?}");
     // What led to it, without the session's signs of life.
-    let lines: Vec<_> = again.trace.iter().filter(|line| !line.ends_with(": Sync")).collect();
+    let lines: Vec<_> = again
+        .trace
+        .iter()
+        .filter(|line| {
+            !line.ends_with(": Sync") && !line.contains("List {") && !line.contains("GetData {")
+        })
+        .collect();
     let at = lines.iter().position(|line| line.contains("FAILURE")).unwrap_or(lines.len());
     lines[at.saturating_sub(80)..(at + 10).min(lines.len())]
         .iter()

@@ -113,11 +113,11 @@ impl Plan {
         });
         let processes: Vec<_> = members.collect();
         let length = if long { 3_600_000 } else { rng.u64(60_000..120_000) };
-        let every = rng.u64(1_000..6_000);
+        let every = rng.u64(300..2_500);
         let mut faults = Vec::new();
         let mut at = rng.u64(..every);
         // Some runs have none.
-        while rng.u8(..16) != 0 && at + 20_000 < length && every > 1_200 {
+        while rng.u8(..64) != 0 && at + 20_000 < length {
             let process = rng.usize(..processes.len());
             let (server, other) = (rng.usize(..servers), rng.usize(..servers));
             let nth = rng.u8(1..6);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::simulation::{Admin, Ensemble, Process};
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Error};
 use zookeeper_recipes::{
     ContenderFilter, Curator, FencingToken, InterProcessLock, InterProcessMultiLock,
     InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
@@ -385,11 +385,20 @@ impl Worker {
         let admin = self.run.ensemble.admin().await;
         while !self.run.is_over() {
             self.pause().await;
-            let prefix = format!("{}/{}", self.path, name(&mut self.rng));
-            let created = admin
-                .create(&prefix, b"stranger", CreateMode::EphemeralSequential, &Acls::anyone_all())
-                .await;
-            let Ok((node, _)) = created else { continue };
+            let prefix = name(&mut self.rng);
+            let node = format!("{}/{prefix}", self.path);
+            let mode = CreateMode::EphemeralSequential;
+            let created = admin.create(&node, b"stranger", mode, &Acls::anyone_all()).await;
+            let node = match created {
+                Ok((node, _)) => Some(node),
+                Err(_) => self.found(&admin, &prefix).await,
+            };
+            let Some(node) = node else {
+                // An operator may have deleted the path.
+                let mode = CreateMode::Container;
+                let _ = admin.create(&self.path, b"", mode, &Acls::anyone_all()).await;
+                continue;
+            };
             self.first(&admin, &node).await;
             while admin.delete(&node, None).await.is_err() && self.run.judge.has(&node) {
                 sleep(Duration::from_millis(100)).await;
@@ -397,10 +406,34 @@ impl Worker {
         }
     }
 
+    /// The node of a create that was not answered, if there is one.
+    async fn found(&self, admin: &Admin, prefix: &str) -> Option<String> {
+        loop {
+            if admin.sync().await.is_ok() {
+                match admin.list_children(&self.path).await {
+                    Ok(children) => {
+                        let own = children.into_iter().find(|child| child.starts_with(prefix))?;
+                        return Some(format!("{}/{own}", self.path));
+                    }
+                    Err(Error::NoNode) => return None,
+                    Err(_) => {}
+                }
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     async fn first(&mut self, admin: &Admin, node: &str) {
         let own = node.rsplit('/').next().unwrap_or_default().to_owned();
         loop {
-            let Ok(mut children) = admin.list_children(&self.path).await else { return };
+            let mut children = match admin.list_children(&self.path).await {
+                Ok(children) => children,
+                Err(Error::NoNode) => return,
+                Err(_) => {
+                    sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
             children.sort_by_key(|child| {
                 child
                     .chars()
