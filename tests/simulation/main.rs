@@ -355,6 +355,12 @@ fn same(seeds: u64, first: u64, ordered: bool) -> Result<bool, String> {
             differ.fetch_add(1, Ordering::Relaxed);
             if ordered {
                 println!("seed {seed}: {:#x} and {:#x}", hashes[0], hashes[1]);
+                let (one, other) = (run(&plan, true).trace, run(&plan, true).trace);
+                let place = one.iter().zip(&other).position(|(one, other)| one != other);
+                if let Some(place) = place {
+                    one[place.saturating_sub(5)..place].iter().for_each(|line| println!("{line}"));
+                    println!("{}\n{}", one[place], other[place]);
+                }
             }
         }
     }
