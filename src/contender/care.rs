@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt, iter};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -156,7 +156,7 @@ async fn left(lines: Arc<Lines>, own: Own) -> (Own, Seen) {
 }
 
 /// The epoch is over, or left to others: what is held is lost, and no node is left.
-async fn hand_on(lines: &Lines) {
+async fn hand_on(lines: &Arc<Lines>) {
     let over = lines.epoch.over().is_cancelled();
     let loss = if over { Loss::SessionExpired } else { Loss::Closed };
     let mut nodes = Vec::new();
@@ -170,5 +170,11 @@ async fn hand_on(lines: &Lines) {
         }));
     }
     // All at once: one that the servers do not let us remove must not stop the others.
-    iter(nodes).for_each_concurrent(None, async |spot| remove(lines, &spot).await).await;
+    let removing = nodes.into_iter().map(|spot| {
+        let lines = lines.clone();
+        lines.session.clone().spawn(async move { remove(&lines, &spot).await })
+    });
+    for removed in removing.collect::<Vec<_>>() {
+        let _ = removed.await;
+    }
 }
