@@ -11,6 +11,9 @@
 //!   the server is definite; [`Failure`] sorts errors by that.
 //! * Only one-shot watches survive a reconnect.
 
+#[cfg(all(test, feature = "simulation"))]
+#[path = "../../tests/conformance/mod.rs"]
+mod conformance;
 mod connect_string;
 mod data;
 mod dialer;
