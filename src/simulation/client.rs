@@ -448,6 +448,8 @@ impl State {
             .collect();
         let watches = std::mem::take(&mut peer.watches);
         let dialed = peer.dialed.take();
+        // Their receivers see that, before the state.
+        self.effect(move || drop(watches));
         self.change_state(number, state);
         let terminal = match state {
             LinkState::Closed => ServerError::ClientClosed,
@@ -460,8 +462,6 @@ impl State {
             let error = error.clone();
             self.effect(move || drop(dialed.send(Err(error))));
         }
-        // Their receivers see that.
-        self.effect(move || drop(watches));
         if let Some(conn) = conn {
             self.client_leaves(conn);
         }
