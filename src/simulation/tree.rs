@@ -458,6 +458,7 @@ fn resolved(acls: &Acls, ids: &Ids) -> Result<Acls, ServerError> {
                 }
             }
             "world" if id != "anyone" => return Err(ServerError::InvalidAcl),
+            "digest" if id.split(':').count() != 2 => return Err(ServerError::InvalidAcl),
             "world" | "digest" | "ip" => resolved.push((*permissions, scheme.clone(), id.clone())),
             _ => return Err(ServerError::InvalidAcl),
         }
