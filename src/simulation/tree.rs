@@ -290,8 +290,8 @@ impl Tree {
                     return Err(ServerError::BadArguments(&"the root cannot be deleted"));
                 }
                 let above = self.nodes.get(parent(path)).ok_or(ServerError::NoNode)?;
-                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
                 above.allows(Permission::DELETE, ids)?;
+                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
                 check(node, *version)?;
                 if !node.children.is_empty() {
                     return Err(ServerError::NotEmpty);
