@@ -140,6 +140,9 @@ impl State {
         if peer.is_dead() {
             return;
         }
+        if op.lacks_acls() {
+            return self.answer(reply, Err(Refused { step: None, error: ServerError::InvalidAcl }));
+        }
         match peer.phase {
             Phase::Over => {
                 let error = match *peer.state.borrow() {

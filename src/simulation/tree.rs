@@ -463,7 +463,18 @@ fn resolved(acls: &Acls, ids: &Ids) -> Result<Acls, ServerError> {
             _ => return Err(ServerError::InvalidAcl),
         }
     }
-    if resolved.is_empty() { Err(ServerError::InvalidAcl) } else { Ok(resolved) }
+    Ok(resolved)
+}
+
+impl Op {
+    /// The client does not send it.
+    pub(super) fn lacks_acls(&self) -> bool {
+        match self {
+            Op::Create { acls, .. } | Op::SetAcl { acls, .. } => acls.is_empty(),
+            Op::Multi(steps) => steps.iter().any(Op::lacks_acls),
+            _ => false,
+        }
+    }
 }
 
 fn bits(permission: Permission) -> u8 {

@@ -207,6 +207,7 @@ impl Run<'_> {
                 drop(send(&client, &ask));
                 continue;
             }
+            let asked_in = locked(&journal).step;
             locked(&journal).pending += 1;
             // It sends at its first poll, and tasks are polled in their order.
             let task = tokio::spawn(async move {
@@ -216,7 +217,9 @@ impl Run<'_> {
                 locked(&journal).pending -= 1;
                 if let Some(watch) = watch {
                     let event = watch.await;
-                    tell(&journal, who, true, format!("#{number} {ask:?} fired: {event}"));
+                    let step = locked(&journal).step;
+                    let mark = if step == asked_in { " at once" } else { "" };
+                    tell(&journal, who, true, format!("#{number} {ask:?} fired: {event}{mark}"));
                 }
             });
             if ask.watches() {
@@ -311,6 +314,11 @@ impl Run<'_> {
                 }
             }
             Step::Expire(who, asks) => {
+                let link = &self.sessions[*who].link;
+                let before = self.seen(*who, LinkState::Disconnected);
+                let refusal = link.refuse();
+                link.cut(true);
+                self.until_again(*who, LinkState::Disconnected, before).await;
                 let client = self.sessions[*who].client.as_ref().unwrap();
                 match self.side {
                     Side::Real(servers) => {
@@ -319,6 +327,7 @@ impl Run<'_> {
                     }
                     Side::Simulated(ensemble) => ensemble.expire_session(client.session_id()),
                 }
+                drop(refusal);
                 self.until_again(*who, LinkState::Expired, 0).await;
                 self.ask_and_wait(*who, asks).await;
             }
@@ -429,7 +438,6 @@ impl Run<'_> {
                 paths.extend(children.iter().map(|child| format!("{above}/{child}")));
             }
             let text = format!("{path}: {looked} {read} {}", told(listed, listing));
-            // The root has one change more where something was torn, on both sides.
             tell(&self.journal, who, false, text);
         }
     }
@@ -446,12 +454,6 @@ impl Run<'_> {
                     unordered(one) && unordered(other) && one.step == other.step
                 })
                 .for_each(|run| run.sort_by_key(|line| unordered(line).then(|| &line.text)));
-            while let Some(nth) = lines.windows(3).position(|three| {
-                let states = ["Connected", "Disconnected", "Expired"];
-                three.iter().zip(states).all(|(line, state)| line.text == state)
-            }) {
-                lines.drain(nth..nth + 2);
-            }
             told.extend(lines.iter().map(|line| format!("{:>2} s{who} {}", line.step, line.text)));
         }
         let whole = ranked(&told.join("\n"), &self.ids);
