@@ -112,7 +112,7 @@ impl Link {
     /// The requests that went over it, if there is one way.
     fn log(&self) -> Vec<String> {
         let log = match self {
-            Self::Real(proxies) if proxies.len() > 1 => String::new(),
+            Self::Real(proxies) if proxies.len() > 1 => return Vec::new(),
             Self::Real(proxies) => format!("{:?}", proxies[0].log()),
             Self::Simulated(link) => format!("{:?}", link.log()),
         };
@@ -154,6 +154,8 @@ struct Session {
     client: Option<Client>,
     link: Link,
     watches: Vec<AbortHandle>,
+    /// How much of the link's log was told.
+    logged: usize,
 }
 
 struct Run<'a> {
@@ -194,7 +196,7 @@ impl Run<'_> {
             }
         });
         self.ids.push(client.session_id());
-        self.sessions.push(Session { client: Some(client), link, watches: Vec::new() });
+        self.sessions.push(Session { client: Some(client), link, watches: Vec::new(), logged: 0 });
     }
 
     /// Makes requests; none is waited for.
@@ -421,6 +423,18 @@ impl Run<'_> {
         }
     }
 
+    /// Which requests went over the links in this step.
+    fn log(&mut self, with_removals: bool) {
+        for (who, session) in self.sessions.iter_mut().enumerate() {
+            let log = session.link.log();
+            let mut new = log[session.logged.min(log.len())..].to_vec();
+            session.logged = log.len();
+            new.retain(|sent| with_removals || sent != "RemoveWatches");
+            new.dedup_by(|one, other| one == other && one == "SetWatches");
+            tell(&self.journal, who, false, format!("sent {}", new.join(" ")));
+        }
+    }
+
     /// All nodes, as a new session sees them.
     async fn tree(&mut self) {
         self.dial(&self.root.clone(), Duration::from_secs(20)).await;
@@ -457,17 +471,7 @@ impl Run<'_> {
             told.extend(lines.iter().map(|line| format!("{:>2} s{who} {}", line.step, line.text)));
         }
         let whole = ranked(&told.join("\n"), &self.ids);
-        let mut whole: Vec<_> = whole.lines().map(str::to_owned).collect();
-        for (who, session) in self.sessions.iter().enumerate() {
-            let mut log = session.link.log();
-            if matches!(self.side, Side::Simulated(ensemble) if ensemble.servers() > 1) {
-                log.clear();
-            }
-            log.retain(|sent| !(script.races() && sent == "RemoveWatches"));
-            log.dedup_by(|one, other| one == other && one == "SetWatches");
-            whole.push(format!("s{who} sent {}", log.join(" ")));
-        }
-        whole
+        whole.lines().map(str::to_owned).collect()
     }
 }
 
@@ -504,6 +508,7 @@ pub(super) async fn run(script: &Script, side: &Side) -> Vec<String> {
         locked(&run.journal).step = nth;
         run.step(step).await;
         run.settle(None).await;
+        run.log(!script.races());
     }
     run.tree().await;
     run.transcript(script)
