@@ -47,9 +47,9 @@ pub(super) struct Peer {
     turn: u64,
     state: watch::Sender<LinkState>,
     xid: i32,
-    unsent: VecDeque<Request>,
+    unsent: VecDeque<Unsent>,
     sent: VecDeque<Request>,
-    watches: BTreeMap<(String, Kind), Vec<(u64, oneshot::Sender<Happened>)>>,
+    watches: BTreeMap<String, Vec<Watcher>>,
     pub(super) handles: usize,
     pub(super) process: Option<Process>,
     dialed: Option<oneshot::Sender<Result<(), ServerError>>>,
@@ -74,8 +74,17 @@ struct Request {
     reply: Option<oneshot::Sender<Outcome>>,
 }
 
+type Watcher = (u64, Kind, oneshot::Sender<Happened>);
+
 const SET_WATCHES: i32 = -8;
 const PING: i32 = -2;
+
+/// What waits for a connection.
+#[derive(Debug)]
+enum Unsent {
+    Request(Request),
+    Unwatch(String, u64),
+}
 
 impl Peer {
     fn tick(&self) -> u64 {
@@ -107,7 +116,8 @@ impl Peer {
     }
 
     fn watches_of(&self, kind: Kind) -> Vec<String> {
-        let ours = self.watches.keys().filter(|(_, one)| *one == kind);
+        let has = |watches: &[Watcher]| watches.iter().any(|(_, one, _)| *one == kind);
+        let ours = self.watches.iter().filter(|(_, watches)| has(watches));
         ours.map(|(path, _)| path.clone()).collect()
     }
 }
@@ -153,7 +163,7 @@ impl State {
                 self.answer(reply, Err(Refused { step: None, error }));
             }
             Phase::Serving => self.send(number, Request { xid: 0, op, reply }),
-            _ => peer.unsent.push_back(Request { xid: 0, op, reply }),
+            _ => peer.unsent.push_back(Unsent::Request(Request { xid: 0, op, reply })),
         }
     }
 
@@ -324,7 +334,12 @@ impl State {
         if let Some(dialed) = dialed {
             self.effect(move || drop(dialed.send(Ok(()))));
         }
-        unsent.into_iter().for_each(|request| self.send(number, request));
+        for unsent in unsent {
+            match unsent {
+                Unsent::Request(request) => self.send(number, request),
+                Unsent::Unwatch(path, id) => self.unwatch(number, path, id),
+            }
+        }
         if self.peers[number].handles == 0 {
             self.send(number, Request { xid: 0, op: Op::Close, reply: None });
         }
@@ -364,56 +379,57 @@ impl State {
     fn watch(&mut self, number: usize, path: &str, kind: Kind) -> Watch {
         let (sender, happened) = oneshot::channel();
         let id = self.number();
-        let key = (path.to_owned(), kind);
-        self.peers[number].watches.entry(key.clone()).or_default().push((id, sender));
+        self.peers[number].watches.entry(path.to_owned()).or_default().push((id, kind, sender));
         let world = World::here();
-        Watch { world, peer: number, key, id, happened, has_fired: false }
+        Watch { world, peer: number, path: path.to_owned(), id, happened, has_fired: false }
     }
 
     fn happened(&mut self, number: usize, path: &str, happened: Happened) {
-        let kinds: &[Kind] = match happened {
-            Happened::Children => &[Kind::Child],
-            Happened::Deleted => &[Kind::Data, Kind::Exist, Kind::Child],
-            Happened::Created | Happened::Changed => &[Kind::Data, Kind::Exist],
-        };
         self.note(format_args!("client {number} told {path} {happened:?}"));
-        for kind in kinds {
-            let told = self.peers[number].watches.remove(&(path.to_owned(), *kind));
-            // The last first.
-            for (_, sender) in told.into_iter().flatten().rev() {
-                self.effect(move || {
-                    let _ = sender.send(happened);
-                });
+        let peer = &mut self.peers[number];
+        let Some(mut watches) = peer.watches.remove(path) else { return };
+        let mut told = Vec::new();
+        // The last first; the order of those that stay changes, as in the client.
+        for nth in (0..watches.len()).rev() {
+            let is_meant = match happened {
+                Happened::Children => watches[nth].1 == Kind::Child,
+                Happened::Deleted => true,
+                Happened::Created | Happened::Changed => watches[nth].1 != Kind::Child,
+            };
+            if is_meant {
+                told.push(watches.swap_remove(nth).2);
             }
+        }
+        if !watches.is_empty() {
+            peer.watches.insert(path.to_owned(), watches);
+        }
+        for sender in told {
+            self.effect(move || _ = sender.send(happened));
         }
     }
 
-    fn unwatch(&mut self, number: usize, key: &(String, Kind), id: u64) {
+    /// Takes a watch back, in its turn among the requests.
+    fn unwatch(&mut self, number: usize, path: String, id: u64) {
         let peer = &mut self.peers[number];
-        let Some(watches) = peer.watches.get_mut(key) else { return };
-        watches.retain(|(other, _)| *other != id);
-        if !watches.is_empty() {
-            return;
+        match peer.phase {
+            Phase::Serving => {}
+            Phase::Over => return,
+            _ => return peer.unsent.push_back(Unsent::Unwatch(path, id)),
         }
-        peer.watches.remove(key);
-        // One that is being asked for, of that path, would be taken back with it.
+        let Some(watches) = peer.watches.get_mut(&path) else { return };
+        let Some(nth) = watches.iter().position(|(one, ..)| *one == id) else { return };
+        let (_, kind, _) = watches.swap_remove(nth);
+        let is_alike = |other: Kind| (other == Kind::Child) == (kind == Kind::Child);
+        let has_alike = watches.iter().any(|(_, other, _)| is_alike(*other));
+        if watches.is_empty() {
+            peer.watches.remove(&path);
+        }
+        // One that is being asked for would be taken back with it.
         let asks = |request: &Request| {
-            request.op.watched().is_some_and(|(path, kind)| {
-                path == key.0 && (kind == Kind::Child) == (key.1 == Kind::Child)
-            })
+            request.op.watched().is_some_and(|(one, kind)| one == path && is_alike(kind))
         };
-        let others = [Kind::Data, Kind::Exist];
-        let has_other = key.1 != Kind::Child
-            && others.iter().any(|kind| peer.watches.contains_key(&(key.0.clone(), *kind)));
-        if has_other || peer.sent.iter().chain(&peer.unsent).any(asks) {
-            return;
-        }
-        let kinds = match key.1 {
-            Kind::Child => vec![Kind::Child],
-            kind => vec![kind],
-        };
-        if peer.phase != Phase::Over && peer.handles > 0 {
-            self.make(number, Op::RemoveWatches { path: key.0.clone(), kinds }, None);
+        if !has_alike && !peer.sent.iter().any(asks) && peer.handles > 0 {
+            self.make(number, Op::RemoveWatches { path, kind }, None);
         }
     }
 
@@ -445,10 +461,12 @@ impl State {
         peer.phase = Phase::Over;
         peer.turn += 1;
         let conn = peer.conn.take();
-        let failed: Vec<_> = std::mem::take(&mut peer.sent)
-            .into_iter()
-            .chain(std::mem::take(&mut peer.unsent))
-            .collect();
+        let unsent =
+            std::mem::take(&mut peer.unsent).into_iter().filter_map(|unsent| match unsent {
+                Unsent::Request(request) => Some(request),
+                Unsent::Unwatch(..) => None,
+            });
+        let failed: Vec<_> = std::mem::take(&mut peer.sent).into_iter().chain(unsent).collect();
         let watches = std::mem::take(&mut peer.watches);
         let dialed = peer.dialed.take();
         // Their receivers see that, before the state.
@@ -628,7 +646,7 @@ impl Client {
 pub(crate) struct Watch {
     world: Option<Arc<World>>,
     peer: usize,
-    key: (String, Kind),
+    path: String,
     id: u64,
     happened: oneshot::Receiver<Happened>,
     has_fired: bool,
@@ -649,7 +667,8 @@ impl Future for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let (false, Some(world)) = (self.has_fired, &self.world) {
-            world.change(|state| state.unwatch(self.peer, &self.key, self.id));
+            let path = std::mem::take(&mut self.path);
+            world.change(|state| state.unwatch(self.peer, path, self.id));
         }
     }
 }

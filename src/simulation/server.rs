@@ -254,12 +254,8 @@ impl State {
                 Arc::make_mut(&mut own.ids).insert((scheme.clone(), id.clone()));
                 Ok(Answer::Nothing)
             }
-            Op::RemoveWatches { path, kinds } => {
-                let here = &mut self.servers[server];
-                let mut is_one = false;
-                for kind in kinds {
-                    is_one |= here.unwatch(path, *kind, number);
-                }
+            Op::RemoveWatches { path, kind } => {
+                let is_one = self.servers[server].unwatch(path, *kind, number);
                 if is_one { Ok(Answer::Nothing) } else { refused(ServerError::NoWatcher) }
             }
             Op::SetWatches { since, data, exist, child } => {

@@ -57,7 +57,7 @@ pub(crate) enum Op {
     },
     RemoveWatches {
         path: String,
-        kinds: Vec<Kind>,
+        kind: Kind,
     },
     Auth {
         scheme: String,

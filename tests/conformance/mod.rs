@@ -124,11 +124,14 @@ fn print_difference(script: &Script, simulated: &[String], real: &[String]) {
     println!("\nSEED={} SCRIPTS=1 differs:", script.seed);
     script.steps.iter().enumerate().for_each(|(nth, step)| println!("{nth:>3} {step:?}"));
     println!("{:<90} | real", "simulated");
-    for nth in 0..simulated.len().max(real.len()) {
-        let line = |lines: &[String]| lines.get(nth).cloned().unwrap_or_default();
-        let (ours, theirs) = (line(simulated), line(real));
-        let mark = if ours == theirs { ' ' } else { '*' };
-        println!("{mark}{ours:<90} | {theirs}");
+    let (mut ours, mut theirs) = (simulated.iter().peekable(), real.iter().peekable());
+    while ours.peek().is_some() || theirs.peek().is_some() {
+        let only_theirs = theirs.peek().is_some_and(|line| !ours.clone().any(|one| one == *line));
+        let same = ours.peek() == theirs.peek();
+        let theirs = if same || only_theirs { theirs.next() } else { None };
+        let ours = if same || !only_theirs { ours.next() } else { None };
+        let [ours, theirs] = [ours, theirs].map(|line| line.map_or("", String::as_str));
+        println!("{}{ours:<90} | {theirs}", if same { ' ' } else { '*' });
     }
 }
 

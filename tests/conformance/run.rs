@@ -253,8 +253,14 @@ impl Run<'_> {
         self.until("answered", |journal| journal.pending == 0).await;
     }
 
-    /// A write is answered where all before it was applied, and after its events.
+    /// A write is answered where all before it was applied, and after its events. The second time for what was sent
+    /// before the first and was not waited for.
     async fn settle(&self, but: Option<usize>) {
+        self.write_all(but).await;
+        self.write_all(but).await;
+    }
+
+    async fn write_all(&self, but: Option<usize>) {
         let all = self.sessions.iter().enumerate().filter(|(who, _)| Some(*who) != but);
         let asked = all.filter_map(|(who, session)| Some((who, session.client.as_ref()?)));
         let asked = asked.map(|(who, client)| async move {
@@ -424,14 +430,20 @@ impl Run<'_> {
     }
 
     /// Which requests went over the links in this step.
-    fn log(&mut self, with_removals: bool) {
+    fn log(&mut self, step: &Step, with_removals: bool) {
         for (who, session) in self.sessions.iter_mut().enumerate() {
             let log = session.link.log();
             let mut new = log[session.logged.min(log.len())..].to_vec();
             session.logged = log.len();
             new.retain(|sent| with_removals || sent != "RemoveWatches");
+            if matches!(step, Step::Torn(..)) {
+                new.clear();
+            }
             new.dedup_by(|one, other| one == other && one == "SetWatches");
-            tell(&self.journal, who, false, format!("sent {}", new.join(" ")));
+            let new = new.join(" ").replace(" Delete Delete", "").replace("Delete Delete", "");
+            if !new.is_empty() {
+                tell(&self.journal, who, false, format!("sent {new}"));
+            }
         }
     }
 
@@ -508,7 +520,7 @@ pub(super) async fn run(script: &Script, side: &Side) -> Vec<String> {
         locked(&run.journal).step = nth;
         run.step(step).await;
         run.settle(None).await;
-        run.log(!script.races());
+        run.log(step, !script.races());
     }
     run.tree().await;
     run.transcript(script)
