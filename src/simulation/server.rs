@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::link::{Down, Up};
 use super::quorum::{Asked, Leading, Role};
-use super::tree::{Answer, Entry, Happened, Ids, Kind, Op, Refused, Reply, Tree};
+use super::tree::{Answer, Entry, Fired, Happened, Ids, Kind, Op, Refused, Reply, Tree, allow};
 use super::world::{Event, State};
-use crate::client::ServerError;
+use crate::client::{Permission, ServerError};
 
 /// Who watches a path, by connection.
 type Watches = BTreeMap<String, BTreeSet<u64>>;
@@ -309,11 +309,14 @@ impl State {
         }
     }
 
-    /// Tells who watches, before any later answer of the same connection.
-    pub(super) fn fire(&mut self, server: usize, fired: Vec<(String, Happened)>) {
-        for (path, happened) in fired {
+    /// Tells who watches and may read the node, before any later answer of the same connection.
+    pub(super) fn fire(&mut self, server: usize, fired: Fired) {
+        for (path, happened, acls) in fired {
             for conn in self.servers[server].fire(&path, happened) {
-                self.send_down(conn, Down::Event { path: path.clone(), happened });
+                let own = self.session_of(conn);
+                if own.is_some_and(|own| allow(&acls, Permission::READ, &own.ids)) {
+                    self.send_down(conn, Down::Event { path: path.clone(), happened });
+                }
             }
         }
     }

@@ -102,7 +102,7 @@ pub(crate) enum Happened {
 }
 
 /// Permissions, scheme and id, one by one.
-pub(crate) type Acls = Vec<(u8, String, String)>;
+pub(crate) type Acls = Arc<Vec<(u8, String, String)>>;
 
 /// Who a connection has shown itself to be.
 pub(crate) type Ids = Arc<BTreeSet<(String, String)>>;
@@ -181,11 +181,7 @@ impl Znode {
     }
 
     fn allows(&self, permission: Permission, ids: &Ids) -> Result<(), ServerError> {
-        let allowed = self.acls.iter().any(|(permissions, scheme, id)| {
-            bits(permission) & permissions != 0
-                && (scheme == "world" || ids.contains(&(scheme.clone(), id.clone())))
-        });
-        if allowed { Ok(()) } else { Err(ServerError::NoAuth) }
+        if allow(&self.acls, permission, ids) { Ok(()) } else { Err(ServerError::NoAuth) }
     }
 }
 
@@ -200,7 +196,8 @@ pub(crate) struct Tree {
     exists_asks: bool,
 }
 
-type Fired = Vec<(String, Happened)>;
+/// With the ACLs of the node.
+pub(super) type Fired = Vec<(String, Happened, Acls)>;
 
 impl Tree {
     pub(crate) fn new(exists_asks: bool) -> Self {
@@ -313,7 +310,7 @@ impl Tree {
                 node.stat.mzxid = entry.zxid;
                 node.stat.mtime = i64::try_from(entry.time).unwrap_or(i64::MAX);
                 let stat = node.stat();
-                fired.push((path.clone(), Happened::Changed));
+                fired.push((path.clone(), Happened::Changed, node.acls.clone()));
                 return Ok(Answer::Stat(Some(stat)));
             }
             Op::SetAcl { path, acls } => {
@@ -373,21 +370,24 @@ impl Tree {
         above.creates += 1;
         above.stat.pzxid = entry.zxid;
         above.children.insert(name(&path).to_owned());
+        let above_acls = above.acls.clone();
         let owner = if ephemeral { entry.session } else { 0 };
         let container = mode == Mode::Container;
-        let node = Znode::new(data.to_vec(), acls, entry.zxid, entry.time, owner, container);
+        let node =
+            Znode::new(data.to_vec(), acls.clone(), entry.zxid, entry.time, owner, container);
         let stat = node.stat();
         self.put(&path, Some(node));
         if let Some(undo) = undo {
             undo.push((path.clone(), None));
         }
-        fired.push((path.clone(), Happened::Created));
-        fired.push((above_path, Happened::Children));
+        fired.push((path.clone(), Happened::Created, acls));
+        fired.push((above_path, Happened::Children, above_acls));
         Ok(Answer::Created(path, stat))
     }
 
     fn remove(&mut self, path: &str, zxid: i64, fired: &mut Fired, undo: &mut Undo) {
         let Some(node) = self.put(path, None) else { return };
+        fired.push((path.to_owned(), Happened::Deleted, node.acls.clone()));
         if let Some(undo) = undo {
             undo.push((path.to_owned(), Some(node)));
         }
@@ -395,9 +395,8 @@ impl Tree {
         if let Ok(node) = self.change(above, undo) {
             node.stat.pzxid = zxid;
             node.children.remove(name(path));
+            fired.push((above.to_owned(), Happened::Children, node.acls.clone()));
         }
-        fired.push((path.to_owned(), Happened::Deleted));
-        fired.push((above.to_owned(), Happened::Children));
     }
 
     /// Answers a read.
@@ -437,6 +436,13 @@ impl Tree {
 /// What was there before, of a transaction of several steps.
 type Undo = Option<Vec<(String, Option<Znode>)>>;
 
+pub(super) fn allow(acls: &Acls, permission: Permission, ids: &Ids) -> bool {
+    acls.iter().any(|(permissions, scheme, id)| {
+        bits(permission) & permissions != 0
+            && (scheme == "world" || ids.contains(&(scheme.clone(), id.clone())))
+    })
+}
+
 fn check(node: &Znode, version: Option<i32>) -> Result<(), ServerError> {
     match version {
         Some(version) if version != node.stat.version => Err(ServerError::BadVersion),
@@ -446,8 +452,8 @@ fn check(node: &Znode, version: Option<i32>) -> Result<(), ServerError> {
 
 /// With the creator's ids in place of `auth`.
 fn resolved(acls: &Acls, ids: &Ids) -> Result<Acls, ServerError> {
-    let mut resolved = Acls::new();
-    for (permissions, scheme, id) in acls {
+    let mut resolved = Vec::new();
+    for (permissions, scheme, id) in acls.iter() {
         match scheme.as_str() {
             "auth" => {
                 let own = ids.iter().map(|(scheme, id)| (*permissions, scheme.clone(), id.clone()));
@@ -463,7 +469,7 @@ fn resolved(acls: &Acls, ids: &Ids) -> Result<Acls, ServerError> {
             _ => return Err(ServerError::InvalidAcl),
         }
     }
-    Ok(resolved)
+    Ok(Arc::new(resolved))
 }
 
 impl Op {
@@ -501,12 +507,12 @@ fn permission(bits: u8) -> Permission {
 }
 
 fn anyone() -> Acls {
-    vec![(bits(Permission::ALL), "world".to_owned(), "anyone".to_owned())]
+    Arc::new(vec![(bits(Permission::ALL), "world".to_owned(), "anyone".to_owned())])
 }
 
 pub(crate) fn plain(acls: &[Acl]) -> Acls {
     let plain = |acl: &Acl| (bits(acl.permission()), acl.scheme().to_owned(), acl.id().to_owned());
-    acls.iter().map(plain).collect()
+    Arc::new(acls.iter().map(plain).collect())
 }
 
 pub(crate) fn of_plain(acls: &Acls) -> Vec<Acl> {
