@@ -109,15 +109,24 @@ impl Link {
         }
     }
 
-    /// The requests that went over it, if there is one way.
-    fn log(&self) -> Vec<String> {
-        let log = match self {
-            Self::Real(proxies) if proxies.len() > 1 => return Vec::new(),
-            Self::Real(proxies) => format!("{:?}", proxies[0].log()),
-            Self::Simulated(link) => format!("{:?}", link.log()),
-        };
-        let log = log.trim_matches(['[', ']']).replace("Other(22)", "MultiRead");
-        log.split(", ").map(str::to_owned).collect()
+    /// The requests that went over it since this was asked last.
+    fn take_log(&self) -> Vec<String> {
+        match self {
+            Self::Real(proxies) => {
+                let all = proxies.iter().flat_map(FaultProxy::log).map(|one| match one {
+                    testkit::Operation::Other(22) => "MultiRead".to_owned(),
+                    one => format!("{one:?}"),
+                });
+                let all = all.collect();
+                proxies.iter().for_each(FaultProxy::clear_log);
+                all
+            }
+            Self::Simulated(link) => {
+                let all = link.log().iter().map(|one| format!("{one:?}")).collect();
+                link.clear_log();
+                all
+            }
+        }
     }
 }
 
@@ -154,8 +163,6 @@ struct Session {
     client: Option<Client>,
     link: Link,
     watches: Vec<AbortHandle>,
-    /// How much of the link's log was told.
-    logged: usize,
 }
 
 struct Run<'a> {
@@ -196,7 +203,7 @@ impl Run<'_> {
             }
         });
         self.ids.push(client.session_id());
-        self.sessions.push(Session { client: Some(client), link, watches: Vec::new(), logged: 0 });
+        self.sessions.push(Session { client: Some(client), link, watches: Vec::new() });
     }
 
     /// Makes requests; none is waited for.
@@ -430,12 +437,14 @@ impl Run<'_> {
     }
 
     /// Which requests went over the links in this step.
-    fn log(&mut self, step: &Step, with_removals: bool) {
+    fn log(&mut self, step: &Step, is_unordered: bool, with_removals: bool) {
         for (who, session) in self.sessions.iter_mut().enumerate() {
-            let log = session.link.log();
-            let mut new = log[session.logged.min(log.len())..].to_vec();
-            session.logged = log.len();
+            let mut new = session.link.take_log();
             new.retain(|sent| with_removals || sent != "RemoveWatches");
+            if is_unordered {
+                // It may have gone two ways.
+                new.sort();
+            }
             if matches!(step, Step::Torn(..)) {
                 new.clear();
             }
@@ -520,7 +529,7 @@ pub(super) async fn run(script: &Script, side: &Side) -> Vec<String> {
         locked(&run.journal).step = nth;
         run.step(step).await;
         run.settle(None).await;
-        run.log(step, !script.races());
+        run.log(step, script.is_unordered(nth), !script.races());
     }
     run.tree().await;
     run.transcript(script)
