@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::tree::{Answer, Entry, Happened, Ids, Op};
+use super::tree::{Acls, Answer, Entry, Happened, Ids, Op};
 use super::world::{Event, Logged, State};
 use crate::client::ServerError;
 
@@ -350,7 +350,7 @@ impl State {
     }
 
     /// Tells the observer of each entry once, before any client learns of it.
-    fn observe(&mut self, server: usize, entry: &Entry, fired: &[(String, Happened)]) {
+    fn observe(&mut self, server: usize, entry: &Entry, fired: &[(String, Happened, Acls)]) {
         let Some(observer) = self.observer.clone().filter(|_| entry.zxid > self.observed) else {
             return;
         };
@@ -358,7 +358,7 @@ impl State {
         let ended =
             matches!(entry.op, Ok(Op::Close)).then_some(Logged::SessionEnded(entry.session));
         let tree = &self.servers[server].tree;
-        let logged = fired.iter().filter_map(|(path, happened)| match happened {
+        let logged = fired.iter().filter_map(|(path, happened, _)| match happened {
             Happened::Created => {
                 let owner = tree.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
                 Some(Logged::Created(path.clone(), owner))

@@ -1,19 +1,21 @@
-//! Conformance: random scripts run through the seam against simulated servers, in virtual time, and against real ones.
-//! What the sessions saw is written down, in its order, and must be the same.
+//! Conformance: random scripts run through the seam on simulated servers, in virtual time, and on real ones. What the
+//! sessions see is written down, in its order, and must be the same.
 //!
 //! `SEED` is the first script, `SCRIPTS` how many there are, `SERVERS` 1 or 3.
 //!
 //! # What may differ
 //!
-//! * Ids and transactions: their order and equality are compared, and which session it is.
+//! * The numbers of sessions and transactions. Which session it is, and the order of transactions, are compared.
 //! * The order of a node's children in a list: a server's is that of a hash.
 //! * The order of events that follow from one reconnection, or from the end of one session: hashes again.
-//! * Of a watch that fires while requests that were made with its own are answered: it may be seen to have fired before
-//!   answers that the server sent before the event, for a real client reads several messages at once.
+//! * How often a client tries to connect, and with that sets its watches again.
 //! * The words of a failure after which it is unknown what happened.
-//! * What happened to requests on the way while their connection is cut ([`Step::Torn`]): that is judged on each side.
-//! * How often a client tries to connect, and sets its watches again.
-//! * Whether a watch is taken back whose event may be on the way: one of a dropped request, or dropped during a cut.
+//! * What came of requests on the way while their connection is cut ([`Step::Torn`]): each side's is judged by itself.
+//! * Of a watch that fires before requests that were made with its own are answered: it may be seen to have fired before
+//!   answers that the server sent before the event, for a real client reads several messages at once.
+//! * Of a watch that is dropped while its event may be on the way, with its request: whether it is taken back, and the order
+//!   of the other watches of its node. A third of the scripts have such.
+//! * Which sessions lose their connection when one of three servers restarts: where each of them is, is left to chance.
 
 mod run;
 mod script;
@@ -29,11 +31,8 @@ use tokio::sync::Barrier;
 use zookeeper_testkit::{TestEnsemble, TestServer};
 
 use self::run::{Side, run};
-use self::script::{Script, Step, script};
+use self::script::{BATCH, Script};
 use crate::simulation::Ensemble;
-
-/// So many run at once, each on paths of its own.
-const BATCH: u64 = 50;
 
 const TICK: Duration = Duration::from_millis(200);
 
@@ -44,12 +43,10 @@ const NEVER: Duration = Duration::from_secs(1_000_000);
 struct Real {
     alone: Option<TestServer>,
     ensemble: Option<TestEnsemble>,
-    /// All scripts of a batch restart the server at once.
-    restart: Barrier,
 }
 
 impl Real {
-    async fn start(servers: u64, scripts: usize) -> Self {
+    async fn start(servers: u64) -> Self {
         let (mut alone, mut ensemble) = (None, None);
         if servers == 1 {
             let builder = TestServer::builder().tick_time(TICK).container_check_interval(NEVER);
@@ -58,7 +55,7 @@ impl Real {
             let builder = TestEnsemble::builder(3).tick_time(TICK).container_check_interval(NEVER);
             ensemble = Some(builder.property("maxClientCnxns", "0").start().await.unwrap());
         }
-        Self { alone, ensemble, restart: Barrier::new(scripts) }
+        Self { alone, ensemble }
     }
 
     fn addresses(&self) -> Vec<String> {
@@ -68,10 +65,10 @@ impl Real {
     }
 
     async fn restart(&self) {
-        if self.restart.wait().await.is_leader() {
-            self.alone.as_ref().unwrap().restart().await.unwrap();
+        match &self.ensemble {
+            None => self.alone.as_ref().unwrap().restart().await.unwrap(),
+            Some(ensemble) => ensemble.members()[fastrand::usize(..3)].restart().await.unwrap(),
         }
-        self.restart.wait().await;
     }
 }
 
@@ -90,18 +87,21 @@ fn simulated(script: &Script, servers: u64) -> Vec<String> {
 fn real(scripts: &Arc<Vec<Script>>, servers: &Arc<Real>) -> Vec<Vec<String>> {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
+        let batch = Arc::new(Barrier::new(scripts.len()));
         let all = (0..scripts.len()).map(|nth| {
-            let (scripts, servers) = (scripts.clone(), servers.clone());
-            tokio::spawn(async move { run(&scripts[nth], &Side::Real(servers)).await })
+            let (scripts, side) = (scripts.clone(), Side::Real(servers.clone(), batch.clone()));
+            tokio::spawn(async move { run(&scripts[nth], &side).await })
         });
         join_all(all).await.into_iter().map(Result::unwrap).collect()
     })
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    let Ok(value) = env::var(name) else { return default };
-    value.parse().unwrap_or_else(|_| {
-        println!("{name}={value} is not a number");
+/// One of the numbers that a variable may have.
+fn number(name: &str, default: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let value = env::var(name).unwrap_or_default();
+    let number = if value.is_empty() { Some(default) } else { value.parse().ok() };
+    number.filter(|number| fits(*number)).unwrap_or_else(|| {
+        eprintln!("{name}={value}: no such number");
         std::process::exit(2);
     })
 }
@@ -136,39 +136,34 @@ fn print_difference(script: &Script, simulated: &[String], real: &[String]) {
 }
 
 #[test]
+#[ignore = "make conformance"]
 fn simulated_servers_are_as_real_ones() {
-    let (first, count) = (number("SEED", 1), number("SCRIPTS", 50));
-    let servers = number("SERVERS", 1);
-    if ![1, 3].contains(&servers) {
-        println!("SERVERS={servers} is neither 1 nor 3");
-        std::process::exit(2);
-    }
-    let batch = BATCH.min(count);
+    let servers = number("SERVERS", 1, |number| number == 1 || number == 3);
+    let first = number("SEED", 1, |_| true);
+    let count = number("SCRIPTS", 100, |number| number > 0);
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let started = Real::start(servers, batch.try_into().unwrap());
-    let servers_of_all = Arc::new(runtime.block_on(started));
-    let (mut done, mut requests, mut differences) = (0, 0, 0);
-    while done < count {
-        let restarts = servers == 1 && (first + done) / BATCH % 10 == 1;
-        let seeds = first + done..first + (done + batch).min(count);
-        let scripts = Arc::new(seeds.map(|seed| script(seed, restarts)).collect::<Vec<_>>());
-        let (these, theirs) = (scripts.clone(), servers_of_all.clone());
-        let theirs = thread::spawn(move || real(&these, &theirs));
+    let real_ones = Arc::new(runtime.block_on(Real::start(servers)));
+    let (mut next, mut requests, mut differences) = (first, 0, 0);
+    while next < first + count {
+        let end = ((next / BATCH + 1) * BATCH).min(first + count);
+        let scripts = Arc::new((next..end).map(Script::new).collect::<Vec<_>>());
+        let (these, on) = (scripts.clone(), real_ones.clone());
+        let theirs = thread::spawn(move || real(&these, &on));
         let ours: Vec<_> = scripts.iter().map(|script| simulated(script, servers)).collect();
         let theirs = theirs.join().unwrap();
         for ((script, ours), mut theirs) in scripts.iter().zip(ours).zip(theirs) {
-            requests += script.steps.iter().map(Step::requests).sum::<usize>();
+            requests += script.requests;
             align(&ours, &mut theirs);
             if ours != theirs {
                 differences += 1;
                 print_difference(script, &ours, &theirs);
             }
         }
-        done += batch;
+        next = end;
     }
-    drop(servers_of_all);
+    drop(real_ones);
     println!(
-        "conformance: scripts={count} servers={servers} requests={requests} differences={differences}"
+        "conformance: servers={servers} scripts={count} requests={requests} differences={differences}"
     );
     assert_eq!(differences, 0, "scripts that differ");
 }

@@ -1,5 +1,6 @@
 //! Runs a script on either side, and writes down what happened.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
@@ -7,17 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::task::AbortHandle;
+use tokio::sync::Barrier;
+use tokio::task::{AbortHandle, yield_now};
 use tokio::time::sleep;
-use zookeeper_testkit as testkit;
 use zookeeper_testkit::{FaultProxy, kill_session};
 
 use super::super::{
-    Change, ChildrenWatch, Client, Dialer, Failure, LinkState, Listing, Node, NodeWatch, Write,
-    WriteFailure, ZooKeeperClient,
+    Change, ChildrenWatch, Client, Dialer, Failure, LinkState, Listing, Mode, Node, NodeWatch,
+    Write, WriteFailure, ZooKeeperClient, open_to_anyone,
 };
 use super::Real;
-use super::script::{Ask, Kind, Script, Step, acls};
+use super::script::{Ask, Kind, Script, Step};
 use crate::lock_path::LockPath;
 use crate::simulation::{self, Ensemble};
 
@@ -26,116 +27,86 @@ type Watch = Sent<'static, String>;
 
 /// Where a script runs.
 pub(super) enum Side {
-    Real(Arc<Real>),
+    /// With the other scripts of a batch, which restart servers together.
+    Real(Arc<Real>, Arc<Barrier>),
     Simulated(Ensemble),
 }
 
-/// What one session goes through.
+/// What one session goes through, to each real server or to the simulated ones.
 enum Link {
-    /// To each server.
     Real(Vec<FaultProxy>),
     Simulated(simulation::Link),
 }
 
-/// Healed when it is dropped.
-enum Fault {
-    Real(Vec<testkit::Fault>),
-    Simulated(simulation::Fault),
-}
+/// Healed when they are dropped.
+type Faults = Vec<Box<dyn Any + Send>>;
 
-impl Fault {
-    fn strikes(&self) -> usize {
-        match self {
-            Self::Real(faults) => faults.iter().map(testkit::Fault::strikes).sum(),
-            Self::Simulated(fault) => fault.strikes(),
+/// The same of each link, whose types `$kit` has.
+macro_rules! each {
+    ($link:expr, $kit:ident, $one:ident => $what:expr) => {
+        match $link {
+            #[allow(unused_imports)]
+            Link::Real(all) => {
+                use zookeeper_testkit as $kit;
+                all.iter().map(|$one| $what).collect::<Vec<_>>()
+            }
+            #[allow(unused_imports)]
+            Link::Simulated($one) => {
+                use crate::simulation as $kit;
+                vec![$what]
+            }
         }
-    }
+    };
 }
 
 impl Link {
     async fn new(side: &Side) -> Self {
         match side {
-            Side::Real(servers) => {
-                let proxies = servers.addresses();
-                let proxies = proxies.iter().map(|server| FaultProxy::start(server));
+            Side::Real(servers, _) => {
+                let servers = servers.addresses();
+                let proxies = servers.iter().map(|server| FaultProxy::start(server));
                 Self::Real(join_all(proxies).await.into_iter().map(Result::unwrap).collect())
             }
             Side::Simulated(ensemble) => Self::Simulated(ensemble.link()),
         }
     }
 
-    fn connect_string(&self) -> String {
-        match self {
-            Self::Real(proxies) => {
-                proxies.iter().map(FaultProxy::connect_string).collect::<Vec<_>>().join(",")
-            }
-            Self::Simulated(link) => link.connect_string().to_owned(),
-        }
+    fn refuse(&self) -> Faults {
+        each!(self, kit, link => Box::new(link.refuse()) as _)
     }
 
-    fn refuse(&self) -> Fault {
-        match self {
-            Self::Real(proxies) => Fault::Real(proxies.iter().map(FaultProxy::refuse).collect()),
-            Self::Simulated(link) => Fault::Simulated(link.refuse()),
-        }
+    fn stall(&self) -> Faults {
+        each!(self, kit, link => Box::new(link.stall(kit::Direction::Both)) as _)
     }
 
     fn cut(&self, reset: bool) {
-        match self {
-            Self::Real(proxies) => {
-                let cut = if reset { testkit::Cut::Reset } else { testkit::Cut::Finish };
-                proxies.iter().for_each(|proxy| _ = proxy.cut(cut));
-            }
-            Self::Simulated(link) => {
-                link.cut(if reset { simulation::Cut::Reset } else { simulation::Cut::Finish });
-            }
-        }
+        each!(self, kit, link => link.cut(if reset { kit::Cut::Reset } else { kit::Cut::Finish }));
     }
 
     /// The next request is lost, or the reply to it.
-    fn lose(&self, reply: bool) -> Fault {
-        match self {
-            Self::Real(proxies) => {
-                use testkit::{Message, Operation::Any};
-                let lost = if reply { Message::reply(Any) } else { Message::request(Any) };
-                let here = proxies.iter().filter(|proxy| proxy.connections() > 0);
-                Fault::Real(here.map(|proxy| proxy.lose(lost)).collect())
-            }
-            Self::Simulated(link) => {
-                use simulation::{Message, Operation::Any};
-                let lost = if reply { Message::reply(Any) } else { Message::request(Any) };
-                Fault::Simulated(link.lose(lost))
-            }
-        }
+    fn lose(&self, reply: bool) -> Faults {
+        each!(self, kit, link => {
+            let any = kit::Operation::Any;
+            let lost = if reply { kit::Message::reply(any) } else { kit::Message::request(any) };
+            let is_used = link.connections() > 0;
+            Box::new(is_used.then(|| link.lose(lost))) as _
+        })
     }
 
     /// The requests that went over it since this was asked last.
     fn take_log(&self) -> Vec<String> {
-        match self {
-            Self::Real(proxies) => {
-                let all = proxies.iter().flat_map(FaultProxy::log).map(|one| match one {
-                    testkit::Operation::Other(22) => "MultiRead".to_owned(),
-                    one => format!("{one:?}"),
-                });
-                let all = all.collect();
-                proxies.iter().for_each(FaultProxy::clear_log);
-                all
-            }
-            Self::Simulated(link) => {
-                let all = link.log().iter().map(|one| format!("{one:?}")).collect();
-                link.clear_log();
-                all
-            }
-        }
+        let logs = each!(self, kit, link => {
+            let log: Vec<_> = link.log().iter().map(|one| format!("{one:?}")).collect();
+            link.clear_log();
+            log
+        });
+        let name = |log: String| if log == "Other(22)" { "MultiRead".to_owned() } else { log };
+        logs.into_iter().flatten().map(name).collect()
     }
 }
 
-/// What a session saw.
-struct Line {
-    step: usize,
-    is_event: bool,
-    text: String,
-}
+/// What a session saw in a step; whether it was an event.
+type Line = (usize, bool, String);
 
 /// What all sessions saw, each in its order.
 #[derive(Default)]
@@ -156,7 +127,7 @@ fn locked(journal: &Shared) -> MutexGuard<'_, Journal> {
 fn tell(journal: &Shared, who: usize, is_event: bool, text: String) {
     let mut journal = locked(journal);
     let step = journal.step;
-    journal.lines[who].push(Line { step, is_event, text });
+    journal.lines[who].push((step, is_event, text));
 }
 
 struct Session {
@@ -167,23 +138,29 @@ struct Session {
 
 struct Run<'a> {
     side: &'a Side,
-    root: String,
+    script: &'a Script,
     sessions: Vec<Session>,
     ids: Vec<i64>,
     journal: Shared,
     asked: usize,
 }
 
-/// Longer than anything takes. What takes longer hangs.
+/// In milliseconds, longer than anything takes. What takes longer hangs.
 const PATIENCE: u32 = 60_000;
+
+const LONG: Duration = Duration::from_secs(20);
 
 #[allow(clippy::disallowed_methods)] // tasks end with the runtime
 impl Run<'_> {
-    async fn dial(&mut self, chroot: &str, timeout: Duration) {
+    fn root(&self) -> String {
+        format!("/s{}", self.script.seed)
+    }
+
+    async fn dial(&mut self, timeout: Duration) {
         let link = Link::new(self.side).await;
-        let servers = format!("{}{chroot}", link.connect_string());
-        let dialer =
-            Dialer::new(ZooKeeperClient::connector(), timeout, &servers, LockPath::root()).unwrap();
+        let servers = each!(&link, kit, link => link.connect_string().to_owned()).join(",");
+        let (connector, servers) = (ZooKeeperClient::connector(), servers + &self.root());
+        let dialer = Dialer::new(connector, timeout, &servers, LockPath::root()).unwrap();
         let client = dialer.dial().await.expect("a session");
         let who = self.sessions.len();
         {
@@ -216,9 +193,9 @@ impl Run<'_> {
                 drop(send(&client, &ask));
                 continue;
             }
-            let asked_in = locked(&journal).step;
             locked(&journal).pending += 1;
-            // It sends at its first poll, and tasks are polled in their order.
+            let asked_in = locked(&journal).step;
+            // It sends at its first poll, and tasks are polled in the order in which they wake.
             let task = tokio::spawn(async move {
                 let (text, watch) = send(&client, &ask).await;
                 drop(client);
@@ -226,8 +203,7 @@ impl Run<'_> {
                 locked(&journal).pending -= 1;
                 if let Some(watch) = watch {
                     let event = watch.await;
-                    let step = locked(&journal).step;
-                    let mark = if step == asked_in { " at once" } else { "" };
+                    let mark = if locked(&journal).step == asked_in { " at once" } else { "" };
                     tell(&journal, who, true, format!("#{number} {ask:?} fired: {event}{mark}"));
                 }
             });
@@ -247,155 +223,135 @@ impl Run<'_> {
         tell(&self.journal, 0, false, format!("HANGS until {what}"));
     }
 
-    fn seen(&self, who: usize, state: LinkState) -> usize {
-        locked(&self.journal).states[who].iter().filter(|seen| **seen == state).count()
+    async fn until_state(&self, who: usize, state: LinkState) {
+        self.until("a state", |journal| journal.states[who].last() == Some(&state)).await;
     }
 
-    async fn until_again(&self, who: usize, state: LinkState, before: usize) {
-        let count = |journal: &Journal| journal.states[who].iter().filter(|s| **s == state).count();
-        self.until(&format!("s{who} {state:?}"), |journal| count(journal) > before).await;
-    }
-
-    async fn until_answered(&self) {
-        self.until("answered", |journal| journal.pending == 0).await;
+    async fn ask_and_wait(&mut self, who: usize, asks: &[Ask]) {
+        self.ask(who, asks);
+        self.until("all is answered", |journal| journal.pending == 0).await;
     }
 
     /// A write is answered where all before it was applied, and after its events. The second time for what was sent
     /// before the first and was not waited for.
     async fn settle(&self, but: Option<usize>) {
-        self.write_all(but).await;
-        self.write_all(but).await;
-    }
-
-    async fn write_all(&self, but: Option<usize>) {
-        let all = self.sessions.iter().enumerate().filter(|(who, _)| Some(*who) != but);
-        let asked = all.filter_map(|(who, session)| Some((who, session.client.as_ref()?)));
-        let asked = asked.map(|(who, client)| async move {
-            match client.delete("/none").await {
-                Err(Failure::NoNode | Failure::SessionOver(_)) => {}
-                other => tell(&self.journal, who, false, format!("settles: {other:?}")),
-            }
-        });
-        join_all(asked).await;
-    }
-
-    async fn ask_and_wait(&mut self, who: usize, asks: &[Ask]) {
-        self.ask(who, asks);
-        self.until_answered().await;
-    }
-
-    fn unwatch(&mut self, who: usize) {
-        self.sessions[who].watches.retain(|watch| !watch.is_finished());
-        if !self.sessions[who].watches.is_empty() {
-            self.sessions[who].watches.remove(0).abort();
+        for _ in 0..2 {
+            let all = self.sessions.iter().enumerate().filter(|(who, _)| Some(*who) != but);
+            let asked = all.filter_map(|(who, session)| Some((who, session.client.as_ref()?)));
+            join_all(asked.map(|(who, client)| self.write(who, client))).await;
         }
+    }
+
+    async fn write(&self, who: usize, client: &Client) {
+        loop {
+            match client.delete("/none").await {
+                Err(Failure::NoNode | Failure::SessionOver(_)) => return,
+                Err(Failure::Unknown(_)) => sleep(Duration::from_millis(10)).await,
+                other => return tell(&self.journal, who, false, format!("settles: {other:?}")),
+            }
+        }
+    }
+
+    async fn unwatch(&mut self, who: usize) {
+        let watches = &mut self.sessions[who].watches;
+        watches.retain(|watch| !watch.is_finished());
+        if !watches.is_empty() {
+            watches.remove(0).abort();
+        }
+        yield_now().await;
+    }
+
+    /// Cuts a link for as long as the fault lives.
+    async fn cut_off(&self, who: usize, reset: bool) -> Faults {
+        let refusal = self.sessions[who].link.refuse();
+        self.sessions[who].link.cut(reset);
+        self.until_state(who, LinkState::Disconnected).await;
+        refusal
     }
 
     async fn step(&mut self, step: &Step) {
         match step {
             Step::Ask(who, asks) => self.ask_and_wait(*who, asks).await,
-            Step::Unwatch(who) => {
-                self.unwatch(*who);
-                tokio::task::yield_now().await;
-            }
+            Step::Unwatch(who) => self.unwatch(*who).await,
             Step::Blink(who, reset) => {
-                let before = self.seen(*who, LinkState::Disconnected);
+                let before = locked(&self.journal).states[*who].len();
                 self.sessions[*who].link.cut(*reset);
-                self.until_again(*who, LinkState::Disconnected, before).await;
+                self.until("cut", |journal| journal.states[*who].len() > before).await;
             }
             Step::Away(who, reset, (other, meanwhile), unwatch, waiting) => {
-                let link = &self.sessions[*who].link;
-                let before = self.seen(*who, LinkState::Disconnected);
-                let refusal = link.refuse();
-                link.cut(*reset);
-                self.until_again(*who, LinkState::Disconnected, before).await;
+                let refusal = self.cut_off(*who, *reset).await;
                 self.ask_and_wait(*other, meanwhile).await;
                 if *unwatch {
-                    self.unwatch(*who);
-                    tokio::task::yield_now().await;
+                    self.unwatch(*who).await;
                 }
                 self.settle(Some(*who)).await;
                 self.ask(*who, waiting);
-                tokio::task::yield_now().await;
+                yield_now().await;
                 drop(refusal);
-                self.until_answered().await;
+                self.ask_and_wait(*who, &[]).await;
             }
             Step::Lose(who, reply, ask) => {
-                let before = self.seen(*who, LinkState::Disconnected);
-                let fault = self.sessions[*who].link.lose(*reply);
+                let _lost = self.sessions[*who].link.lose(*reply);
                 self.ask_and_wait(*who, &[*ask]).await;
-                if fault.strikes() > 0 {
-                    self.until_again(*who, LinkState::Disconnected, before).await;
-                }
             }
             Step::Expire(who, asks) => {
-                let link = &self.sessions[*who].link;
-                let before = self.seen(*who, LinkState::Disconnected);
-                let refusal = link.refuse();
-                link.cut(true);
-                self.until_again(*who, LinkState::Disconnected, before).await;
+                let refusal = self.cut_off(*who, true).await;
                 let client = self.sessions[*who].client.as_ref().unwrap();
                 match self.side {
-                    Side::Real(servers) => {
+                    Side::Real(servers, _) => {
                         let session = client.inner().unwrap().session();
                         kill_session(&servers.addresses().join(","), session).await.unwrap();
                     }
                     Side::Simulated(ensemble) => ensemble.expire_session(client.session_id()),
                 }
                 drop(refusal);
-                self.until_again(*who, LinkState::Expired, 0).await;
+                self.until_state(*who, LinkState::Expired).await;
                 self.ask_and_wait(*who, asks).await;
             }
             Step::Close(who, asks) => {
                 self.ask(*who, asks);
                 self.sessions[*who].client = None;
-                self.until_again(*who, LinkState::Closed, 0).await;
+                self.until_state(*who, LinkState::Closed).await;
             }
             Step::Starve(other) => self.starve(*other).await,
-            Step::Restart => {
-                let live = (0..self.sessions.len()).filter(|who| self.is_connected(*who));
-                let before: Vec<_> =
-                    live.map(|who| (who, self.seen(who, LinkState::Disconnected))).collect();
-                match self.side {
-                    Side::Real(servers) => servers.restart().await,
-                    Side::Simulated(ensemble) => {
-                        ensemble.stop(0);
-                        ensemble.start_again(0);
-                    }
-                }
-                for (who, before) in before {
-                    self.until_again(who, LinkState::Disconnected, before).await;
-                }
+            Step::Silence(who) => {
+                let stalled = self.sessions[*who].link.stall();
+                self.until_state(*who, LinkState::Disconnected).await;
+                drop(stalled);
             }
+            Step::Restart => self.restart().await,
             Step::Torn(who, reset, pause) => self.tear(*who, *reset, *pause).await,
         }
     }
 
-    fn is_connected(&self, who: usize) -> bool {
-        let last = locked(&self.journal).states[who].last().copied();
-        self.sessions[who].client.is_some() && matches!(last, None | Some(LinkState::Connected))
+    async fn restart(&mut self) {
+        match self.side {
+            Side::Real(servers, batch) => {
+                if batch.wait().await.is_leader() {
+                    servers.restart().await;
+                }
+                batch.wait().await;
+            }
+            Side::Simulated(ensemble) => {
+                let nth = usize::try_from(self.script.seed).unwrap() % ensemble.servers();
+                ensemble.stop(nth);
+                sleep(Duration::from_secs(1)).await;
+                ensemble.start_again(nth);
+                ensemble.serving().await;
+            }
+        }
     }
 
     async fn starve(&mut self, other: usize) {
-        let one = |kind, path| Ask {
-            kind,
-            path,
-            other: "/",
-            data: 0,
-            version: None,
-            acl: 0,
-            dropped: false,
-        };
         let who = self.sessions.len();
-        self.dial(&self.root.clone(), Duration::from_secs(1)).await;
-        self.ask_and_wait(who, &[one(Kind::WhileEphemeral, "/starved")]).await;
-        self.ask_and_wait(who, &[one(Kind::LookWatch, "/starved")]).await;
-        self.ask_and_wait(other, &[one(Kind::LookWatch, "/starved")]).await;
-        let refusal = self.sessions[who].link.refuse();
-        self.sessions[who].link.cut(true);
-        self.until_again(who, LinkState::Expired, 0).await;
-        self.ask_and_wait(who, &[one(Kind::Read, "/starved")]).await;
-        drop(refusal);
+        let look = [Ask::new(Kind::LookWatch, "/starved")];
+        self.dial(Duration::from_secs(1)).await;
+        self.ask_and_wait(who, &[Ask::new(Kind::WhileEphemeral, "/starved")]).await;
+        self.ask_and_wait(who, &look).await;
+        self.ask_and_wait(other, &look).await;
+        let _refusal = self.cut_off(who, true).await;
+        self.until_state(who, LinkState::Expired).await;
+        self.ask_and_wait(who, &look).await;
         let client = self.sessions[other].client.clone().unwrap();
         while client.exists("/starved").await.is_ok_and(|exists| exists) {
             sleep(Duration::from_millis(20)).await;
@@ -405,21 +361,21 @@ impl Run<'_> {
     /// Which of the creates took effect is open; but what was confirmed did, and of the others the first ones.
     async fn tear(&mut self, who: usize, reset: bool, pause: u64) {
         let client = self.sessions[who].client.clone().unwrap();
-        let _ = client.create_persistent("/torn", b"", &acls(0)).await;
-        let before = self.seen(who, LinkState::Disconnected);
-        let sent = (0..4).map(|nth| {
+        let _ = client.create_persistent("/torn", b"", &open_to_anyone()).await;
+        let sent = ["/torn/0", "/torn/1", "/torn/2", "/torn/3"].map(|path| {
             let client = client.clone();
-            tokio::spawn(async move {
-                client.create_persistent(&format!("/torn/{nth}"), b"", &acls(0)).await
-            })
+            tokio::spawn(
+                async move { client.create_persistent(path, b"", &open_to_anyone()).await },
+            )
         });
-        let sent: Vec<_> = sent.collect();
-        for _ in 0..pause {
-            tokio::task::yield_now().await;
+        match pause {
+            0..4 => join_all((0..pause).map(|_| yield_now())).await.clear(),
+            _ => sleep(Duration::from_millis(pause - 3)).await,
         }
+        let before = locked(&self.journal).states[who].len();
         self.sessions[who].link.cut(reset);
         let answers = join_all(sent).await;
-        self.until_again(who, LinkState::Disconnected, before).await;
+        self.until("cut", |journal| journal.states[who].len() > before).await;
         self.settle(None).await;
         let there = client.list("/torn").await.map_or(Vec::new(), |listing| listing.children);
         let mut lost = false;
@@ -427,9 +383,10 @@ impl Run<'_> {
             let is_there = there.contains(&nth.to_string());
             let fits = match answer {
                 Ok(_) => is_there,
-                Err(Failure::Unknown(_)) => !(is_there && std::mem::replace(&mut lost, !is_there)),
+                Err(Failure::Unknown(_)) => !(is_there && lost),
                 Err(_) => false,
             };
+            lost |= answer.is_err() && !is_there;
             if !fits {
                 tell(&self.journal, who, false, format!("TORN {nth}: {answer:?}, {there:?}"));
             }
@@ -437,28 +394,26 @@ impl Run<'_> {
     }
 
     /// Which requests went over the links in this step.
-    fn log(&mut self, step: &Step, is_unordered: bool, with_removals: bool) {
+    fn log(&mut self, nth: usize) {
+        let step = &self.script.steps[nth];
         for (who, session) in self.sessions.iter_mut().enumerate() {
-            let mut new = session.link.take_log();
-            new.retain(|sent| with_removals || sent != "RemoveWatches");
-            if is_unordered {
-                // It may have gone two ways.
-                new.sort();
+            let mut log = session.link.take_log();
+            log.retain(|sent| !self.script.races || sent != "RemoveWatches");
+            if !matches!(step, Step::Ask(..) | Step::Unwatch(_)) {
+                // It may have gone two ways, and more than once.
+                log.sort();
+                log.dedup_by(|one, other| one == other && one == "SetWatches");
             }
-            if matches!(step, Step::Torn(..)) {
-                new.clear();
-            }
-            new.dedup_by(|one, other| one == other && one == "SetWatches");
-            let new = new.join(" ").replace(" Delete Delete", "").replace("Delete Delete", "");
-            if !new.is_empty() {
-                tell(&self.journal, who, false, format!("sent {new}"));
+            let log = log.join(" ");
+            if !matches!(step, Step::Torn(..) | Step::Restart) && log != "Delete Delete" {
+                tell(&self.journal, who, false, format!("sent {log}"));
             }
         }
     }
 
     /// All nodes, as a new session sees them.
     async fn tree(&mut self) {
-        self.dial(&self.root.clone(), Duration::from_secs(20)).await;
+        self.dial(LONG).await;
         let who = self.sessions.len() - 1;
         let client = self.sessions[who].client.clone().unwrap();
         let mut paths = vec!["/".to_owned()];
@@ -478,61 +433,58 @@ impl Run<'_> {
     }
 
     /// In words that do not depend on the side.
-    fn transcript(&self, script: &Script) -> Vec<String> {
-        let journal = locked(&self.journal);
-        let mut told = Vec::new();
-        for (who, lines) in journal.lines.iter().enumerate() {
-            let mut lines: Vec<_> = lines.iter().collect();
-            let unordered = |line: &&Line| line.is_event && script.is_unordered(line.step);
+    fn transcript(&self) -> Vec<String> {
+        let mut journal = locked(&self.journal);
+        let unordered = |(step, is_event, _): &Line| *is_event && self.script.is_unordered(*step);
+        let is_state = |text: &str| text == "Disconnected" || text == "Connected";
+        let mut all = String::new();
+        for (who, lines) in journal.lines.iter_mut().enumerate() {
+            lines.retain(|(step, _, text)| {
+                !(matches!(self.script.steps[*step], Step::Restart) && is_state(text))
+            });
             lines
-                .chunk_by_mut(|one, other| {
-                    unordered(one) && unordered(other) && one.step == other.step
-                })
-                .for_each(|run| run.sort_by_key(|line| unordered(line).then(|| &line.text)));
-            told.extend(lines.iter().map(|line| format!("{:>2} s{who} {}", line.step, line.text)));
+                .chunk_by_mut(|one, other| unordered(one) && unordered(other) && one.0 == other.0)
+                .for_each(<[_]>::sort);
+            for (step, _, text) in lines {
+                all += &format!("{step:>2} s{who} {text}\n");
+            }
         }
-        let whole = ranked(&told.join("\n"), &self.ids);
-        whole.lines().map(str::to_owned).collect()
+        named(&all, &self.ids).lines().map(str::to_owned).collect()
     }
 }
 
 /// Transactions by their order, sessions by their number.
-fn ranked(text: &str, ids: &[i64]) -> String {
-    let numbers = |mark: char| text.split(mark).skip(1).step_by(2);
-    let order: BTreeSet<i64> = numbers('~').map(|number| number.parse().unwrap()).collect();
-    let nth = |(nth, part): (usize, &str)| match nth % 2 {
-        0 => part.to_owned(),
-        _ => order.iter().position(|one| one.to_string() == part).unwrap().to_string(),
-    };
-    let text: String = text.split('~').enumerate().map(nth).collect();
-    let mut named = text.replace("^0^", "none");
-    for (who, id) in ids.iter().enumerate() {
-        named = named.replace(&format!("^{id}^"), &format!("s{who}"));
+fn named(text: &str, ids: &[i64]) -> String {
+    let numbers = text.split('~').skip(1).step_by(2).map(|number| number.parse::<i64>().unwrap());
+    let order: BTreeSet<i64> = numbers.collect();
+    let mut text = text.replace("^0^", "none");
+    for (nth, number) in order.iter().enumerate() {
+        text = text.replace(&format!("~{number}~"), &nth.to_string());
     }
-    named
+    for (who, id) in ids.iter().enumerate() {
+        text = text.replace(&format!("^{id}^"), &format!("s{who}"));
+    }
+    text
 }
 
 pub(super) async fn run(script: &Script, side: &Side) -> Vec<String> {
-    let root = format!("/s{}", script.seed);
-    let journal = Shared::default();
-    let (sessions, ids) = (Vec::new(), Vec::new());
-    let mut run = Run { side, root: root.clone(), sessions, ids, journal, asked: 0 };
+    let (sessions, ids, journal) = (Vec::new(), Vec::new(), Shared::default());
+    let mut run = Run { side, script, sessions, ids, journal, asked: 0 };
     for _ in 0..script.sessions {
-        run.dial(&root, Duration::from_secs(20)).await;
+        run.dial(LONG).await;
     }
-    let client = run.sessions[0].client.clone().unwrap();
-    let made = client.make_parents(&LockPath::parse("root", &root).unwrap(), &acls(0)).await;
-    made.expect("a root");
-    drop(client);
+    let client = run.sessions[0].client.as_ref().unwrap();
+    let root = LockPath::parse("root", &run.root()).unwrap();
+    client.make_parents(&root, &open_to_anyone()).await.expect("a root");
     run.settle(None).await;
     for (nth, step) in script.steps.iter().enumerate() {
         locked(&run.journal).step = nth;
         run.step(step).await;
         run.settle(None).await;
-        run.log(step, script.is_unordered(nth), !script.races());
+        run.log(nth);
     }
     run.tree().await;
-    run.transcript(script)
+    run.transcript()
 }
 
 fn told<T>(outcome: Result<T, Failure>, show: impl FnOnce(T) -> String) -> String {
@@ -584,7 +536,7 @@ fn watched<T, W>(
 /// Sends a request; the future waits for what it comes to.
 fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>)> {
     let Ask { kind, path, other, version, .. } = *ask;
-    let (data, acls) = ([ask.data], acls(ask.acl));
+    let (data, acls) = ([ask.data], ask.acls());
     macro_rules! plain {
         ($sent:expr, $show:expr) => {{
             let sent = $sent;
@@ -621,7 +573,7 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
         }
         Kind::Persistent => plain!(client.create_persistent(path, &data, &acls), change),
         Kind::Container => {
-            plain!(client.create(path, &data, &acls, super::super::Mode::Container), change)
+            plain!(client.create(path, &data, &acls, Mode::Container), change)
         }
         Kind::Set => plain!(client.set_data(path, &data, version), change),
         Kind::List => plain!(client.list(path), listing),

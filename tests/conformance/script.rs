@@ -1,39 +1,48 @@
 //! Random scripts: what the sessions ask for, and what happens to them.
 
+use std::fmt;
+
 use fastrand::Rng;
 
 use super::super::{Acl, AuthId, Permission};
 
-/// A script, by its seed.
-#[derive(Debug)]
+/// So many scripts run at once on real servers, each on paths of its own. What takes long is done by whole batches.
+pub(super) const BATCH: u64 = 50;
+
 pub(super) struct Script {
     pub(super) seed: u64,
     pub(super) sessions: usize,
+    /// After each of them all sessions are at rest.
     pub(super) steps: Vec<Step>,
+    pub(super) requests: usize,
+    /// Whether a watch is dropped by its client when the event may be on the way.
+    pub(super) races: bool,
 }
 
-/// After each step all sessions are at rest.
-#[derive(Clone, Debug)]
+/// The first number is the session.
+#[derive(Debug)]
 pub(super) enum Step {
     /// Requests, all made before the first is answered.
     Ask(usize, Vec<Ask>),
     /// The oldest watch is dropped.
     Unwatch(usize),
-    /// The link is cut, and is back at once.
+    /// The link is cut, by a reset or a finish, and is back at once.
     Blink(usize, bool),
-    /// It is cut for longer: meanwhile another session goes on, and requests wait; a watch may be dropped.
+    /// It is cut for longer. Meanwhile another session goes on, a watch may be dropped, and requests wait.
     Away(usize, bool, (usize, Vec<Ask>), bool, Vec<Ask>),
-    /// The request or, if so, the reply is lost.
+    /// The request or its reply is lost.
     Lose(usize, bool, Ask),
-    /// Ended by an operator, and then asked.
+    /// An operator ends the session while it is cut off. It asks nevertheless.
     Expire(usize, Vec<Ask>),
-    /// Closed, behind requests whose answers are not waited for.
+    /// Closed, behind requests.
     Close(usize, Vec<Ask>),
-    /// A further session whose link stays cut runs out of time; another one watches.
+    /// A further session whose link stays cut runs out of time; this one watches.
     Starve(usize),
-    /// The one server restarts.
+    /// Nothing passes until the client has noticed.
+    Silence(usize),
+    /// A server restarts.
     Restart,
-    /// The link is cut while so many creates are on the way, some milliseconds after they were made.
+    /// The link is cut some milliseconds after creates were made.
     Torn(usize, bool, u64),
 }
 
@@ -73,8 +82,8 @@ pub(super) struct Ask {
     pub(super) dropped: bool,
 }
 
-impl std::fmt::Debug for Ask {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, path, other, version, acl, dropped, .. } = self;
         write!(f, "{kind:?} {path}")?;
         match kind {
@@ -92,168 +101,139 @@ impl std::fmt::Debug for Ask {
 }
 
 impl Ask {
+    pub(super) fn new(kind: Kind, path: &'static str) -> Self {
+        Self { kind, path, other: "/", data: 0, version: None, acl: 0, dropped: false }
+    }
+
+    fn random(rng: &mut Rng) -> Self {
+        const PATHS: [&str; 8] = ["/a", "/a/x", "/a/y", "/a/x/z", "/b", "/b/x", "/c", "/c/x"];
+        let kind = match rng.u8(..32) {
+            0..3 => Kind::Contender,
+            3..6 => Kind::Persistent,
+            6 => Kind::Container,
+            7..10 => Kind::Set,
+            10 => Kind::List,
+            11..14 => Kind::ListWatch,
+            14 => Kind::Read,
+            15..17 => Kind::ReadWatch,
+            17 => Kind::Look,
+            18 => Kind::Exists,
+            19..22 => Kind::LookWatch,
+            22 => Kind::AreGone,
+            23 => Kind::Watch,
+            24..26 => Kind::Delete,
+            26 => Kind::WhileCreate,
+            27 => Kind::WhileEphemeral,
+            28 => Kind::WhileSet,
+            29 => Kind::WhileDelete,
+            30 => Kind::Sync,
+            _ => Kind::MakeParents,
+        };
+        let at_root = matches!(kind, Kind::List | Kind::ListWatch | Kind::Look | Kind::Contender);
+        let path = if at_root && rng.u8(..4) == 0 { "/" } else { PATHS[rng.usize(..PATHS.len())] };
+        Self {
+            other: PATHS[rng.usize(..PATHS.len())],
+            data: rng.u8(..),
+            version: rng.bool().then(|| rng.i32(0..3)),
+            acl: if rng.u8(..5) == 0 { rng.usize(1..9) } else { 0 },
+            dropped: rng.u8(..8) == 0,
+            ..Self::new(kind, path)
+        }
+    }
+
     pub(super) fn watches(&self) -> bool {
         matches!(self.kind, Kind::ListWatch | Kind::ReadWatch | Kind::LookWatch | Kind::Watch)
     }
-}
 
-const PATHS: [&str; 8] = ["/a", "/a/x", "/a/y", "/a/x/z", "/b", "/b/x", "/c", "/c/x"];
-
-const KINDS: [Kind; 32] = [
-    Kind::Contender,
-    Kind::Contender,
-    Kind::Contender,
-    Kind::Persistent,
-    Kind::Persistent,
-    Kind::Persistent,
-    Kind::Container,
-    Kind::Set,
-    Kind::Set,
-    Kind::Set,
-    Kind::List,
-    Kind::ListWatch,
-    Kind::ListWatch,
-    Kind::ListWatch,
-    Kind::Read,
-    Kind::ReadWatch,
-    Kind::ReadWatch,
-    Kind::Look,
-    Kind::Exists,
-    Kind::LookWatch,
-    Kind::LookWatch,
-    Kind::LookWatch,
-    Kind::AreGone,
-    Kind::Watch,
-    Kind::Delete,
-    Kind::Delete,
-    Kind::WhileCreate,
-    Kind::WhileEphemeral,
-    Kind::WhileSet,
-    Kind::WhileDelete,
-    Kind::Sync,
-    Kind::MakeParents,
-];
-
-/// The first is open to anyone; the last ones no server takes.
-pub(super) fn acls(which: usize) -> Vec<Acl> {
-    let but_read = Permission::WRITE | Permission::CREATE | Permission::DELETE | Permission::ADMIN;
-    let acl = |permission, scheme, id| vec![Acl::new(permission, AuthId::new(scheme, id))];
-    match which {
-        0 => acl(Permission::ALL, "world", "anyone"),
-        1 => acl(Permission::READ, "world", "anyone"),
-        2 => acl(but_read, "world", "anyone"),
-        3 => acl(Permission::ALL, "digest", "user:hash"),
-        4 => acl(Permission::READ | Permission::CREATE, "world", "anyone"),
-        5 => acl(Permission::ALL, "digest", "nobody"),
-        6 => acl(Permission::ALL, "auth", ""),
-        7 => acl(Permission::ALL, "nosuch", "id"),
-        _ => Vec::new(),
-    }
-}
-
-fn ask(rng: &mut Rng) -> Ask {
-    let kind = KINDS[rng.usize(..KINDS.len())];
-    // Lists of the root see all.
-    let at_root = matches!(kind, Kind::List | Kind::ListWatch | Kind::Look | Kind::Contender);
-    let path = if at_root && rng.u8(..4) == 0 { "/" } else { PATHS[rng.usize(..PATHS.len())] };
-    Ask {
-        kind,
-        path,
-        other: PATHS[rng.usize(..PATHS.len())],
-        data: rng.u8(..),
-        version: rng.bool().then(|| rng.i32(0..3)),
-        acl: if rng.u8(..5) == 0 { rng.usize(1..9) } else { 0 },
-        dropped: rng.u8(..8) == 0,
+    /// The first are open to anyone; the last ones no server takes.
+    pub(super) fn acls(&self) -> Vec<Acl> {
+        let but_read =
+            Permission::WRITE | Permission::CREATE | Permission::DELETE | Permission::ADMIN;
+        let (permission, scheme, id) = match self.acl {
+            0 => (Permission::ALL, "world", "anyone"),
+            1 => (Permission::READ, "world", "anyone"),
+            2 => (but_read, "world", "anyone"),
+            3 => (Permission::READ | Permission::CREATE, "world", "anyone"),
+            4 => (Permission::ALL, "digest", "user:hash"),
+            5 => (Permission::ALL, "digest", "nobody"),
+            6 => (Permission::ALL, "auth", ""),
+            7 => (Permission::ALL, "nosuch", "id"),
+            _ => return Vec::new(),
+        };
+        vec![Acl::new(permission, AuthId::new(scheme, id))]
     }
 }
 
 fn asks(rng: &mut Rng, most: usize) -> Vec<Ask> {
     let count = if rng.bool() { 1 } else { rng.usize(1..=most) };
-    (0..count).map(|_| ask(rng)).collect()
-}
-
-/// `restarts` is the step before which the server restarts, if it does.
-pub(super) fn script(seed: u64, restarts: bool) -> Script {
-    let mut rng = Rng::with_seed(seed);
-    let rng = &mut rng;
-    let sessions = rng.usize(2..=3);
-    let mut alive: Vec<_> = (0..sessions).collect();
-    let persistent = |path| Ask {
-        kind: Kind::Persistent,
-        path,
-        other: "/a",
-        data: 0,
-        version: None,
-        acl: 0,
-        dropped: false,
-    };
-    let mut steps = vec![Step::Ask(0, vec![persistent("/a"), persistent("/b")])];
-    for _ in 0..rng.usize(10..=30) {
-        let who = alive[rng.usize(..alive.len())];
-        let other = alive[rng.usize(..alive.len())];
-        steps.push(match rng.u8(..100) {
-            0..3 => Step::Blink(who, rng.bool()),
-            3..7 if who != other => {
-                Step::Away(who, rng.bool(), (other, asks(rng, 6)), rng.bool(), asks(rng, 4))
-            }
-            7..10 => {
-                let mut ask = ask(rng);
-                ask.dropped = false;
-                Step::Lose(who, rng.bool(), ask)
-            }
-            10..18 => Step::Unwatch(who),
-            18..20 if alive.len() > 1 => {
-                alive.retain(|one| *one != who);
-                Step::Expire(who, asks(rng, 3))
-            }
-            20..22 if alive.len() > 1 => {
-                alive.retain(|one| *one != who);
-                let mut last = asks(rng, 3);
-                last.iter_mut().for_each(|ask| ask.dropped = true);
-                Step::Close(who, last)
-            }
-            _ => Step::Ask(who, asks(rng, 6)),
-        });
-    }
-    if restarts {
-        steps.insert(rng.usize(1..steps.len()), Step::Restart);
-    }
-    if seed % 20 == 7 {
-        steps.push(Step::Starve(alive[0]));
-    }
-    if rng.u8(..4) == 0 {
-        steps.push(Step::Torn(alive[0], rng.bool(), rng.u64(0..4)));
-    }
-    Script { seed, sessions, steps }
+    (0..count).map(|_| Ask::random(rng)).collect()
 }
 
 impl Step {
-    pub(super) fn requests(&self) -> usize {
+    fn asks(&mut self) -> Vec<&mut Ask> {
         match self {
-            Self::Ask(_, asks) | Self::Expire(_, asks) | Self::Close(_, asks) => asks.len(),
-            Self::Away(_, _, (_, meanwhile), _, waiting) => meanwhile.len() + waiting.len(),
-            Self::Lose(..) => 1,
-            Self::Torn(..) | Self::Starve(_) => 4,
-            Self::Unwatch(_) | Self::Blink(..) | Self::Restart => 0,
+            Self::Ask(_, asks) | Self::Expire(_, asks) | Self::Close(_, asks) => {
+                asks.iter_mut().collect()
+            }
+            Self::Away(_, _, (_, meanwhile), _, waiting) => {
+                meanwhile.iter_mut().chain(waiting).collect()
+            }
+            Self::Lose(_, _, ask) => vec![ask],
+            _ => Vec::new(),
         }
     }
 }
 
 impl Script {
-    /// Whether events of a step may come in any order.
-    pub(super) fn is_unordered(&self, step: usize) -> bool {
-        !matches!(self.steps.get(step), Some(Step::Ask(..) | Step::Unwatch(_)))
+    pub(super) fn new(seed: u64) -> Self {
+        let rng = &mut Rng::with_seed(seed);
+        let sessions = rng.usize(2..=3);
+        let mut alive: Vec<_> = (0..sessions).collect();
+        let first = ["/a", "/b"].map(|path| Ask::new(Kind::Persistent, path));
+        let mut steps = vec![Step::Ask(0, first.to_vec())];
+        for _ in 0..rng.usize(10..=30) {
+            let who = alive[rng.usize(..alive.len())];
+            let other = alive[rng.usize(..alive.len())];
+            steps.push(match rng.u8(..100) {
+                0..3 => Step::Blink(who, rng.bool()),
+                3..7 if who != other => {
+                    Step::Away(who, rng.bool(), (other, asks(rng, 6)), rng.bool(), asks(rng, 4))
+                }
+                7..10 => {
+                    let ask = Ask { dropped: false, ..Ask::random(rng) };
+                    Step::Lose(who, rng.bool(), ask)
+                }
+                10..18 => Step::Unwatch(who),
+                end @ 18..22 if alive.len() > 1 => {
+                    alive.retain(|one| *one != who);
+                    let asks = asks(rng, 3);
+                    if end < 20 { Step::Expire(who, asks) } else { Step::Close(who, asks) }
+                }
+                _ => Step::Ask(who, asks(rng, 6)),
+            });
+        }
+        match seed / BATCH % 10 {
+            1 => steps.insert(rng.usize(1..steps.len()), Step::Restart),
+            5 => steps.push(Step::Silence(alive[0])),
+            _ => {}
+        }
+        if seed % 20 == 7 {
+            steps.push(Step::Starve(alive[0]));
+        }
+        if rng.u8(..4) == 0 {
+            steps.push(Step::Torn(alive[0], rng.bool(), rng.u64(0..6)));
+        }
+        let (mut requests, mut races) = (0, false);
+        for ask in steps.iter_mut().flat_map(Step::asks) {
+            ask.dropped &= !ask.watches() || seed.is_multiple_of(3);
+            requests += 1;
+            races |= ask.dropped && ask.watches();
+        }
+        Self { seed, sessions, steps, requests, races }
     }
 
-    /// Whether an event may be on the way to a watch that is dropped.
-    pub(super) fn races(&self) -> bool {
-        let drops = |asks: &[Ask]| asks.iter().any(|ask| ask.dropped && ask.watches());
-        self.steps.iter().any(|step| match step {
-            Step::Ask(_, asks) | Step::Expire(_, asks) | Step::Close(_, asks) => drops(asks),
-            Step::Away(_, _, (_, meanwhile), unwatch, waiting) => {
-                *unwatch || drops(meanwhile) || drops(waiting)
-            }
-            _ => false,
-        })
+    /// Whether events of a step may come in any order.
+    pub(super) fn is_unordered(&self, step: usize) -> bool {
+        self.races || !matches!(self.steps[step], Step::Ask(..) | Step::Unwatch(_))
     }
 }
