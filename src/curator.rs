@@ -399,7 +399,10 @@ impl CuratorBuilder {
         for (scheme, credentials) in &self.auths {
             connector = connector.with_auth(scheme, credentials);
         }
-        Ok((Dialer::new(connector, self.session_timeout, connect_string, namespace)?, settings))
+        let dialer = Dialer::new(connector, self.session_timeout, connect_string, namespace)?;
+        #[cfg(feature = "simulation")]
+        let dialer = dialer.with_auths(self.auths);
+        Ok((dialer, settings))
     }
 
     /// See [`Curator::from_client`]. Credentials, connector and session timeout are the client's.

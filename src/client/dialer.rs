@@ -108,6 +108,15 @@ impl Dialer {
         Ok(Self { to, connect_string, chroot: parsed.chroot, namespace, hint })
     }
 
+    /// A simulated server cannot read them from the connector.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn with_auths(mut self, auths: Vec<(String, Vec<u8>)>) -> Self {
+        if let Target::Simulated(target) = &mut self.to {
+            target.show(auths);
+        }
+        self
+    }
+
     /// Why no server may give a session, as far as can be told from here: the client tells only that the
     /// time is over.
     pub(crate) fn hint(&self) -> &'static str {

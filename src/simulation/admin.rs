@@ -20,7 +20,7 @@ pub struct Admin {
 impl Admin {
     pub(super) async fn connect(world: &Arc<World>) -> Self {
         let (timeout, patience) = (Duration::from_secs(60), Duration::from_secs(8));
-        let client = Client::dial(world.clone(), 0, timeout, patience, Ids::default()).await;
+        let client = Client::dial(world.clone(), &[0], timeout, patience, Ids::default()).await;
         Self { client: client.expect("a session with a simulated server") }
     }
 

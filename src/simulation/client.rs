@@ -26,9 +26,8 @@ pub(crate) type Outcome = Result<(Answer, Option<Watch>), Refused>;
 /// One client, with its session.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// The link and the servers behind it, in the order in which they are tried.
-    link: usize,
-    servers: Vec<usize>,
+    /// Links and the servers behind them, in the order in which they are tried.
+    ways: Vec<(usize, usize)>,
     /// How many were tried since the last connection.
     tried: u64,
     asked: u64,
@@ -199,13 +198,13 @@ impl State {
         if peer.tried > 0 && self.now >= peer.expires() {
             return self.over(number, LinkState::Expired, &ServerError::Timeout);
         }
-        let count = u64::try_from(peer.servers.len()).unwrap_or(1);
+        let count = u64::try_from(peer.ways.len()).unwrap_or(1);
         if peer.tried.is_multiple_of(count) && peer.tried == 0 {
-            self.rng.shuffle(&mut self.peers[number].servers);
+            self.rng.shuffle(&mut self.peers[number].ways);
         }
         let peer = &mut self.peers[number];
         let place = usize::try_from(peer.tried % count).unwrap_or_default();
-        let (server, link) = (peer.servers[place], peer.link);
+        let (link, server) = peer.ways[place];
         peer.tried += 1;
         if peer.parted || self.servers[server].paused {
             // Nobody answers: the time for a connection runs out.
@@ -235,7 +234,7 @@ impl State {
     /// At once in the first round; before each further one there is a pause.
     fn dial_again(&mut self, number: usize, waited: u64) {
         let peer = &self.peers[number];
-        let count = u64::try_from(peer.servers.len()).unwrap_or(1);
+        let count = u64::try_from(peer.ways.len()).unwrap_or(1);
         let (round, place) = (peer.tried / count, peer.tried % count);
         let pause = match (round, place) {
             (0, _) => 0,
@@ -571,10 +570,10 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// Opens a session with the servers behind a link of this thread's world.
+    /// Opens a session with the servers behind links of this thread's world.
     pub(crate) async fn dial(
         world: Arc<World>,
-        link: usize,
+        links: &[usize],
         timeout: Duration,
         patience: Duration,
         ids: Ids,
@@ -582,12 +581,14 @@ impl Client {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (dialed, outcome) = oneshot::channel();
         let number = world.change(|state| {
-            let behind = state.links.get(link).and_then(|link| link.server);
-            let servers =
-                behind.map_or_else(|| (0..state.servers.len()).collect(), |one| vec![one]);
+            let behind = |link: &usize| {
+                let one = state.links.get(*link).and_then(|link| link.server);
+                let servers = one.map_or(0..state.servers.len(), |one| one..one + 1);
+                servers.map(|server| (*link, server)).collect::<Vec<_>>()
+            };
+            let ways = links.iter().flat_map(behind).collect();
             state.new_peer(Peer {
-                link,
-                servers,
+                ways,
                 tried: 0,
                 asked: millis(timeout),
                 patience: millis(patience),

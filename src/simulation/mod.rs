@@ -544,34 +544,47 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a connect string `sim:W.L` names: a world and a link of it.
+/// What a connect string `sim:W.L,sim:W.L` names: links of a world.
 pub(crate) struct Target {
     world: Arc<World>,
-    link: usize,
+    links: Vec<usize>,
     timeout: Duration,
     patience: Duration,
+    ids: Ids,
 }
 
 impl Target {
-    /// `server` is what follows `sim:`.
+    /// `servers` is what follows the first `sim:`.
     pub(crate) fn parse(
-        server: &str,
+        servers: &str,
         timeout: Duration,
         patience: Duration,
     ) -> Result<Self, &'static str> {
-        let numbers = server.split_once('.');
+        let numbers = |server: &str| {
+            let (world, link) = server.trim_start_matches("sim:").split_once('.')?;
+            Some((world.parse().ok()?, link.parse().ok()?))
+        };
+        let numbers: Option<Vec<(u64, usize)>> = servers.split(',').map(numbers).collect();
         let numbers =
-            numbers.and_then(|(world, link)| Some((world.parse().ok()?, link.parse().ok()?)));
-        let (number, link): (u64, usize) =
             numbers.ok_or("a simulation's is one that `Ensemble::connect_string` gave")?;
-        let world = World::here().filter(|world| world.number == number);
+        let is_here = |world: &Arc<World>| numbers.iter().all(|(one, _)| *one == world.number);
+        let world = World::here().filter(is_here);
         let world = world.ok_or("that simulation is over, or runs on another thread")?;
-        Ok(Self { world, link, timeout, patience })
+        let links = numbers.into_iter().map(|(_, link)| link).collect();
+        Ok(Self { world, links, timeout, patience, ids: Ids::default() })
+    }
+
+    /// Credentials that each session shows. They are taken as they are: no password is hashed.
+    pub(crate) fn show(&mut self, auths: Vec<(String, Vec<u8>)>) {
+        let id = |(scheme, shown): (String, Vec<u8>)| {
+            (scheme, String::from_utf8_lossy(&shown).into_owned())
+        };
+        self.ids = Ids::new(auths.into_iter().map(id).collect());
     }
 
     /// Opens a session.
     pub(crate) async fn dial(&self) -> Result<Client, ServerError> {
-        let Self { world, link, timeout, patience } = self;
-        Client::dial(world.clone(), *link, *timeout, *patience, Ids::default()).await
+        let Self { world, links, timeout, patience, ids } = self;
+        Client::dial(world.clone(), links, *timeout, *patience, ids.clone()).await
     }
 }
