@@ -1,17 +1,26 @@
-//! What the tests share: one server for all that do not disturb it, a path for each, and waiting for
-//! what the server shows.
+//! What the tests share: a world, a path of its own for each, and waiting for what the servers show.
 
+mod world;
+
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, SessionInfo, Stat};
+use zookeeper_recipes::simulation::{Ensemble, EnsembleBuilder};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 use zookeeper_recipes::{
     ConnectionState, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
     RetryPolicy,
 };
-use zookeeper_testkit::{self as testkit, Cut, Fault, FaultProxy, Operation, TestServer};
+use zookeeper_testkit::{
+    self as testkit, FaultProxy, TestEnsemble, TestServer, TestServerBuilder, TestkitError,
+};
+
+pub(crate) use self::world::{
+    Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers,
+};
 
 /// Longer than anything takes on a busy machine; a test that waits so long has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -22,55 +31,126 @@ pub(crate) const SHORT: Duration = Duration::from_secs(6);
 /// A session timeout whose lease ends after a test that hangs, so that no test sees its end.
 const PATIENT: Duration = Duration::from_secs(120);
 
+/// Of servers that part soon from one that falls silent.
+pub(crate) const TICK: Duration = Duration::from_millis(200);
+
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(86_400);
+
 /// How long a lock that is not free is waited for: so long that the server answers in between on a busy machine, else the time
 /// is up with nothing known, which is an error.
 pub(crate) const BUSY: Duration = Duration::from_secs(3);
 
-/// One server for all tests that run at the same time. The last one to end stops it.
+/// One real server for all tests that run at the same time. The last one to end stops it.
 static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());
 
-/// A server, a path of its own, and a client beside the crate's.
+thread_local! {
+    /// The simulated servers of the test that runs on this thread.
+    static HERE: RefCell<Weak<Ensemble>> = const { RefCell::new(Weak::new()) };
+    static ARENAS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Servers, a path of its own, and a client beside the crate's.
 pub(crate) struct Arena {
     pub(crate) path: String,
-    pub(crate) admin: Client,
-    pub(crate) server: Arc<TestServer>,
+    pub(crate) admin: Admin,
+    pub(crate) servers: Servers,
+    /// The first of them.
+    pub(crate) server: Server,
 }
 
 impl Arena {
-    /// On the shared server.
+    /// A world of its own; a path on the shared server if it is real.
     pub(crate) async fn new() -> Self {
+        if world::is_real() { Self::real().await } else { Self::simulated(|one| one).await }
+    }
+
+    /// With a server of its own.
+    pub(crate) async fn own() -> Self {
+        Self::with(server(), |one| one).await
+    }
+
+    /// A server of its own that deletes empty containers so often.
+    pub(crate) async fn reaping(interval: Duration) -> Self {
+        let real = TestServer::builder().container_check_interval(interval);
+        Self::with(real, |one| one.container_check_interval(interval)).await
+    }
+
+    pub(crate) async fn with(
+        real: TestServerBuilder,
+        simulated: impl FnOnce(EnsembleBuilder) -> EnsembleBuilder,
+    ) -> Self {
+        if world::is_real() {
+            Self::on(Servers::One(Arc::new(real.start().await.expect("a server")))).await
+        } else {
+            Self::simulated(simulated).await
+        }
+    }
+
+    /// Three servers of its own. One that hears nothing for so many ticks parts from the others.
+    pub(crate) async fn three(tick: Duration, ticks: u32) -> Self {
+        if world::is_real() {
+            let builder = TestEnsemble::builder(3).tick_time(tick);
+            let ensemble = builder.property("syncLimit", ticks.to_string()).start().await.unwrap();
+            Self::on(Servers::Three(Arc::new(ensemble))).await
+        } else {
+            Self::simulated(|one| one.servers(3).tick_time(tick).sync_limit(ticks)).await
+        }
+    }
+
+    /// The servers of this test's world, which begins with its first arena.
+    async fn simulated(options: impl FnOnce(EnsembleBuilder) -> EnsembleBuilder) -> Self {
+        let ensemble = HERE.with_borrow(Weak::upgrade).unwrap_or_else(|| {
+            let builder = Ensemble::builder(world::seed()).container_check_interval(NEVER);
+            let ensemble = Arc::new(options(builder).start());
+            HERE.set(Arc::downgrade(&ensemble));
+            ensemble
+        });
+        Self::on(Servers::Simulated(ensemble)).await
+    }
+
+    /// With a real server of its own.
+    pub(crate) async fn real_own() -> Self {
+        Self::on(Servers::One(Arc::new(server().start().await.expect("a server")))).await
+    }
+
+    /// On the shared real server: for what only such a one can show.
+    pub(crate) async fn real() -> Self {
         let mut shared = SHARED.lock().await;
-        let server = match shared.upgrade() {
+        let one = match shared.upgrade() {
             Some(server) => server,
             None => {
-                let server = Arc::new(server().await);
+                let server = Arc::new(server().start().await.expect("a ZooKeeper server"));
                 *shared = Arc::downgrade(&server);
                 server
             }
         };
         drop(shared);
-        Self::on(server).await
+        Self::on(Servers::One(one)).await
     }
 
-    /// On a server of its own.
-    pub(crate) async fn own() -> Self {
-        Self::on(Arc::new(server().await)).await
-    }
-
-    pub(crate) async fn on(server: Arc<TestServer>) -> Self {
-        // So long that it outlives an outage that a test makes.
-        let admin = Client::connector()
-            .with_session_timeout(Duration::from_secs(60))
-            .connect(server.connect_string())
-            .await
-            .expect("an administrator's connection");
-        Self { path: testkit::random_path("test"), admin, server }
+    pub(crate) async fn on(servers: Servers) -> Self {
+        let admin = servers.admin().await;
+        let path = match &servers {
+            Servers::Simulated(_) => {
+                ARENAS.set(ARENAS.get() + 1);
+                format!("/test-{:x}-{}", world::seed(), ARENAS.get())
+            }
+            _ => testkit::random_path("test"),
+        };
+        let server = Server::new(servers.clone(), 0);
+        Self { path, admin, servers, server }
     }
 
     pub(crate) fn builder(&self) -> CuratorBuilder {
-        Curator::builder()
+        let builder = Curator::builder()
             .session_timeout(Duration::from_secs(30))
-            .retry(RetryPolicy::n_times(100, Duration::from_millis(100)))
+            .retry(RetryPolicy::n_times(100, Duration::from_millis(100)));
+        // Of the process, another one in each run.
+        match self.servers {
+            Servers::Simulated(_) => builder.identity("a test"),
+            _ => builder,
+        }
     }
 
     pub(crate) async fn curator(&self) -> Curator {
@@ -96,21 +176,26 @@ impl Arena {
     }
 
     pub(crate) async fn connect(&self, builder: CuratorBuilder) -> Curator {
-        builder.connect(self.server.connect_string()).await.expect("a session")
+        builder.connect(self.servers.connect_string()).await.expect("a session")
     }
 
-    /// A client behind a proxy of its own.
-    pub(crate) async fn linked(&self, builder: CuratorBuilder) -> (FaultProxy, Curator) {
-        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
+    /// A link of its own to the servers.
+    pub(crate) async fn link(&self) -> Link {
+        match &self.servers {
+            Servers::Simulated(ensemble) => Link::Simulated(ensemble.link()),
+            real => Link::Real(FaultProxy::start(real.connect_string()).await.unwrap()),
+        }
+    }
+
+    /// A client behind a link of its own.
+    pub(crate) async fn linked(&self, builder: CuratorBuilder) -> (Link, Curator) {
+        let link = self.link().await;
         let curator = builder.connect(link.connect_string()).await.unwrap();
         (link, curator)
     }
 
     /// The parent is there, so that the next create is a contender's.
-    pub(crate) async fn linked_with_parent(
-        &self,
-        builder: CuratorBuilder,
-    ) -> (FaultProxy, Curator) {
+    pub(crate) async fn linked_with_parent(&self, builder: CuratorBuilder) -> (Link, Curator) {
         let (link, curator) = self.linked(builder).await;
         self.mutex(&curator).acquire().await.unwrap().release().await.unwrap();
         link.clear_log();
@@ -118,11 +203,8 @@ impl Arena {
     }
 
     /// A client behind a proxy that was started: no server is to be reached before the fault is healed.
-    pub(crate) async fn unconnected(
-        &self,
-        builder: CuratorBuilder,
-    ) -> (FaultProxy, Fault, Curator) {
-        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
+    pub(crate) async fn unconnected(&self, builder: CuratorBuilder) -> (Link, Fault, Curator) {
+        let link = self.link().await;
         let refused = link.refuse();
         let curator = builder.start(link.connect_string()).unwrap();
         (link, refused, curator)
@@ -138,15 +220,15 @@ impl Arena {
     }
 
     /// The same behind a proxy of its own.
-    pub(crate) async fn impatient_link(&self, builder: CuratorBuilder) -> (FaultProxy, Curator) {
-        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
+    pub(crate) async fn impatient_link(&self, builder: CuratorBuilder) -> (Link, Curator) {
+        let link = self.link().await;
         let curator = self.impatient(link.connect_string(), builder).await;
         (link, curator)
     }
 
     /// For a `Curator` from a client, by a link of its own.
-    pub(crate) async fn linked_client(&self) -> (FaultProxy, Client) {
-        let link = FaultProxy::start(self.server.connect_string()).await.unwrap();
+    pub(crate) async fn linked_client(&self) -> (Link, Client) {
+        let link = self.link().await;
         let client = long_lived(link.connect_string()).await;
         (link, client)
     }
@@ -180,25 +262,40 @@ impl Arena {
     }
 
     pub(crate) async fn create(&self, path: &str, mode: CreateMode) {
-        let options = mode.with_acls(Acls::anyone_all());
-        self.admin.create(path, &[], &options).await.expect("a node");
+        self.admin.create(path, &[], mode, &Acls::anyone_all()).await.expect("a node");
+    }
+
+    /// Deletes the test's path and its children, all at once.
+    pub(crate) async fn wipe(&self) {
+        let children = self.children().await.into_iter();
+        let mut all: Vec<_> = children.map(|one| format!("{}/{one}", self.path)).collect();
+        all.push(self.path.clone());
+        self.admin.delete_all(&all).await;
     }
 
     /// Ends the session of `curator` as if the servers had expired it.
     pub(crate) async fn kill_session(&self, curator: &Curator) {
-        let session = session_of(curator);
-        testkit::kill_session(self.server.connect_string(), &session)
-            .await
-            .expect("a killed session");
+        self.end_session(curator).await.expect("a session");
+    }
+
+    /// The same; an error if it is over.
+    pub(crate) async fn end_session(&self, curator: &Curator) -> Result<(), TestkitError> {
+        if let Servers::Simulated(ensemble) = &self.servers {
+            ensemble.expire(curator);
+            // When its nodes are deleted as well.
+            ensemble.admin().await.sync().await.unwrap();
+            return Ok(());
+        }
+        let session = curator.client().expect("a session").session().clone();
+        testkit::kill_session(self.servers.connect_string(), &session).await
     }
 }
 
 /// It reaps no container while the tests run: that would add requests to those that a test counts, whenever its path is empty
 /// at the wrong moment. It grants sessions as long as the patient ask for.
-async fn server() -> TestServer {
-    let builder = TestServer::builder().container_check_interval(Duration::from_secs(86_400));
-    let builder = builder.property("maxSessionTimeout", PATIENT.as_millis().to_string());
-    builder.start().await.expect("a ZooKeeper server")
+fn server() -> TestServerBuilder {
+    let builder = TestServer::builder().container_check_interval(NEVER);
+    builder.property("maxSessionTimeout", PATIENT.as_millis().to_string())
 }
 
 /// So long a session that nobody looks after it within a test's time, and no busy server ends its lease.
@@ -208,7 +305,7 @@ async fn long_lived(connect_string: &str) -> Client {
 }
 
 /// None where the path is missing.
-pub(crate) async fn children(admin: &Client, path: &str) -> Vec<String> {
+pub(crate) async fn children(admin: &Admin, path: &str) -> Vec<String> {
     match admin.list_children(path).await {
         Ok(children) => children,
         Err(Error::NoNode) => Vec::new(),
@@ -217,7 +314,7 @@ pub(crate) async fn children(admin: &Client, path: &str) -> Vec<String> {
 }
 
 /// Cuts a link, one way or the other, and waits until it is back.
-pub(crate) async fn flap(link: &FaultProxy, nth: usize) {
+pub(crate) async fn flap(link: &Link, nth: usize) {
     let cut = if nth.is_multiple_of(2) { Cut::Reset } else { Cut::Finish };
     let (before, answered) = (link.accepted(), link.replies(Operation::Sync));
     assert!(link.cut(cut) > 0);
@@ -233,8 +330,16 @@ pub(crate) async fn struck_once(fault: &Fault) {
     assert_eq!(fault.strikes(), 1);
 }
 
-pub(crate) fn session_of(curator: &Curator) -> SessionInfo {
-    curator.client().expect("a session").session().clone()
+/// What the client had been sent before, the crate has been told of after this. Without a connection it waits for one.
+pub(crate) async fn round_trip(curator: &Curator) {
+    if let Ok(client) = curator.client() {
+        eventually("a round trip", async || client.sync("/").await.is_ok()).await;
+    } else {
+        let connected = [ConnectionState::Connected, ConnectionState::Reconnected];
+        eventually("a connection", async || connected.contains(&curator.state())).await;
+        // Longer than a message takes in a simulation.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Waits until `condition` holds. For what the server shows only to those who ask.

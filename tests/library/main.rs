@@ -1,7 +1,7 @@
-//! What the library promises, in one binary: it is linked once, and its tests share one server.
+//! What the library promises, in one binary.
 //!
-//! `api` needs no server. Tests that stop or restart a server start one of their own, and fail with `ZOOKEEPER_CONNECT`,
-//! which names a server of somebody else.
+//! Each test has simulated servers of its own and runs in virtual time; with `WORLD=real` the same tests run against real
+//! ones. `SEED` chooses other runs. `real` always needs a real ZooKeeper, `api` needs none.
 #![allow(clippy::disallowed_methods)] // a test owns the tasks and threads that it starts
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 
@@ -9,6 +9,7 @@ mod api;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod metrics;
+mod real;
 mod recipes;
 mod round_trips;
 mod traced;

@@ -23,7 +23,7 @@ fn ended(outcome: &'static str) -> [(&'static str, &'static str); 2] {
 }
 
 /// Behind another session's hold, and behind one of its own.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -78,7 +78,7 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
 }
 
 /// A gauge that was not told of the beginning is not told of the end.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_recorder_that_comes_late_sees_no_less_than_nothing() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -95,7 +95,7 @@ async fn a_recorder_that_comes_late_sees_no_less_than_nothing() {
     scraped.is(&[("holding", MUTEX, 0.0)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_path_is_a_label_only_where_that_was_asked_for() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let plain = arena.curator().await;

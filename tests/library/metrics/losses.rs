@@ -1,12 +1,11 @@
 //! A lost hold is counted at that moment, once, with the cause.
 
 use zookeeper_recipes::{Loss, LossPolicy};
-use zookeeper_testkit::{Cut, Direction};
 
 use super::scrape::Scraped;
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, Cut, Direction, within};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_loss_is_counted_once_with_its_cause() {
     let arena = Arena::new().await;
     for (loss, cause) in [
@@ -49,7 +48,7 @@ async fn each_loss_is_counted_once_with_its_cause() {
 }
 
 /// No guard is asked, and no task waits for the loss.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn losses_are_counted_though_no_holder_looks() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let curator = arena.curator().await;

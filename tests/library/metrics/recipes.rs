@@ -11,7 +11,7 @@ use super::scrape::Scraped;
 use crate::harness::{Arena, within};
 
 /// Before the first acquire: a query for recipes that are not held would find nothing otherwise.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let curator = arena.curator().await;
@@ -34,7 +34,7 @@ async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
 }
 
 /// A multi-lock counts as its members, which are mutexes.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_lock_counts_as_its_recipe() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let curator = arena.curator().await;
@@ -75,7 +75,7 @@ async fn each_lock_counts_as_its_recipe() {
     scraped.is(&[("holding", &[], 0.0), ("losses_total", &[], 0.0)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let curator = arena.curator().await;
@@ -99,7 +99,7 @@ async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
     scraped.is(&[("holding", &[], 0.0), ("hold_seconds_count", &labels, 4.0)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn leaders_hold_and_candidates_wait() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let (curator, other) = (arena.curator().await, arena.curator().await);

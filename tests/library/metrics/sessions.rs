@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{ConnectionState, Curator};
-use zookeeper_testkit::{Cut, Operation};
 
 use super::scrape::Scraped;
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Cut, Operation, eventually, within};
 
 async fn state_is(curator: &Curator, wanted: ConnectionState) {
     let mut state = curator.watch_state();
@@ -19,7 +17,7 @@ fn all_are(scraped: &Scraped, state: &str, count: f64) {
     scraped.is(&[("connections", &[("state", state)], count), ("connections", &[], count)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_curator_is_in_one_state() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let (link, refused, curator) =
@@ -57,29 +55,7 @@ async fn each_curator_is_in_one_state() {
     scraped.is(&[("sessions_lost_total", &[], 1.0)]);
 }
 
-/// Nothing can be acquired any more, and nobody has closed it: that must not look as if all were well.
-#[tokio::test]
-async fn one_that_can_never_connect_again_is_counted_until_it_is_closed_or_dropped() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    for is_closed in [true, false] {
-        // Nobody can open a session like it again.
-        let client = Client::connector().connect(arena.server.connect_string()).await.unwrap();
-        let curator = Curator::builder().from_client(client).unwrap();
-        all_are(&scraped, "connected", 1.0);
-        arena.kill_session(&curator).await;
-        state_is(&curator, ConnectionState::Closed).await;
-        all_are(&scraped, "failed", 1.0);
-        if is_closed {
-            curator.close().await.unwrap();
-        } else {
-            drop(curator);
-        }
-        all_are(&scraped, "failed", 0.0);
-    }
-    assert_eq!(scraped.find("connections", &[("state", "closed")]), None);
-}
-
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_measures_its_lease_while_it_holds_and_its_watches() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let (link, curator) = arena.linked(arena.short_lived_builder()).await;
@@ -100,4 +76,31 @@ async fn a_session_measures_its_lease_while_it_holds_and_its_watches() {
     curator.close().await.unwrap();
     scraped.comes_to("watch_budget_used_bytes", &[], 0.0).await;
     scraped.is(&[("watch_budget_limit_bytes", &[], 0.0)]);
+}
+
+mod real {
+    use super::*;
+    use zookeeper_recipes::zookeeper_client::Client;
+
+    /// Nothing can be acquired any more, and nobody has closed it: that must not look as if all were well.
+    #[tokio::test]
+    async fn one_that_can_never_connect_again_is_counted_until_it_is_closed_or_dropped() {
+        let (scraped, arena) = (Scraped::new(), Arena::real().await);
+        for is_closed in [true, false] {
+            // Nobody can open a session like it again.
+            let client = Client::connector().connect(arena.server.connect_string()).await.unwrap();
+            let curator = Curator::builder().from_client(client).unwrap();
+            all_are(&scraped, "connected", 1.0);
+            arena.kill_session(&curator).await;
+            state_is(&curator, ConnectionState::Closed).await;
+            all_are(&scraped, "failed", 1.0);
+            if is_closed {
+                curator.close().await.unwrap();
+            } else {
+                drop(curator);
+            }
+            all_are(&scraped, "failed", 0.0);
+        }
+        assert_eq!(scraped.find("connections", &[("state", "closed")]), None);
+    }
 }

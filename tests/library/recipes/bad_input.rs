@@ -8,9 +8,9 @@ use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{
     AcquireError, ConfigError, Curator, CuratorBuilder, InterProcessMutex, SessionError,
 };
-use zookeeper_testkit::TestServer;
 
 use crate::harness::{Arena, within};
+use zookeeper_testkit::TestServer;
 
 const BAD_PATHS: &[&str] = &[
     "",
@@ -30,7 +30,7 @@ const BAD_PATHS: &[&str] = &[
     "/locks/\u{1f600}",
 ];
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn lock_paths() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -44,7 +44,7 @@ async fn lock_paths() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn namespaces() {
     for bad in BAD_PATHS {
         let refused = Curator::builder().namespace(bad).connect("127.0.0.1:1").await;
@@ -59,7 +59,7 @@ async fn namespaces() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn connect_strings() {
     let bad = [
         "",
@@ -102,28 +102,7 @@ async fn connect_strings() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn blanks_and_empty_elements_of_a_connect_string_are_skipped() {
-    let arena = Arena::new().await;
-    let server = arena.server.connect_string();
-    let chroot = &arena.path;
-    let connect_strings = [
-        format!("127.0.0.1:1, {server}{chroot}"),
-        format!(" ,127.0.0.1:1,, {server},{chroot}"),
-        format!("127.0.0.1:1\t,\ttcp://{server} {chroot}"),
-    ];
-    for connect_string in connect_strings {
-        let connecting = arena.patient_builder().connect(&connect_string);
-        let curator = within(&connect_string, connecting).await.unwrap();
-        let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
-        let guard = within("the lock", mutex.acquire()).await.unwrap();
-        assert!(arena.stat(&format!("{chroot}{}", guard.node())).await.is_some());
-        guard.release().await.unwrap();
-        curator.close().await.unwrap();
-    }
-}
-
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn options() {
     let day = Duration::from_secs(24 * 60 * 60);
     let connector = Client::connector;
@@ -150,21 +129,7 @@ async fn options() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connector_that_resumes_a_session_is_refused() {
-    let arena = Arena::new().await;
-    let connector = Client::connector().with_session(arena.admin.session().clone());
-    let refused = arena.builder().connector(connector).connect(arena.server.connect_string()).await;
-    assert!(
-        matches!(
-            refused,
-            Err(SessionError::Config(ConfigError::InvalidOption { option: "connector", .. }))
-        ),
-        "{refused:?}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn node_data_over_a_mebibyte() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -186,7 +151,7 @@ async fn node_data_over_a_mebibyte() {
     within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn more_ephemeral_nodes_than_allowed() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().ephemeral_limit(500)).await;
@@ -214,56 +179,96 @@ async fn more_ephemeral_nodes_than_allowed() {
     mutex.acquire().await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test]
-async fn servers_that_do_not_serve() {
-    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closing = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    // Bound, so that nobody else listens there.
-    let refusing = TcpSocket::new_v4().unwrap();
-    refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let servers = [
-        silent.local_addr().unwrap().to_string(),
-        closing.local_addr().unwrap().to_string(),
-        refusing.local_addr().unwrap().to_string(),
-    ];
-    let closer = tokio::spawn(async move {
-        while let Ok((connection, _)) = closing.accept().await {
-            drop(connection);
-        }
-    });
-    let keeper = tokio::spawn(async move {
-        let mut kept = Vec::new();
-        while let Ok((mut connection, _)) = silent.accept().await {
-            let _ = connection.read_u8().await;
-            kept.push(connection);
-        }
-    });
-    for server in servers {
-        let patience = Duration::from_secs(1);
-        let builder = Curator::builder()
-            .session_timeout(Duration::from_secs(10))
-            .connection_timeout(patience);
-        match within(&server, builder.connect(&server)).await {
-            Err(SessionError::Unreachable { connect_string, waited, .. }) => {
-                assert_eq!(connect_string, server);
-                assert!(waited >= patience);
-            }
-            other => panic!("{server}: {other:?}"),
+mod real {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn blanks_and_empty_elements_of_a_connect_string_are_skipped() {
+        let arena = Arena::real().await;
+        let server = arena.server.connect_string();
+        let chroot = &arena.path;
+        let connect_strings = [
+            format!("127.0.0.1:1, {server}{chroot}"),
+            format!(" ,127.0.0.1:1,, {server},{chroot}"),
+            format!("127.0.0.1:1\t,\ttcp://{server} {chroot}"),
+        ];
+        for connect_string in connect_strings {
+            let connecting = arena.patient_builder().connect(&connect_string);
+            let curator = within(&connect_string, connecting).await.unwrap();
+            let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+            let guard = within("the lock", mutex.acquire()).await.unwrap();
+            assert!(arena.stat(&format!("{chroot}{}", guard.node())).await.is_some());
+            guard.release().await.unwrap();
+            curator.close().await.unwrap();
         }
     }
-    drop(refusing);
-    closer.abort();
-    keeper.abort();
-}
 
-#[tokio::test(flavor = "multi_thread")]
-async fn credentials_that_the_server_cannot_check() {
-    let server = TestServer::start().await.unwrap();
-    let builder = Curator::builder().auth("nosuchscheme", b"user:password");
-    match within("the error", builder.connect(server.connect_string())).await {
-        Err(SessionError::AuthFailed { connect_string, .. }) => {
-            assert_eq!(connect_string, server.connect_string());
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_connector_that_resumes_a_session_is_refused() {
+        let arena = Arena::real().await;
+        let connector = Client::connector().with_session(arena.client().await.session().clone());
+        let refused =
+            arena.builder().connector(connector).connect(arena.server.connect_string()).await;
+        assert!(
+            matches!(
+                refused,
+                Err(SessionError::Config(ConfigError::InvalidOption { option: "connector", .. }))
+            ),
+            "{refused:?}"
+        );
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn servers_that_do_not_serve() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let closing = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        // Bound, so that nobody else listens there.
+        let refusing = TcpSocket::new_v4().unwrap();
+        refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let servers = [
+            silent.local_addr().unwrap().to_string(),
+            closing.local_addr().unwrap().to_string(),
+            refusing.local_addr().unwrap().to_string(),
+        ];
+        let closer = tokio::spawn(async move {
+            while let Ok((connection, _)) = closing.accept().await {
+                drop(connection);
+            }
+        });
+        let keeper = tokio::spawn(async move {
+            let mut kept = Vec::new();
+            while let Ok((mut connection, _)) = silent.accept().await {
+                let _ = connection.read_u8().await;
+                kept.push(connection);
+            }
+        });
+        for server in servers {
+            let patience = Duration::from_secs(1);
+            let builder = Curator::builder()
+                .session_timeout(Duration::from_secs(10))
+                .connection_timeout(patience);
+            match within(&server, builder.connect(&server)).await {
+                Err(SessionError::Unreachable { connect_string, waited, .. }) => {
+                    assert_eq!(connect_string, server);
+                    assert!(waited >= patience);
+                }
+                other => panic!("{server}: {other:?}"),
+            }
         }
-        other => panic!("{other:?}"),
+        drop(refusing);
+        closer.abort();
+        keeper.abort();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn credentials_that_the_server_cannot_check() {
+        let server = TestServer::start().await.unwrap();
+        let builder = Curator::builder().auth("nosuchscheme", b"user:password");
+        match within("the error", builder.connect(server.connect_string())).await {
+            Err(SessionError::AuthFailed { connect_string, .. }) => {
+                assert_eq!(connect_string, server.connect_string());
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

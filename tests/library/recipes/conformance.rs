@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, JoinSet};
 use zookeeper_recipes::zookeeper_client::Acls;
 use zookeeper_recipes::{
@@ -15,7 +14,6 @@ use zookeeper_recipes::{
     InterProcessSemaphoreMutex, LeaderError, LeaderLatch, LeaderRun, LeaderSelector, Leadership,
     LockGuard, Loss, ReleaseError, Released,
 };
-use zookeeper_testkit::TestServer;
 
 use super::mutex_dropped::{Polled, poll_times};
 use crate::harness::{Arena, children, eventually, within};
@@ -314,7 +312,7 @@ async fn restartable() -> (Arena, Curator, Curator) {
 
 /// Curator: TestInterProcessMutexBase#testKilledSession. (There the second waits for the servers to expire the first one's
 /// session, and the first is never told.) CURATOR-696: nobody leads by a node of the session before.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_holder_whose_session_is_killed_knows_and_the_next_is_served() {
     let arena = &Arena::new().await;
     each(async |row| {
@@ -373,21 +371,21 @@ async fn disturbed(arena: &Arena, row: Row, killed: bool) {
     row.nothing_is_left(arena).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_is_killed_enters_again_at_the_tail() {
     let arena = &Arena::new().await;
     each(|row| disturbed(arena, row, true)).await;
 }
 
 /// While the holder still holds.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_whose_nodes_an_administrator_deletes_enters_again_at_the_tail() {
     let arena = &Arena::new().await;
     each(|row| disturbed(arena, row, false)).await;
 }
 
 /// CURATOR-171 and 49. (The latch of `zookeeper-async` hangs here for ever.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_holder_whose_node_an_administrator_deletes_knows_and_the_next_is_served() {
     let arena = &Arena::new().await;
     each(async |row| {
@@ -417,7 +415,7 @@ async fn a_holder_whose_node_an_administrator_deletes_knows_and_the_next_is_serv
 }
 
 /// Curator: TestInterProcessMutexBase#testWaitingProcessKilledServer.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_restarted_server_costs_neither_holder_nor_waiter_its_nodes() {
     let (arena, curator, other) = &restartable().await;
     let held = join_all(ROWS.map(async |row| {
@@ -444,7 +442,7 @@ async fn a_restarted_server_costs_neither_holder_nor_waiter_its_nodes() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_deadline_holds_when_no_server_answers() {
     let (arena, curator, _) = &restartable().await;
     let held = join_all(ROWS.map(async |row| row.holds(&row.ours(arena, curator)).await)).await;
@@ -465,10 +463,9 @@ async fn a_deadline_holds_when_no_server_answers() {
 }
 
 /// Curator: TestInterProcessMutexBase#testContainerCleanup. And CURATOR-180: what was reaped is made again.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_paths_are_reaped_when_nobody_uses_them() {
-    let builder = TestServer::builder().container_check_interval(Duration::from_millis(10));
-    let arena = &Arena::on(Arc::new(builder.start().await.unwrap())).await;
+    let arena = &Arena::reaping(Duration::from_millis(10)).await;
     each(async |row| {
         let ours = row.ours(arena, &arena.curator().await);
         for _ in 0..3 {
@@ -481,7 +478,7 @@ async fn the_paths_are_reaped_when_nobody_uses_them() {
 }
 
 /// Curator: TestInterProcessMutexBase#testReentrantSingleLock.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn tasks_that_share_one_exclude_each_other() {
     let arena = &Arena::new().await;
     each(async |row| {
@@ -505,7 +502,7 @@ async fn tasks_that_share_one_exclude_each_other() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_curator_that_closes_ends_hold_and_wait() {
     let arena = &Arena::new().await;
     each(async |row| {
@@ -528,10 +525,10 @@ async fn a_curator_that_closes_ends_hold_and_wait() {
 }
 
 /// Curator: TestInterProcessMutexBase#testWithNamespace and TestLockACLs#testLockACLs.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn with_a_namespace_and_acls_the_nodes_are_under_it_and_carry_them() {
     let arena = &Arena::new().await;
-    arena.admin.auth("digest", b"ours:secret").await.unwrap();
+    arena.admin.auth("ours:secret").await;
     let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
     let curator = &arena.connect(builder.namespace(&arena.path)).await;
     each(async |row| {
@@ -556,7 +553,7 @@ async fn with_a_namespace_and_acls_the_nodes_are_under_it_and_carry_them() {
 }
 
 /// Dropped after 0, 1, 2, … polls until it finishes.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_at_every_poll_leaves_nothing() {
     let arena = &Arena::new().await;
     each(async |row| {
@@ -585,7 +582,7 @@ async fn an_acquire_dropped_at_every_poll_leaves_nothing() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_release_dropped_at_every_poll_releases() {
     let arena = &Arena::new().await;
     each(async |row| {
@@ -603,9 +600,9 @@ async fn a_release_dropped_at_every_poll_releases() {
     .await;
 }
 
-/// A waiter that is dropped lets the next one move up, and a guard may be dropped where there is no runtime.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_that_is_dropped_and_a_guard_on_a_plain_thread_serve_the_next() {
+/// A waiter that is dropped lets the next one move up.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_dropped_and_a_guard_serve_the_next() {
     let arena = &Arena::new().await;
     each(async |row| {
         let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
@@ -616,52 +613,57 @@ async fn a_waiter_that_is_dropped_and_a_guard_on_a_plain_thread_serve_the_next()
         let left = async || row.nodes_of(arena, &curators[1]).await.is_empty();
         eventually(&format!("{row:?}: it has left"), left).await;
         assert!(guard.is_held() && !stays.0.is_finished(), "{row:?}");
-        std::thread::spawn(move || drop(guard)).join().unwrap();
+        drop(guard);
         stays.served(row).await.release().await.unwrap();
         row.nothing_is_left(arena).await;
     })
     .await;
 }
 
-#[test]
-fn what_outlives_its_runtime_neither_panics_nor_blocks() {
-    let watching = Runtime::new().unwrap();
-    let arena = &watching.block_on(Arena::new());
-    let runtime = Runtime::new().unwrap();
-    let held = runtime.block_on(async {
-        let curator = &arena.short_lived_curator().await;
-        join_all(ROWS.map(async |row| {
-            let ours = row.ours(arena, curator);
-            (row, row.holds(&ours).await, Waiting::new(&row.rival(arena, curator)), ours)
-        }))
-        .await
-    });
-    runtime.shutdown_timeout(Duration::from_secs(10));
-    watching.block_on(async {
-        for (row, guard, waiting, ours) in held {
-            let loss = within(row.name, guard.lost()).await;
-            assert!(matches!(loss, Loss::Closed | Loss::Released), "{row:?}: {loss:?}");
-            drop(waiting);
-            let report = within(row.name, guard.release()).await;
-            assert!(report.is_err() || !row.is_lock, "{row:?}: nobody is left: {report:?}");
-            if row.is_lock {
-                within(row.name, ours.acquire()).await.unwrap_err();
-                within(row.name, ours.try_acquire()).await.unwrap_err();
-            }
-        }
-        // The servers expire the session, which nobody keeps alive any more.
-        each(|row| row.nothing_is_left(arena)).await;
-    });
-}
+mod real {
+    use super::*;
+    use tokio::runtime::{Builder, Runtime};
 
-#[test]
-fn a_guard_dropped_while_its_runtime_stands_still_is_released_when_that_runs() {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let arena = &runtime.block_on(Arena::new());
-    let held = runtime.block_on(async {
-        let curator = &arena.curator().await;
-        join_all(ROWS.map(async |row| row.holds(&row.ours(arena, curator)).await)).await
-    });
-    drop(held);
-    runtime.block_on(each(|row| row.nothing_is_left(arena)));
+    #[test]
+    fn what_outlives_its_runtime_neither_panics_nor_blocks() {
+        let watching = Runtime::new().unwrap();
+        let arena = &watching.block_on(Arena::real());
+        let runtime = Runtime::new().unwrap();
+        let held = runtime.block_on(async {
+            let curator = &arena.short_lived_curator().await;
+            join_all(ROWS.map(async |row| {
+                let ours = row.ours(arena, curator);
+                (row, row.holds(&ours).await, Waiting::new(&row.rival(arena, curator)), ours)
+            }))
+            .await
+        });
+        runtime.shutdown_timeout(Duration::from_secs(10));
+        watching.block_on(async {
+            for (row, guard, waiting, ours) in held {
+                let loss = within(row.name, guard.lost()).await;
+                assert!(matches!(loss, Loss::Closed | Loss::Released), "{row:?}: {loss:?}");
+                drop(waiting);
+                let report = within(row.name, guard.release()).await;
+                assert!(report.is_err() || !row.is_lock, "{row:?}: nobody is left: {report:?}");
+                if row.is_lock {
+                    within(row.name, ours.acquire()).await.unwrap_err();
+                    within(row.name, ours.try_acquire()).await.unwrap_err();
+                }
+            }
+            // The servers expire the session, which nobody keeps alive any more.
+            each(|row| row.nothing_is_left(arena)).await;
+        });
+    }
+
+    #[test]
+    fn a_guard_dropped_while_its_runtime_stands_still_is_released_when_that_runs() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let arena = &runtime.block_on(Arena::real());
+        let held = runtime.block_on(async {
+            let curator = &arena.curator().await;
+            join_all(ROWS.map(async |row| row.holds(&row.ours(arena, curator)).await)).await
+        });
+        drop(held);
+        runtime.block_on(each(|row| row.nothing_is_left(arena)));
+    }
 }

@@ -1,125 +1,33 @@
 //! Bugs of Apache Curator, by its ids, whose absence no other test shows.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use zookeeper_recipes::zookeeper_client::{
-    Acl, Acls, AuthId, Client, CreateMode, Permission, SessionState,
-};
+use tokio::time::Instant;
+
+use zookeeper_recipes::zookeeper_client::{Acl, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{AcquireError, ConnectionState, Curator, Loss, ReleaseError, RetryPolicy};
-use zookeeper_testkit::{Cut, Direction, FaultProxy, Message, Operation};
 
-use crate::harness::{Arena, eventually, session_of, struck_once, within};
+use crate::harness::{
+    Arena, Cut, Direction, Link, Message, Operation, eventually, struck_once, within,
+};
 
 /// Makes the lock path, so that nobody but the administrator may delete below it.
 pub(crate) async fn parent_without_delete(arena: &Arena) {
     let admin = &arena.admin;
-    admin.auth("digest", b"admin:admin").await.unwrap();
+    admin.auth("admin:admin").await;
     let acls = [
         Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone()),
         Acl::new(Permission::ALL, AuthId::authed()),
     ];
-    let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
-    admin.create(&arena.path, &[], &options).await.unwrap();
+    admin.create(&arena.path, &[], CreateMode::Persistent, &acls).await.unwrap();
 }
 
 /// With a session that a client gives up after a few seconds of silence.
-async fn short_linked(arena: &Arena) -> (FaultProxy, Curator) {
+async fn short_linked(arena: &Arena) -> (Link, Curator) {
     arena.linked_with_parent(arena.short_lived_builder()).await
 }
 
-/// `curator` hears nothing until it calls its session expired; the server hears it until then, and has the
-/// session kept alive by a client that this gives back. So a node of it goes only if somebody deletes it.
-pub(crate) async fn give_the_session_up(
-    link: &FaultProxy,
-    curator: &Curator,
-    arena: &Arena,
-) -> Client {
-    let session = session_of(curator);
-    let mut state = curator.watch_state();
-    let silence = link.stall(Direction::ToClient);
-    let lost = state.wait_for(|state| *state == ConnectionState::Lost);
-    drop(within("the client's own expiry", lost).await.unwrap());
-    let resumed = Client::connector().with_session(session);
-    let keeper = resumed.connect(arena.server.connect_string()).await;
-    let keeper = keeper.expect("the session, which the server still has");
-    drop(silence);
-    keeper
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_604_a_node_of_the_old_session_is_never_adopted() {
-    let arena = Arena::new().await;
-    let (link, curator) = short_linked(&arena).await;
-    // Created, and nobody is told.
-    let lost = link.hold(Message::reply(Operation::Create));
-    let mutex = arena.mutex(&curator);
-    let acquiring = tokio::spawn(async move { mutex.acquire().await });
-    within("the create", lost.struck()).await;
-    let old = format!("{}/{}", arena.path, arena.children().await[0]);
-    // In the next session the outcome is unknown as well, so that a search meets the old node.
-    let lost_again = link.lose(Message::request(Operation::Create));
-    let keeper = give_the_session_up(&link, &curator, &arena).await;
-    let guard = within("the lock", acquiring).await.unwrap().unwrap();
-    struck_once(&lost_again).await;
-    assert_ne!(guard.node(), old);
-    let owner = arena.stat(guard.node()).await.unwrap().ephemeral_owner;
-    assert_eq!(owner, curator.session_id().unwrap());
-    assert_ne!(owner, keeper.session_id().0);
-    // The old node was in the way, and we deleted it.
-    arena.children_are(1).await;
-    assert!(guard.is_held());
-    assert_eq!(keeper.state(), SessionState::SyncConnected, "the server did not delete it");
-    guard.release().await.unwrap();
-}
-
-/// The same where nobody may delete the old node: it is found for certain, and waited for.
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_604_a_node_of_the_old_session_that_stays_is_waited_for() {
-    let arena = Arena::new().await;
-    parent_without_delete(&arena).await;
-    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
-    let lost = link.hold(Message::reply(Operation::Create));
-    let mutex = arena.mutex(&curator);
-    let acquiring = tokio::spawn(async move { mutex.acquire().await });
-    within("the create", lost.struck()).await;
-    let old = format!("{}/{}", arena.path, arena.children().await[0]);
-    let lost_again = link.lose(Message::request(Operation::Create));
-    let keeper = give_the_session_up(&link, &curator, &arena).await;
-    eventually("another node, or the lock", async || {
-        acquiring.is_finished() || arena.children().await.len() > 1
-    })
-    .await;
-    struck_once(&lost_again).await;
-    let queue = arena.mutex(&curator).participants().await.unwrap();
-    assert_eq!(queue[0].path, old);
-    assert!(!acquiring.is_finished(), "{:?}", acquiring.await);
-    drop(keeper);
-    let guard = within("the lock", acquiring).await.unwrap().unwrap();
-    let owner = arena.stat(guard.node()).await.unwrap().ephemeral_owner;
-    assert_eq!(owner, curator.session_id().unwrap());
-    assert!(arena.stat(&old).await.is_none());
-}
-
-/// And CURATOR-437: lost for its holder, the lock does not stay taken for the others.
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_595_what_was_held_in_a_session_given_up_is_deleted_in_the_next() {
-    let arena = Arena::new().await;
-    let (link, curator) = short_linked(&arena).await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let other = arena.curator().await;
-    let mutex = arena.mutex(&other);
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
-    arena.children_are(2).await;
-    let keeper = give_the_session_up(&link, &curator, &arena).await;
-    assert_eq!(guard.loss(), Some(Loss::LeaseEnded));
-    // The guard is not let go: nobody may have to wait for that.
-    let served = within("the waiter", waiting).await.unwrap().unwrap();
-    assert_eq!(keeper.state(), SessionState::SyncConnected, "the server did not delete it");
-    served.release().await.unwrap();
-    drop(guard);
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_264_not_there_counts_only_behind_a_write_and_a_sync() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
@@ -142,7 +50,7 @@ async fn curator_264_not_there_counts_only_behind_a_write_and_a_sync() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_out() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
@@ -158,7 +66,7 @@ async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_
     within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_489_every_entering_has_a_guid_of_its_own() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -194,7 +102,7 @@ async fn curator_489_every_entering_has_a_guid_of_its_own() {
 }
 
 /// And CURATOR-486.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
     let arena = Arena::new().await;
     let patience = Duration::from_millis(300);
@@ -217,7 +125,7 @@ async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_106_a_delete_that_fails_for_ever_is_repeated_with_growing_pauses() {
     let arena = Arena::new().await;
     parent_without_delete(&arena).await;
@@ -234,7 +142,7 @@ async fn curator_106_a_delete_that_fails_for_ever_is_repeated_with_growing_pause
 }
 
 /// Curator took 16.3 s for one second here.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_559_a_deadline_is_not_multiplied_by_retries() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
@@ -252,7 +160,7 @@ async fn curator_559_a_deadline_is_not_multiplied_by_retries() {
 }
 
 /// And CURATOR-436.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
@@ -270,4 +178,101 @@ async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() 
     let told = within("the answer", asking).await.unwrap().unwrap();
     let stays = within("the other", stays).await.unwrap().unwrap();
     assert_eq!(told.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), [stays.node()]);
+}
+
+mod real {
+    use super::*;
+    use zookeeper_recipes::zookeeper_client::{Client, SessionState};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn curator_604_a_node_of_the_old_session_is_never_adopted() {
+        let arena = Arena::real().await;
+        let (link, curator) = short_linked(&arena).await;
+        // Created, and nobody is told.
+        let lost = link.hold(Message::reply(Operation::Create));
+        let mutex = arena.mutex(&curator);
+        let acquiring = tokio::spawn(async move { mutex.acquire().await });
+        within("the create", lost.struck()).await;
+        let old = format!("{}/{}", arena.path, arena.children().await[0]);
+        // In the next session the outcome is unknown as well, so that a search meets the old node.
+        let lost_again = link.lose(Message::request(Operation::Create));
+        let keeper = give_the_session_up(&link, &curator, &arena).await;
+        let guard = within("the lock", acquiring).await.unwrap().unwrap();
+        struck_once(&lost_again).await;
+        assert_ne!(guard.node(), old);
+        let owner = arena.stat(guard.node()).await.unwrap().ephemeral_owner;
+        assert_eq!(owner, curator.session_id().unwrap());
+        assert_ne!(owner, keeper.session_id().0);
+        // The old node was in the way, and we deleted it.
+        arena.children_are(1).await;
+        assert!(guard.is_held());
+        assert_eq!(keeper.state(), SessionState::SyncConnected, "the server did not delete it");
+        guard.release().await.unwrap();
+    }
+
+    /// The same where nobody may delete the old node: it is found for certain, and waited for.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn curator_604_a_node_of_the_old_session_that_stays_is_waited_for() {
+        let arena = Arena::real().await;
+        parent_without_delete(&arena).await;
+        let (link, curator) = arena.linked(arena.short_lived_builder()).await;
+        let lost = link.hold(Message::reply(Operation::Create));
+        let mutex = arena.mutex(&curator);
+        let acquiring = tokio::spawn(async move { mutex.acquire().await });
+        within("the create", lost.struck()).await;
+        let old = format!("{}/{}", arena.path, arena.children().await[0]);
+        let lost_again = link.lose(Message::request(Operation::Create));
+        let keeper = give_the_session_up(&link, &curator, &arena).await;
+        eventually("another node, or the lock", async || {
+            acquiring.is_finished() || arena.children().await.len() > 1
+        })
+        .await;
+        struck_once(&lost_again).await;
+        let queue = arena.mutex(&curator).participants().await.unwrap();
+        assert_eq!(queue[0].path, old);
+        assert!(!acquiring.is_finished(), "{:?}", acquiring.await);
+        drop(keeper);
+        let guard = within("the lock", acquiring).await.unwrap().unwrap();
+        let owner = arena.stat(guard.node()).await.unwrap().ephemeral_owner;
+        assert_eq!(owner, curator.session_id().unwrap());
+        assert!(arena.stat(&old).await.is_none());
+    }
+
+    /// And CURATOR-437: lost for its holder, the lock does not stay taken for the others.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn curator_595_what_was_held_in_a_session_given_up_is_deleted_in_the_next() {
+        let arena = Arena::real().await;
+        let (link, curator) = short_linked(&arena).await;
+        let guard = arena.mutex(&curator).acquire().await.unwrap();
+        let other = arena.curator().await;
+        let mutex = arena.mutex(&other);
+        let waiting = tokio::spawn(async move { mutex.acquire().await });
+        arena.children_are(2).await;
+        let keeper = give_the_session_up(&link, &curator, &arena).await;
+        assert_eq!(guard.loss(), Some(Loss::LeaseEnded));
+        // The guard is not let go: nobody may have to wait for that.
+        let served = within("the waiter", waiting).await.unwrap().unwrap();
+        assert_eq!(keeper.state(), SessionState::SyncConnected, "the server did not delete it");
+        served.release().await.unwrap();
+        drop(guard);
+    }
+
+    /// `curator` hears nothing until it calls its session expired; the server hears it until then, and has the
+    /// session kept alive by a client that this gives back. So a node of it goes only if somebody deletes it.
+    pub(crate) async fn give_the_session_up(
+        link: &Link,
+        curator: &Curator,
+        arena: &Arena,
+    ) -> Client {
+        let session = curator.client().unwrap().session().clone();
+        let mut state = curator.watch_state();
+        let silence = link.stall(Direction::ToClient);
+        let lost = state.wait_for(|state| *state == ConnectionState::Lost);
+        drop(within("the client's own expiry", lost).await.unwrap());
+        let resumed = Client::connector().with_session(session);
+        let keeper = resumed.connect(arena.server.connect_string()).await;
+        let keeper = keeper.expect("the session, which the server still has");
+        drop(silence);
+        keeper
+    }
 }

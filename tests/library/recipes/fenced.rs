@@ -20,7 +20,7 @@ fn lost_by(outcome: Result<(), FencedError>) -> Loss {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn while_the_lock_is_held_writes_take_effect_under_the_namespace() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
@@ -41,7 +41,7 @@ async fn while_the_lock_is_held_writes_take_effect_under_the_namespace() {
 }
 
 /// The server refuses, before this process knows of anything.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_holder_whose_node_is_gone_is_refused_by_the_server() {
     let arena = Arena::new().await;
     // A long session: nobody looks for the node within the test's time.
@@ -62,7 +62,7 @@ async fn a_holder_whose_node_is_gone_is_refused_by_the_server() {
 }
 
 /// The next holder's node has the same sequence number, but never the same name.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_stale_holder_is_refused_after_the_lock_path_was_made_again() {
     let arena = Arena::new().await;
     let builder = || arena.patient_builder();
@@ -81,7 +81,7 @@ async fn a_stale_holder_is_refused_after_the_lock_path_was_made_again() {
     next.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_holder_whose_session_was_killed_writes_nothing() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -97,7 +97,7 @@ async fn a_holder_whose_session_was_killed_writes_nothing() {
     assert_eq!(arena.data(&counter).await, None);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_the_server_refuses_is_told_apart() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -130,8 +130,7 @@ async fn what_the_server_refuses_is_told_apart() {
     fenced.delete(&missing).await.unwrap();
 
     let read_only = [Acl::new(Permission::READ | Permission::DELETE, AuthId::anyone())];
-    let options = CreateMode::Persistent.with_acls(Acls::new(&read_only));
-    arena.admin.create(&missing, b"theirs", &options).await.unwrap();
+    arena.admin.create(&missing, b"theirs", CreateMode::Persistent, &read_only).await.unwrap();
     let error = fenced.set(&missing, b"ours").await.unwrap_err();
     assert!(matches!(error, FencedError::NoAuth { .. }), "{error:?}");
     assert!(guard.is_held(), "none of it concerns the hold");
@@ -140,7 +139,7 @@ async fn what_the_server_refuses_is_told_apart() {
 }
 
 /// The check of the hold's node reads it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lock_whose_node_we_may_not_read_cannot_be_fenced_and_says_so() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -158,7 +157,7 @@ async fn a_lock_whose_node_we_may_not_read_cannot_be_fenced_and_says_so() {
 }
 
 /// A future that is kept and not polled any more keeps the client, and so the session.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_write_that_nobody_polls_any_more_does_not_keep_the_lock_over_close() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;

@@ -3,9 +3,8 @@
 
 use zookeeper_recipes::Released;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_testkit::{Cut, Message, Operation};
 
-use crate::harness::{Arena, BUSY, within};
+use crate::harness::{Arena, BUSY, Cut, Message, Operation, within};
 
 /// Names that are no contenders, or pass for some; the server takes them all.
 fn harmless() -> Vec<String> {
@@ -38,16 +37,15 @@ fn harmless() -> Vec<String> {
 
 const DATA: [&[u8]; 4] = [b"__REVOKE__", b"", &[0xff, 0xfe, 0, 1], b"\x1b[31m\r\n{}"];
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn foreign_children_of_any_name_and_data_change_nothing() {
     let arena = Arena::new().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
     let names = harmless();
     for (number, name) in names.iter().enumerate() {
         let mode = [CreateMode::Persistent, CreateMode::Ephemeral][number % 2];
-        let options = mode.with_acls(Acls::anyone_all());
         let path = format!("{}/{name}", arena.path);
-        arena.admin.create(&path, DATA[number % 4], &options).await.unwrap();
+        arena.admin.create(&path, DATA[number % 4], mode, &Acls::anyone_all()).await.unwrap();
     }
     let (curator, other) = (arena.curator().await, arena.curator().await);
     let (mutex, theirs) = (arena.mutex(&curator), arena.mutex(&other));
@@ -66,14 +64,22 @@ async fn foreign_children_of_any_name_and_data_change_nothing() {
 
 /// Who may create under the lock path may queue, also ahead of everybody: for a hold there is no defence but ACLs. Curator
 /// yields to the same nodes, so to ignore them would be two holders.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_well_formed_fake_is_a_contender_and_no_more() {
     let arena = Arena::new().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
     let fakes = ["lock--2147483648", "not-a-guid-lock-0000000000", "lock-lock-2147483647"];
     for (name, data) in fakes.iter().zip(DATA.iter().skip(1)) {
-        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-        arena.admin.create(&format!("{}/{name}", arena.path), data, &options).await.unwrap();
+        arena
+            .admin
+            .create(
+                &format!("{}/{name}", arena.path),
+                data,
+                CreateMode::Persistent,
+                &Acls::anyone_all(),
+            )
+            .await
+            .unwrap();
     }
     let curator = arena.curator().await;
     let mutex = arena.mutex(&curator);
@@ -109,7 +115,7 @@ async fn a_well_formed_fake_is_a_contender_and_no_more() {
 }
 
 /// A child with children of its own is a child like any other.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_lies_deeper_than_the_children_is_not_looked_at() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -121,7 +127,7 @@ async fn what_lies_deeper_than_the_children_is_not_looked_at() {
 }
 
 /// What is looked for after a lost reply is ours if our session owns it, whoever else bears its GUID.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn copies_of_a_guid_are_neither_adopted_nor_in_the_way() {
     let arena = Arena::new().await;
     let (proxy, curator) = arena.linked(arena.builder()).await;

@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, InterProcessSemaphore};
-use zookeeper_testkit::{FaultProxy, Operation, TestEnsemble, random_path};
 
-use crate::harness::{eventually, within};
+use crate::harness::{Arena, Link, Operation, eventually, within};
 
 /// A follower that a client asks by a link of its own, and another client at the leader.
 struct Lagging {
-    ensemble: TestEnsemble,
+    arena: Arena,
     leader: usize,
     follower: usize,
-    link: FaultProxy,
+    link: Link,
     ours: Curator,
     other: Curator,
 }
@@ -22,18 +21,14 @@ struct Lagging {
 impl Lagging {
     async fn start() -> Self {
         // A follower that hears nothing for ten ticks leaves its leader: longer than a test lasts on a busy machine.
-        let builder = TestEnsemble::builder(3).tick_time(Duration::from_secs(3));
-        let ensemble = builder.property("syncLimit", "10").start().await.unwrap();
-        let leader = ensemble.leader().await.unwrap();
+        let arena = Arena::three(Duration::from_secs(3), 10).await;
+        let (leader, members) = (arena.servers.leader().await, arena.servers.members());
         let follower = (leader + 1) % 3;
-        let link = FaultProxy::start(ensemble.member(follower).connect_string()).await.unwrap();
-        let connect = async |address: &str| {
-            let builder = Curator::builder().session_timeout(Duration::from_secs(60));
-            builder.connect(address).await.unwrap()
-        };
-        let ours = connect(link.connect_string()).await;
-        let other = connect(ensemble.member(leader).connect_string()).await;
-        Self { ensemble, leader, follower, link, ours, other }
+        let link = members[follower].link().await;
+        let builder = arena.builder().session_timeout(Duration::from_secs(60));
+        let ours = builder.clone().connect(link.connect_string()).await.unwrap();
+        let other = builder.connect(members[leader].connect_string()).await.unwrap();
+        Self { arena, leader, follower, link, ours, other }
     }
 
     /// Makes `trying` while the follower lags behind `released`; the follower catches up when it was asked.
@@ -42,7 +37,7 @@ impl Lagging {
         released: impl Future<Output = ()>,
         trying: impl Future<Output = Result<Option<T>, AcquireError>> + Send + 'static,
     ) -> Option<T> {
-        let parted = self.ensemble.part(self.follower, self.leader);
+        let parted = self.arena.servers.part(self.follower, self.leader);
         released.await;
         let listed = self.link.requests(Operation::List);
         let trying: JoinHandle<_> = tokio::spawn(trying);
@@ -52,10 +47,10 @@ impl Lagging {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_was_released_elsewhere_is_free_on_every_member() {
     let lagging = Lagging::start().await;
-    let path = random_path("test");
+    let path = format!("{}-mutex", lagging.arena.path);
     let [mine, theirs] =
         [&lagging.ours, &lagging.other].map(|one| InterProcessMutex::new(one, &path).unwrap());
     let held = within("the lock", theirs.acquire()).await.unwrap();
@@ -70,7 +65,7 @@ async fn what_was_released_elsewhere_is_free_on_every_member() {
         .await
         .unwrap();
 
-    let path = random_path("test");
+    let path = format!("{}-semaphore", lagging.arena.path);
     let [mine, theirs] = [&lagging.ours, &lagging.other]
         .map(|one| InterProcessSemaphore::new(one, &path, 2).unwrap());
     let held = within("both leases", theirs.acquire_many(2)).await.unwrap();

@@ -103,12 +103,3 @@ pub(crate) async fn until(curator: &Curator, wanted: ConnectionState) {
     let reached = state.wait_for(|state| *state == wanted);
     drop(within("a state of the connection", reached).await.unwrap());
 }
-
-/// What this client had received before this returns, it has been told of. If the link is down, waits until it is back.
-pub(crate) async fn round_trip(curator: &Curator) {
-    let client = curator.client().unwrap();
-    eventually("a round trip", async || client.sync("/").await.is_ok()).await;
-    for _ in 0..50 {
-        tokio::task::yield_now().await;
-    }
-}

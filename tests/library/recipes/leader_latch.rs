@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zookeeper_recipes::{LeaderLatch, Loss, Participant};
 
-use super::latches::{gained, is_quiet, leaders, leadership, round_trip};
-use crate::harness::{Arena, within};
+use super::latches::{gained, is_quiet, leaders, leadership};
+use crate::harness::{Arena, round_trip, within};
 
 /// Curator: `TestLeaderLatch#testBasic`: one leads at a time. (There in the order of the starts as well, as one client is
 /// slow enough; here the first to start is the first to lead however many clients there are.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn one_leads_at_a_time_in_the_order_of_the_starts() {
     let arena = Arena::new().await;
     let curators = arena.curators(3).await;
@@ -34,7 +34,7 @@ async fn one_leads_at_a_time_in_the_order_of_the_starts() {
 }
 
 /// Curator: `TestLeaderLatch#testWaiting`: each gets it, round after round, and never two at once.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn whoever_awaits_leadership_gets_it_and_is_alone() {
     let arena = Arena::new().await;
     let (inside, terms) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -62,7 +62,7 @@ async fn whoever_awaits_leadership_gets_it_and_is_alone() {
 }
 
 /// Curator: `TestLeaderLatch#testCorrectWatching`: of ten, the third closes, and that makes no leader of the second.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_that_closes_makes_nobody_lead() {
     let arena = Arena::new().await;
     let curators = arena.curators(2).await;
@@ -90,7 +90,7 @@ async fn a_waiter_that_closes_makes_nobody_lead() {
 }
 
 /// Curator: `TestLeaderLatch#testUncreatedPathGetLeader` (CURATOR-436).
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn nobody_leads_where_there_is_no_path() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -104,7 +104,7 @@ async fn nobody_leads_where_there_is_no_path() {
 }
 
 /// Names, modes and data are the documented ones of Curator's class.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_nodes_are_curators_latches() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().identity("me@here")).await;
@@ -136,7 +136,7 @@ fn named(participants: &[Participant]) -> Vec<(String, bool)> {
     participants.iter().map(|one| (one.id().into_owned(), one.holds)).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn all_are_told_the_leader_first() {
     let arena = Arena::new().await;
     let curators = arena.curators(2).await;
@@ -167,7 +167,7 @@ async fn all_are_told_the_leader_first() {
 }
 
 /// Every handle is the same latch, whichever it was started by.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn clones_are_one_latch() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;

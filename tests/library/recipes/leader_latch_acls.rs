@@ -4,24 +4,22 @@ use std::time::Duration;
 
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{AcquireError, Curator, LeaderError, LeaderLatch, ReleaseError};
-use zookeeper_testkit::{FaultProxy, Operation};
 
 use super::curator_bugs::parent_without_delete;
-use super::latches::{ended, gained, is_quiet, round_trip, told};
-use crate::harness::{Arena, within};
+use super::latches::{ended, gained, is_quiet, told};
+use crate::harness::{Arena, Link, Operation, round_trip, within};
 
 /// Makes the latch path, so that everybody has only `permission` on it; the administrator all.
 async fn parent(arena: &Arena, permission: Permission) {
-    arena.admin.auth("digest", b"admin:admin").await.unwrap();
+    arena.admin.auth("admin:admin").await;
     let acls =
         [Acl::new(permission, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
-    let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
-    arena.admin.create(&arena.path, &[], &options).await.unwrap();
+    arena.admin.create(&arena.path, &[], CreateMode::Persistent, &acls).await.unwrap();
 }
 
 /// The latch ends with the refusal of `operation`, once; each of its watches and waiters is told; and it asks for
 /// nothing any more.
-async fn ends_refused(link: &FaultProxy, curator: &Curator, latch: &LeaderLatch, operation: &str) {
+async fn ends_refused(link: &Link, curator: &Curator, latch: &LeaderLatch, operation: &str) {
     let (mut watch, mut stream) = (latch.watch(), latch.watch());
     let waiting = tokio::spawn({
         let latch = latch.clone();
@@ -53,7 +51,7 @@ async fn ends_refused(link: &FaultProxy, curator: &Curator, latch: &LeaderLatch,
 }
 
 /// Curator: `TestLeaderAcls#testAclErrorWithLeader` (CURATOR-365): who may not is told of it, and does not try for ever.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_without_permission_ends_and_says_so() {
     let arena = Arena::new().await;
     let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
@@ -75,7 +73,7 @@ async fn a_latch_without_permission_ends_and_says_so() {
 }
 
 /// It led, and loses the permission with its node: it is told of the loss, then of the end.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_that_may_not_any_more_ends_when_it_has_to_begin_anew() {
     let arena = Arena::new().await;
     parent(&arena, Permission::ALL).await;
@@ -84,7 +82,7 @@ async fn a_latch_that_may_not_any_more_ends_when_it_has_to_begin_anew() {
     let mut watch = told(&latch);
     let closed =
         [Acl::new(Permission::READ, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
-    arena.admin.set_acl(&arena.path, &Acls::new(&closed), None).await.unwrap();
+    arena.admin.set_acl(&arena.path, &Acls::new(&closed)).await.unwrap();
     round_trip(&curator).await;
     is_quiet(&mut watch).await;
     assert!(leads.is_held(), "it has what it has");
@@ -96,7 +94,7 @@ async fn a_latch_that_may_not_any_more_ends_when_it_has_to_begin_anew() {
 }
 
 /// `zookeeper-async` keeps node and listener when the delete fails, and panics at the second stop.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_close_that_may_not_delete_says_so_and_does_not_lead_any_more() {
     let arena = Arena::new().await;
     parent_without_delete(&arena).await;
@@ -123,7 +121,7 @@ async fn a_close_that_may_not_delete_says_so_and_does_not_lead_any_more() {
 }
 
 /// A mutex of the same path would lead beside it, and so would a selector, which is one.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_path_of_another_recipe_is_refused() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);

@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
-use zookeeper_recipes::zookeeper_client::{Client, CreateMode};
-use zookeeper_recipes::{Curator, FencedError, Loss, LossPolicy, ReleaseError, Revoker};
-use zookeeper_testkit::{Cut, Direction, Message, Operation};
+use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_recipes::{FencedError, Loss, LossPolicy, ReleaseError, Revoker};
 
-use super::latches::{LONG_SESSION, ceased, gained, is_quiet, leadership, round_trip, told};
-use crate::harness::{Arena, SHORT, eventually, within};
+use super::latches::{LONG_SESSION, ceased, gained, is_quiet, leadership, told};
+use crate::harness::{Arena, Cut, Direction, Message, Operation, eventually, round_trip, within};
 
 /// The servers do not answer for longer than the lease, but keep the session.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn after_a_lease_that_ended_it_leads_again_on_the_same_node() {
     let arena = Arena::new().await;
     let builder = arena.builder().session_timeout(Duration::from_secs(12));
@@ -46,40 +44,9 @@ async fn after_a_lease_that_ended_it_leads_again_on_the_same_node() {
     gained(of_rival).await;
 }
 
-/// The same by the clock alone: the process stood still for longer than the lease, and its client did not.
-#[test]
-fn after_a_pause_it_leads_again_on_the_same_node() {
-    let outer = Runtime::new().unwrap();
-    let inner = Builder::new_current_thread().enable_all().build().unwrap();
-    let (arena, client) = outer.block_on(async {
-        let arena = Arena::new().await;
-        let connector = Client::connector().with_session_timeout(SHORT);
-        let client = connector.connect(arena.server.connect_string()).await.unwrap();
-        (arena, client)
-    });
-    let (latch, leads, behind) = inner.block_on(async {
-        let curator = Curator::from_client(client.clone()).unwrap();
-        let (latch, leads) = arena.leading(&curator).await;
-        (latch, leads, arena.queued(&curator).await)
-    });
-    let (mut watch, mut of_behind) = (told(&latch), told(&behind));
-    outer.block_on(eventually("the end of the lease", async || !leads.is_held()));
-    assert!(!latch.has_leadership());
-    inner.block_on(async {
-        ceased(&mut watch).await;
-        let again = gained(&mut watch).await;
-        assert_eq!((again.node(), again.fencing_token()), (leads.node(), leads.fencing_token()));
-        is_quiet(&mut of_behind).await;
-        latch.close().await.unwrap();
-        gained(&mut of_behind).await;
-        behind.close().await.unwrap();
-    });
-    outer.block_on(async { drop((client, arena)) });
-}
-
 /// Whatever links do, and though each cut is a loss under this policy: as long as it does not close, nobody else comes
 /// to lead.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn links_that_flap_make_nobody_else_lead() {
     let arena = Arena::new().await;
     let strict =
@@ -120,7 +87,7 @@ async fn links_that_flap_make_nobody_else_lead() {
 }
 
 /// A term on a node that was led by before is one like any other.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_second_term_on_a_node_is_a_whole_one() {
     let arena = Arena::new().await;
     // Its own node is looked after each second or so.
@@ -164,7 +131,7 @@ async fn the_second_term_on_a_node_is_a_whole_one() {
 }
 
 /// A stray child of another recipe is an error to who enters. It is none to who is there, whatever happens to that.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_stray_child_does_not_keep_a_latch_from_leading_again() {
     let arena = Arena::new().await;
     let strict = arena.builder().session_timeout(LONG_SESSION).loss_policy(LossPolicy::Suspended);
@@ -181,7 +148,7 @@ async fn a_stray_child_does_not_keep_a_latch_from_leading_again() {
 }
 
 /// A latch that is closed between the loss and the next term leaves no node; wherever in between.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_that_closes_before_it_leads_again_leaves_nothing() {
     let arena = Arena::new().await;
     let strict = arena.builder().session_timeout(LONG_SESSION).loss_policy(LossPolicy::Suspended);
@@ -204,7 +171,7 @@ async fn a_latch_that_closes_before_it_leads_again_leaves_nothing() {
 
 /// Somebody deleted the path, and others lead there. Who leaves a place that it has lost in that way, lets nobody of its own
 /// process in: the successor's node is gone as well.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lost_place_that_is_given_up_lets_nobody_in() {
     let arena = Arena::new().await;
     // So long that the process looks after its nodes only later.
@@ -213,12 +180,7 @@ async fn a_lost_place_that_is_given_up_lets_nobody_in() {
     let second = arena.queued(&curator).await;
     round_trip(&curator).await;
     let (mut of_first, mut of_second) = (told(&first), told(&second));
-    let mut wipe = arena.admin.new_multi_writer();
-    for child in arena.children().await {
-        wipe.add_delete(&format!("{}/{child}", arena.path), None).unwrap();
-    }
-    wipe.add_delete(&arena.path, None).unwrap();
-    wipe.commit().await.unwrap();
+    arena.wipe().await;
     let (third, now) = arena.leading(&arena.curator().await).await;
     // So the first learns of it, and looks where it stands.
     let listing = link.hold(Message::request(Operation::List));
@@ -235,4 +197,47 @@ async fn a_lost_place_that_is_given_up_lets_nobody_in() {
     assert!(now.is_held() && !second.has_leadership());
     third.close().await.unwrap();
     assert!(gained(&mut of_second).await.fencing_token() > now.fencing_token());
+}
+
+mod real {
+    use super::*;
+    use tokio::runtime::{Builder, Runtime};
+    use zookeeper_recipes::Curator;
+    use zookeeper_recipes::zookeeper_client::Client;
+
+    use crate::harness::SHORT;
+
+    /// The same by the clock alone: the process stood still for longer than the lease, and its client did not.
+    #[test]
+    fn after_a_pause_it_leads_again_on_the_same_node() {
+        let outer = Runtime::new().unwrap();
+        let inner = Builder::new_current_thread().enable_all().build().unwrap();
+        let (arena, client) = outer.block_on(async {
+            let arena = Arena::real().await;
+            let connector = Client::connector().with_session_timeout(SHORT);
+            let client = connector.connect(arena.server.connect_string()).await.unwrap();
+            (arena, client)
+        });
+        let (latch, leads, behind) = inner.block_on(async {
+            let curator = Curator::from_client(client.clone()).unwrap();
+            let (latch, leads) = arena.leading(&curator).await;
+            (latch, leads, arena.queued(&curator).await)
+        });
+        let (mut watch, mut of_behind) = (told(&latch), told(&behind));
+        outer.block_on(eventually("the end of the lease", async || !leads.is_held()));
+        assert!(!latch.has_leadership());
+        inner.block_on(async {
+            ceased(&mut watch).await;
+            let again = gained(&mut watch).await;
+            assert_eq!(
+                (again.node(), again.fencing_token()),
+                (leads.node(), leads.fencing_token())
+            );
+            is_quiet(&mut of_behind).await;
+            latch.close().await.unwrap();
+            gained(&mut of_behind).await;
+            behind.close().await.unwrap();
+        });
+        outer.block_on(async { drop((client, arena)) });
+    }
 }

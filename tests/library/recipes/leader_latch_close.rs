@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use zookeeper_recipes::ReleaseError;
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_testkit::{Cut, Direction, Message, Operation};
 
-use super::latches::{leadership, round_trip};
+use super::latches::leadership;
 use super::mutex_dropped::{Polled, poll_times};
-use crate::harness::{Arena, struck_once, within};
+use crate::harness::{Arena, Cut, Direction, Message, Operation, round_trip, struck_once, within};
 
 /// Dropped after 1, 2, … polls, a close goes on; before the first it has not begun.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_close_that_is_dropped_goes_on() {
     let arena = Arena::new().await;
     let curators = arena.curators(2).await;
@@ -44,7 +43,7 @@ async fn a_close_that_is_dropped_goes_on() {
 }
 
 /// It does not lead from the first poll of the close on, whatever the servers say, and says what became of it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_close_that_nobody_confirms_says_so_and_goes_on() {
     let arena = Arena::new().await;
     let patience = Duration::from_millis(300);
@@ -76,7 +75,7 @@ async fn a_close_that_nobody_confirms_says_so_and_goes_on() {
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// And for one whose node is being made; whether it is, nobody knows.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_close_while_the_link_is_down_ends() {
     let arena = Arena::new().await;
     arena.create(&arena.path, CreateMode::Persistent).await;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use zookeeper_recipes::zookeeper_client::Acls;
 use zookeeper_recipes::{AcquireError, CloseMode, LeaderError, Loss, LossPolicy, RetryPolicy};
 
-use super::latches::{ended, gained, leadership, round_trip, told};
-use crate::harness::{Arena, LONG, within};
+use super::latches::{ended, gained, leadership, told};
+use crate::harness::{Arena, LONG, round_trip, within};
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_takes_part_from_its_start_on_and_starts_once() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -31,7 +31,7 @@ async fn a_latch_takes_part_from_its_start_on_and_starts_once() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_closes_once_whoever_asks_and_however_often() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -57,7 +57,7 @@ async fn a_latch_closes_once_whoever_asks_and_however_often() {
 }
 
 /// An option gives a latch of its own, which is not started, whatever the other one is.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_option_makes_another_latch() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -87,7 +87,7 @@ async fn an_option_makes_another_latch() {
     leadership(&second).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn dropping_the_last_handle_closes() {
     let arena = Arena::new().await;
     let curators = arena.curators(2).await;
@@ -111,12 +111,11 @@ async fn dropping_the_last_handle_closes() {
     let mut watch = never.watch();
     drop(never);
     assert!(matches!(ended(&mut watch).await, LeaderError::Closed { .. }));
-    // On a plain thread.
-    std::thread::spawn(move || drop(rival)).join().unwrap();
+    drop(rival);
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn whoever_waits_is_told_that_it_was_closed() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -144,7 +143,7 @@ async fn whoever_waits_is_told_that_it_was_closed() {
 
 /// By default it tries for ever; with a policy of its own it ends with that, and says so. To be a candidate for long is no
 /// trouble, and uses nothing up.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_whose_retries_are_used_up_ends_and_says_so() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);

@@ -3,19 +3,18 @@
 use std::time::Duration;
 
 use zookeeper_recipes::{Curator, LeaderLatch, LossPolicy};
-use zookeeper_testkit::{TestEnsemble, random_path};
 
 use super::latches::{ceased, gained, is_quiet, leaders, leadership, the_leader, told};
-use crate::harness::within;
+use crate::harness::{Arena, TICK, within};
 
 /// Long against what a busy machine holds a task up for.
 const SESSION: Duration = Duration::from_secs(6);
 
 /// On a member of its own each.
-async fn curators(ensemble: &TestEnsemble) -> Vec<Curator> {
+async fn curators(arena: &Arena) -> Vec<Curator> {
     let mut curators = Vec::new();
-    for member in ensemble.members() {
-        let builder = Curator::builder().session_timeout(SESSION);
+    for member in arena.servers.members() {
+        let builder = arena.builder().session_timeout(SESSION);
         curators.push(builder.connect(member.connect_string()).await.unwrap());
     }
     curators
@@ -28,12 +27,11 @@ fn latches(curators: &[Curator], path: &str) -> Vec<LeaderLatch> {
 
 /// Curator: `TestLeaderLatchCluster#testInCluster`: the leader's server is killed, and one of the others leads. (There it
 /// is enough that one does, in the end; here nobody does before the old leader knows that it does not.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn when_the_leaders_server_dies_one_of_the_others_leads() {
-    let ensemble = TestEnsemble::start(3).await.unwrap();
-    let path = random_path("test");
-    let curators = curators(&ensemble).await;
-    let mut latches = latches(&curators, &path);
+    let arena = Arena::three(TICK, 10).await;
+    let curators = curators(&arena).await;
+    let mut latches = latches(&curators, &arena.path);
     latches.iter().for_each(|latch| latch.start().unwrap());
     let number = the_leader(&latches).await;
     let leads = leadership(&latches[number]).await;
@@ -41,7 +39,7 @@ async fn when_the_leaders_server_dies_one_of_the_others_leads() {
     let mut watch = told(&old);
     let next = {
         let (one, two) = (&latches[0], &latches[1]);
-        let member = ensemble.member(number);
+        let member = &arena.servers.members()[number];
         let (killed, next) = tokio::join!(member.kill(), async {
             tokio::select! {
                 leads = leadership(one) => leads,
@@ -57,7 +55,7 @@ async fn when_the_leaders_server_dies_one_of_the_others_leads() {
     ceased(&mut watch).await;
     assert_eq!(leaders(&latches), 1);
     // It is back when its server is, and has its turn.
-    ensemble.member(number).start_again().await.unwrap();
+    arena.servers.members()[number].start_again().await.unwrap();
     for latch in &latches {
         latch.close().await.unwrap();
     }
@@ -67,15 +65,14 @@ async fn when_the_leaders_server_dies_one_of_the_others_leads() {
 
 /// The servers are restarted one after the other, as an upgrade does, and nobody is told anything: nobody leads anew, and
 /// nobody loses a place.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_rolling_restart_is_no_event() {
-    let ensemble = TestEnsemble::start(3).await.unwrap();
-    let path = random_path("test");
+    let arena = Arena::three(TICK, 10).await;
     let mut latches = Vec::new();
     for policy in [LossPolicy::Lease, LossPolicy::SessionExpired, LossPolicy::Lease] {
-        let builder = Curator::builder().session_timeout(Duration::from_secs(60));
-        let curator = builder.connect(ensemble.connect_string()).await.unwrap();
-        let latch = LeaderLatch::new(&curator, &path).unwrap().with_loss_policy(policy);
+        let builder = arena.builder().session_timeout(Duration::from_secs(60));
+        let curator = arena.connect(builder).await;
+        let latch = arena.latch(&curator).with_loss_policy(policy);
         latch.start().unwrap();
         crate::harness::eventually("its place", async || {
             latch.participants().await.unwrap().len() == latches.len() + 1
@@ -86,11 +83,11 @@ async fn a_rolling_restart_is_no_event() {
     let leads = leadership(&latches[0].0).await;
     let queue = latches[0].0.participants().await.unwrap();
     let mut watches: Vec<_> = latches.iter().map(|(latch, _)| told(latch)).collect();
-    for member in ensemble.members() {
+    for member in arena.servers.members() {
         member.restart().await.unwrap();
-        ensemble.serving().await.unwrap();
+        arena.servers.serving().await;
         for (_, curator) in &latches {
-            super::latches::round_trip(curator).await;
+            crate::harness::round_trip(curator).await;
         }
         assert!(leads.is_held());
     }

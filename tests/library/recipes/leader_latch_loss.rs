@@ -6,7 +6,7 @@ use super::latches::{ceased, gained, is_quiet, leaders, leadership, the_leader, 
 use crate::harness::Arena;
 
 /// Curator: `TestLeaderLatch#testLostConnection`: of ten latches none leads without a server, and one with it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn without_a_server_nobody_leads_and_with_it_one() {
     let arena = Arena::own().await;
     let mut latches = Vec::new();
@@ -42,7 +42,7 @@ async fn without_a_server_nobody_leads_and_with_it_one() {
 
 /// CURATOR-171 and 49: an administrator deletes the node of the leader. It is told, the next leads, and it queues at the tail. (The
 /// latch of `zookeeper-async` hangs here for ever.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_leader_whose_node_is_deleted_is_told_and_queues_at_the_tail() {
     let arena = Arena::new().await;
     let mut builder = arena.short_lived_builder();

@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_testkit::{Cut, Message, Operation};
 
-use super::latches::{LONG_SESSION, leadership, round_trip};
-use crate::harness::{Arena, eventually, within};
+use super::latches::{LONG_SESSION, leadership};
+use crate::harness::{Arena, Cut, Message, Operation, eventually, round_trip, within};
 
 /// CURATOR-18. Curator: `TestLeaderLatch#testCreateDeleteRace`: closed, or dropped, while its create is under way, to the
 /// server or back.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_18_a_latch_that_goes_while_it_creates_leaves_no_node() {
     let arena = Arena::new().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
@@ -45,7 +44,7 @@ async fn curator_18_a_latch_that_goes_while_it_creates_leaves_no_node() {
 }
 
 /// Issue 257. Curator: `TestLeaderLatch#testResetRace`: it has to begin anew while it does so already.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_issue_257_a_latch_that_begins_anew_twice_has_one_node() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked(arena.builder().session_timeout(LONG_SESSION)).await;
@@ -79,7 +78,7 @@ async fn curator_issue_257_a_latch_that_begins_anew_twice_has_one_node() {
 }
 
 /// The latch of `zookeeper-async` answers nothing any more when it has to begin anew.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_that_begins_anew_answers_as_before() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked(arena.builder()).await;

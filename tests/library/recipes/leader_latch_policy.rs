@@ -1,16 +1,14 @@
 //! When leadership counts as lost, by policy; and what the clock says.
 
-use tokio::runtime::{Builder, Runtime};
 use zookeeper_recipes::{ConnectionState, LeaderLatch, Loss, LossPolicy};
-use zookeeper_testkit::Cut;
 
-use super::latches::{ceased, gained, is_quiet, leadership, round_trip, told, until};
-use crate::harness::{Arena, within};
+use super::latches::{ceased, gained, is_quiet, leadership, told, until};
+use crate::harness::{Arena, Cut, round_trip, within};
 
 /// Curator: `TestLeaderLatch#testSessionErrorPolicy`: a server that is gone for a moment. Only under the suspended policy,
 /// Curator's standard one, is that a loss; and then it leads again by the same node, and the same token, for nobody else
 /// can have led.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_short_disconnection_is_an_event_only_under_the_suspended_policy() {
     let arena = Arena::own().await;
     for policy in [LossPolicy::Lease, LossPolicy::SessionExpired, LossPolicy::Suspended] {
@@ -44,7 +42,7 @@ async fn a_short_disconnection_is_an_event_only_under_the_suspended_policy() {
 }
 
 /// The policy can be the latch's own.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_has_its_own_policy() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked(arena.patient_builder()).await;
@@ -62,42 +60,47 @@ async fn a_latch_has_its_own_policy() {
     assert!(held.is_held() && lease.has_leadership());
 }
 
-/// A process that was stopped for longer than its session. The runtime of its client stands still, as all of it does then; what
-/// it says when asked before anything else runs must be right, and comes from the clock.
-#[test]
-fn a_process_that_was_stopped_knows_at_its_first_look() {
-    let outer = Runtime::new().unwrap();
-    let inner = Builder::new_current_thread().enable_all().build().unwrap();
-    let arena = outer.block_on(Arena::new());
-    let (curator, latch, leads, mut watch) = inner.block_on(async {
-        let curator = arena.short_lived_curator().await;
-        let (latch, leads) = arena.leading(&curator).await;
-        let watch = told(&latch);
-        (curator, latch, leads, watch)
-    });
-    // Nobody renews the lease, and the server expires the session.
-    let rival = outer.block_on(async {
-        let other = arena.curator().await;
-        let rival = arena.latch(&other);
-        rival.start().unwrap();
-        leadership(&rival).await;
-        rival
-    });
-    assert!(!latch.has_leadership() && latch.leadership().is_none());
-    assert!(!leads.is_held() && leads.loss().is_some());
-    assert!(!watch.state().is_leader());
-    assert!(rival.has_leadership());
-    // It goes on.
-    inner.block_on(async {
-        is_quiet(&mut watch).await;
-        arena.children_are(2).await;
-        assert!(!latch.has_leadership());
-    });
-    outer.block_on(async { rival.close().await.unwrap() });
-    inner.block_on(async {
-        gained(&mut watch).await;
-        latch.close().await.unwrap();
-        within("the end", curator.close()).await.unwrap();
-    });
-    outer.block_on(async move { drop((rival, arena)) });
+mod real {
+    use super::*;
+    use tokio::runtime::{Builder, Runtime};
+
+    /// A process that was stopped for longer than its session. The runtime of its client stands still, as all of it does then; what
+    /// it says when asked before anything else runs must be right, and comes from the clock.
+    #[test]
+    fn a_process_that_was_stopped_knows_at_its_first_look() {
+        let outer = Runtime::new().unwrap();
+        let inner = Builder::new_current_thread().enable_all().build().unwrap();
+        let arena = outer.block_on(Arena::real());
+        let (curator, latch, leads, mut watch) = inner.block_on(async {
+            let curator = arena.short_lived_curator().await;
+            let (latch, leads) = arena.leading(&curator).await;
+            let watch = told(&latch);
+            (curator, latch, leads, watch)
+        });
+        // Nobody renews the lease, and the server expires the session.
+        let rival = outer.block_on(async {
+            let other = arena.curator().await;
+            let rival = arena.latch(&other);
+            rival.start().unwrap();
+            leadership(&rival).await;
+            rival
+        });
+        assert!(!latch.has_leadership() && latch.leadership().is_none());
+        assert!(!leads.is_held() && leads.loss().is_some());
+        assert!(!watch.state().is_leader());
+        assert!(rival.has_leadership());
+        // It goes on.
+        inner.block_on(async {
+            is_quiet(&mut watch).await;
+            arena.children_are(2).await;
+            assert!(!latch.has_leadership());
+        });
+        outer.block_on(async { rival.close().await.unwrap() });
+        inner.block_on(async {
+            gained(&mut watch).await;
+            latch.close().await.unwrap();
+            within("the end", curator.close()).await.unwrap();
+        });
+        outer.block_on(async move { drop((rival, arena)) });
+    }
 }

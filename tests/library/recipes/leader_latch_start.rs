@@ -2,13 +2,12 @@
 
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{AcquireError, ConnectionState, LeaderError, LeaderLatch};
-use zookeeper_testkit::Operation;
 
-use super::latches::{ended, gained, is_quiet, round_trip, until};
-use crate::harness::{Arena, within};
+use super::latches::{ended, gained, is_quiet, until};
+use crate::harness::{Arena, Operation, round_trip, within};
 
 /// CURATOR-110. Curator: `TestLeaderLatch#testNoServerAtStart`: one gain, no loss.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_that_was_started_without_a_server_leads_when_there_is_one() {
     let arena = Arena::new().await;
     let (_link, refused, curator) = arena.unconnected(arena.builder()).await;
@@ -32,7 +31,7 @@ async fn a_latch_that_was_started_without_a_server_leads_when_there_is_one() {
 
 /// Curator: `TestLeaderLatch#testProperCloseWithoutConnectionEstablished`: it never takes part, also when there is a
 /// connection.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
     let arena = Arena::new().await;
     let (link, refused, curator) = arena.unconnected(arena.builder()).await;
@@ -58,11 +57,14 @@ async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
 }
 
 /// There is a session in the end, and no permission to make what is to be above the latch: whoever waits is told so.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_whose_namespace_cannot_be_made_ends_and_says_so() {
     let arena = Arena::new().await;
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_read());
-    arena.admin.create(&arena.path, &[], &options).await.unwrap();
+    arena
+        .admin
+        .create(&arena.path, &[], CreateMode::Persistent, &Acls::anyone_read())
+        .await
+        .unwrap();
     let namespace = format!("{}/namespace", arena.path);
     let builder = arena.builder().namespace(&namespace);
     let (_link, refused, curator) = arena.unconnected(builder).await;

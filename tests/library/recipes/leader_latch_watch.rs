@@ -9,8 +9,8 @@ use zookeeper_recipes::{
     CloseMode, FencingToken, LeaderError, LeaderLatch, LeaderState, LeaderWatch, Loss,
 };
 
-use super::latches::{ceased, ended, gained, is_quiet, leadership, round_trip};
-use crate::harness::{Arena, eventually, within};
+use super::latches::{ceased, ended, gained, is_quiet, leadership};
+use crate::harness::{Arena, eventually, round_trip, within};
 
 #[derive(Default)]
 struct Tally {
@@ -66,21 +66,21 @@ async fn all_lead_twice(notify: usize) -> (usize, usize) {
 
 /// Curator: `TestLeaderLatch#testCallbackSanity`: of ten that lead twice each, the first term of each ends with a loss, and the second
 /// with a silent close.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn every_gain_and_every_loss_is_told_and_a_silent_close_is_not() {
     assert_eq!(all_lead_twice(0).await, (20, 10));
 }
 
 /// Curator: `TestLeaderLatch#testCallbackNotifyLeader`: the same, three of them silent; the close of a leader that notifies is a loss,
 /// too.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_close_that_notifies_is_told_as_a_loss() {
     assert_eq!(all_lead_twice(7).await, (20, 17));
 }
 
 /// Curator: `TestLeaderLatch#testCallbackDontNotify`: who does not lead has nothing to be told, whatever its mode; and a
 /// close can be told another mode than the latch has.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn only_a_leader_is_told_of_its_close_and_the_close_may_choose() {
     let arena = Arena::new().await;
     let curators = arena.curators(2).await;
@@ -110,7 +110,7 @@ async fn only_a_leader_is_told_of_its_close_and_the_close_may_choose() {
 }
 
 /// The last handle goes as a close does.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_latch_that_is_dropped_tells_what_its_mode_says() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -128,7 +128,7 @@ async fn a_latch_that_is_dropped_tells_what_its_mode_says() {
 }
 
 /// A watch that was told nothing counts as told that it does not lead.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_watch_tells_changes_and_the_present_state_is_asked() {
     let arena = Arena::new().await;
     let curators = arena.curators(2).await;
@@ -158,7 +158,7 @@ async fn token(watch: &mut LeaderWatch) -> FencingToken {
 
 /// Terms that began and ended while nobody looked are not told one by one: the last is, after the end of the one that
 /// was told last.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_a_slow_watch_misses_is_told_as_one_change() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -201,7 +201,7 @@ async fn what_a_slow_watch_misses_is_told_as_one_change() {
 }
 
 /// A watch that was polled in vain, and then asked otherwise, tells nothing twice and misses nothing.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_stream_and_its_watch_tell_the_same() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -225,7 +225,7 @@ async fn a_stream_and_its_watch_tell_the_same() {
 }
 
 /// Every watch is told the end, those made after it at once, and those that outlive their latch.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn watches_end_with_their_latch() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;

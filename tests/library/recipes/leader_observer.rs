@@ -5,7 +5,7 @@ use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permiss
 use zookeeper_recipes::{AcquireError, Curator, LeaderError, LeaderObserver, Participant};
 
 use super::leading::Led;
-use crate::harness::{Arena, session_of, within};
+use crate::harness::{Arena, round_trip, within};
 
 async fn told(observer: &mut LeaderObserver) -> Option<Participant> {
     within("who leads", observer.changed()).await.unwrap()
@@ -24,9 +24,7 @@ async fn told_of(observer: &mut LeaderObserver, node: &str) -> Participant {
 
 /// Nothing is told without a change. What comes later is behind what this asks.
 async fn is_told_nothing(observer: &mut LeaderObserver, curator: &Curator) {
-    let client = curator.client().unwrap();
-    within("a round trip", client.sync("/")).await.unwrap();
-    drop(client);
+    round_trip(curator).await;
     let told = tokio::time::timeout(std::time::Duration::from_millis(50), observer.changed());
     if let Ok(told) = told.await {
         panic!("{told:?}");
@@ -39,7 +37,7 @@ impl Arena {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn it_tells_each_leader_and_that_there_is_none() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -53,7 +51,7 @@ async fn it_tells_each_leader_and_that_there_is_none() {
         assert_eq!((leader.id().as_ref(), leader.holds), ("me", true));
         assert_eq!(leader.path, term.leadership.node());
         assert_eq!(leader.fencing_token(), term.leadership.fencing_token());
-        assert_eq!(leader.session, session_of(&curator).id().0);
+        assert_eq!(leader.session, curator.session_id().unwrap());
         assert_eq!(observer.leader(), Some(leader));
         is_told_nothing(&mut observer, &other).await;
         term.end();
@@ -65,7 +63,7 @@ async fn it_tells_each_leader_and_that_there_is_none() {
 }
 
 /// As many as there are, and whoever is not told of each is told of the last.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn of_many_changes_the_last_is_told_and_none_after_a_newer_one() {
     let arena = Arena::new().await;
     let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
@@ -108,7 +106,7 @@ async fn of_many_changes_the_last_is_told_and_none_after_a_newer_one() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn it_is_a_stream() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -128,7 +126,7 @@ async fn it_is_a_stream() {
 }
 
 /// Also where the path is below one that is not there.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_path_comes_and_goes() {
     let mut arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -161,7 +159,7 @@ async fn a_path_comes_and_goes() {
 }
 
 /// What the node says is who leads.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn data_that_change_are_told() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -181,7 +179,7 @@ async fn data_that_change_are_told() {
 }
 
 /// It ends, and says so once and for good.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn without_permission_to_read_it_ends() {
     let arena = Arena::new().await;
     let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
@@ -203,8 +201,7 @@ async fn without_permission_to_read_it_ends() {
     // Or without permission to list.
     let path = format!("{}-closed", arena.path);
     let acls = [Acl::new(Permission::CREATE, AuthId::anyone())];
-    let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
-    arena.admin.create(&path, &[], &options).await.unwrap();
+    arena.admin.create(&path, &[], CreateMode::Persistent, &acls).await.unwrap();
     let mut observer = LeaderObserver::of_latch(&stranger, &path).unwrap();
     match within("the error", observer.changed()).await {
         Err(LeaderError::Ended(AcquireError::NoAuth { .. })) => {}

@@ -6,28 +6,27 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
-use zookeeper_recipes::{
-    Curator, FencingToken, LeaderObserver, LeaderSelector, Participant, RetryPolicy,
-};
-use zookeeper_testkit::{self, Cut, FaultProxy, Message, Operation, TestEnsemble, random_path};
+use zookeeper_recipes::zookeeper_client::{Acl, AuthId, CreateMode, Permission};
+use zookeeper_recipes::{Curator, FencingToken, LeaderObserver, Participant, RetryPolicy};
 
 use super::leading::{Led, Term};
-use crate::harness::{Arena, LONG, eventually, session_of, struck_once, within};
+use crate::harness::{
+    Arena, Cut, LONG, Link, Message, Operation, TICK, eventually, round_trip, struck_once, within,
+};
 
 /// Servers refuse a watch on such a node (3.9.5), or set one that never fires (3.8.0 of Debian).
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_may_not_be_read_is_followed_by_its_node() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(6))).await;
     arena.create(&arena.path, CreateMode::Container).await;
     let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-latch-", arena.path);
     let acls = [Acl::new(Permission::CREATE, AuthId::anyone())];
-    let options = CreateMode::EphemeralSequential.with_acls(Acls::new(&acls));
-    let (_, sequence) = arena.admin.create(&name, b"hidden", &options).await.unwrap();
+    let node =
+        arena.admin.create(&name, b"hidden", CreateMode::EphemeralSequential, &acls).await.unwrap();
     let mut observer = LeaderObserver::of_latch(&curator, &arena.path).unwrap();
     let leader = within("who leads", observer.changed()).await.unwrap().unwrap();
-    assert_eq!((leader.path.as_str(), leader.id()), (&*format!("{name}{sequence}"), "".into()));
+    assert_eq!((leader.path.as_str(), leader.id()), (node.as_str(), "".into()));
     arena.admin.delete(&leader.path, None).await.unwrap();
     assert_eq!(within("that nobody leads", observer.changed()).await.unwrap(), None);
 }
@@ -35,7 +34,7 @@ async fn a_leader_that_may_not_be_read_is_followed_by_its_node() {
 /// An observer behind a link, and a leader that it has been told of.
 struct Observed {
     arena: Arena,
-    link: FaultProxy,
+    link: Link,
     curator: Curator,
     observer: LeaderObserver,
     led: Led,
@@ -77,9 +76,7 @@ impl Observed {
     }
 
     async fn is_told_nothing(&mut self) {
-        let client = self.curator.client().unwrap();
-        within("a round trip", client.sync("/")).await.unwrap();
-        drop(client);
+        round_trip(&self.curator).await;
         let told = tokio::time::timeout(Duration::from_millis(50), self.observer.changed()).await;
         assert!(told.is_err(), "{told:?}");
         let node = self.term.as_ref().unwrap().leadership.node();
@@ -87,7 +84,7 @@ impl Observed {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_change_during_a_disconnection_is_told_after_it() {
     let mut observed = Observed::new().await;
     for changes in 1..4 {
@@ -103,7 +100,7 @@ async fn a_change_during_a_disconnection_is_told_after_it() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_expiry_of_its_session_changes_nothing() {
     let mut observed = Observed::new().await;
     for change in [false, true, false, true] {
@@ -129,7 +126,7 @@ async fn an_expiry_of_its_session_changes_nothing() {
 }
 
 /// Whichever request it is: of the first look, or of the one after a change.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_message_that_is_lost_is_asked_for_again() {
     let operations = [Operation::GetData, Operation::List];
     join_all(operations.into_iter().flat_map(|of| [Message::request(of), Message::reply(of)]).map(
@@ -150,7 +147,7 @@ async fn a_message_that_is_lost_is_asked_for_again() {
 }
 
 /// It is older than who led before, by its token. So were one that servers know again which lost what came later.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_was_there_before_the_last_one_is_told_when_it_stays() {
     let arena = Arena::new().await;
     let theirs = arena.curator().await;
@@ -171,7 +168,7 @@ async fn a_leader_that_was_there_before_the_last_one_is_told_when_it_stays() {
 }
 
 /// It starts without a server, and tells when there is one.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn before_the_first_connection_nothing_is_known() {
     let arena = Arena::new().await;
     let theirs = arena.curator().await;
@@ -193,46 +190,40 @@ async fn before_the_first_connection_nothing_is_known() {
 
 /// An ensemble, and an observer that reaches its leader and one of its followers, of which the test lets it have one.
 struct Ensemble {
-    ensemble: TestEnsemble,
+    arena: Arena,
     leader: usize,
     follower: usize,
-    path: String,
-    links: [FaultProxy; 2],
+    links: [Link; 2],
     watches: Curator,
 }
 
 impl Ensemble {
     async fn start() -> Self {
         // A follower that hears nothing serves on for six seconds.
-        let builder = TestEnsemble::builder(3).property("syncLimit", "30");
-        let ensemble = builder.start().await.unwrap();
-        let leader = ensemble.leader().await.unwrap();
+        let arena = Arena::three(TICK, 30).await;
+        let (leader, members) = (arena.servers.leader().await, arena.servers.members());
         let follower = (leader + 1) % 3;
-        let links = [
-            FaultProxy::start(ensemble.member(leader).connect_string()).await.unwrap(),
-            FaultProxy::start(ensemble.member(follower).connect_string()).await.unwrap(),
-        ];
+        let links = [members[leader].link().await, members[follower].link().await];
         let both = format!("{},{}", links[0].connect_string(), links[1].connect_string());
-        let watches = Self::builder().connect(&both).await.unwrap();
-        Self { ensemble, leader, follower, path: random_path("test"), links, watches }
+        let watches = Self::builder(&arena).connect(&both).await.unwrap();
+        Self { arena, leader, follower, links, watches }
     }
 
-    fn builder() -> zookeeper_recipes::CuratorBuilder {
-        Curator::builder()
-            .session_timeout(Duration::from_secs(20))
-            .retry(RetryPolicy::n_times(1000, Duration::from_millis(50)))
+    fn builder(arena: &Arena) -> zookeeper_recipes::CuratorBuilder {
+        let retry = RetryPolicy::n_times(1000, Duration::from_millis(50));
+        arena.builder().session_timeout(Duration::from_secs(20)).retry(retry)
     }
 
     /// Somebody leads, over and over, whom no fault concerns.
     async fn leads(&self) -> Led {
-        let at = self.ensemble.member(self.leader).connect_string();
-        let curator = Self::builder().connect(at).await.unwrap();
-        Led::obedient(&LeaderSelector::new(&curator, &self.path).unwrap().auto_requeue())
+        let at = &self.arena.servers.members()[self.leader];
+        let curator = Self::builder(&self.arena).connect(at.connect_string()).await.unwrap();
+        Led::obedient(&self.arena.selector(&curator).auto_requeue())
     }
 
     /// Whom an observer was told of last. It fails if that is ever an older one.
     fn observed(&self) -> (watch::Receiver<Option<FencingToken>>, JoinHandle<()>) {
-        let mut observer = LeaderObserver::of_selector(&self.watches, &self.path).unwrap();
+        let mut observer = LeaderObserver::of_selector(&self.watches, &self.arena.path).unwrap();
         let (newest, told) = watch::channel(None);
         let watching = tokio::spawn(async move {
             while let Ok(leader) = observer.changed().await {
@@ -246,7 +237,7 @@ impl Ensemble {
 }
 
 /// A follower that lags has the leaders of before; a session moves to it, or a new one begins there.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn no_older_leader_is_told_after_a_newer_one_whatever_its_server_knows() {
     let setting = Arc::new(Ensemble::start().await);
     let mut led = setting.leads().await;
@@ -263,16 +254,14 @@ async fn no_older_leader_is_told_after_a_newer_one_whatever_its_server_knows() {
         let refused = to_follower.refuse();
         to_follower.cut(Cut::Reset);
         is_told(&term).await;
-        let lag = setting.ensemble.part(setting.follower, setting.leader);
+        let lag = setting.arena.servers.part(setting.follower, setting.leader);
         drop(term);
         term = led.leads().await;
         is_told(&term).await;
         // It goes to the follower …
         let kept_out = to_leader.refuse();
-        let session = session_of(&setting.watches);
         if expires {
-            let at = setting.ensemble.member(setting.leader).connect_string();
-            zookeeper_testkit::kill_session(at, &session).await.unwrap();
+            setting.arena.kill_session(&setting.watches).await;
         }
         refused.heal();
         let before = to_follower.accepted();

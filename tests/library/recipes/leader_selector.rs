@@ -7,10 +7,10 @@ use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{ContenderFilter, LeaderSelector, Leadership};
 
 use super::leading::{Ended, Led};
-use crate::harness::{Arena, eventually, session_of, within};
+use crate::harness::{Arena, eventually, within};
 
 /// Curator: TestLeaderSelector#testInterruptLeadership and #testInterruption (CURATOR-468: no release fails).
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_interrupted_body_ends_and_the_place_goes() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -31,7 +31,7 @@ async fn an_interrupted_body_ends_and_the_place_goes() {
 }
 
 /// Curator: TestLeaderSelector#testAutoRequeue. As often as there are ends; each is reported.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn with_auto_requeue_it_leads_again_and_again() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -48,7 +48,7 @@ async fn with_auto_requeue_it_leads_again_and_again() {
 }
 
 /// Curator: TestLeaderSelectorWithExecutor#test. (There are no executors here: a body is a task.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn of_many_one_leads_at_a_time() {
     let arena = Arena::new().await;
     let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
@@ -79,7 +79,7 @@ async fn of_many_one_leads_at_a_time() {
 }
 
 /// And each waits for the other.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn its_nodes_are_those_of_a_mutex() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -92,7 +92,7 @@ async fn its_nodes_are_those_of_a_mutex() {
     assert!(name.starts_with("/_c_") && name[40..].starts_with("-lock-00"), "{name}");
     let (data, stat) = arena.admin.get_data(term.leadership.node()).await.unwrap();
     assert_eq!(data, b"me");
-    assert_eq!(stat.ephemeral_owner, session_of(&curator).id().0);
+    assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
     assert_eq!(term.leadership.fencing_token().value(), stat.czxid);
     assert!(arena.mutex(&other).try_acquire().await.unwrap().is_none());
     let mutex = arena.mutex(&other);
@@ -109,15 +109,17 @@ async fn its_nodes_are_those_of_a_mutex() {
 }
 
 /// As kazoo's election does, which sees our nodes then.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn with_a_filter_its_nodes_are_kazoos() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
     let theirs = format!("{}/0123456789abcdef0123456789abcdef__lock__", arena.path);
-    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-    let (_, sequence) = arena.admin.create(&theirs, b"kazoo", &options).await.unwrap();
-    let theirs = format!("{theirs}{sequence}");
+    let theirs = arena
+        .admin
+        .create(&theirs, b"kazoo", CreateMode::EphemeralSequential, &Acls::anyone_all())
+        .await
+        .unwrap();
     let selector = arena.selector(&curator).with_filter(ContenderFilter::Kazoo).unwrap();
     let mut led = Led::obedient(&selector);
     arena.children_are(2).await;

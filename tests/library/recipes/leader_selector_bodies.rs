@@ -4,7 +4,9 @@
 use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use zookeeper_recipes::{Leadership, Loss, SessionError, TermError};
 
@@ -15,7 +17,7 @@ use crate::harness::{Arena, LONG, eventually, within};
 const GRACE: Duration = Duration::from_millis(700);
 
 /// Wherever it panics, and whatever with.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_body_that_panics_is_a_term_that_ended() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -49,7 +51,7 @@ async fn a_body_that_panics_is_a_term_that_ended() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_place_goes_when_the_body_has_ended_and_not_before() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -96,7 +98,7 @@ async fn the_place_goes_when_the_body_has_ended_and_not_before() {
 }
 
 /// And until then nobody else leads.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_body_that_ignores_its_token_is_dropped_after_the_grace() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -137,39 +139,8 @@ async fn a_body_that_ignores_its_token_is_dropped_after_the_grace() {
     }
 }
 
-/// What does not return cannot be dropped.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_body_that_blocks_its_thread_keeps_its_place() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let (go, going) = mpsc::channel::<()>();
-    let mut going = Some(going);
-    let grace = Duration::from_millis(10);
-    let run = arena.selector(&curator).with_grace(grace).run(move |_| {
-        let going = going.take().expect("one term");
-        async move {
-            going.recv().expect("the test's word");
-            // Where it could be dropped.
-            tokio::task::yield_now().await;
-        }
-    });
-    eventually("it leads", async || run.has_leadership()).await;
-    let mut next = Led::obedient(&arena.selector(&other));
-    arena.children_are(2).await;
-    assert!(run.interrupt_leadership());
-    tokio::time::sleep(GRACE).await;
-    assert!(next.began().is_none());
-    assert_eq!(arena.children().await.len(), 2);
-    go.send(()).unwrap();
-    next.leads().await;
-    match within("a report", run.next()).await.unwrap() {
-        Ok(()) | Err(TermError::Dropped { loss: None, .. }) => {}
-        report => panic!("{report:?}"),
-    }
-}
-
 /// The next one does not lead beside it, however its `Curator` ends; but who closes that is told in time.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn closing_the_curator_waits_for_the_body() {
     let arena = Arena::new().await;
     let other = arena.curator().await;
@@ -209,7 +180,7 @@ async fn closing_the_curator_waits_for_the_body() {
 }
 
 /// It waits for itself, as long as it may.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_body_that_closes_its_own_run_does_not_hang() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -231,4 +202,39 @@ async fn a_body_that_closes_its_own_run_does_not_hang() {
     }
     assert!(within("no report", run.next()).await.is_none());
     arena.children_are(0).await;
+}
+
+mod real {
+    use super::*;
+
+    /// What does not return cannot be dropped.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_body_that_blocks_its_thread_keeps_its_place() {
+        let arena = Arena::real().await;
+        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let (go, going) = mpsc::channel::<()>();
+        let mut going = Some(going);
+        let grace = Duration::from_millis(10);
+        let run = arena.selector(&curator).with_grace(grace).run(move |_| {
+            let going = going.take().expect("one term");
+            async move {
+                going.recv().expect("the test's word");
+                // Where it could be dropped.
+                tokio::task::yield_now().await;
+            }
+        });
+        eventually("it leads", async || run.has_leadership()).await;
+        let mut next = Led::obedient(&arena.selector(&other));
+        arena.children_are(2).await;
+        assert!(run.interrupt_leadership());
+        tokio::time::sleep(GRACE).await;
+        assert!(next.began().is_none());
+        assert_eq!(arena.children().await.len(), 2);
+        go.send(()).unwrap();
+        next.leads().await;
+        match within("a report", run.next()).await.unwrap() {
+            Ok(()) | Err(TermError::Dropped { loss: None, .. }) => {}
+            report => panic!("{report:?}"),
+        }
+    }
 }

@@ -1,25 +1,25 @@
 //! Bugs of Apache Curator's `LeaderSelector`, by their ids, and candidates that are not allowed to take part.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{AcquireError, RetryPolicy, TermError};
-use zookeeper_testkit::{Message, Operation};
 
 use super::leading::{Led, Report};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Message, Operation, eventually, within};
 
 /// The path is there, and what anybody may do with it is this. Who knows the password may do all.
 async fn parent(arena: &Arena, permission: Permission) {
-    arena.admin.auth("digest", b"ours:secret").await.unwrap();
+    arena.admin.auth("ours:secret").await;
     let acls =
         [Acl::new(permission, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
-    let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
-    arena.admin.create(&arena.path, &[], &options).await.unwrap();
+    arena.admin.create(&arena.path, &[], CreateMode::Persistent, &acls).await.unwrap();
 }
 
 async fn open(arena: &Arena) {
-    arena.admin.set_acl(&arena.path, &Acls::anyone_all(), None).await.unwrap();
+    arena.admin.set_acl(&arena.path, &Acls::anyone_all()).await.unwrap();
 }
 
 fn no_auth(report: Report) {
@@ -30,7 +30,7 @@ fn no_auth(report: Report) {
 }
 
 /// And CURATOR-195, 16 and 73: the error went where nobody reads it, and the selector was silent.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn curator_15_who_cannot_take_part_is_told_and_can_try_again() {
     let arena = Arena::new().await;
     parent(&arena, Permission::READ).await;
@@ -48,7 +48,7 @@ async fn curator_15_who_cannot_take_part_is_told_and_can_try_again() {
 }
 
 /// Curator asked 738 times a second, and told nobody.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_queues_up_by_itself_where_it_may_not_is_told_and_does_not_spin() {
     let arena = Arena::new().await;
     parent(&arena, Permission::READ).await;
@@ -68,7 +68,7 @@ async fn who_queues_up_by_itself_where_it_may_not_is_told_and_does_not_spin() {
 }
 
 /// The same while each of its creates is lost. It pauses, and has not stopped when the link is good again.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_queues_up_by_itself_in_vain_does_not_spin() {
     const LOST: usize = 4;
     let arena = Arena::new().await;

@@ -5,10 +5,9 @@ use std::time::Duration;
 use zookeeper_recipes::{
     ConnectionState, Curator, LeaderSelector, Loss, LossPolicy, RetryPolicy, TermError,
 };
-use zookeeper_testkit::{Message, Operation, TestEnsemble};
 
 use super::leading::{Ended, Led, Report};
-use crate::harness::{Arena, children, eventually, session_of, within};
+use crate::harness::{Arena, Message, Operation, TICK, eventually, within};
 
 /// How the place was lost, and what the body returned.
 fn lost(report: Report) -> (Loss, Ended) {
@@ -26,7 +25,7 @@ async fn is(curator: &Curator, wanted: ConnectionState) {
 
 /// Curator: TestLeaderSelector#testErrorPolicies, and #testServerDying, which asserts less. (There a listener has to
 /// ask for it, else the leader goes on.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn each_policy_says_when_a_leader_has_to_stop() {
     let arena = Arena::own().await;
     let builder = arena.short_lived_builder();
@@ -62,7 +61,7 @@ async fn each_policy_says_when_a_leader_has_to_stop() {
 }
 
 /// The work goes on while its connection does not, and nobody is told.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_disconnection_within_the_lease_is_not_noticed() {
     let arena = Arena::own().await;
     let curator = arena.patient_curator().await;
@@ -78,7 +77,7 @@ async fn a_disconnection_within_the_lease_is_not_noticed() {
 }
 
 /// Curator: TestLeaderSelector#testLeaderNodeDeleteOnInterrupt (CURATOR-202: the node stays, and nobody leads).
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_leader_interrupted_while_no_server_answers_leaves_no_node() {
     let arena = Arena::own().await;
     let (curator, other) = (arena.patient_curator().await, arena.patient_curator().await);
@@ -89,7 +88,7 @@ async fn a_leader_interrupted_while_no_server_answers_leaves_no_node() {
     term.over().await;
     arena.server.start_again().await.unwrap();
     let second = next.leads().await;
-    assert_eq!(session_of(&curator).id().0, curator.session_id().unwrap(), "the session lives");
+    assert_eq!(curator.session_id().unwrap(), curator.session_id().unwrap(), "the session lives");
     arena.children_are(1).await;
     second.end();
     arena.children_are(0).await;
@@ -97,7 +96,7 @@ async fn a_leader_interrupted_while_no_server_answers_leaves_no_node() {
 
 /// Curator: TestLeaderSelector#testRaceAtStateChanged. The grant comes after its session has gone: a body that begins
 /// before the client hears of it is told so, and reported as lost.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_term_that_is_granted_when_its_session_has_gone_is_lost() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked(arena.builder()).await;
@@ -128,45 +127,38 @@ async fn a_term_that_is_granted_when_its_session_has_gone_is_lost() {
 }
 
 /// Curator: TestLeaderSelectorCluster#testLostRestart (CURATOR-671: it could not queue up again).
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn after_an_outage_of_all_servers_it_can_queue_up_again() {
-    let ensemble = TestEnsemble::start(3).await.unwrap();
-    let path = zookeeper_testkit::random_path("test");
-    let curator = Curator::builder()
-        .session_timeout(Duration::from_secs(6))
-        .retry(RetryPolicy::n_times(1000, Duration::from_millis(50)))
-        .connect(ensemble.connect_string())
-        .await
-        .unwrap();
-    let mut led = Led::obedient(&LeaderSelector::new(&curator, &path).unwrap());
+    let arena = Arena::three(TICK, 10).await;
+    let retry = RetryPolicy::n_times(1000, Duration::from_millis(50));
+    let curator = arena.connect(arena.short_lived_builder().retry(retry)).await;
+    let mut led = Led::obedient(&arena.selector(&curator));
     let term = led.leads().await;
-    assert_eq!(children(&curator.client().unwrap(), &path).await.len(), 1);
-    for member in ensemble.members() {
+    arena.children_are(1).await;
+    for member in arena.servers.members() {
         member.stop().await.unwrap();
     }
     is(&curator, ConnectionState::Lost).await;
     term.over().await;
     assert!(!led.run.has_leadership() && led.began().is_none());
-    for member in ensemble.members() {
+    for member in arena.servers.members() {
         member.launch().await.unwrap();
     }
-    ensemble.serving().await.unwrap();
+    arena.servers.serving().await;
     assert_eq!(lost(led.report().await).1, Ended::SteppedDown);
     assert!(led.run.requeue().unwrap());
     let again = led.leads().await;
     assert!(again.leadership.fencing_token() > term.leadership.fencing_token());
-    let client = curator.client().unwrap();
     eventually("its own node, alone", async || {
-        let names = children(&client, &path).await;
+        let names = arena.children().await;
         names.len() == 1 && again.leadership.node().ends_with(&names[0])
     })
     .await;
     assert_eq!(again.leadership.loss(), None);
-    drop(client);
     led.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_loss_while_the_body_runs_is_told_with_what_it_returns() {
     let arena = Arena::new().await;
     let curator = arena.short_lived_curator().await;

@@ -17,7 +17,7 @@ fn refused_as_closed(led: &Led, path: &str) {
 }
 
 /// Curator: `requeue` of a selector that is queued is false, of one that is closed an error.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_is_queued_or_leads_is_not_queued_again() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -44,7 +44,7 @@ async fn who_is_queued_or_leads_is_not_queued_again() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_does_not_lead_cannot_be_interrupted() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -63,7 +63,7 @@ async fn who_does_not_lead_cannot_be_interrupted() {
     assert_eq!(next.report().await.unwrap(), Ended::SteppedDown);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_run_that_is_dropped_steps_down() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -79,12 +79,11 @@ async fn a_run_that_is_dropped_steps_down() {
     term.over().await;
     assert!(term.leadership.cancellation_token().is_cancelled());
     next.leads().await;
-    // On a thread without a runtime.
-    std::thread::spawn(move || drop(next)).join().unwrap();
+    drop(next);
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_run_that_is_awaited_leads_once_and_is_closed() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -113,7 +112,7 @@ async fn a_run_that_is_awaited_leads_once_and_is_closed() {
 }
 
 /// And what asks for reports at the time is told that there are no more.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn another_task_closes_the_run() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -154,7 +153,7 @@ async fn another_task_closes_the_run() {
 }
 
 /// The last 64.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn reports_are_kept_until_they_are_read() {
     const TERMS: u64 = 70;
     let arena = Arena::new().await;
@@ -185,7 +184,7 @@ async fn reports_are_kept_until_they_are_read() {
 }
 
 /// Also those that came before the run was closed, and the one of the close.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn reports_outlive_the_close() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;

@@ -7,11 +7,10 @@ use zookeeper_recipes::LocalLock;
 use zookeeper_recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, Loss,
 };
-use zookeeper_testkit::{Cut, Direction};
 
-use crate::harness::{Arena, SHORT, eventually, within};
+use crate::harness::{Arena, Cut, Direction, SHORT, eventually, within};
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_while_the_servers_answer() {
     let arena = Arena::new().await;
     let curator = arena.short_lived_curator().await;
@@ -28,7 +27,7 @@ async fn a_lease_is_renewed_while_the_servers_answer() {
     assert_eq!(within("the end", renewed).await, Err(Loss::Released));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn it_runs_down_when_no_server_answers_and_ends_with_the_hold() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked(arena.short_lived_builder()).await;
@@ -51,7 +50,7 @@ async fn it_runs_down_when_no_server_answers_and_ends_with_the_hold() {
 }
 
 /// The shortest counts, and the loss of one is that of all.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn of_several_locks_the_shortest_lease_counts() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked(arena.short_lived_builder()).await;
@@ -76,7 +75,7 @@ async fn of_several_locks_the_shortest_lease_counts() {
 }
 
 /// A lock of your own need not know a lease: it has no end, but that of the hold.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lock_without_a_lease_is_held_until_it_is_not() {
     let lock = LocalLock::new("local");
     let guard = InterProcessLock::acquire(&lock).await.unwrap();

@@ -3,16 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use zookeeper_recipes::zookeeper_client::SessionState;
-use zookeeper_recipes::{
-    ConnectionState, Curator, InterProcessMutex, Loss, LossPolicy, ReleaseError,
-};
-use zookeeper_testkit::Cut;
+use zookeeper_recipes::{ConnectionState, Loss, LossPolicy, ReleaseError};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, Cut, within};
 
 /// A server that is gone for a moment, well within the lease.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
     let arena = Arena::own().await;
     let strict = arena.patient_builder().loss_policy(LossPolicy::Suspended);
@@ -50,7 +46,7 @@ async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
 }
 
 /// Servers that do not answer for longer than the lease, but for less than the session.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_hold_outlives_its_lease_only_under_the_session_policy() {
     let arena = Arena::own().await;
     // Between the lease's end and the session's a busy machine has 8 s to let the servers go on.
@@ -74,7 +70,7 @@ async fn a_hold_outlives_its_lease_only_under_the_session_policy() {
     assert!(matches!(lease.release().await, Err(ReleaseError::Lost { .. })));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn every_policy_loses_with_the_session_and_with_the_node() {
     let policies = [LossPolicy::Lease, LossPolicy::Suspended, LossPolicy::SessionExpired];
     let lost = async |policy| {
@@ -103,38 +99,43 @@ async fn every_policy_loses_with_the_session_and_with_the_node() {
     join_all(policies.map(lost)).await;
 }
 
-/// The client has a runtime of its own. That of the `Curator` stands still while the link goes and comes.
-#[test]
-fn a_disconnection_that_was_over_before_anybody_looked_is_one() {
-    let outer = tokio::runtime::Runtime::new().unwrap();
-    let inner = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (arena, proxy, client) = outer.block_on(async {
-        let arena = Arena::new().await;
-        let (proxy, client) = arena.linked_client().await;
-        (arena, proxy, client)
-    });
-    let (curator, suspended, lease) = inner.block_on(async {
-        let curator = Curator::from_client(client.clone()).unwrap();
-        let suspended = arena.mutex(&curator).with_loss_policy(LossPolicy::Suspended);
-        let suspended = suspended.acquire().await.unwrap();
-        let path = format!("{}-lease", arena.path);
-        let lease = InterProcessMutex::new(&curator, &path).unwrap().acquire().await.unwrap();
-        (curator, suspended, lease)
-    });
-    outer.block_on(within("the connection", async {
-        let mut state = client.state_watcher();
-        proxy.cut(Cut::Reset);
-        while state.changed().await != SessionState::SyncConnected {}
-    }));
-    inner.block_on(async {
-        assert_eq!(within("the loss", suspended.lost()).await, Loss::Suspended);
-        assert!(lease.is_held());
-        lease.release().await.unwrap();
-        drop(suspended);
-        within("the end", curator.close()).await.unwrap();
-    });
-    outer.block_on(async {
-        proxy.close().await;
-        drop((client, arena));
-    });
+mod real {
+    use super::*;
+    use zookeeper_recipes::zookeeper_client::SessionState;
+    use zookeeper_recipes::{Curator, InterProcessMutex};
+
+    /// The client has a runtime of its own. That of the `Curator` stands still while the link goes and comes.
+    #[test]
+    fn a_disconnection_that_was_over_before_anybody_looked_is_one() {
+        let outer = tokio::runtime::Runtime::new().unwrap();
+        let inner = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (arena, proxy, client) = outer.block_on(async {
+            let arena = Arena::real().await;
+            let (proxy, client) = arena.linked_client().await;
+            (arena, proxy, client)
+        });
+        let (curator, suspended, lease) = inner.block_on(async {
+            let curator = Curator::from_client(client.clone()).unwrap();
+            let suspended = arena.mutex(&curator).with_loss_policy(LossPolicy::Suspended);
+            let suspended = suspended.acquire().await.unwrap();
+            let path = format!("{}-lease", arena.path);
+            let lease = InterProcessMutex::new(&curator, &path).unwrap().acquire().await.unwrap();
+            (curator, suspended, lease)
+        });
+        outer.block_on(within("the connection", async {
+            let mut state = client.state_watcher();
+            proxy.cut(Cut::Reset);
+            while state.changed().await != SessionState::SyncConnected {}
+        }));
+        inner.block_on(async {
+            assert_eq!(within("the loss", suspended.lost()).await, Loss::Suspended);
+            assert!(lease.is_held());
+            lease.release().await.unwrap();
+            drop(suspended);
+            within("the end", curator.close()).await.unwrap();
+        });
+        outer.block_on(async {
+            drop((proxy, client, arena));
+        });
+    }
 }

@@ -2,14 +2,13 @@
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::{AcquireError, Curator, MutexGuard, Released};
-use zookeeper_testkit::{FaultProxy, Message, Operation};
 
-use crate::harness::{Arena, struck_once, within};
+use crate::harness::{Arena, Link, Message, Operation, struck_once, within};
 
 /// Starts to acquire, until the reply to the create is bound to be lost.
 async fn acquire_and_lose_the_reply(
     arena: &Arena,
-    link: &FaultProxy,
+    link: &Link,
     curator: &Curator,
 ) -> JoinHandle<Result<MutexGuard, AcquireError>> {
     let lost = link.lose(Message::reply(Operation::Create));
@@ -19,7 +18,7 @@ async fn acquire_and_lose_the_reply(
     acquiring
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_create_whose_reply_is_lost_is_adopted() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
@@ -36,7 +35,7 @@ async fn a_create_whose_reply_is_lost_is_adopted() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_create_whose_request_is_lost_is_repeated() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
@@ -48,7 +47,7 @@ async fn a_create_whose_request_is_lost_is_repeated() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_create_whose_reply_is_lost_and_whose_caller_is_gone_is_removed() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
@@ -58,7 +57,7 @@ async fn a_create_whose_reply_is_lost_and_whose_caller_is_gone_is_removed() {
     within("the lock", arena.mutex(&curator).acquire()).await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_create_whose_reply_and_session_are_lost_is_not_adopted_by_the_next_session() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;

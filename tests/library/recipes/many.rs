@@ -9,9 +9,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{FencingToken, Shortcuts};
-use zookeeper_testkit::Operation;
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, Operation, within};
 
 /// Lets so many tasks, spread over so many clients, acquire one lock; each must be alone in it.
 async fn all_are_served_alone(waiters: usize, clients: usize) {
@@ -54,7 +53,7 @@ async fn all_are_served_alone(waiters: usize, clients: usize) {
 }
 
 /// What many tasks of one client ask of the server when they enter at once.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn of_many_that_enter_at_once_one_lists() {
     const TASKS: usize = 300;
     let arena = Arena::new().await;
@@ -78,12 +77,12 @@ async fn of_many_that_enter_at_once_one_lists() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn five_hundred_over_four_clients() {
     all_are_served_alone(500, 4).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn fifteen_hundred_in_one_client() {
     all_are_served_alone(1_500, 1).await;
 }

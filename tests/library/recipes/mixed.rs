@@ -16,7 +16,7 @@ fn refused<T: std::fmt::Debug>(acquired: Result<T, AcquireError>) -> String {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_mutex_and_a_read_write_lock_on_one_path_refuse_each_other() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -41,7 +41,7 @@ async fn a_mutex_and_a_read_write_lock_on_one_path_refuse_each_other() {
 }
 
 /// Who knew the path, and would need no listing, sees it all the same: any create counts.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_known_path_is_not_trusted_after_another_recipe_came() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -57,7 +57,7 @@ async fn a_known_path_is_not_trusted_after_another_recipe_came() {
     read.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_for() {
     let kazoo = "5f3c28ba2fa141d2883f0016d3cca427__lock__0000000000";
     let curators = "_c_5f3c28ba-2fa1-41d2-883f-0016d3cca427-lock-0000000000";
@@ -97,7 +97,7 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
     join_all(rows.into_iter().enumerate().map(row)).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn kazoo_needs_text() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -112,7 +112,7 @@ async fn kazoo_needs_text() {
 }
 
 /// Others may write what they like: it is told as it is.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn data_of_others_need_not_be_text() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;

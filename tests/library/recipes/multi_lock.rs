@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zookeeper_recipes::LocalLock;
-use zookeeper_recipes::zookeeper_client::Client;
 use zookeeper_recipes::{
     AcquireError, BoxFuture, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphore, InterProcessSemaphoreMutex, LockGuard, Loss,
     ReleaseError, Released,
 };
 
-use crate::harness::{Arena, children, eventually, within};
+use crate::harness::{Admin, Arena, children, eventually, within};
 
 /// Curator's own test has these two.
 const MEMBERS: [&str; 2] = ["our-lock-1", "our-lock-2"];
@@ -36,7 +35,7 @@ pub(crate) async fn contenders_are(arena: &Arena, counts: [usize; 2]) {
 /// Fails, once it has seen how many hold another lock.
 #[derive(Debug)]
 struct Bad {
-    admin: Client,
+    admin: Admin,
     other: String,
     seen: Arc<AtomicUsize>,
 }
@@ -67,7 +66,7 @@ impl InterProcessLock for Bad {
 
 /// Curator: TestInterProcessMultiMutex#testSomeLocksFailToLock. (There the members behind the one that failed are
 /// acquired all the same before all are released.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_member_that_fails_releases_those_before_it() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -90,7 +89,7 @@ async fn a_member_that_fails_releases_those_before_it() {
     drop(held);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn every_recipe_can_be_a_member() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -127,7 +126,7 @@ async fn every_recipe_can_be_a_member() {
 
 /// Two that take the same members in opposite order. (That without either they wait for each other for ever is in
 /// `tests/library/api`, where it can be forced.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn opposite_orders_end_with_a_deadline_or_sorted() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -165,7 +164,7 @@ async fn opposite_orders_end_with_a_deadline_or_sorted() {
     contenders_are(&arena, [0, 0]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_loss_of_one_member_is_told_and_the_others_stay_held() {
     let arena = Arena::new().await;
     let (one, two) = (arena.curator().await, arena.curator().await);

@@ -7,12 +7,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{InterProcessMutex, Loss, Released, RetryPolicy};
-use zookeeper_testkit::TestServer;
 
 use crate::harness::{Arena, BUSY, within};
 
 /// Curator: TestInterProcessMutexBase#testLocker.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn with_holds_the_lock_while_its_body_runs() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -30,7 +29,7 @@ async fn with_holds_the_lock_while_its_body_runs() {
 }
 
 /// Curator: TestInterProcessMutexBase#testReentrantSingleLock.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn tasks_that_share_a_mutex_exclude_each_other() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -54,7 +53,7 @@ async fn tasks_that_share_a_mutex_exclude_each_other() {
 }
 
 /// Curator: TestInterProcessMutexBase#test2Clients.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn of_two_clients_one_holds_and_then_the_other() {
     let arena = Arena::new().await;
     let (one, two) = (arena.curator().await, arena.curator().await);
@@ -74,7 +73,7 @@ async fn of_two_clients_one_holds_and_then_the_other() {
 }
 
 /// Curator: TestInterProcessMutex#testWithSchema: names and modes are the documented ones.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_nodes_are_curators() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().identity("me@here")).await;
@@ -93,7 +92,7 @@ async fn the_nodes_are_curators() {
     guard.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn holders_are_served_in_the_order_they_came() {
     let arena = Arena::new().await;
     let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
@@ -122,7 +121,7 @@ async fn holders_are_served_in_the_order_they_came() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_busy_lock_is_none_not_an_error_and_leaves_no_node() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -137,7 +136,7 @@ async fn a_busy_lock_is_none_not_an_error_and_leaves_no_node() {
     assert!(rival.try_acquire().await.unwrap().is_some());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_deadline_covers_the_whole_queue() {
     // kazoo counts its time-out anew for every predecessor.
     let arena = Arena::new().await;
@@ -164,7 +163,7 @@ async fn a_deadline_covers_the_whole_queue() {
     holder.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn nested_guards_share_one_hold_in_any_order() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -182,7 +181,7 @@ async fn nested_guards_share_one_hold_in_any_order() {
     assert_eq!(arena.children().await.len(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_guard_alone_keeps_the_session_open() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -193,7 +192,7 @@ async fn a_guard_alone_keeps_the_session_open() {
     assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
     let arena = Arena::new().await;
     let chroot = format!("{}{}/deep/down", arena.server.connect_string(), arena.path);
@@ -209,8 +208,8 @@ async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
         assert_eq!(guard.release().await.unwrap(), Released::Unlocked, "{path}");
     }
     // And at the server's own root.
-    let server = TestServer::start().await.unwrap();
-    let curator = arena.builder().connect(server.connect_string()).await.unwrap();
+    let arena = Arena::own().await;
+    let curator = arena.curator().await;
     let mutex = InterProcessMutex::new(&curator, "/").unwrap();
     let guard = within("the root", mutex.acquire()).await.unwrap();
     assert!(guard.node().starts_with("/_c_"), "{}", guard.node());
@@ -218,7 +217,7 @@ async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
     curator.close().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_parent_that_is_deleted_as_fast_as_it_is_made_is_made_again() {
     let arena = Arena::new().await;
     let retry = RetryPolicy::n_times(10_000, Duration::from_millis(1));
@@ -247,7 +246,7 @@ async fn a_parent_that_is_deleted_as_fast_as_it_is_made_is_made_again() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_contender_past_the_wrap_of_the_numbers_is_waited_for() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
     AcquireError, Curator, InterProcessMutex, ReleaseError, Released, SessionError,
 };
@@ -14,7 +14,7 @@ fn anyone(permission: Permission) -> Vec<Acl> {
 }
 
 /// Curator: TestLockACLs#testLockACLs: the parent that is made carries the lock's ACLs.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn parent_and_node_carry_the_acls() {
     let arena = Arena::new().await;
     let builder = arena.builder().namespace(&arena.path).auth("digest", b"ours:secret");
@@ -37,13 +37,12 @@ async fn parent_and_node_carry_the_acls() {
 }
 
 /// Curator: TestLockACLs#testACLsCreatingParents: parent and child have their own ACLs.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_parent_keeps_its_own_acls() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
     let parents = anyone(Permission::CREATE | Permission::READ | Permission::DELETE);
-    let options = CreateMode::Container.with_acls(Acls::new(&parents));
-    arena.admin.create(&arena.path, &[], &options).await.unwrap();
+    arena.admin.create(&arena.path, &[], CreateMode::Container, &parents).await.unwrap();
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     assert_eq!(arena.admin.get_acl(&arena.path).await.unwrap().0, parents);
     let (acl, _) = arena.admin.get_acl(guard.node()).await.unwrap();
@@ -51,7 +50,7 @@ async fn a_parent_keeps_its_own_acls() {
     guard.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn credentials_open_what_only_their_owner_may_use() {
     let arena = Arena::new().await;
     let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
@@ -70,7 +69,7 @@ async fn credentials_open_what_only_their_owner_may_use() {
 
 /// Curator: TestLockInternals#testNodeDeletedCleanlyWithFaults and #testAttemptLockFailedException:
 /// when the listing fails, the original error is reported, and no node stays.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn without_permission_to_list_nothing_is_left_and_the_error_says_so() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -81,7 +80,7 @@ async fn without_permission_to_list_nothing_is_left_and_the_error_says_so() {
     assert_eq!(arena.children().await.len(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn without_permission_to_create_the_error_names_the_path() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -95,7 +94,7 @@ async fn without_permission_to_create_the_error_names_the_path() {
     expect_no_auth(error, "create", &format!("{}/a", arena.path));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn without_permission_to_read_the_predecessor_the_waiter_leaves_with_an_error() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -111,7 +110,7 @@ async fn without_permission_to_read_the_predecessor_the_waiter_leaves_with_an_er
     within("the loss", holder.lost()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn without_permission_to_delete_release_says_so_and_close_frees_the_lock() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -127,7 +126,7 @@ async fn without_permission_to_delete_release_says_so_and_close_frees_the_lock()
     assert_eq!(arena.children().await.len(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_delete_that_is_allowed_later_happens_later() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -139,7 +138,7 @@ async fn a_delete_that_is_allowed_later_happens_later() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn acls_that_the_server_rejects_are_an_error() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -164,7 +163,7 @@ async fn acls_that_the_server_rejects_are_an_error() {
     assert!(matches!(error, SessionError::Namespace { .. }), "{error:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_ephemeral_parent_is_an_error() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -185,16 +184,14 @@ async fn an_ephemeral_parent_is_an_error() {
 /// Makes the lock path, so that everybody has only `permission` on it.
 async fn parent(arena: &Arena, permission: Permission) {
     // The administrator can always open it again.
-    let root: Client = arena.admin.clone();
-    root.auth("digest", b"admin:admin").await.unwrap();
+    arena.admin.auth("admin:admin").await;
     let mut acls = anyone(permission);
     acls.push(Acl::new(Permission::ALL, AuthId::authed()));
-    let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
-    root.create(&arena.path, &[], &options).await.unwrap();
+    arena.admin.create(&arena.path, &[], CreateMode::Persistent, &acls).await.unwrap();
 }
 
 async fn open(arena: &Arena) {
-    arena.admin.set_acl(&arena.path, &Acls::anyone_all(), None).await.unwrap();
+    arena.admin.set_acl(&arena.path, &Acls::anyone_all()).await.unwrap();
 }
 
 fn expect_no_auth(error: AcquireError, expected: &str, named: &str) {

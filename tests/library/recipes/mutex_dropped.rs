@@ -6,10 +6,9 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use zookeeper_recipes::{Curator, InterProcessMutex, ReleaseError, Released};
-use zookeeper_testkit::{Message, Operation};
+use zookeeper_recipes::{InterProcessMutex, ReleaseError, Released};
 
-use crate::harness::{Arena, session_of, within};
+use crate::harness::{Arena, Message, Operation, within};
 
 /// How a future ended that was to be polled a number of times.
 pub(crate) enum Polled<T> {
@@ -54,26 +53,26 @@ async fn begun(mutex: &InterProcessMutex) -> (Releasing, String) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_release_that_is_not_polled_any_more_goes_on() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked(arena.short_lived_builder()).await;
     let rival = arena.curator().await;
-    let session = session_of(&curator).id();
+    let session = curator.session_id().unwrap();
     for message in [Message::request, Message::reply] {
         let lost = link.lose(message(Operation::Delete));
         let (releasing, _) = begun(&arena.mutex(&curator)).await;
         within("the loss", lost.struck()).await;
         let next = within("the next", arena.mutex(&rival).acquire()).await.unwrap();
         // It was deleted, and did not go with its session.
-        assert_eq!(session_of(&curator).id(), session);
+        assert_eq!(curator.session_id().unwrap(), session);
         next.release().await.unwrap();
         assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
     }
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_release_that_is_not_polled_any_more_does_not_keep_close() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -83,22 +82,7 @@ async fn a_release_that_is_not_polled_any_more_does_not_keep_close() {
     assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
 }
 
-/// Its node does not go with the session, which is somebody else's.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_is_not_polled_any_more_is_done_before_close() {
-    let arena = Arena::new().await;
-    let (link, client) = arena.linked_client().await;
-    let curator = Curator::from_client(client.clone()).unwrap();
-    let lost = link.lose(Message::request(Operation::Delete));
-    let (releasing, node) = begun(&arena.mutex(&curator)).await;
-    within("the loss", lost.struck()).await;
-    within("the end", curator.close()).await.unwrap();
-    assert!(arena.stat(&node).await.is_none());
-    assert!(client.check_stat("/").await.unwrap().is_some(), "the session goes on");
-    assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_guard_dropped_by_a_panic_releases() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -109,12 +93,24 @@ async fn a_guard_dropped_by_a_panic_releases() {
     });
     assert!(panicked.await.unwrap_err().is_panic());
     arena.children_are(0).await;
-    // On a plain thread, while it unwinds.
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let panicked = std::thread::spawn(move || {
-        let _guard = guard;
-        panic!("as the test wants");
-    });
-    assert!(panicked.join().is_err());
-    arena.children_are(0).await;
+}
+
+mod real {
+    use super::*;
+    use zookeeper_recipes::Curator;
+
+    /// Its node does not go with the session, which is somebody else's.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_release_that_is_not_polled_any_more_is_done_before_close() {
+        let arena = Arena::real().await;
+        let (link, client) = arena.linked_client().await;
+        let curator = Curator::from_client(client.clone()).unwrap();
+        let lost = link.lose(Message::request(Operation::Delete));
+        let (releasing, node) = begun(&arena.mutex(&curator)).await;
+        within("the loss", lost.struck()).await;
+        within("the end", curator.close()).await.unwrap();
+        assert!(arena.stat(&node).await.is_none());
+        assert!(client.check_stat("/").await.unwrap().is_some(), "the session goes on");
+        assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
+    }
 }

@@ -25,7 +25,7 @@ async fn served(waiting: Waiting) -> MutexGuard {
     within("the waiter", waiting).await.unwrap().unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_session_killed_while_creating_leaves_no_node_and_the_lock_is_had_in_the_next() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -34,12 +34,9 @@ async fn a_session_killed_while_creating_leaves_no_node_and_the_lock_is_had_in_t
         let acquiring = tokio::spawn(async move { mutex.acquire().await });
         // Earlier and later in its life from round to round; wherever it hits is right.
         tokio::time::sleep(Duration::from_micros(300 * round)).await;
-        if let Ok(client) = curator.client() {
-            let session = client.session().clone();
-            drop(client);
-            let connect = arena.server.connect_string();
+        if curator.session_id().is_ok() {
             // It may be gone by itself already.
-            let _ = zookeeper_testkit::kill_session(connect, &session).await;
+            let _ = arena.end_session(&curator).await;
         }
         let guard = served(acquiring).await;
         if !guard.is_held() {
@@ -51,7 +48,7 @@ async fn a_session_killed_while_creating_leaves_no_node_and_the_lock_is_had_in_t
 }
 
 /// Curator: TestInterProcessMutexBase#testWaitingProcessKilledServer.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_restarted_server_costs_nobody_the_place_in_the_queue() {
     let arena = Arena::own().await;
     let curators = [
@@ -95,7 +92,7 @@ async fn a_restarted_server_costs_nobody_the_place_in_the_queue() {
 }
 
 /// The outcome of a create that was in flight is unknown: it is looked for, and adopted or made again.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn creates_in_flight_when_the_server_dies_leave_no_ghost() {
     let arena = Arena::own().await;
     let stop = CancellationToken::new();
@@ -132,7 +129,7 @@ async fn creates_in_flight_when_the_server_dies_leave_no_ghost() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn with_cancels_its_body_at_the_loss() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -152,7 +149,7 @@ async fn with_cancels_its_body_at_the_loss() {
     drop(within("the lock", mutex.acquire()).await.unwrap());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_away() {
     let arena = Arena::own().await;
     let curator = arena.short_lived_curator().await;
@@ -175,7 +172,7 @@ async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_
     drop(within("the lock", arena.mutex(&curator).acquire()).await.unwrap());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_short_disconnection_loses_nothing() {
     let arena = Arena::own().await;
     let curator = arena.patient_curator().await;
@@ -189,7 +186,7 @@ async fn a_short_disconnection_loses_nothing() {
     served(waiting).await.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_deadline_holds_when_no_server_answers() {
     let arena = Arena::own().await;
     let curator = arena.curator().await;

@@ -10,7 +10,7 @@ use zookeeper_recipes::{AcquireError, Loss, Owner, Released};
 use crate::harness::{Arena, BUSY, LONG, within};
 
 /// Curator: TestInterProcessMutexBase#testReentrant.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_owner_enters_three_times_and_the_last_guard_releases() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -37,7 +37,7 @@ async fn an_owner_enters_three_times_and_the_last_guard_releases() {
 }
 
 /// Curator: TestInterProcessMutexBase#testReentrant2Threads, with the assertion that it lacks.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn another_owner_does_not_get_in_while_one_is_nested() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -59,7 +59,7 @@ async fn another_owner_does_not_get_in_while_one_is_nested() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn several_tasks_of_one_owner_share_one_hold() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -91,7 +91,7 @@ async fn several_tasks_of_one_owner_share_one_hold() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_waiting_task_of_an_owner_that_is_dropped_lets_the_next_one_try() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -115,7 +115,7 @@ async fn a_waiting_task_of_an_owner_that_is_dropped_lets_the_next_one_try() {
 }
 
 /// `None` means that the servers said "busy", also when only the owner's own task is in the way.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_owner_that_no_server_answers_is_not_told_that_the_lock_is_busy() {
     let arena = Arena::own().await;
     let curator = arena.curator().await;
@@ -135,7 +135,7 @@ async fn an_owner_that_no_server_answers_is_not_told_that_the_lock_is_busy() {
     assert_eq!(first.fencing_token(), second.fencing_token());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn two_branches_of_one_join_exclude_each_other_without_an_owner_and_nest_with_one() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -151,7 +151,7 @@ async fn two_branches_of_one_join_exclude_each_other_without_an_owner_and_nest_w
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_owner_that_lost_its_hold_is_told_when_it_enters_again() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;

@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zookeeper_recipes::{
     AcquireError, Curator, Loss, ReadGuard, ReleaseError, Released, WriteGuard,
 };
-use zookeeper_testkit::FaultProxy;
 
 use super::read_write_lock::{got_read, got_write, settled};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Link, eventually, within};
 
 /// A client whose messages can be lost, and a write hold of it.
-async fn linked(arena: &Arena) -> (FaultProxy, Curator, WriteGuard) {
+async fn linked(arena: &Arena) -> (Link, Curator, WriteGuard) {
     // So long that nobody looks for its node within a test's time.
     let builder = arena.patient_builder();
     let (link, curator) = arena.linked(builder).await;
@@ -28,7 +27,7 @@ fn lost_by(read: Result<ReadGuard, AcquireError>) -> Loss {
 }
 
 /// Curator: TestInterProcessReadWriteLock#testDowngrading.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_writer_reads_as_well_and_releases_both_in_either_order() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;
@@ -59,7 +58,7 @@ async fn a_writer_reads_as_well_and_releases_both_in_either_order() {
 }
 
 /// As Curator names it since 5.5 (CURATOR-621).
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_has_its_number_and_its_token() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;
@@ -96,7 +95,7 @@ async fn a_read_beside_a_write_has_its_number_and_its_token() {
 }
 
 /// Curator: TestInterProcessReadWriteLock#testContendingDowngrading, in many rounds. CURATOR-621, CURATOR-276.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn no_writer_slips_in_between() {
     let arena = Arena::new().await;
     let [curator, other, third] = arena.three_curators().await;
@@ -129,7 +128,7 @@ async fn no_writer_slips_in_between() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn readers_behind_a_writer_get_in_when_it_goes_on_reading() {
     let arena = Arena::new().await;
     let [curator, other, third] = arena.three_curators().await;
@@ -152,7 +151,7 @@ async fn readers_behind_a_writer_get_in_when_it_goes_on_reading() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;
@@ -169,7 +168,7 @@ async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_node_that_an_administrator_deleted_is_refused() {
     let arena = Arena::new().await;
     let (_link, _curator, write) = linked(&arena).await;
@@ -183,7 +182,7 @@ async fn a_read_beside_a_write_node_that_an_administrator_deleted_is_refused() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_whose_session_is_over_is_refused() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -199,7 +198,7 @@ async fn a_read_beside_a_write_whose_session_is_over_is_refused() {
 }
 
 /// The two have nodes of their own: one that is lost does not take the other with it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_read_outlives_the_write_node_that_an_administrator_deletes() {
     let arena = Arena::new().await;
     let curator = arena.short_lived_curator().await;
@@ -222,7 +221,7 @@ async fn a_read_outlives_the_write_node_that_an_administrator_deletes() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_read_whose_node_an_administrator_deletes_leaves_the_write_hold() {
     let arena = Arena::new().await;
     let curator = arena.short_lived_curator().await;

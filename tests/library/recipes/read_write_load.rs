@@ -121,12 +121,12 @@ async fn all_are_served(clients: usize, tasks_each: usize, rounds: usize) {
 }
 
 /// Curator: TestInterProcessReadWriteLock#testBasic.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn eight_clients() {
     all_are_served(8, 1, 100).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn one_client_with_sixteen_tasks() {
     all_are_served(1, 16, 40).await;
 }

@@ -8,7 +8,7 @@ use zookeeper_recipes::{
     AcquireError, ContenderKind, Curator, FencingToken, ReadGuard, Released, WriteGuard,
 };
 
-use crate::harness::{Arena, BUSY, within};
+use crate::harness::{Arena, BUSY, round_trip, within};
 
 pub(crate) type Reading = JoinHandle<Result<ReadGuard, AcquireError>>;
 pub(crate) type Writing = JoinHandle<Result<WriteGuard, AcquireError>>;
@@ -50,14 +50,14 @@ pub(crate) async fn got_write(writing: Writing) -> WriteGuard {
 /// What the servers had sent to this client, it has acted on.
 pub(crate) async fn settled(curator: &Curator) {
     for _ in 0..2 {
-        within("a round trip", curator.client().unwrap().sync("/")).await.unwrap();
+        round_trip(curator).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 /// Curator: TestInterProcessReadWriteLock#testThatUpgradingIsDisallowed. (Who belongs to an `Owner` is refused at
 /// once.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_reads_does_not_get_to_write() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -72,7 +72,7 @@ async fn who_reads_does_not_get_to_write() {
 }
 
 /// Curator: TestInterProcessReadWriteLock#testSetNodeData.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_nodes_are_curators_and_say_who_contends() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -104,7 +104,7 @@ async fn the_nodes_are_curators_and_say_who_contends() {
 
 /// kazoo: test_read_lock, and test_write_lock. Nobody re-enters: a second read of one task is a hold of its own, which a
 /// waiting writer would keep out.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn readers_hold_together_and_a_writer_alone() {
     let arena = Arena::new().await;
     let [one, two, three] = arena.three_curators().await;
@@ -133,7 +133,7 @@ async fn readers_hold_together_and_a_writer_alone() {
 }
 
 /// kazoo: test_rw_lock.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_reader_and_a_writer_behind_a_writer_come_in_their_turn() {
     let arena = Arena::new().await;
     let [one, two, three] = arena.three_curators().await;
@@ -161,7 +161,7 @@ async fn a_reader_and_a_writer_behind_a_writer_come_in_their_turn() {
 }
 
 /// Readers that come later do not pass it by, though all who hold are readers.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_writer_that_waits_is_served_before_readers_that_come_later() {
     let arena = Arena::new().await;
     let curators = arena.three_curators().await;
@@ -205,7 +205,7 @@ async fn a_writer_that_waits_is_served_before_readers_that_come_later() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn all_readers_behind_one_writer_get_in_when_it_is_done() {
     const READERS: usize = 24;
     let arena = Arena::new().await;

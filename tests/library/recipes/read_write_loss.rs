@@ -5,7 +5,7 @@ use zookeeper_recipes::Loss;
 use super::read_write_lock::{got_read, got_write, settled};
 use crate::harness::{Arena, within};
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_writer_and_the_read_beside_it_are_lost_with_their_session() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;
@@ -22,7 +22,7 @@ async fn a_writer_and_the_read_beside_it_are_lost_with_their_session() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_writer_whose_node_is_deleted_while_it_waits_lets_readers_pass() {
     let arena = Arena::new().await;
     let [curator, other, third] = arena.three_curators().await;
@@ -44,7 +44,7 @@ async fn a_writer_whose_node_is_deleted_while_it_waits_lets_readers_pass() {
 }
 
 /// Of several readers only the last before a writer is watched by it; the others may go before and after.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_writer_behind_readers_is_served_in_whatever_order_they_go() {
     let arena = Arena::new().await;
     let [curator, other, third] = arena.three_curators().await;

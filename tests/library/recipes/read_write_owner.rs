@@ -16,7 +16,7 @@ fn is_upgrade<T: std::fmt::Debug>(arena: &Arena, acquired: Result<T, AcquireErro
 }
 
 /// As Curator's thread does (TestInterProcessReadWriteLock#testDowngrading), each way of acquiring.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_owner_that_writes_reads_beside_it() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;
@@ -53,7 +53,7 @@ async fn an_owner_that_writes_reads_beside_it() {
 }
 
 /// Curator: TestInterProcessReadWriteLock#testThatUpgradingIsDisallowed; there it waits until the time is up.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_owner_that_reads_is_told_at_once_that_it_cannot_write() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;
@@ -77,7 +77,7 @@ async fn an_owner_that_reads_is_told_at_once_that_it_cannot_write() {
         .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_owner_that_lost_its_hold_is_told_whatever_it_asks_for() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -112,7 +112,7 @@ async fn an_owner_that_lost_its_hold_is_told_whatever_it_asks_for() {
 }
 
 /// What the guard's own methods give counts as the owner's as well.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_owner_that_goes_on_reading_nests_in_that() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;
@@ -141,7 +141,7 @@ async fn an_owner_that_goes_on_reading_nests_in_that() {
 }
 
 /// Whatever else it reads, and wherever the write guard is: else it would wait for a writer that waits for itself.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_an_owner_down_grades_is_the_owners() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;

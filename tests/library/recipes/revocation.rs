@@ -9,9 +9,8 @@ use zookeeper_recipes::{
     InterProcessSemaphoreMutex, Lease, Loss, MutexGuard, Participant, ReadGuard, RevokeError,
     Revoker, WriteGuard,
 };
-use zookeeper_testkit::Cut;
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, Cut, within};
 
 /// How long nothing is to happen.
 const QUIET: Duration = Duration::from_millis(300);
@@ -84,7 +83,7 @@ async fn is_quiet(requested: &mut BoxFuture<'static, Result<(), Loss>>) {
 }
 
 /// Curator: TestInterProcessMutex#testRevoking.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_holder_gives_way_to_whoever_asks() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -106,7 +105,7 @@ async fn a_holder_gives_way_to_whoever_asks() {
 }
 
 /// Also CURATOR-650, a wish: leases are asked for as any hold.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_request_is_seen_by_who_listens_and_the_hold_goes_on() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -129,7 +128,7 @@ async fn a_request_is_seen_by_who_listens_and_the_hold_goes_on() {
 }
 
 /// Curator's holder misses it: CURATOR has no id for that.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_request_from_before_anyone_listened_is_seen() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -144,7 +143,7 @@ async fn a_request_from_before_anyone_listened_is_seen() {
 }
 
 /// It is told when it holds.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_can_be_asked_before_it_holds() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -168,7 +167,7 @@ async fn a_waiter_can_be_asked_before_it_holds() {
     within("the request", guard.revocation_requested()).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn other_data_is_no_request() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -185,7 +184,7 @@ async fn other_data_is_no_request() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_stops_listening_can_begin_again() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -201,7 +200,7 @@ async fn who_stops_listening_can_begin_again() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_listens_is_told_how_the_hold_ended_before() {
     let arena = Arena::new().await;
     for kind in KINDS {
@@ -224,7 +223,7 @@ async fn who_listens_is_told_how_the_hold_ended_before() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_request_made_while_the_holder_is_cut_off_is_seen_after() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked(arena.builder()).await;
@@ -243,7 +242,7 @@ async fn a_request_made_while_the_holder_is_cut_off_is_seen_after() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_node_that_is_gone_cannot_be_asked() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -260,7 +259,7 @@ async fn a_node_that_is_gone_cannot_be_asked() {
 }
 
 /// A lock's own path, say, has other data, which nobody wants to have overwritten.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_node_that_is_no_contenders_is_not_written() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -279,7 +278,7 @@ async fn a_node_that_is_no_contenders_is_not_written() {
     held.release().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_may_not_write_is_told_and_the_holder_is_not() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);

@@ -30,7 +30,7 @@ impl Room {
 }
 
 /// Curator: TestInterProcessSemaphore#testSimple2.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn three_objects_share_three_leases() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -47,7 +47,7 @@ async fn three_objects_share_three_leases() {
 }
 
 /// kazoo: test_non_blocking, test_non_blocking_release. (kazoo refuses when it merely cannot look.)
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -68,7 +68,7 @@ async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
 }
 
 /// Curator: TestInterProcessSemaphore#testRelease1AtATime: ten clients, each of which keeps its lease until five have one.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn all_of_the_leases_are_given_out() {
     const LIMIT: usize = 5;
     let arena = Arena::new().await;
@@ -95,7 +95,7 @@ async fn all_of_the_leases_are_given_out() {
 }
 
 /// Names, modes and data are Curator's; a lease tells what any guard does.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_nodes_are_curators_and_a_lease_tells_of_its_own() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().identity("me@here")).await;

@@ -22,7 +22,7 @@ async fn leases(arena: &Arena) -> usize {
 }
 
 /// Curator's `TestInterProcessSemaphore#testThreadedLeaseIncrease`, CURATOR-75.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn raising_the_limit_wakes_who_waits() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -40,7 +40,7 @@ async fn raising_the_limit_wakes_who_waits() {
     assert_eq!(semaphore.limit(), 2);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn lowering_the_limit_takes_nothing_from_holders() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -60,7 +60,7 @@ async fn lowering_the_limit_takes_nothing_from_holders() {
     within("the one there is", semaphore.acquire()).await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn at_zero_nobody_gets_one_until_it_is_raised() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -77,7 +77,7 @@ async fn at_zero_nobody_gets_one_until_it_is_raised() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn more_than_there_are_is_an_error_when_asked_and_while_waiting() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -97,7 +97,7 @@ async fn more_than_there_are_is_an_error_when_asked_and_while_waiting() {
 }
 
 /// What is no count leaves the limit as it was.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_limit_of_foreign_data_stays_as_it_was() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -112,7 +112,7 @@ async fn a_limit_of_foreign_data_stays_as_it_was() {
 }
 
 /// On a path that is known, where ours and others' nodes come and go.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn trying_takes_what_is_free_however_much_that_is() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);

@@ -13,7 +13,7 @@ async fn attentive(arena: &Arena) -> Curator {
 }
 
 /// Curator: TestInterProcessSemaphore#testNoOrphanedNodes (CURATOR-315).
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_whose_lease_an_administrator_deletes_makes_another() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -37,7 +37,7 @@ async fn a_waiter_whose_lease_an_administrator_deletes_makes_another() {
 }
 
 /// Else two could have nodes that are not granted, and each count the other's.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_whose_lock_an_administrator_deletes_gives_its_leases_up_and_queues_again() {
     let arena = Arena::new().await;
     let curators = [attentive(&arena).await, attentive(&arena).await, attentive(&arena).await];

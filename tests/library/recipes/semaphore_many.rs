@@ -35,7 +35,7 @@ impl Checker {
 }
 
 /// Curator's callers take one after the other, and each would keep one of them while it waits for another.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn two_that_ask_for_two_of_three_never_wait_for_each_other() {
     const ROUNDS: usize = 40;
     let arena = Arena::new().await;
@@ -62,7 +62,7 @@ async fn two_that_ask_for_two_of_three_never_wait_for_each_other() {
 
 /// Curator: TestInterProcessSemaphore#testMaxPerSession; without the budget by which the callers there keep out of each
 /// other's way.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn never_more_than_the_limit_under_a_random_load() {
     for limited in Limited::KINDS {
         let arena = Arena::new().await;
@@ -124,7 +124,7 @@ async fn load(semaphore: &InterProcessSemaphore, checker: &Checker, limit: usize
 }
 
 /// All or nothing: while one waits for several, no other of ours keeps a part of what it waits for.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn only_one_has_nodes_that_are_not_granted() {
     let arena = Arena::new().await;
     let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
@@ -156,7 +156,7 @@ async fn only_one_has_nodes_that_are_not_granted() {
     one.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn first_come_first_served_however_many_each_asks_for() {
     let arena = Arena::new().await;
     let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
@@ -192,7 +192,7 @@ async fn first_come_first_served_however_many_each_asks_for() {
 }
 
 /// One by one, in whatever order; what is not taken out goes with the rest.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn leases_that_were_had_together_go_one_by_one() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -216,7 +216,7 @@ async fn leases_that_were_had_together_go_one_by_one() {
 }
 
 /// Curator takes any number, and waits for ever.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_limit_that_cannot_be_curators_is_refused() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -239,7 +239,7 @@ async fn a_limit_that_cannot_be_curators_is_refused() {
 }
 
 /// As Curator counts them. Nobody gets in by mistake; but one lease less is there.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn children_of_others_under_leases_count() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;

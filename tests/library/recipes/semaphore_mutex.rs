@@ -13,7 +13,7 @@ fn asks(arena: &Arena, curator: &Curator) -> Waiting<MutexGuard> {
 }
 
 /// Curator: TestInterProcessMutexBase#test2Clients. And CURATOR-376: held, though a field says that it is not.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn of_two_clients_one_has_the_lease_and_then_the_other() {
     let arena = Arena::new().await;
     let (one, two) = (arena.curator().await, arena.curator().await);
@@ -33,7 +33,7 @@ async fn of_two_clients_one_has_the_lease_and_then_the_other() {
 }
 
 /// Curator: TestInterProcessSemaphoreMutex#testReentrant and its two like are disabled there: it is not reentrant.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn nobody_re_enters_not_even_an_owner() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -53,7 +53,7 @@ async fn nobody_re_enters_not_even_an_owner() {
     arena.nodes_are(0, 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn it_is_a_semaphore_of_one_to_others() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -69,7 +69,7 @@ async fn it_is_a_semaphore_of_one_to_others() {
 }
 
 /// As Curator's. A warning is all there is.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_mutex_right_at_its_path_is_another_lock() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);

@@ -1,24 +1,23 @@
 //! Trying: what it costs when all is taken, and that it waits for nobody.
 
+use crate::harness::Operation::{self, List, Sync};
 use tokio::runtime::Runtime;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 use zookeeper_recipes::{Curator, InterProcessSemaphore, Leases};
-use zookeeper_testkit::Operation::{self, List, Sync};
-use zookeeper_testkit::{FaultProxy, Message};
 
 use super::leases::{Limited, Waiting, asks, asks_for};
 use super::mutex_dropped::{Polled, poll_times};
-use crate::harness::{Arena, BUSY, LONG, eventually, within};
+use crate::harness::{Arena, BUSY, LONG, Link, Message, eventually, within};
 
 /// Requests, without probes of the session.
-fn took(link: &FaultProxy) -> Vec<Operation> {
+fn took(link: &Link) -> Vec<Operation> {
     let mut log = link.log();
     log.retain(|one| *one != Sync);
     link.clear_log();
     log
 }
 
-async fn linked(arena: &Arena) -> (FaultProxy, Curator) {
+async fn linked(arena: &Arena) -> (Link, Curator) {
     arena.linked(arena.patient_builder()).await
 }
 
@@ -30,12 +29,14 @@ fn tries(semaphore: &InterProcessSemaphore, count: usize) -> Waiting<Option<Leas
 /// A node of somebody else's in a folder, as Curator makes it.
 async fn stranger(arena: &Arena, folder: &str, kind: &str) -> String {
     let prefix = arena.below(folder, &format!("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-{kind}-"));
-    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-    let (_, sequence) = arena.admin.create(&prefix, &[], &options).await.unwrap();
-    format!("{prefix}{sequence}")
+    arena
+        .admin
+        .create(&prefix, &[], CreateMode::EphemeralSequential, &Acls::anyone_all())
+        .await
+        .unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn when_all_is_taken_it_reads_once_and_writes_nothing() {
     for limited in Limited::KINDS {
         let arena = Arena::new().await;
@@ -60,7 +61,7 @@ async fn when_all_is_taken_it_reads_once_and_writes_nothing() {
 }
 
 /// It has `locks` for as long as it waits.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn it_does_not_wait_for_a_waiter() {
     for limited in Limited::KINDS {
         let arena = Arena::new().await;
@@ -82,7 +83,7 @@ async fn it_does_not_wait_for_a_waiter() {
 }
 
 /// As Curator's: a lease may be free a moment later. However many a try asks for, it goes by what it sees itself.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn it_does_not_wait_for_one_who_passes_through() {
     for limited in Limited::KINDS {
         let arena = Arena::new().await;
@@ -108,7 +109,7 @@ async fn it_does_not_wait_for_one_who_passes_through() {
 }
 
 /// Of one semaphore and its clones.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_try_that_is_not_polled_any_more_does_not_stop_another() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -134,7 +135,7 @@ async fn a_try_that_is_not_polled_any_more_does_not_stop_another() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_deadline_covers_locks_and_leases() {
     for limited in Limited::KINDS {
         let arena = Arena::new().await;
@@ -155,36 +156,40 @@ async fn a_deadline_covers_locks_and_leases() {
     }
 }
 
-/// Its future reads the leases itself, without a task, so it may run on another runtime than the client does.
-#[test]
-fn a_client_whose_runtime_has_ended_is_an_error_and_no_panic() {
-    // It polls what is woken, and then ends.
-    let of_caller = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (of_client, of_curator) = (Runtime::new().unwrap(), Runtime::new().unwrap());
-    let (_arena, _link, _held, trying) = of_caller.block_on(async {
-        let arena = Arena::new().await;
-        let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-        let connect_string = link.connect_string().to_owned();
-        let connecting = async move { Client::connect(&connect_string).await };
-        let client = of_client.spawn(connecting).await.unwrap().unwrap();
-        let starting = async { Curator::from_client(client) };
-        let curator = of_curator.spawn(starting).await.unwrap().unwrap();
-        let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 2).unwrap();
-        within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
-        let held = link.hold(Message::reply(List));
-        let trying = tokio::spawn(async move { semaphore.try_acquire().await });
-        within("the listing of the leases", held.struck()).await;
-        (arena, link, held, trying)
-    });
-    of_client.shutdown_timeout(LONG);
-    of_caller.block_on(async {
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-    });
-    of_curator.shutdown_timeout(LONG);
-    of_caller.block_on(async {
-        let tried = within("an answer", trying).await;
-        tried.expect("no panic").expect_err("no server can be asked any more");
-    });
+mod real {
+    use super::*;
+
+    /// Its future reads the leases itself, without a task, so it may run on another runtime than the client does.
+    #[test]
+    fn a_client_whose_runtime_has_ended_is_an_error_and_no_panic() {
+        // It polls what is woken, and then ends.
+        let of_caller = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (of_client, of_curator) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+        let (_arena, _link, _held, trying) = of_caller.block_on(async {
+            let arena = Arena::real().await;
+            let link = arena.link().await;
+            let connect_string = link.connect_string().to_owned();
+            let connecting = async move { Client::connect(&connect_string).await };
+            let client = of_client.spawn(connecting).await.unwrap().unwrap();
+            let starting = async { Curator::from_client(client) };
+            let curator = of_curator.spawn(starting).await.unwrap().unwrap();
+            let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 2).unwrap();
+            within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
+            let held = link.hold(Message::reply(List));
+            let trying = tokio::spawn(async move { semaphore.try_acquire().await });
+            within("the listing of the leases", held.struck()).await;
+            (arena, link, held, trying)
+        });
+        of_client.shutdown_timeout(LONG);
+        of_caller.block_on(async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        });
+        of_curator.shutdown_timeout(LONG);
+        of_caller.block_on(async {
+            let tried = within("an answer", trying).await;
+            tried.expect("no panic").expect_err("no server can be asked any more");
+        });
+    }
 }

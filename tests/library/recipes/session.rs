@@ -1,17 +1,16 @@
 //! What a `Curator` does with its sessions.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
+use tokio::time::Instant;
+
 use zookeeper_recipes::{
-    AcquireError, ConnectionState, Curator, InterProcessMutex, Loss, RetryPolicy, SessionError,
-    Shortcuts,
+    AcquireError, ConnectionState, Loss, RetryPolicy, SessionError, Shortcuts,
 };
-use zookeeper_testkit::{Cut, Operation};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Cut, Operation, eventually, within};
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -43,11 +42,11 @@ async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
         matches!(error, AcquireError::Session { source: SessionError::Closed, .. }),
         "{error:?}"
     );
-    assert!(matches!(curator.client(), Err(SessionError::Closed)));
+    assert!(matches!(curator.session_id(), Err(SessionError::Closed)));
 }
 
 /// Else the lease of the next hold has no anchor to begin with, however long the link has been in order.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn tries_that_find_a_lock_busy_do_not_postpone_the_probes() {
     const T: Duration = Duration::from_secs(6);
     let arena = Arena::new().await;
@@ -69,7 +68,7 @@ async fn tries_that_find_a_lock_busy_do_not_postpone_the_probes() {
 
 /// The reconnect is an anchor of the lease, also for a `Curator` that holds nothing: so its next hold has a lease at once,
 /// and lists no second time to get one.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_first_hold_after_an_outage_has_a_lease_at_once() {
     let arena = Arena::new().await;
     // The client doubles its pauses, from 0.1 s: it is back after 13/24 of these timeouts. A machine too busy for the first gets more.
@@ -110,56 +109,7 @@ async fn requests_of_the_first_hold_after_an_outage(
     log
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connector_of_ones_own_is_used_in_every_session() {
-    let arena = Arena::new().await;
-    let connector = Client::connector().with_auth("digest", b"ours:secret");
-    let builder = arena.builder().connector(connector).acls(Acls::creator_all());
-    let curator = arena.connect(builder).await;
-    let mutex = arena.mutex(&curator);
-    drop(within("a lock", mutex.acquire()).await.unwrap());
-    // Without these credentials the next session could not even list.
-    arena.kill_session(&curator).await;
-    let guard = within("a lock in the next session", mutex.acquire()).await.unwrap();
-    assert!(arena.admin.list_children(&arena.path).await.is_err(), "others may not");
-    let told = mutex.participants().await.unwrap();
-    let identity = String::from_utf8(told[0].data.clone()).unwrap();
-    assert!(identity.ends_with(&format!(":{}", std::process::id())), "host:pid: {identity}");
-    guard.release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn close_frees_the_locks_also_when_a_user_keeps_the_session() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let kept = curator.client().unwrap();
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    within("the end", curator.close()).await.unwrap();
-    assert_eq!(guard.loss(), Some(Loss::Closed));
-    assert!(arena.stat(guard.node()).await.is_none());
-    kept.sync("/").await.expect("the session is the user's now");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn dropping_the_last_handle_closes() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let node = format!("{}-mark", arena.path);
-    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-    {
-        let client = curator.client().unwrap();
-        client.create(&node, &[], &options).await.unwrap();
-    }
-    let state = curator.watch_state();
-    let clone = curator.clone();
-    drop(curator);
-    assert!(arena.stat(&node).await.is_some(), "a clone is left");
-    drop(clone);
-    eventually("the session ends", async || arena.stat(&node).await.is_none()).await;
-    eventually("it says so", async || *state.borrow() == ConnectionState::Closed).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_new_session_follows_every_expiry() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -182,7 +132,7 @@ async fn a_new_session_follows_every_expiry() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_states_of_a_restart_are_seen() {
     let arena = Arena::own().await;
     let curator = arena.curator().await;
@@ -196,7 +146,7 @@ async fn the_states_of_a_restart_are_seen() {
     drop(within("reconnected", reconnected).await.unwrap());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_session_that_dies_with_its_server_is_lost_and_followed_by_another() {
     let arena = Arena::own().await;
     let curator = arena.short_lived_curator().await;
@@ -213,63 +163,19 @@ async fn a_session_that_dies_with_its_server_is_lost_and_followed_by_another() {
     drop(within("a lock", arena.mutex(&curator).acquire()).await.unwrap());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_clients_session_can_be_used_and_is_left_to_its_owner() {
-    let arena = Arena::new().await;
-    let client = arena.client().await;
-    let curator = Curator::from_client(client.clone()).unwrap();
-    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-    let guard = mutex.acquire().await.unwrap();
-    let stat = arena.stat(guard.node()).await.unwrap();
-    assert_eq!(stat.ephemeral_owner, client.session_id().0);
-    within("the end", curator.close()).await.unwrap();
-    assert_eq!(guard.loss(), Some(Loss::Closed));
-    assert!(arena.stat(guard.node()).await.is_none(), "close deletes what was held");
-    client.sync("/").await.expect("the session lives on");
-}
-
-/// The session outlives the `Curator`, and so does the duty to delete from it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_clients_session_is_cleaned_up_also_when_close_could_not_confirm_it() {
+#[tokio::test(start_paused = true)]
+async fn a_close_that_no_server_can_confirm_says_so() {
     let arena = Arena::own().await;
-    let client = Client::connector()
-        .with_session_timeout(Duration::from_secs(60))
-        .connect(arena.server.connect_string())
-        .await
-        .unwrap();
-    let builder = Curator::builder().connection_timeout(Duration::from_secs(1));
-    let curator = builder.from_client(client.clone()).unwrap();
-    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-    let guard = mutex.acquire().await.unwrap();
+    let builder = arena.builder().connection_timeout(Duration::from_secs(2));
+    let curator = arena.impatient(arena.server.connect_string(), builder).await;
+    // A client that was lent once is closed in another way.
+    drop(curator.client());
     arena.server.pause().await.unwrap();
-    drop(guard);
     let closed = within("the end", curator.close()).await;
     assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
-    drop((mutex, curator));
-    // What was on its way is lost with the connection; the session is not.
-    arena.server.kill().await.unwrap();
-    arena.server.start_again().await.unwrap();
-    arena.children_are(0).await;
-    client.sync("/").await.expect("the session lives on");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_close_that_no_server_can_confirm_says_so() {
-    for lent in [false, true] {
-        let arena = Arena::own().await;
-        let builder = arena.builder().connection_timeout(Duration::from_secs(2));
-        let curator = arena.impatient(arena.server.connect_string(), builder).await;
-        if lent {
-            drop(curator.client().unwrap());
-        }
-        arena.server.pause().await.unwrap();
-        let closed = within("the end", curator.close()).await;
-        assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
-        arena.server.resume().await.unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn participants_are_asked_again_in_the_next_session() {
     let arena = Arena::own().await;
     let curator = arena.short_lived_curator().await;
@@ -283,44 +189,7 @@ async fn participants_are_asked_again_in_the_next_session() {
     assert_eq!(within("the answer", asking).await.unwrap().unwrap(), []);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_is_told_that_there_will_be_no_session_rather_than_that_retries_ended() {
-    let arena = Arena::new().await;
-    let other = arena.curator().await;
-    let holder = arena.mutex(&other).acquire().await.unwrap();
-    let client = arena.client().await;
-    // The connection breaks before the session does.
-    let retry = RetryPolicy::n_times(3, Duration::from_millis(50));
-    let curator = Curator::builder().retry(retry).from_client(client).unwrap();
-    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
-    arena.children_are(2).await;
-    arena.kill_session(&curator).await;
-    let error = within("the error", waiting).await.unwrap().unwrap_err();
-    assert!(
-        matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
-        "{error:?}"
-    );
-    drop(holder);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn there_is_no_session_after_a_clients_own() {
-    let arena = Arena::new().await;
-    let client = arena.client().await;
-    let curator = Curator::from_client(client).unwrap();
-    let guard = InterProcessMutex::new(&curator, &arena.path).unwrap().acquire().await.unwrap();
-    arena.kill_session(&curator).await;
-    assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
-    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-    let error = within("the error", mutex.acquire()).await.unwrap_err();
-    assert!(
-        matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
-        "{error:?}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn retries_end_when_the_policy_is_used_up() {
     let arena = Arena::own().await;
     let builder = arena
@@ -343,7 +212,7 @@ async fn retries_end_when_the_policy_is_used_up() {
 }
 
 /// Short ones, whose leases leave the client a few hundred milliseconds.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_hold_outlives_a_cut_link_with_every_session_timeout() {
     let arena = Arena::new().await;
     for timeout in [1, 2, 3, 4, 5].map(Duration::from_secs) {
@@ -357,5 +226,137 @@ async fn a_hold_outlives_a_cut_link_with_every_session_timeout() {
         assert!(guard.is_held(), "{timeout:?}: {:?}", guard.loss());
         guard.release().await.unwrap();
         within("the end", curator.close()).await.unwrap();
+    }
+}
+
+mod real {
+    use super::*;
+    use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
+    use zookeeper_recipes::{Curator, InterProcessMutex};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_connector_of_ones_own_is_used_in_every_session() {
+        let arena = Arena::real().await;
+        let connector = Client::connector().with_auth("digest", b"ours:secret");
+        let builder = arena.builder().connector(connector).acls(Acls::creator_all());
+        let curator = arena.connect(builder).await;
+        let mutex = arena.mutex(&curator);
+        drop(within("a lock", mutex.acquire()).await.unwrap());
+        // Without these credentials the next session could not even list.
+        arena.kill_session(&curator).await;
+        let guard = within("a lock in the next session", mutex.acquire()).await.unwrap();
+        assert!(arena.admin.list_children(&arena.path).await.is_err(), "others may not");
+        let told = mutex.participants().await.unwrap();
+        let identity = String::from_utf8(told[0].data.clone()).unwrap();
+        assert!(identity.ends_with(&format!(":{}", std::process::id())), "host:pid: {identity}");
+        guard.release().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn close_frees_the_locks_also_when_a_user_keeps_the_session() {
+        let arena = Arena::real().await;
+        let curator = arena.curator().await;
+        let kept = curator.client().unwrap();
+        let guard = arena.mutex(&curator).acquire().await.unwrap();
+        within("the end", curator.close()).await.unwrap();
+        assert_eq!(guard.loss(), Some(Loss::Closed));
+        assert!(arena.stat(guard.node()).await.is_none());
+        kept.sync("/").await.expect("the session is the user's now");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn dropping_the_last_handle_closes() {
+        let arena = Arena::real().await;
+        let curator = arena.curator().await;
+        let node = format!("{}-mark", arena.path);
+        {
+            let client = curator.client().unwrap();
+            let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+            client.create(&node, &[], &options).await.unwrap();
+        }
+        let state = curator.watch_state();
+        let clone = curator.clone();
+        drop(curator);
+        assert!(arena.stat(&node).await.is_some(), "a clone is left");
+        drop(clone);
+        eventually("the session ends", async || arena.stat(&node).await.is_none()).await;
+        eventually("it says so", async || *state.borrow() == ConnectionState::Closed).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_clients_session_can_be_used_and_is_left_to_its_owner() {
+        let arena = Arena::real().await;
+        let client = arena.client().await;
+        let curator = Curator::from_client(client.clone()).unwrap();
+        let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+        let guard = mutex.acquire().await.unwrap();
+        let stat = arena.stat(guard.node()).await.unwrap();
+        assert_eq!(stat.ephemeral_owner, client.session_id().0);
+        within("the end", curator.close()).await.unwrap();
+        assert_eq!(guard.loss(), Some(Loss::Closed));
+        assert!(arena.stat(guard.node()).await.is_none(), "close deletes what was held");
+        client.sync("/").await.expect("the session lives on");
+    }
+
+    /// The session outlives the `Curator`, and so does the duty to delete from it.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_clients_session_is_cleaned_up_also_when_close_could_not_confirm_it() {
+        let arena = Arena::real_own().await;
+        let client = Client::connector()
+            .with_session_timeout(Duration::from_secs(60))
+            .connect(arena.server.connect_string())
+            .await
+            .unwrap();
+        let builder = Curator::builder().connection_timeout(Duration::from_secs(1));
+        let curator = builder.from_client(client.clone()).unwrap();
+        let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+        let guard = mutex.acquire().await.unwrap();
+        arena.server.pause().await.unwrap();
+        drop(guard);
+        let closed = within("the end", curator.close()).await;
+        assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
+        drop((mutex, curator));
+        // What was on its way is lost with the connection; the session is not.
+        arena.server.kill().await.unwrap();
+        arena.server.start_again().await.unwrap();
+        arena.children_are(0).await;
+        client.sync("/").await.expect("the session lives on");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_waiter_is_told_that_there_will_be_no_session_rather_than_that_retries_ended() {
+        let arena = Arena::real().await;
+        let other = arena.curator().await;
+        let holder = arena.mutex(&other).acquire().await.unwrap();
+        let client = arena.client().await;
+        // The connection breaks before the session does.
+        let retry = RetryPolicy::n_times(3, Duration::from_millis(50));
+        let curator = Curator::builder().retry(retry).from_client(client).unwrap();
+        let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+        let waiting = tokio::spawn(async move { mutex.acquire().await });
+        arena.children_are(2).await;
+        arena.kill_session(&curator).await;
+        let error = within("the error", waiting).await.unwrap().unwrap_err();
+        assert!(
+            matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
+            "{error:?}"
+        );
+        drop(holder);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn there_is_no_session_after_a_clients_own() {
+        let arena = Arena::real().await;
+        let client = arena.client().await;
+        let curator = Curator::from_client(client).unwrap();
+        let guard = InterProcessMutex::new(&curator, &arena.path).unwrap().acquire().await.unwrap();
+        arena.kill_session(&curator).await;
+        assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
+        let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+        let error = within("the error", mutex.acquire()).await.unwrap_err();
+        assert!(
+            matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
+            "{error:?}"
+        );
     }
 }

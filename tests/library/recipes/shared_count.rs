@@ -1,18 +1,16 @@
 //! The shared count: Curator's tests of it, its znode, and what is told to whom.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use zookeeper_recipes::zookeeper_client::{
-    Acl, Acls, AuthId, CreateMode, Error as ClientError, Permission,
+    Acl, AuthId, CreateMode, Error as ClientError, Permission,
 };
 use zookeeper_recipes::{
     ConnectionState, CountWatch, Curator, SessionError, SharedCount, SharedCountError,
 };
-use zookeeper_testkit::{Cut, FaultProxy, Operation, TestServer};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Cut, Link, Operation, eventually, round_trip, within};
 
 async fn start(arena: &Arena, curator: &Curator, seed: i32) -> SharedCount {
     within("the start", SharedCount::start(curator, &arena.path, seed)).await.unwrap()
@@ -33,7 +31,7 @@ async fn write(arena: &Arena, data: &[u8]) {
 }
 
 /// Behind a proxy, with the watch on the node in place.
-async fn linked(arena: &Arena, seed: i32) -> (FaultProxy, Curator, SharedCount) {
+async fn linked(arena: &Arena, seed: i32) -> (Link, Curator, SharedCount) {
     let (link, curator) = arena.linked(arena.builder()).await;
     let count = start(arena, &curator, seed).await;
     eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
@@ -41,7 +39,7 @@ async fn linked(arena: &Arena, seed: i32) -> (FaultProxy, Curator, SharedCount) 
 }
 
 /// Curator: `TestSharedCount#testMultiClients`.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn each_of_five_clients_is_told_each_value_in_order() {
     let arena = Arena::new().await;
     let mut watches = Vec::new();
@@ -58,7 +56,7 @@ async fn each_of_five_clients_is_told_each_value_in_order() {
 }
 
 /// Curator: `TestSharedCount#testSimple`.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_is_set_is_the_value() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -73,7 +71,7 @@ async fn what_is_set_is_the_value() {
 }
 
 /// Curator: `TestSharedCount#testSimpleVersioned`.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_write_over_what_is_not_there_any_more_is_refused() {
     let arena = Arena::new().await;
     let count = start(&arena, &arena.curator().await, 0).await;
@@ -112,7 +110,7 @@ async fn a_write_over_what_is_not_there_any_more_is_refused() {
 }
 
 /// Curator: `TestSharedCount#testMultiClientVersioned`.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn of_two_clients_who_write_over_one_version_one_succeeds() {
     let arena = Arena::new().await;
     let one = start(&arena, &arena.curator().await, 0).await;
@@ -137,7 +135,7 @@ async fn of_two_clients_who_write_over_one_version_one_succeeds() {
 }
 
 /// Curator: `TestSharedCount#testMultiClientDifferentSeed`.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn of_different_seeds_the_first_wins() {
     let arena = Arena::new().await;
     let path = format!("{}/deep/below", arena.path);
@@ -154,7 +152,7 @@ async fn of_different_seeds_the_first_wins() {
 }
 
 /// Curator: `TestSharedCount#testDisconnectEventOnWatcherDoesNotRetry`.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_disconnection_blocks_nothing() {
     let arena = Arena::own().await;
     let curator = arena.patient_curator().await;
@@ -177,7 +175,7 @@ async fn a_disconnection_blocks_nothing() {
 }
 
 /// Curator: `TestSharedCount#testDisconnectReconnectWithMultipleClients`.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_write_during_a_disconnection_is_told_after_it() {
     let arena = Arena::own().await;
     let (link, _curator, count) = linked(&arena, 10).await;
@@ -198,10 +196,9 @@ async fn a_write_during_a_disconnection_is_told_after_it() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_node_is_curators() {
-    let builder = TestServer::builder().container_check_interval(Duration::from_millis(10));
-    let arena = Arena::on(Arc::new(builder.start().await.unwrap())).await;
+    let arena = Arena::reaping(Duration::from_millis(10)).await;
     let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
     let count = SharedCount::start(&curator, "/limits/orders", -2).await.unwrap();
     let path = format!("{}/limits/orders", arena.path);
@@ -218,7 +215,7 @@ async fn the_node_is_curators() {
     eventually("they are reaped", async || arena.stat(&arena.path).await.is_none()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn foreign_data_are_refused_at_the_start_and_left_as_they_are() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -241,7 +238,7 @@ async fn foreign_data_are_refused_at_the_start_and_left_as_they_are() {
     assert!(error.contains("text\\nof") && error.contains('…'), "{error}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn foreign_data_while_it_runs_leave_the_last_value() {
     let arena = Arena::new().await;
     let (link, _curator, count) = linked(&arena, 3).await;
@@ -265,7 +262,7 @@ async fn foreign_data_while_it_runs_leave_the_last_value() {
     assert_eq!(data(&arena).await, 6_i32.to_be_bytes());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_deleted_node_leaves_the_last_value_until_it_is_there_again() {
     let arena = Arena::new().await;
     let curator = arena.short_lived_curator().await;
@@ -288,7 +285,7 @@ async fn a_deleted_node_leaves_the_last_value_until_it_is_there_again() {
     told(&mut watch, 10).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_next_session_goes_on() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -308,7 +305,7 @@ async fn the_next_session_goes_on() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_end_is_told_to_whoever_watches() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -330,7 +327,7 @@ async fn the_end_is_told_to_whoever_watches() {
     assert_eq!(count.value(), 2);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_slow_watcher_is_told_the_latest() {
     let arena = Arena::new().await;
     let count = start(&arena, &arena.curator().await, 0).await;
@@ -349,7 +346,7 @@ async fn a_slow_watcher_is_told_the_latest() {
     assert!(futures_util::poll!(watch.next()).is_pending());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn with_the_last_handle_the_watch_goes_and_nobody_reads_any_more() {
     let arena = Arena::new().await;
     let (link, curator, count) = linked(&arena, 3).await;
@@ -362,14 +359,13 @@ async fn with_the_last_handle_the_watch_goes_and_nobody_reads_any_more() {
     eventually("it is taken back", async || link.replies(Operation::RemoveWatches) > 0).await;
     let reads = link.requests(Operation::GetData);
     write(&arena, &5_i32.to_be_bytes()).await;
-    // Whatever the write brought about came before the answer to this.
-    curator.client().unwrap().check_stat("/").await.unwrap();
+    round_trip(&curator).await;
     assert_eq!(link.requests(Operation::GetData), reads);
     within("the end", curator.close()).await.unwrap();
 }
 
 /// Its path is longer than all that a session may watch.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn without_room_for_a_watch_it_is_read_now_and_then() {
     let arena = Arena::new().await;
     let curator = arena.short_lived_curator().await;
@@ -383,7 +379,7 @@ async fn without_room_for_a_watch_it_is_read_now_and_then() {
     arena.admin.delete(&path, None).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_is_not_permitted_is_named() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;
@@ -393,8 +389,11 @@ async fn what_is_not_permitted_is_named() {
             Acl::new(permission, AuthId::anyone()),
             Acl::new(Permission::DELETE | Permission::ADMIN, AuthId::anyone()),
         ];
-        let options = CreateMode::Persistent.with_acls(Acls::new(&acls));
-        arena.admin.create(path, &7_i32.to_be_bytes(), &options).await.unwrap();
+        arena
+            .admin
+            .create(path, &7_i32.to_be_bytes(), CreateMode::Persistent, &acls)
+            .await
+            .unwrap();
     };
     create(Permission::READ).await;
     let count = SharedCount::start(&curator, path, 3).await.unwrap();

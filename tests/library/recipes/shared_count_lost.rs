@@ -2,13 +2,12 @@
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::{Curator, SharedCount, SharedCountError};
-use zookeeper_testkit::{Fault, FaultProxy, Message, Operation};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Fault, Link, Message, Operation, eventually, within};
 
 struct Linked {
     arena: Arena,
-    link: FaultProxy,
+    link: Link,
     curator: Curator,
     count: SharedCount,
 }
@@ -48,7 +47,7 @@ impl Linked {
 }
 
 /// That it is there does not say that it was ours: somebody else may have counted to 2.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_write_over_a_version_whose_reply_is_lost_is_unknown() {
     let linked = Linked::new().await;
     let (refused, writing) = linked.swap_and_lose(Message::reply(Operation::SetData)).await;
@@ -60,7 +59,7 @@ async fn a_write_over_a_version_whose_reply_is_lost_is_unknown() {
     eventually("it is known", async || linked.count.value() == 2).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lost_write_that_another_value_overtook_did_not_happen() {
     let linked = Linked::new().await;
     let (refused, writing) = linked.swap_and_lose(Message::request(Operation::SetData)).await;
@@ -72,7 +71,7 @@ async fn a_lost_write_that_another_value_overtook_did_not_happen() {
 }
 
 /// Whether it happened or not.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lost_write_is_unknown_after_the_same_value_and_after_several() {
     for (message, others) in [
         (Message::request as fn(_) -> _, [2].as_slice()),
@@ -91,7 +90,7 @@ async fn a_lost_write_is_unknown_after_the_same_value_and_after_several() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lost_write_of_a_lost_session_is_found_out_in_the_next() {
     for message in [Message::request, Message::reply] {
         let linked = Linked::new().await;
@@ -109,7 +108,7 @@ async fn a_lost_write_of_a_lost_session_is_found_out_in_the_next() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lost_write_over_a_node_that_is_gone_is_unknown() {
     let linked = Linked::new().await;
     let (refused, writing) = linked.swap_and_lose(Message::request(Operation::SetData)).await;

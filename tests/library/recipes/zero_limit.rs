@@ -25,7 +25,7 @@ async fn tries(lock: &dyn InterProcessLock, holder: &dyn InterProcessLock) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn it_takes_what_is_free_and_says_what_is_busy() {
     let arena = Arena::new().await;
     let (curator, other) = (arena.curator().await, arena.curator().await);
@@ -41,7 +41,7 @@ async fn it_takes_what_is_free_and_says_what_is_busy() {
     tries(&local, &local.with_identity("other")).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn without_a_server_it_is_the_same_error() {
     let arena = Arena::new().await;
     let builder = arena

@@ -1,25 +1,26 @@
 //! Who looks after the nodes of holds and waiters, and what that costs.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use futures_util::stream::{StreamExt, iter};
 use zookeeper_recipes::{InterProcessMutex, Loss, Shortcuts};
-use zookeeper_testkit::{Backend, Operation, TestServer};
 
 use super::link::{Linked, got, held};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Operation, eventually, within};
+use zookeeper_testkit::TestServer;
 
 const ALL: Shortcuts = Shortcuts::ALL;
 /// A request about several nodes (`multiRead`), each twelfth of a session timeout.
-const LOOK: Operation = Operation::Other(22);
+const LOOK: Operation = Operation::MultiRead;
 
 async fn short_lived(arena: &Arena) -> Linked {
     Linked::built(arena, arena.short_lived_builder().shortcuts(ALL)).await
 }
 
 /// The data of its node were changed before, twice.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_hold_whose_watch_was_used_up_is_told() {
     let arena = Arena::with_parent().await;
     let linked = short_lived(&arena).await;
@@ -37,7 +38,7 @@ async fn a_hold_whose_watch_was_used_up_is_told() {
     assert_eq!(linked.took(), [], "the event says so");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_behind_one_of_its_own_whose_node_somebody_deletes_enters_again() {
     let arena = Arena::with_parent().await;
     let linked = short_lived(&arena).await;
@@ -60,7 +61,7 @@ async fn a_waiter_behind_one_of_its_own_whose_node_somebody_deletes_enters_again
 }
 
 /// The paths are so long that a session can watch none, or few, of its nodes.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn beyond_the_budget_of_watches_they_look() {
     const LOCKS: usize = 24;
     let mut arena = Arena::new().await;
@@ -97,16 +98,13 @@ async fn beyond_the_budget_of_watches_they_look() {
 }
 
 /// As cheap as one, but for the looks for those that it may not watch.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 #[ignore = "make test-all"]
 async fn ten_thousand_holds_are_renewed_as_one_is() {
     const HOLDS: usize = 10_000;
     const T: Duration = Duration::from_secs(12);
-    let server = TestServer::builder().jvm_flag("-Djute.maxbuffer=67108864").start().await.unwrap();
-    if server.backend() == Backend::External {
-        return; // it may not take that many in one session
-    }
-    let arena = Arena::on(Arc::new(server)).await;
+    let real = TestServer::builder().jvm_flag("-Djute.maxbuffer=67108864");
+    let arena = Arena::with(real, |simulated| simulated).await;
     let build = || {
         let builder = arena.builder().session_timeout(T).shortcuts(ALL);
         Linked::built(&arena, builder.ephemeral_limit(64 << 20))

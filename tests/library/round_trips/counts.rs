@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::harness::Operation::{Create, Delete, GetData, List};
 use tokio::task::JoinSet;
 use zookeeper_recipes::{InterProcessMultiLock, InterProcessMutex, Shortcuts};
-use zookeeper_testkit::Operation::{Create, Delete, GetData, List};
 
 use super::link::Recipe::{Mutex, Read, Write};
 use super::link::{Linked, linked};
@@ -12,7 +12,7 @@ use crate::harness::{Arena, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_first_acquire_learns_what_the_next_needs() {
     for (rules, first, again) in [
         (ALL, &[Create, GetData, List][..], &[Create][..]),
@@ -36,7 +36,7 @@ async fn the_first_acquire_learns_what_the_next_needs() {
 }
 
 /// A writer lists: the head rule does not hold for it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_hand_over_takes_no_request_of_the_next_one() {
     for (holder, next, head, listed) in [
         (Mutex, Mutex, true, &[][..]),
@@ -62,7 +62,7 @@ async fn a_hand_over_takes_no_request_of_the_next_one() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_busy_lock_costs_one_read_and_no_write() {
     for (look_first, busy, free) in
         [(true, &[List][..], &[List, Create][..]), (false, &[Create, List, Delete], &[Create])]
@@ -90,7 +90,7 @@ async fn a_busy_lock_costs_one_read_and_no_write() {
 }
 
 /// The lock path is missing, and so are further levels above it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_first_acquire_of_a_missing_path_makes_it_and_tries_again() {
     for (levels, made) in [("one", 1), ("two/levels", 3), ("as/many/as/four", 7)] {
         let arena = Arena::with_parent().await;
@@ -143,7 +143,7 @@ async fn contend(arena: &Arena, clients: &[&Linked]) {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn own_and_foreign_contenders_are_served_in_the_order_of_their_tokens() {
     let arena = Arena::with_parent().await;
     let (ours, theirs) = (Linked::knowing(&arena, ALL).await, Linked::knowing(&arena, ALL).await);
@@ -151,7 +151,7 @@ async fn own_and_foreign_contenders_are_served_in_the_order_of_their_tokens() {
     contend(&arena, &[&ours, &ours, &theirs, &ours, &theirs]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn tasks_of_one_client_cost_one_create_and_one_delete_each() {
     for (local, gap) in [(true, true), (true, false), (false, true)] {
         let arena = Arena::with_parent().await;
@@ -171,7 +171,7 @@ async fn tasks_of_one_client_cost_one_create_and_one_delete_each() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_multi_lock_takes_what_its_members_take() {
     let arena = Arena::with_parent().await;
     let linked = Linked::new(&arena, ALL).await;

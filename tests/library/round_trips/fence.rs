@@ -2,10 +2,9 @@
 
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{FencedError, Loss, MutexGuard, Shortcuts};
-use zookeeper_testkit::{Message, Operation};
 
 use super::link::{Acquiring, Linked, got, is_pending, settle};
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, Message, Operation, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
@@ -22,7 +21,7 @@ async fn held_and_awaited(arena: &Arena) -> (Linked, MutexGuard, Acquiring) {
     (linked, holder, next)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_fenced_write_after_the_release_is_not_sent() {
     let arena = Arena::with_parent().await;
     let (linked, holder, next) = held_and_awaited(&arena).await;
@@ -39,7 +38,7 @@ async fn a_fenced_write_after_the_release_is_not_sent() {
 }
 
 /// It is on the way when the hold is released: the delete goes behind it, and so does whatever the next one writes.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_fenced_write_that_is_on_the_way_goes_ahead_of_the_delete() {
     let arena = Arena::with_parent().await;
     let (linked, holder, next) = held_and_awaited(&arena).await;
@@ -64,7 +63,7 @@ async fn a_fenced_write_that_is_on_the_way_goes_ahead_of_the_delete() {
 }
 
 /// On one thread nothing else runs between the two: what the next one sends right away is behind the delete.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_delete_is_sent_before_the_next_one_can_send_anything() {
     let arena = Arena::with_parent().await;
     let (linked, holder, next) = held_and_awaited(&arena).await;
@@ -117,18 +116,18 @@ async fn broken_off(again: bool) {
     arena.admin.delete(&counter, None).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn behind_a_broken_link_the_next_one_waits_for_the_delete() {
     broken_off(false).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_later_write_does_not_make_up_for_one_that_was_broken_off() {
     broken_off(true).await;
 }
 
 /// Without a fenced write nothing can be late: it is not waited for.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn without_fenced_writes_a_broken_link_delays_nobody() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;

@@ -1,17 +1,16 @@
 //! Attacks on the gap rule, in one incarnation of the lock path: a create that gets the number that was expected has
 //! nobody new before it.
 
+use crate::harness::Operation::{Create, Delete, GetData, List};
 use zookeeper_recipes::Shortcuts;
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_testkit::Operation::{Create, Delete, GetData, List};
-use zookeeper_testkit::{Cut, Operation};
 
 use super::link::{Linked, held, still_waits, without_removals};
-use crate::harness::{Arena, eventually};
+use crate::harness::{Arena, Cut, Operation, eventually};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn somebody_who_came_in_between_is_waited_for() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;
@@ -29,7 +28,7 @@ async fn somebody_who_came_in_between_is_waited_for() {
 }
 
 /// It is gone when our create comes; only the number tells that it was there.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn any_create_in_between_lists() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;
@@ -61,7 +60,7 @@ async fn any_create_in_between_lists() {
 }
 
 /// A listing that shows somebody else teaches nothing, though the count is right.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_listing_that_shows_a_stranger_is_not_built_on() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;
@@ -85,7 +84,7 @@ async fn a_listing_that_shows_a_stranger_is_not_built_on() {
 }
 
 /// The client arms its watches again in its own time: what is known by one ends with the connection.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn after_a_reconnect_it_lists_and_watches_again() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;

@@ -1,11 +1,10 @@
 //! Attacks on the head rule: the deletion of who stood first admits the next one without a listing.
 
 use zookeeper_recipes::{MutexGuard, Shortcuts};
-use zookeeper_testkit::{Cut, Direction, Message, Operation};
 
 use super::link::Recipe::{Mutex, Read, Write};
 use super::link::{Linked, Waiting, held, linked, sequence, still_waits, without_removals};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Cut, Direction, Message, Operation, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
@@ -18,7 +17,7 @@ async fn held_and_awaited(arena: &Arena) -> (Linked, Linked, MutexGuard, Waiting
 }
 
 /// Only the first one's deletion admits.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_predecessor_that_gives_up_admits_nobody() {
     // Without the stand-by rule the predecessor alone is watched, as by readers.
     for (recipes, stand_by, reads) in
@@ -46,7 +45,7 @@ async fn a_predecessor_that_gives_up_admits_nobody() {
 }
 
 /// Such as a revocation. The change and the deletion are two events.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_change_of_the_predecessors_data_admits_nobody() {
     let arena = Arena::with_parent().await;
     let (_first, second, holder, next) = held_and_awaited(&arena).await;
@@ -65,7 +64,7 @@ async fn a_change_of_the_predecessors_data_admits_nobody() {
     assert_eq!(second.took(), [Operation::Delete], "the rule holds again");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_lost_its_own_node_first_is_not_admitted_by_the_predecessors_deletion() {
     let arena = Arena::with_parent().await;
     for (is_away, in_one_transaction) in [(false, false), (false, true), (true, false)] {
@@ -77,10 +76,7 @@ async fn who_lost_its_own_node_first_is_not_admitted_by_the_predecessors_deletio
         let stalled =
             if is_away { second.cut_off().await } else { second.proxy.stall(Direction::ToClient) };
         if in_one_transaction {
-            let mut both = arena.admin.new_multi_writer();
-            both.add_delete(&own, None).unwrap();
-            both.add_delete(holder.node(), None).unwrap();
-            both.commit().await.unwrap();
+            arena.admin.delete_all(&[own.clone(), holder.node().to_owned()]).await;
         } else {
             arena.admin.delete(&own, None).await.unwrap();
             arena.admin.delete(holder.node(), None).await.unwrap();
@@ -102,16 +98,13 @@ async fn who_lost_its_own_node_first_is_not_admitted_by_the_predecessors_deletio
 }
 
 /// The two events of one transaction come one after the other: whoever acts on the first is told by the second.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_is_admitted_between_two_events_of_one_transaction_is_told() {
     let arena = Arena::with_parent().await;
     let (_first, second, holder, next) = held_and_awaited(&arena).await;
     let own = arena.newcomer(&[holder.node()]).await;
     let held_back = second.proxy.hold(Message::reply(Operation::Event).nth(2));
-    let mut both = arena.admin.new_multi_writer();
-    both.add_delete(holder.node(), None).unwrap();
-    both.add_delete(&own, None).unwrap();
-    both.commit().await.unwrap();
+    arena.admin.delete_all(&[holder.node().to_owned(), own.clone()]).await;
     within("the second event", held_back.struck()).await;
     let guard = within("the lock", next).await.unwrap().unwrap();
     assert_eq!(guard.node(), own);
@@ -120,7 +113,7 @@ async fn who_is_admitted_between_two_events_of_one_transaction_is_told() {
 }
 
 /// After a reconnect the client tells of what it missed in any order.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn after_a_reconnect_the_deletion_lists() {
     let arena = Arena::with_parent().await;
     let (_first, second, holder, next) = held_and_awaited(&arena).await;
@@ -138,7 +131,7 @@ async fn after_a_reconnect_the_deletion_lists() {
 
 /// Its own watch has fired, and is younger than the predecessor's: the order in which they were armed is not known
 /// to be the one that the rule needs.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_own_watch_that_was_armed_again_lists() {
     let arena = Arena::with_parent().await;
     let (_first, second, holder, next) = held_and_awaited(&arena).await;
@@ -156,7 +149,7 @@ async fn an_own_watch_that_was_armed_again_lists() {
 }
 
 /// The answer to the watch tells that the predecessor is gone: that is its deletion, too.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_predecessor_that_goes_before_it_is_watched() {
     let arena = Arena::with_parent().await;
     let [first, second, third] = linked(&arena, ALL).await;

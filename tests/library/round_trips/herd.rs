@@ -103,7 +103,7 @@ impl Cost {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_thousand_waiters_wake_two_others_a_release_and_cost_as_much_as_a_hundred_each() {
     assert!(LONG_SESSION.as_secs() >= 60, "nobody looks for its node meanwhile");
     let candidates = queue(100, true).await;

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
+use crate::harness::Operation::{Create, List};
 use zookeeper_recipes::{MutexGuard, Shortcuts};
-use zookeeper_testkit::Operation::{Create, List};
-use zookeeper_testkit::{Direction, Message, Operation, TestServer};
 
 use super::link::{Linked, Waiting, held, sequence, still_waits};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Direction, Message, Operation, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
@@ -50,7 +49,7 @@ async fn knows(arena: &Arena) -> (Linked, Linked) {
 
 /// Also if a change of the path's data used the watch up before, and if the client was disconnected meanwhile: then a
 /// create is sent in the old connection's time, and another one when the client is back.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_path_made_again_is_listed() {
     for (is_changed, is_away, is_early) in
         [(false, false, false), (true, false, false), (false, true, false), (false, true, true)]
@@ -76,7 +75,7 @@ async fn a_path_made_again_is_listed() {
 }
 
 /// The event of the parent's deletion reaches the client after its create was sent, right before the answer.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_path_made_again_unheard_is_listed() {
     let arena = Arena::with_parent().await;
     let (linked, other) = knows(&arena).await;
@@ -92,7 +91,7 @@ async fn a_path_made_again_unheard_is_listed() {
 
 /// The watch comes to a path made again, behind the create in the old one: the listing is from behind the watch, or
 /// it would be of the old one.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_path_made_again_before_the_watch_is_not_mistaken_for_the_one_that_was_listed() {
     let arena = Arena::with_parent().await;
     let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
@@ -112,10 +111,9 @@ async fn a_path_made_again_before_the_watch_is_not_mistaken_for_the_one_that_was
 }
 
 /// The server deletes empty containers by itself.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_path_that_the_server_reaped_is_made_again() {
-    let server = TestServer::builder().container_check_interval(Duration::from_millis(100));
-    let arena = Arena::on(std::sync::Arc::new(server.start().await.unwrap())).await;
+    let arena = Arena::reaping(Duration::from_millis(100)).await;
     let linked = Linked::knowing(&arena, ALL).await;
     let mutex = arena.mutex(&linked.curator);
     for _ in 0..2 {

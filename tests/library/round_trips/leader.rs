@@ -1,15 +1,14 @@
 //! What an election takes: to come to lead, to hand over, and for who only looks.
 
+use crate::harness::Operation::{Create, Delete, Exists, GetData, List};
 use tokio::task::JoinHandle;
 use zookeeper_recipes::{
     LeaderError, LeaderLatch, LeaderObserver, LeaderSelector, Leadership, Loss, LossPolicy,
     Participant, Shortcuts,
 };
-use zookeeper_testkit::Operation::{Create, Delete, Exists, GetData, List};
-use zookeeper_testkit::{Cut, Operation};
 
 use super::link::{Linked, linked, settle, without_removals};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Cut, Operation, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 const CLIENTS: usize = 4;
@@ -48,7 +47,7 @@ async fn waits(
     (latch, linked.waits_in(arena, reads, waiting).await)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_term_of_a_selector_is_a_create_and_a_delete() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;
@@ -68,7 +67,7 @@ async fn a_term_of_a_selector_is_a_create_and_a_delete() {
 }
 
 /// The event admits it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_hand_over_takes_no_request_of_the_next_leader() {
     let arena = Arena::with_parent().await;
     let [first, second, third] = linked(&arena, ALL).await;
@@ -95,7 +94,7 @@ async fn a_hand_over_takes_no_request_of_the_next_leader() {
 }
 
 /// On the node that it had, if that is the first still.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_leads_again_after_a_loss_that_left_its_node_asks_once() {
     let arena = Arena::with_parent().await;
     let linked = Linked::new(&arena, ALL).await;
@@ -133,7 +132,7 @@ async fn answered(clients: &[Linked]) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
     const OBSERVERS: usize = 200;
     let arena = Arena::own().await;
@@ -181,7 +180,7 @@ async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
 }
 
 /// Nobody leads, or not even the path is there: what says when that changes is watched.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn where_nobody_leads_an_observer_looks_once_and_waits() {
     let arena = Arena::new().await;
     let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
@@ -206,7 +205,7 @@ async fn where_nobody_leads_an_observer_looks_once_and_waits() {
 }
 
 /// Whoever has gone takes its watch along.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_last_observer_takes_the_watch_along() {
     let arena = Arena::with_parent().await;
     let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);

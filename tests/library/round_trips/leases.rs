@@ -1,9 +1,9 @@
 //! What a semaphore sends, request by request.
 
+use crate::harness::Operation::{self, Create, Delete, GetData, List};
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{AcquireError, InterProcessSemaphore, Leases, Shortcuts};
-use zookeeper_testkit::Operation::{self, Create, Delete, GetData, List};
 
 use super::link::{Linked, settle, without_removals};
 use crate::harness::{Arena, BUSY, children, eventually, within};
@@ -53,7 +53,7 @@ async fn released(linked: &Linked, leases: Leases) {
 }
 
 /// Without the gap rule each create is followed by a listing.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn leases_of_a_known_path_cost_a_create_and_a_delete_each_and_the_same_for_the_lock() {
     for (rules, each) in [(ALL, &[Create][..]), (Shortcuts::NONE, &[Create, List])] {
         for count in 1..=LIMIT {
@@ -77,7 +77,7 @@ async fn leases_of_a_known_path_cost_a_create_and_a_delete_each_and_the_same_for
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn clients_that_take_turns_list_what_the_other_created() {
     let arena = arena().await;
     let clients = [client(&arena, ALL).await, client(&arena, ALL).await];
@@ -120,7 +120,7 @@ async fn waits(
 }
 
 /// Each change of the children is an event and a listing to the one that waits, and to nobody else.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_others_nothing() {
     let arena = arena().await;
     let (first, second) = (client(&arena, ALL).await, client(&arena, ALL).await);
@@ -169,7 +169,7 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
 }
 
 /// Where no listing is made, those of others that were in the last one count all the same.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_strangers_lease_counts_where_nothing_is_listed() {
     let arena = arena().await;
     let (linked, semaphore) = client(&arena, ALL).await;

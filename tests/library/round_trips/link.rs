@@ -13,9 +13,8 @@ use zookeeper_recipes::{
     AcquireError, Curator, CuratorBuilder, InterProcessLock, InterProcessMutex,
     InterProcessReadWriteLock, LockGuard, MutexGuard, Shortcuts,
 };
-use zookeeper_testkit::{Fault, FaultProxy, Operation};
 
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Fault, Link, Operation, eventually, round_trip, within};
 
 /// So long that no probe of the own nodes comes within a test's time.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(60);
@@ -52,7 +51,7 @@ pub(crate) type Entering = JoinHandle<Result<Box<dyn LockGuard>, AcquireError>>;
 
 /// A client behind a proxy of its own.
 pub(crate) struct Linked {
-    pub(crate) proxy: FaultProxy,
+    pub(crate) proxy: Link,
     pub(crate) curator: Curator,
 }
 
@@ -107,14 +106,13 @@ impl Linked {
 
     /// What this client had received before this returns, it has been told of.
     pub(crate) async fn round_trip(&self) {
-        let client = self.curator.client().unwrap();
-        within("a round trip", client.sync("/")).await.unwrap();
+        round_trip(&self.curator).await;
     }
 
     /// Cuts the link, and lets nobody back while the fault lasts.
     pub(crate) async fn cut_off(&self) -> Fault {
         let refused = self.proxy.refuse();
-        self.proxy.cut(zookeeper_testkit::Cut::Reset);
+        self.proxy.cut(crate::harness::Cut::Reset);
         within("a refusal", refused.struck()).await;
         refused
     }
@@ -239,9 +237,10 @@ impl Arena {
     pub(crate) async fn stranger(&self) -> String {
         let guid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
         let prefix = format!("{}/_c_{guid}-lock-", self.path);
-        let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-        let (_, sequence) = self.admin.create(&prefix, &[], &options).await.unwrap();
-        format!("{prefix}{sequence}")
+        self.admin
+            .create(&prefix, &[], CreateMode::EphemeralSequential, &Acls::anyone_all())
+            .await
+            .unwrap()
     }
 
     /// Deletes the lock path, with all that is in it, and makes it again.

@@ -1,10 +1,9 @@
 //! Attacks on the local rule: contenders of one client hand over among themselves.
 
 use zookeeper_recipes::{Loss, MutexGuard, Shortcuts};
-use zookeeper_testkit::{Message, Operation};
 
 use super::link::{Acquiring, Linked, got, held, is_pending, settle, still_waits};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Message, Operation, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
@@ -22,7 +21,7 @@ async fn chain<const WAITERS: usize>(
     (holder, waiters)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_hand_over_does_not_wait_for_the_server() {
     let arena = Arena::with_parent().await;
     for local in [true, false] {
@@ -53,7 +52,7 @@ async fn a_hand_over_does_not_wait_for_the_server() {
 }
 
 /// The last before it gives up, and whoever stands before that one holds.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_predecessor_that_gives_up_admits_nobody() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;
@@ -71,7 +70,7 @@ async fn a_predecessor_that_gives_up_admits_nobody() {
 }
 
 /// A foreign hold is before both: who waits for it at the servers gives up, and the one behind it takes over.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_predecessor_that_gives_up_waiting_for_a_stranger_admits_nobody() {
     let arena = Arena::with_parent().await;
     let (linked, other) = (Linked::knowing(&arena, ALL).await, Linked::new(&arena, ALL).await);
@@ -97,7 +96,7 @@ async fn a_predecessor_that_gives_up_waiting_for_a_stranger_admits_nobody() {
 }
 
 /// It was told that it is next, and nobody asks it any more.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn whoever_is_next_and_gives_up_passes_it_on() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;
@@ -109,7 +108,7 @@ async fn whoever_is_next_and_gives_up_passes_it_on() {
 }
 
 /// Somebody deletes both nodes. Its successor must not take the first deletion for a release: its own may be next.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_hold_that_is_deleted_by_somebody_else_admits_nobody_at_once() {
     let arena = Arena::with_parent().await;
     // A short session: a sixth of it is how long a node is there before it is watched.
@@ -125,10 +124,7 @@ async fn a_hold_that_is_deleted_by_somebody_else_admits_nobody_at_once() {
         .await;
     linked.round_trip().await;
     let second_event = linked.proxy.hold(Message::reply(Operation::Event).nth(2));
-    let mut both = arena.admin.new_multi_writer();
-    both.add_delete(holder.node(), None).unwrap();
-    both.add_delete(&own, None).unwrap();
-    both.commit().await.unwrap();
+    arena.admin.delete_all(&[holder.node().to_owned(), own.clone()]).await;
     let other = Linked::built(&arena, builder()).await;
     let theirs = arena.mutex(&other.curator).acquire().await.unwrap();
     within("the second event", second_event.struck()).await;
@@ -146,7 +142,7 @@ async fn a_hold_that_is_deleted_by_somebody_else_admits_nobody_at_once() {
 }
 
 /// A delete that is refused keeps strangers out, and our own go in.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_delete_that_is_lost_is_repeated_and_keeps_strangers_out_meanwhile() {
     let arena = Arena::with_parent().await;
     let (linked, other) = (Linked::knowing(&arena, ALL).await, Linked::new(&arena, ALL).await);

@@ -1,15 +1,14 @@
 //! The local rule, and the end of a session, of a client, of a runtime.
 
 use zookeeper_recipes::{AcquireError, Loss, SessionError, Shortcuts};
-use zookeeper_testkit::{Message, Operation};
 
 use super::link::{Linked, got, held};
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, Message, Operation, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
 /// The delete of the released node never arrives: both nodes go with the session.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_delete_that_is_lost_with_the_session_takes_the_successor_along() {
     let arena = Arena::with_parent().await;
     let (linked, other) = (Linked::knowing(&arena, ALL).await, Linked::new(&arena, ALL).await);
@@ -36,7 +35,7 @@ async fn a_delete_that_is_lost_with_the_session_takes_the_successor_along() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_session_that_is_killed_with_waiters_serves_them_all_in_the_next() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;
@@ -61,7 +60,7 @@ async fn a_session_that_is_killed_with_waiters_serves_them_all_in_the_next() {
     arena.children_are(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn closing_tells_each_waiter() {
     let arena = Arena::with_parent().await;
     let linked = Linked::knowing(&arena, ALL).await;
@@ -83,28 +82,35 @@ async fn closing_tells_each_waiter() {
     arena.children_are(0).await;
 }
 
-/// The one who waits is polled by another runtime than the session's, and the guard is dropped outside of any.
-#[test]
-fn a_hand_over_between_runtimes() {
-    let own = tokio::runtime::Runtime::new().unwrap();
-    let (arena, linked) = own.block_on(async {
-        let arena = Arena::with_parent().await;
-        let linked = Linked::knowing(&arena, ALL).await;
-        (arena, linked)
-    });
-    let mutex = arena.mutex(&linked.curator);
-    let holder = own.block_on(mutex.acquire()).unwrap();
-    let next = own.block_on(linked.parks(&arena));
-    let on_the_way = linked.proxy.hold(Message::request(Operation::Delete));
-    let waiter = std::thread::spawn(move || {
-        let other = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        other.block_on(got(next))
-    });
-    drop(holder);
-    let guard = waiter.join().unwrap();
-    assert!(guard.is_held());
-    own.block_on(within("the delete", on_the_way.struck()));
-    on_the_way.heal();
-    drop(guard);
-    own.block_on(arena.children_are(0));
+mod real {
+    use super::*;
+    use zookeeper_recipes::zookeeper_client::CreateMode;
+
+    /// The one who waits is polled by another runtime than the session's, and the guard is dropped outside of any.
+    #[test]
+    fn a_hand_over_between_runtimes() {
+        let own = tokio::runtime::Runtime::new().unwrap();
+        let (arena, linked) = own.block_on(async {
+            let arena = Arena::real().await;
+            arena.create(&arena.path, CreateMode::Persistent).await;
+            let linked = Linked::knowing(&arena, ALL).await;
+            (arena, linked)
+        });
+        let mutex = arena.mutex(&linked.curator);
+        let holder = own.block_on(mutex.acquire()).unwrap();
+        let next = own.block_on(linked.parks(&arena));
+        let on_the_way = linked.proxy.hold(Message::request(Operation::Delete));
+        let waiter = std::thread::spawn(move || {
+            let other =
+                tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            other.block_on(got(next))
+        });
+        drop(holder);
+        let guard = waiter.join().unwrap();
+        assert!(guard.is_held());
+        own.block_on(within("the delete", on_the_way.struck()));
+        on_the_way.heal();
+        drop(guard);
+        own.block_on(arena.children_are(0));
+    }
 }

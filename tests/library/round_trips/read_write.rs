@@ -1,12 +1,11 @@
 //! What a read-write lock asks of the servers; which of the rules hold for it, and what happens to who bends them.
 
+use crate::harness::Operation::{Create, Delete, GetData, List, Multi};
 use tokio::task::JoinHandle;
 use zookeeper_recipes::{AcquireError, ReadGuard, Shortcuts, WriteGuard};
-use zookeeper_testkit::Operation::{Create, Delete, GetData, List, Multi};
-use zookeeper_testkit::{Message, Operation};
 
 use super::link::{Linked, linked, settle, still_waits};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Message, Operation, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
@@ -31,7 +30,7 @@ pub(crate) async fn got<T>(waiting: JoinHandle<Result<T, AcquireError>>) -> T {
     within("the waiter", waiting).await.unwrap().unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
     let arena = Arena::with_parent().await;
     let linked = Linked::new(&arena, ALL).await;
@@ -54,7 +53,7 @@ async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
 }
 
 /// Its predecessor was the head of its listing and is gone; a read with that one's number came in the meantime.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_down_graded_read_keeps_out_the_writer_that_waits() {
     let arena = Arena::with_parent().await;
     let [first, second] = linked(&arena, ALL).await;
@@ -76,7 +75,7 @@ async fn a_down_graded_read_keeps_out_the_writer_that_waits() {
 }
 
 /// Contenders of one session do not hand over among themselves here.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_down_graded_read_keeps_out_a_writer_of_the_same_client() {
     let arena = Arena::with_parent().await;
     let linked = Linked::new(&arena, ALL).await;
@@ -90,7 +89,7 @@ async fn a_down_graded_read_keeps_out_a_writer_of_the_same_client() {
 }
 
 /// Known of the path is that nobody else came; our own keep each other out all the same.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_writer_of_ours_waits_for_a_reader_of_ours() {
     let arena = Arena::with_parent().await;
     let linked = Linked::new(&arena, ALL).await;
@@ -112,7 +111,7 @@ async fn a_writer_of_ours_waits_for_a_reader_of_ours() {
     assert_eq!(linked.took(), [Delete]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_reader_of_ours_waits_for_a_writer_of_ours() {
     let arena = Arena::with_parent().await;
     let linked = Linked::new(&arena, ALL).await;

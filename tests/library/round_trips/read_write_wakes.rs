@@ -1,7 +1,7 @@
 //! Whom a release of a read-write lock wakes: invariant 6 for readers and writers.
 
+use crate::harness::Operation::{self, List};
 use zookeeper_recipes::Shortcuts;
-use zookeeper_testkit::Operation::{self, List};
 
 use super::link::{Linked, linked, settle, still_waits};
 use super::read_write::got;
@@ -26,7 +26,7 @@ async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
 }
 
 /// A queue of a writer, two readers, two writers, and a reader, each of another client.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_release_wakes_its_successors_only() {
     let arena = Arena::own().await;
     arena.create(&arena.path, zookeeper_recipes::zookeeper_client::CreateMode::Persistent).await;

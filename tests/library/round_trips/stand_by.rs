@@ -1,10 +1,9 @@
 //! Attacks on the stand-by rule: the third in line lists while the second holds.
 
 use zookeeper_recipes::{MutexGuard, Shortcuts};
-use zookeeper_testkit::{Message, Operation};
 
 use super::link::{Linked, Waiting, held, linked, still_waits};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, Message, Operation, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
@@ -17,7 +16,7 @@ async fn queue(arena: &Arena) -> ([Linked; 4], MutexGuard, Waiting, Waiting) {
     (clients, holder, next, last)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn the_release_of_the_one_it_stands_by_for_admits_only_its_successor() {
     let arena = Arena::with_parent().await;
     let ([_first, _second, third, fourth], holder, next, last) = queue(&arena).await;
@@ -41,7 +40,7 @@ async fn the_release_of_the_one_it_stands_by_for_admits_only_its_successor() {
 }
 
 /// Its release and the second's come together: the listing that the first asks for is from after both.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn two_releases_at_once_admit_the_third_by_its_listing() {
     let arena = Arena::with_parent().await;
     let ([_first, _second, third, fourth], holder, next, last) = queue(&arena).await;
@@ -59,7 +58,7 @@ async fn two_releases_at_once_admit_the_third_by_its_listing() {
 }
 
 /// A change of the first one's data is no deletion, and the listing says so.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_change_of_the_data_of_the_first_admits_nobody() {
     let arena = Arena::with_parent().await;
     let ([_first, second, third, _fourth], holder, next, last) = queue(&arena).await;

@@ -96,12 +96,12 @@ impl Notes {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn spans_name_path_and_contender_and_losses_are_warnings() {
     let notes = &*NOTES;
     let arena = Arena::new().await;
     let curator = arena.curator().await;
-    assert!(notes.has_span("connect", &[arena.server.connect_string()]));
+    assert!(notes.has_span("connect", &[arena.servers.connect_string()]));
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let contender = guard.node().rsplit('/').next().unwrap().to_owned();
     let session = format!("{:#x}", curator.session_id().unwrap());
@@ -127,7 +127,7 @@ async fn spans_name_path_and_contender_and_losses_are_warnings() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn waiting_for_oneself_is_a_warning() {
     let notes = &*NOTES;
     let arena = Arena::new().await;
@@ -149,7 +149,7 @@ async fn waiting_for_oneself_is_a_warning() {
 
 /// Each half of a read-write lock in a read hold, which need not be the first: up-grading, and a read that a waiting
 /// writer keeps out.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn who_reads_and_waits_behind_itself_is_warned() {
     let notes = &*NOTES;
     let warned = async |upgrades| {
@@ -179,7 +179,7 @@ async fn who_reads_and_waits_behind_itself_is_warned() {
 
 /// Neither keeps the other out, and each has reasons to be where the other is: an election beside a semaphore, a path
 /// that was a semaphore's. So both go on, and say so.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
     let notes = &*NOTES;
     let arena = Arena::new().await;
@@ -203,7 +203,7 @@ async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
     guard.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn data_that_are_no_count_are_one_warning() {
     let notes = &*NOTES;
     let arena = Arena::new().await;

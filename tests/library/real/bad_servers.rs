@@ -4,14 +4,14 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::recipes::latches::until;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex, Loss, SessionError};
-use zookeeper_testkit::{Direction, FaultProxy, TestEnsemble, TestServer};
+use zookeeper_testkit::{TestEnsemble, TestServer};
 
-use super::latches::until;
-use crate::harness::{Arena, LONG, eventually, within};
+use crate::harness::{Arena, Direction, LONG, Servers, eventually, within};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -86,7 +86,7 @@ async fn a_server_that_takes_no_more_connections_of_an_address() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_timeout_that_the_server_cuts_down() {
     let server = TestServer::builder().property("maxSessionTimeout", "6000").start().await.unwrap();
-    let arena = Arena::on(Arc::new(server)).await;
+    let arena = Arena::on(Servers::One(Arc::new(server))).await;
     let curator = arena.connect(arena.patient_builder()).await;
     assert_eq!(curator.session_timeout().unwrap(), Duration::from_secs(6));
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_session_timeout_that_the_server_cuts_down() {
 /// that has seen more of them than they have.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_back_empty() {
-    let arena = Arena::own().await;
+    let arena = Arena::real_own().await;
     let road = Road::to(arena.server.connect_string()).await;
     let connect = async || {
         let builder = arena.short_lived_builder();
@@ -120,7 +120,7 @@ async fn a_server_that_comes_back_empty() {
     let waiting = tokio::spawn(async move { theirs.acquire().await });
     eventually("a waiter", async || mutex.participants().await.unwrap().len() == 2).await;
 
-    let empty = Arena::own().await;
+    let empty = Arena::real_own().await;
     arena.server.kill().await.unwrap();
     road.turn_to(empty.server.connect_string());
     within("the loss", guard.lost()).await;
@@ -171,7 +171,7 @@ impl Road {
 /// lease is over by then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_silent_twice_costs_nothing() {
-    let arena = Arena::new().await;
+    let arena = Arena::real().await;
     let (link, curator) = arena.linked(arena.patient_builder()).await;
     let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
     let silence = link.stall(Direction::Both);
@@ -186,8 +186,8 @@ async fn a_server_that_is_silent_twice_costs_nothing() {
 /// By the client's own limits it would be longer at the first than the default `connection_timeout`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_opened_where_the_first_server_is_silent() {
-    let arena = Arena::new().await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
+    let arena = Arena::real().await;
+    let link = arena.link().await;
     let silence = link.stall(Direction::Both);
     let builder = arena.patient_builder().connection_timeout(Duration::from_secs(20));
     let connecting = builder.connect(link.connect_string());
