@@ -16,6 +16,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::watch;
@@ -91,11 +92,14 @@ impl Supervised {
 
     /// Sends a signal to the program itself; nothing if it has ended.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
-        // Until the shell has waited for it, and that is when it ends, the number cannot belong to another process.
         if self.has_ended() {
             return Ok(());
         }
-        Ok(kill(self.pid, signal)?)
+        match kill(self.pid, signal) {
+            // The shell has waited for it, and is about to end.
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Returns when every thread stands still after a stop signal: it reaches each in its own time, and the system tells
@@ -151,4 +155,22 @@ fn read_pid(shell: &mut Child) -> io::Result<Pid> {
         .parse::<i32>()
         .map_err(|_| io::Error::other("the shell did not start the program"))?;
     Ok(Pid::from_raw(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_to_a_program_that_has_just_ended_is_no_error() {
+        let folder = std::env::temp_dir();
+        for _ in 0..20 {
+            let program =
+                Supervised::spawn(Path::new("/bin/true"), &[], &folder, Path::new("/dev/null"));
+            let program = program.unwrap();
+            while !program.has_ended() {
+                program.signal(Signal::SIGCONT).unwrap();
+            }
+        }
+    }
 }
