@@ -119,10 +119,10 @@ pub(crate) struct Entry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     identity_hex: Option<String>,
     session: String,
-    /// `None`, as the age, where the node may not be read.
+    /// `None`, as the age and the token, if the node may not be read and the server does not tell them.
     since: Option<String>,
     age: Option<u64>,
-    token: i64,
+    token: Option<i64>,
     node: &'a str,
     path: &'a str,
     revocation_requested: bool,
@@ -139,12 +139,17 @@ impl<'a> Entry<'a> {
             session: text::session(participant.session),
             since: age.map(|_| text::time(participant.since)),
             age: age.map(|age| age.as_secs()),
-            token: participant.fencing_token().value(),
+            token: known(participant.fencing_token().value()),
             node: participant.node_name(),
             path: &participant.path,
             revocation_requested,
         }
     }
+}
+
+/// A token, unless it is the zero that stands for an unknown one.
+fn known(token: i64) -> Option<i64> {
+    Some(token).filter(|token| *token > 0)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -355,6 +360,25 @@ mod tests {
             ["0000000007", "lease-0000000007", "es/x-lease-0000000007", "/y/x-lease-0000000007"]
         {
             assert!(!is_end_of(path, end), "{end}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_unknown_is_null() {
+        for (token, printed) in [(0, r#""token":null,"#), (194, r#""token":194,"#)] {
+            let entry = Entry {
+                identity: None,
+                identity_hex: None,
+                session: text::session(0),
+                since: None,
+                age: None,
+                token: known(token),
+                node: "x-lock-0000000007",
+                path: "/jobs/import/x-lock-0000000007",
+                revocation_requested: false,
+            };
+            let json = text::json(&entry);
+            assert!(json.contains(printed), "{json}");
         }
     }
 
