@@ -382,8 +382,9 @@ impl Worker {
 
     /// Follows another client's steps: creates, lists until it is the first, deletes. It has no lease.
     async fn stranger(&mut self, name: fn(&mut Rng) -> String) {
-        let admin = self.run.ensemble.admin().await;
         while !self.run.is_over() {
+            // A new session each time: the last one may have expired.
+            let admin = self.run.ensemble.admin().await;
             self.pause().await;
             let prefix = name(&mut self.rng);
             let node = format!("{}/{prefix}", self.path);
@@ -409,15 +410,17 @@ impl Worker {
     /// The node of a create that was not answered, if there is one.
     async fn found(&self, admin: &Admin, prefix: &str) -> Option<String> {
         loop {
-            if admin.sync().await.is_ok() {
-                match admin.list_children(&self.path).await {
-                    Ok(children) => {
-                        let own = children.into_iter().find(|child| child.starts_with(prefix))?;
-                        return Some(format!("{}/{own}", self.path));
-                    }
-                    Err(Error::NoNode) => return None,
-                    Err(_) => {}
+            let listed = match admin.sync().await {
+                Ok(()) => admin.list_children(&self.path).await,
+                Err(error) => Err(error),
+            };
+            match listed {
+                Ok(children) => {
+                    let own = children.into_iter().find(|child| child.starts_with(prefix))?;
+                    return Some(format!("{}/{own}", self.path));
                 }
+                Err(Error::NoNode | Error::SessionExpired) => return None,
+                Err(_) => {}
             }
             sleep(Duration::from_millis(100)).await;
         }
@@ -428,7 +431,7 @@ impl Worker {
         loop {
             let mut children = match admin.list_children(&self.path).await {
                 Ok(children) => children,
-                Err(Error::NoNode) => return,
+                Err(Error::NoNode | Error::SessionExpired) => return,
                 Err(_) => {
                     sleep(Duration::from_millis(100)).await;
                     continue;
