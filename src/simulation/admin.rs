@@ -20,8 +20,12 @@ pub struct Admin {
 impl Admin {
     pub(super) async fn connect(world: &Arc<World>) -> Self {
         let (timeout, patience) = (Duration::from_secs(60), Duration::from_secs(8));
-        let client = Client::dial(world.clone(), &[0], timeout, patience, Ids::default()).await;
-        Self { client: client.expect("a session with a simulated server") }
+        loop {
+            let dialed = Client::dial(world.clone(), &[0], timeout, patience, Ids::default()).await;
+            if let Ok(client) = dialed {
+                return Self { client };
+            }
+        }
     }
 
     async fn ask(&self, op: Op) -> Result<Answer, ServerError> {

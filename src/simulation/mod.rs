@@ -244,15 +244,11 @@ impl Ensemble {
         Link::new(&self.world, Some(server))
     }
 
-    /// A client to look at nodes and to change them.
+    /// A client to look at nodes and to change them. Waits for the servers.
     ///
     /// # Cancel safety
     ///
     /// Nothing stays.
-    ///
-    /// # Panics
-    ///
-    /// If the servers are out of reach.
     pub async fn admin(&self) -> Admin {
         Admin::connect(&self.world).await
     }

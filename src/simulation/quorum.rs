@@ -471,7 +471,12 @@ impl State {
         }
         let reached = (0..self.servers.len()).filter(|other| self.reach_each_other(server, *other));
         let reached: Vec<_> = reached.collect();
-        let leads = |other: &&usize| self.servers[**other].role == Role::Leading;
+        // None that it has outlived.
+        let epoch = self.servers[server].epoch;
+        let leads = |other: &&usize| {
+            let other = &self.servers[**other];
+            other.role == Role::Leading && other.epoch >= epoch
+        };
         if let Some(leader) =
             reached.iter().filter(leads).max_by_key(|one| self.servers[**one].epoch)
         {

@@ -21,6 +21,8 @@ pub(crate) struct Hold {
     pub(crate) access: Access,
     pub(crate) process: Process,
     pub(crate) name: String,
+    /// Of the process.
+    pub(crate) session: i64,
     /// Those that it stands by.
     pub(crate) nodes: Vec<String>,
     pub(crate) token: Option<i64>,
@@ -115,6 +117,16 @@ impl Judge {
                 state.fails(text);
             }
         }
+        let foreign =
+            |node: &&String| state.owners.get(*node).is_some_and(|owner| *owner != hold.session);
+        if state.believes(&hold)
+            && hold.session != 0
+            && hold.nodes.iter().any(|node| foreign(&node))
+        {
+            state.counts.stale += 1;
+            let failure = format!("stale: {} holds by the node of another session", hold.name);
+            state.fails(failure);
+        }
         state.next += 1;
         let number = state.next;
         state.holds.insert(number, hold);
@@ -205,6 +217,12 @@ impl Judge {
 
     pub(crate) fn has(&self, node: &str) -> bool {
         self.nodes().contains(node)
+    }
+
+    /// Whether all nodes of a hold are there.
+    pub(crate) fn stands(&self, hold: u64) -> bool {
+        let state = self.state();
+        state.holds.get(&hold).is_some_and(|hold| hold.nodes.iter().all(|node| self.has(node)))
     }
 
     pub(crate) fn dropped(&self) {

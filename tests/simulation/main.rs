@@ -71,7 +71,8 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     let logged = judge.clone();
     ensemble.observe(move |entry| logged.logged(entry));
     let (plan, stop) = (Arc::new(plan), Arc::new(AtomicBool::new(false)));
-    let run = Run { ensemble: ensemble.clone(), judge: judge.clone(), plan, stop };
+    let run =
+        Run { ensemble: ensemble.clone(), judge: judge.clone(), plan, stop, wrong: Arc::default() };
     let began = tokio::time::Instant::now();
     let operator = ensemble.process();
     let operated = operator.spawn(operate(run));
@@ -138,7 +139,7 @@ async fn operate(run: Run) {
         return;
     }
     // Clean-up that has been put off comes to its end.
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_secs(150)).await;
     let left = contenders();
     if !left.is_empty() {
         judge.fail(|counts| &mut counts.orphans, format!("orphan: {}", left.join(", ")));
@@ -183,8 +184,11 @@ fn shrunk(plan: &Plan, kind: &str) -> Plan {
     smallest
 }
 
-fn report(plan: &Plan, outcome: &Outcome) {
+fn report(plan: &Plan, outcome: &Outcome, shrink: bool) {
     println!("seed {} fails: {}", plan.seed, outcome.failures.join("; "));
+    if !shrink {
+        return;
+    }
     let smallest = shrunk(plan, outcome.kind());
     let again = run(&smallest, true);
     println!("the smallest run that fails so: {smallest:?}");
@@ -208,7 +212,7 @@ struct Options(BTreeMap<String, String>);
 
 impl Options {
     const NAMES: [&str; 8] =
-        ["SECONDS", "FIRST", "SEED", "SEEDS", "SAME", "THREADS", "UNORDERED", "STOP"];
+        ["SECONDS", "FIRST", "SEED", "SEEDS", "SAME", "THREADS", "UNORDERED", "SHRINK"];
 
     fn read() -> Result<Self, String> {
         let mut options = BTreeMap::new();
@@ -259,7 +263,7 @@ fn simulate() -> Result<bool, String> {
         );
     }
     let time = Duration::from_secs(options.number("SECONDS", 30)?);
-    let first = options.number("FIRST", 1)?;
+    let (first, shrink) = (options.number("FIRST", 1)?, options.number("SHRINK", 1)? > 0);
     let (threads, seeds) = (options.number("THREADS", 2)?, options.number("SEEDS", u64::MAX)?);
     let began = Instant::now();
     let next = AtomicU64::new(0);
@@ -283,7 +287,7 @@ fn simulate() -> Result<bool, String> {
                             plan.seed,
                             number + 1
                         );
-                        report(&plan, &outcome);
+                        report(&plan, &outcome, shrink);
                     }
                 }
             });

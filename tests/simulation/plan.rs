@@ -75,6 +75,7 @@ pub(crate) enum What {
     Kill(usize),
     DeleteContender(usize),
     DeletePath(usize),
+    CopyName(usize, usize),
     StopServer(usize),
     PauseServer(usize),
     Isolate(usize),
@@ -121,7 +122,7 @@ impl Plan {
             let process = rng.usize(..processes.len());
             let (server, other) = (rng.usize(..servers), rng.usize(..servers));
             let nth = rng.u8(1..6);
-            let what = match rng.u8(..if servers == 1 { 26 } else { 32 }) {
+            let what = match rng.u8(..if servers == 1 { 27 } else { 33 }) {
                 0..=3 => What::Cut(process),
                 4 => What::Finish(process),
                 5..=7 => What::LoseRequest(process, nth),
@@ -137,10 +138,11 @@ impl Plan {
                 21 => What::Kill(process),
                 22 => What::DeleteContender(rng.usize(..count)),
                 23 => What::DeletePath(rng.usize(..count)),
-                24 | 26 => What::StopServer(server),
-                25 | 27 => What::PauseServer(server),
-                28 => What::Isolate(server),
-                29 => What::Part(server, other),
+                26 => What::CopyName(process, rng.usize(..count)),
+                24 | 27 => What::StopServer(server),
+                25 | 28 => What::PauseServer(server),
+                29 => What::Isolate(server),
+                30 => What::Part(server, other),
                 _ => What::Lag(server),
             };
             let lasts = match rng.u8(..4) {

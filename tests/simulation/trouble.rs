@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zookeeper_recipes::simulation::{
     Admin, Cut, Direction, Fault as Struck, Link, Message, Operation, Partition,
 };
+
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
 use crate::plan::{Fault, What};
 use crate::work::{Run, Running, path};
@@ -49,12 +51,16 @@ pub(crate) async fn make(run: &Run, members: &mut Members, admin: &Admin) {
         while let Some(place) = wrong.iter().position(|(end, _)| *end <= next) {
             let (_, over) = wrong.remove(place);
             mend(run, members, over);
+            run.wrong(wrong.len());
         }
         if begins == Some(next)
             && let Some(fault) = faults.next()
-            && let Some(one) = begin(run, members, admin, fault).await
         {
-            wrong.push((next + fault.lasts, one));
+            run.wrong(wrong.len() + 1);
+            if let Some(one) = begin(run, members, admin, fault).await {
+                wrong.push((next + fault.lasts, one));
+            }
+            run.wrong(wrong.len());
         }
     }
     sleep_until(began + run.plan.length).await;
@@ -90,6 +96,14 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
         }
         What::DeletePath(number) => {
             judge.struck(usize::from(delete_below(run, admin, &path(number)).await));
+            return None;
+        }
+        What::CopyName(process, number) => {
+            let lost = on(process)?.lose(Message::reply(Operation::Create));
+            if timeout(Duration::from_millis(fault.lasts), lost.struck()).await.is_ok() {
+                judge.struck(1);
+                copy_names(run, admin, &path(number)).await;
+            }
             return None;
         }
         What::LoseRequest(process, nth) => {
@@ -155,6 +169,20 @@ fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
         Wrong::Lagging(server) => run.ensemble.lag(server, Duration::ZERO),
     }
     run.ensemble.note(format_args!("! over"));
+}
+
+/// Somebody who copies the names of contenders, but for the number; for a moment.
+async fn copy_names(run: &Run, admin: &Admin, top: &str) {
+    for child in run.ensemble.children(top) {
+        let name = child.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        let mode = CreateMode::EphemeralSequential;
+        let copy = format!("{top}/{name}");
+        let made = admin.create(&copy, b"copy", mode, &Acls::anyone_all()).await;
+        if let Ok((copy, _)) = made {
+            sleep(Duration::from_millis(50)).await;
+            let _ = admin.delete(&copy, None).await;
+        }
+    }
 }
 
 /// As an operator deletes a path: again until nothing is left of it, for a while.

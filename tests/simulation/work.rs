@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(crate) struct Run {
     pub(crate) judge: Judge,
     pub(crate) plan: Arc<Plan>,
     pub(crate) stop: Arc<AtomicBool>,
+    /// How much is wrong now, and how often that has changed.
+    pub(crate) wrong: Arc<(AtomicUsize, AtomicUsize)>,
 }
 
 /// A member of the plan that runs.
@@ -44,6 +46,18 @@ pub(crate) fn path(number: usize) -> String {
 impl Run {
     pub(crate) fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is wrong; and the same number for as long as that stays so.
+    fn quiet(&self) -> Option<usize> {
+        let (wrong, changes) = &*self.wrong;
+        (wrong.load(Ordering::Relaxed) == 0).then(|| changes.load(Ordering::Relaxed))
+    }
+
+    /// Something goes wrong, or right again.
+    pub(crate) fn wrong(&self, now: usize) {
+        self.wrong.0.store(now, Ordering::Relaxed);
+        self.wrong.1.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Starts a member as a process.
@@ -252,6 +266,7 @@ impl Worker {
             access,
             process: self.process.clone(),
             name: self.name.clone(),
+            session: self.curator.session_id().unwrap_or_default(),
             nodes,
             token,
             believes,
@@ -260,10 +275,16 @@ impl Worker {
 
     /// Holds for a while, and looks at each step.
     async fn hold(&mut self, hold: u64, is_held: impl Fn() -> bool) {
+        let quiet = self.run.quiet().filter(|_| is_held());
         for _ in 0..self.rng.u8(..4) {
             let step = self.below(self.run.plan.hold);
             sleep(step).await;
             if !is_held() {
+                if quiet.is_some() && quiet == self.run.quiet() && self.run.judge.stands(hold) {
+                    let failure =
+                        format!("flap: {} lost {} while nothing was wrong", self.name, self.path);
+                    self.run.judge.fail(|counts| &mut counts.hung, failure);
+                }
                 return;
             }
             self.run.judge.look(hold);
