@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo quick test test-all soak margins sabotage model bench comparison lint versions fix doc package clean
+.PHONY: help setup image demo quick test test-all soak margins simulate bench comparison lint versions fix doc package clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -37,11 +37,12 @@ margins: ## how long before its node is deleted a holder knows of the loss, Cura
 	@scripts/setup.sh curator
 	@$(CARGO) run --quiet -p tools --bin margins -- $(MARGINS)
 
-sabotage: setup ## drops each condition of the rules that save round trips: a test fails; ONLY="head" for some
-	@scripts/sabotage.sh $(ONLY)
-
-model: ## a model check of the algorithm under faults, some minutes; TRACE=1 shows the counter-examples
-	@scripts/model.sh
+simulate: ## random work and faults in virtual time; SECONDS=600, FIRST=n, SEED=n, SAME=n, SABOTAGE=all: docs/simulation.md
+ifdef SABOTAGE
+	@scripts/sabotage.sh $(SABOTAGE)
+else
+	@$(CARGO) test --quiet --profile simulate --features simulation --test simulation -- $(foreach option,SECONDS FIRST SEED SEEDS SAME UNORDERED THREADS,$(if $($(option)),$(option)=$($(option))))
+endif
 
 bench: ## this crate beside Curator, kazoo and others, about twenty minutes on an idle machine; BENCH="--rounds 5 tasks16" for some
 	@scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing

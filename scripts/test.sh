@@ -11,7 +11,7 @@ export ZOOKEEPER_BACKEND=${ZOOKEEPER_BACKEND:-process}
 built=${CARGO_TARGET_DIR:-target}/debug
 # One selection of packages and features for all builds: another one would build the library again.
 packages=(-p zookeeper-recipes -p zookeeper-testkit -p zklock -p tools)
-features=(--features zookeeper-recipes/metrics,zookeeper-recipes/sasl,zookeeper-recipes/test-util,zookeeper-recipes/tls)
+features=(--features zookeeper-recipes/metrics,zookeeper-recipes/sasl,zookeeper-recipes/simulation,zookeeper-recipes/test-util,zookeeper-recipes/tls)
 steps=0 failures=() ignored=()
 # `no_threads` runs `connects` in a process of its own.
 [ "$level" != all ] || ignored=(--include-ignored --skip no_threads::connects)
@@ -69,7 +69,7 @@ if [ "$level" = quick ]; then
   step "clippy" $cargo clippy --quiet "${packages[@]}" "${features[@]}" --all-targets -- -D warnings
   build --lib --bins --test library --test house
   step "unit tests" tests --lib --bins
-  step "api" run library api::
+  step "library, in virtual time" run library
   step "house rules" run house
   finish
 fi
@@ -78,7 +78,7 @@ build
 step "unit tests" tests --lib --bins -- "${ignored[@]}"
 step "house rules" run house
 step "documentation" $cargo test --quiet "${packages[@]}" "${features[@]}" --doc
-step "the model, in small" run safety --test-threads=1
+step "simulation" run simulation SECONDS=30
 step "library" run library --test-threads=12 "${ignored[@]}"
 step "the fault product" run faults --test-threads=8 "${ignored[@]}"
 step "test kit" run testkit --test-threads=4 "${ignored[@]}"

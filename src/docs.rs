@@ -60,8 +60,8 @@ struct TestingYourCode;
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;
 
-#[doc = include_str!("../docs/model.md")]
-struct Model;
+#[doc = include_str!("../docs/simulation.md")]
+struct Simulation;
 
 #[cfg(feature = "metrics")]
 #[doc = include_str!("../docs/observability.md")]

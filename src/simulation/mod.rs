@@ -26,16 +26,16 @@
 //! async fn serve(servers: String) {
 //!     let curator = Curator::connect(&servers).await.expect("a session");
 //!     let latch = LeaderLatch::new(&curator, "/leader").expect("a path");
-//!     let leadership = latch.start().expect("started").leadership().await.expect("elected");
+//!     latch.start().expect("a candidate");
+//!     let leadership = latch.await_leadership().await.expect("a leadership");
 //!     leadership.lost().await;
 //! }
 //!
 //! let (first, second) = (ensemble.process(), ensemble.process());
 //! first.spawn(serve(ensemble.connect_string().to_owned()));
-//! tokio::time::sleep(Duration::from_secs(1)).await;
+//! ensemble.until(|ensemble| ensemble.children("/leader").len() == 1).await;
 //! second.spawn(serve(ensemble.connect_string().to_owned()));
-//! tokio::time::sleep(Duration::from_secs(1)).await;
-//! assert_eq!(ensemble.children("/leader").len(), 2);
+//! ensemble.until(|ensemble| ensemble.children("/leader").len() == 2).await;
 //!
 //! first.kill();
 //! let killed = Instant::now();

@@ -22,6 +22,9 @@ use self::judge::{Counts, Judge};
 use self::plan::Plan;
 use self::work::{Run, Running, path};
 
+/// Seeds that failed, before what they found was mended: each run begins with them.
+const FAILED: [u64; 0] = [];
+
 /// How long everyone may take to be served once nothing is wrong any more.
 const SERVED: Duration = Duration::from_secs(600);
 
@@ -277,7 +280,8 @@ fn simulate() -> Result<bool, String> {
                     if number >= seeds {
                         return;
                     }
-                    let plan = plan_of(first.wrapping_add(number));
+                    let known = usize::try_from(number).ok().and_then(|number| FAILED.get(number));
+                    let plan = plan_of(known.copied().unwrap_or(first.wrapping_add(number)));
                     let outcome = watched(&plan);
                     add(&mut all.lock().unwrap_or_else(PoisonError::into_inner), &outcome);
                     if outcome.failed() && !failed.swap(true, Ordering::Relaxed) {
