@@ -12,10 +12,10 @@ use tokio::time::{sleep, timeout};
 use zookeeper_recipes::simulation::{Admin, Ensemble, Process};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Error};
 use zookeeper_recipes::{
-    ContenderFilter, Curator, FencingToken, InterProcessLock, InterProcessMultiLock,
+    CloseMode, ContenderFilter, Curator, FencingToken, InterProcessLock, InterProcessMultiLock,
     InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
     InterProcessSemaphoreMutex, LeaderLatch, LeaderSelector, Leadership, LockGuard, LossPolicy,
-    MutexGuard, RetryPolicy, SharedCount,
+    MutexGuard, Owner, RetryPolicy, Revoker, SharedCount,
 };
 
 use crate::judge::{Access, Hold, Judge};
@@ -136,7 +136,7 @@ impl Worker {
             Recipe::ReadWrite => self.read_write().await,
             Recipe::Semaphore(limit) => {
                 let lock = InterProcessSemaphore::new(&self.curator, &self.path, limit);
-                self.rounds(&lock.expect("a path"), Access::UpTo(limit)).await;
+                self.semaphore(&lock.expect("a path"), limit).await;
             }
             Recipe::SemaphoreMutex => {
                 let lock = InterProcessSemaphoreMutex::new(&self.curator, &self.path);
@@ -167,12 +167,72 @@ impl Worker {
         let mutex = mutex.with_filter(filter).expect("a filter");
         while !self.run.is_over() {
             self.pause().await;
-            if self.rng.bool() {
-                self.round(&mutex, Access::Alone).await;
+            match self.rng.u8(..8) {
+                0 => self.re_enters(&mutex).await,
+                1 => self.asks_for_it(&mutex).await,
+                2..5 => self.round(&mutex, Access::Alone).await,
+                _ => {
+                    if let Some(Ok(guard)) = self.awaited(mutex.acquire()).await {
+                        self.fenced(guard).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A hold within a hold of the same owner: one hold in all.
+    async fn re_enters(&mut self, mutex: &InterProcessMutex) {
+        let owner = Owner::new();
+        let Some(Ok(outer)) = self.awaited(owner.scope(mutex.acquire())).await else { return };
+        let inner = self.awaited(owner.scope(mutex.try_acquire())).await;
+        if let Some(Ok(None)) = inner
+            && outer.is_held()
+        {
+            let failure = format!("hung: {} cannot re-enter {}", self.name, self.path);
+            self.run.judge.fail(|counts| &mut counts.hung, failure);
+        }
+        self.fenced(outer).await;
+    }
+
+    /// Asks whoever is first to let go.
+    async fn asks_for_it(&mut self, mutex: &InterProcessMutex) {
+        if let Some(Ok(participants)) = self.awaited(mutex.participants()).await
+            && let Some(first) = participants.first()
+        {
+            let revoker = Revoker::new(&self.curator);
+            let _ = self.awaited(revoker.attempt_revoke(&first.path)).await;
+        }
+    }
+
+    async fn semaphore(&mut self, lock: &InterProcessSemaphore, limit: usize) {
+        while !self.run.is_over() {
+            self.pause().await;
+            if limit == 1 || self.rng.bool() {
+                self.round(lock, Access::UpTo(limit)).await;
                 continue;
             }
-            let Some(Ok(guard)) = self.awaited(mutex.acquire()).await else { continue };
-            self.fenced(guard).await;
+            let count = self.rng.usize(1..=limit);
+            let acquired = match self.rng.bool() {
+                true => self.awaited(lock.try_acquire_many(count)).await,
+                false => self.awaited(lock.acquire_many(count)).await.map(|held| held.map(Some)),
+            };
+            let Some(Ok(Some(leases))) = acquired else { continue };
+            let mut holds = Vec::new();
+            for lease in leases {
+                let lease = Arc::new(lease);
+                let weak = Arc::downgrade(&lease);
+                let believes = move || weak.upgrade().is_some_and(|lease| lease.is_held());
+                let nodes = vec![lease.node().to_owned()];
+                let access = Access::UpTo(limit);
+                holds.push((self.begin(nodes, access, None, Box::new(believes)), lease));
+            }
+            let step = self.below(self.run.plan.hold);
+            sleep(step).await;
+            for (hold, lease) in holds {
+                self.run.judge.look(hold);
+                self.run.judge.end(hold);
+                drop(lease);
+            }
         }
     }
 
@@ -191,6 +251,11 @@ impl Worker {
                 let _ = guard.fenced().create(&data, token.to_string().as_bytes()).await;
             }
             self.run.judge.look(hold);
+        }
+        if self.rng.u8(..8) == 0 {
+            // Until somebody asks for it, but not for long.
+            let limit = self.below(5_000);
+            let _ = timeout(limit, guard.revocation_requested()).await;
         }
         self.hold(hold, || guard.is_held()).await;
         self.run.judge.end(hold);
@@ -335,6 +400,9 @@ impl Worker {
         while !self.run.is_over() {
             self.pause().await;
             let latch = LeaderLatch::new(&self.curator, &self.path).expect("a path");
+            if self.rng.u8(..4) == 0 {
+                self.observes(&latch).await;
+            }
             if latch.start().is_err() {
                 continue;
             }
@@ -344,9 +412,18 @@ impl Worker {
                     self.leads_again(leadership).await;
                 }
             }
+            let mode = if self.rng.bool() { CloseMode::Silent } else { CloseMode::NotifyLeader };
             if self.rng.bool() {
-                let _ = self.awaited(latch.close()).await;
+                let _ = self.awaited(latch.close_with(mode)).await;
             }
+        }
+    }
+
+    async fn observes(&mut self, latch: &LeaderLatch) {
+        let mut observer = latch.observe();
+        for _ in 0..self.rng.u8(..3) {
+            let limit = self.below(10_000);
+            let _ = timeout(limit, observer.changed()).await;
         }
     }
 
@@ -383,6 +460,9 @@ impl Worker {
         while !self.run.is_over() {
             let limit = self.below(20_000);
             let _ = timeout(limit, terms.next()).await;
+            if self.rng.u8(..4) == 0 {
+                terms.interrupt_leadership();
+            }
         }
         let _ = terms.close().await;
     }
