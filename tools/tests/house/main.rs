@@ -22,14 +22,16 @@ const LAYERS: &str = "
     waiting:
     error: client contender_filter curator fenced mutex owner session shared_error
     shared_error:
-    clock:
+    clock: simulation
     metrics: clock error
     fencing: error fenced
-    random:
+    random: simulation
     retry: curator mutex random
-    client: error lock_path curator
+    client: error lock_path curator simulation
     // Layers.
-    session: client clock error lock_path metrics random retry
+    // Behind the seam, and for tests only: what is simulated.
+    simulation: client curator
+    session: client clock error lock_path metrics random retry simulation
     contender: admission client contender_name error fencing lock_path metrics random retry session
     curator: client contender error lock_path metrics retry session
     // What recipes have in common.
