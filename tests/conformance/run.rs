@@ -18,7 +18,7 @@ use super::super::{
     Write, WriteFailure, ZooKeeperClient, open_to_anyone,
 };
 use super::Real;
-use super::script::{Ask, Kind, Script, Step};
+use super::script::{Ask, Kind, Lost, Script, Step};
 use crate::lock_path::LockPath;
 use crate::simulation::{self, Ensemble};
 
@@ -83,14 +83,28 @@ impl Link {
         each!(self, kit, link => link.cut(if reset { kit::Cut::Reset } else { kit::Cut::Finish }));
     }
 
-    /// The next request is lost, or the reply to it.
-    fn lose(&self, reply: bool) -> Faults {
+    fn lose(&self, lost: Lost) -> Faults {
         each!(self, kit, link => {
             let any = kit::Operation::Any;
-            let lost = if reply { kit::Message::reply(any) } else { kit::Message::request(any) };
-            let is_used = link.connections() > 0;
-            Box::new(is_used.then(|| link.lose(lost))) as _
+            let lose = || match lost {
+                Lost::Request => link.lose(kit::Message::request(any)),
+                Lost::Reply => link.lose(kit::Message::reply(any)),
+                Lost::AfterReply => link.cut_at(kit::Message::reply(any), kit::Cut::Finish),
+            };
+            Box::new((link.connections() > 0).then(lose)) as _
         })
+    }
+
+    fn hold(&self, reply: bool) -> Faults {
+        each!(self, kit, link => {
+            let any = kit::Operation::Any;
+            let held = if reply { kit::Message::reply(any) } else { kit::Message::request(any) };
+            Box::new(link.hold(held)) as _
+        })
+    }
+
+    fn replies(&self) -> usize {
+        each!(self, kit, link => link.replies(kit::Operation::Any)).into_iter().sum()
     }
 
     /// The requests that went over it since this was asked last.
@@ -115,7 +129,7 @@ struct Journal {
     lines: Vec<Vec<Line>>,
     states: Vec<Vec<LinkState>>,
     /// Requests that are not answered.
-    pending: usize,
+    pending: Vec<usize>,
 }
 
 type Shared = Arc<Mutex<Journal>>;
@@ -167,6 +181,7 @@ impl Run<'_> {
             let mut journal = locked(&self.journal);
             journal.lines.push(Vec::new());
             journal.states.push(Vec::new());
+            journal.pending.push(0);
         }
         let mut watch = client.watch_link();
         let (now, granted) = (watch.now(), client.session_timeout());
@@ -193,14 +208,14 @@ impl Run<'_> {
                 drop(send(&client, &ask));
                 continue;
             }
-            locked(&journal).pending += 1;
+            locked(&journal).pending[who] += 1;
             let asked_in = locked(&journal).step;
             // It sends at its first poll, and tasks are polled in the order in which they wake.
             let task = tokio::spawn(async move {
                 let (text, watch) = send(&client, &ask).await;
                 drop(client);
                 tell(&journal, who, false, format!("#{number} {ask:?}: {text}"));
-                locked(&journal).pending -= 1;
+                locked(&journal).pending[who] -= 1;
                 if let Some(watch) = watch {
                     let event = watch.await;
                     let mark = if locked(&journal).step == asked_in { " at once" } else { "" };
@@ -229,7 +244,7 @@ impl Run<'_> {
 
     async fn ask_and_wait(&mut self, who: usize, asks: &[Ask]) {
         self.ask(who, asks);
-        self.until("all is answered", |journal| journal.pending == 0).await;
+        self.until("all is answered", |journal| journal.pending[who] == 0).await;
     }
 
     /// A write is answered where all before it was applied, and after its events. The second time for what was sent
@@ -290,9 +305,24 @@ impl Run<'_> {
                 drop(refusal);
                 self.ask_and_wait(*who, &[]).await;
             }
-            Step::Lose(who, reply, ask) => {
-                let _lost = self.sessions[*who].link.lose(*reply);
+            Step::Lose(who, lost, ask) => {
+                let before = locked(&self.journal).states[*who].len();
+                let _lost = self.sessions[*who].link.lose(*lost);
                 self.ask_and_wait(*who, &[*ask]).await;
+                self.until("cut", |journal| journal.states[*who].len() > before).await;
+            }
+            Step::Hold(who, reply, asks, (other, meanwhile)) => {
+                let link = &self.sessions[*who].link;
+                let (held, before) = (link.hold(*reply), link.replies());
+                self.ask(*who, asks);
+                let link = &self.sessions[*who].link;
+                let due = before + if *reply { asks.len() } else { 0 };
+                self.until("replied", |_| link.replies() >= due).await;
+                self.settle(Some(*who)).await;
+                self.ask_and_wait(*other, meanwhile).await;
+                self.settle(Some(*who)).await;
+                drop(held);
+                self.ask_and_wait(*who, &[]).await;
             }
             Step::Expire(who, asks) => {
                 let refusal = self.cut_off(*who, true).await;
@@ -304,13 +334,18 @@ impl Run<'_> {
                     }
                     Side::Simulated(ensemble) => ensemble.expire_session(client.session_id()),
                 }
+                self.ask(*who, asks);
+                yield_now().await;
                 drop(refusal);
                 self.until_state(*who, LinkState::Expired).await;
                 self.ask_and_wait(*who, asks).await;
             }
-            Step::Close(who, asks) => {
+            Step::Close(who, away, asks) => {
+                let refusal = if *away { self.cut_off(*who, true).await } else { Faults::new() };
                 self.ask(*who, asks);
+                yield_now().await;
                 self.sessions[*who].client = None;
+                drop(refusal);
                 self.until_state(*who, LinkState::Closed).await;
             }
             Step::Starve(other) => self.starve(*other).await,
@@ -350,6 +385,7 @@ impl Run<'_> {
         self.ask_and_wait(who, &look).await;
         self.ask_and_wait(other, &look).await;
         let _refusal = self.cut_off(who, true).await;
+        self.ask(who, &look);
         self.until_state(who, LinkState::Expired).await;
         self.ask_and_wait(who, &look).await;
         let client = self.sessions[other].client.clone().unwrap();
@@ -399,7 +435,7 @@ impl Run<'_> {
         for (who, session) in self.sessions.iter_mut().enumerate() {
             let mut log = session.link.take_log();
             log.retain(|sent| !self.script.races || sent != "RemoveWatches");
-            if !matches!(step, Step::Ask(..) | Step::Unwatch(_)) {
+            if !matches!(step, Step::Ask(..) | Step::Hold(..) | Step::Unwatch(_)) {
                 // It may have gone two ways, and more than once.
                 log.sort();
                 log.dedup_by(|one, other| one == other && one == "SetWatches");

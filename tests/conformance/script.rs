@@ -30,12 +30,14 @@ pub(super) enum Step {
     Blink(usize, bool),
     /// It is cut for longer. Meanwhile another session goes on, a watch may be dropped, and requests wait.
     Away(usize, bool, (usize, Vec<Ask>), bool, Vec<Ask>),
-    /// The request or its reply is lost.
-    Lose(usize, bool, Ask),
-    /// An operator ends the session while it is cut off. It asks nevertheless.
+    /// A message of the request is lost, or the last to pass.
+    Lose(usize, Lost, Ask),
+    /// The first request or, if so, the reply to it is held while another session goes on.
+    Hold(usize, bool, Vec<Ask>, (usize, Vec<Ask>)),
+    /// An operator ends the session while it is cut off. It asks before it learns of that, and again.
     Expire(usize, Vec<Ask>),
-    /// Closed, behind requests.
-    Close(usize, Vec<Ask>),
+    /// Closed behind requests; if so, while it is cut off.
+    Close(usize, bool, Vec<Ask>),
     /// A further session whose link stays cut runs out of time; this one watches.
     Starve(usize),
     /// Nothing passes until the client has noticed.
@@ -44,6 +46,13 @@ pub(super) enum Step {
     Restart,
     /// The link is cut some milliseconds after creates were made.
     Torn(usize, bool, u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lost {
+    Request,
+    Reply,
+    AfterReply,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,11 +181,11 @@ fn asks(rng: &mut Rng, most: usize) -> Vec<Ask> {
 impl Step {
     fn asks(&mut self) -> Vec<&mut Ask> {
         match self {
-            Self::Ask(_, asks) | Self::Expire(_, asks) | Self::Close(_, asks) => {
+            Self::Ask(_, asks) | Self::Expire(_, asks) | Self::Close(_, _, asks) => {
                 asks.iter_mut().collect()
             }
-            Self::Away(_, _, (_, meanwhile), _, waiting) => {
-                meanwhile.iter_mut().chain(waiting).collect()
+            Self::Away(_, _, (_, some), _, more) | Self::Hold(_, _, more, (_, some)) => {
+                some.iter_mut().chain(more).collect()
             }
             Self::Lose(_, _, ask) => vec![ask],
             _ => Vec::new(),
@@ -199,15 +208,28 @@ impl Script {
                 3..7 if who != other => {
                     Step::Away(who, rng.bool(), (other, asks(rng, 6)), rng.bool(), asks(rng, 4))
                 }
-                7..10 => {
-                    let ask = Ask { dropped: false, ..Ask::random(rng) };
-                    Step::Lose(who, rng.bool(), ask)
+                7..11 => {
+                    let ask = Ask { dropped: false, acl: 0, ..Ask::random(rng) };
+                    // Several requests, of which the next is made at the reply to one.
+                    let most = if ask.kind == Kind::MakeParents { 2 } else { 3 };
+                    let lost = [Lost::Request, Lost::Reply, Lost::AfterReply][rng.usize(..most)];
+                    Step::Lose(who, lost, ask)
                 }
-                10..18 => Step::Unwatch(who),
-                end @ 18..22 if alive.len() > 1 => {
+                11..19 => Step::Unwatch(who),
+                end @ 19..23 if alive.len() > 1 => {
                     alive.retain(|one| *one != who);
                     let asks = asks(rng, 3);
-                    if end < 20 { Step::Expire(who, asks) } else { Step::Close(who, asks) }
+                    if end < 21 {
+                        Step::Expire(who, asks)
+                    } else {
+                        Step::Close(who, rng.bool(), asks)
+                    }
+                }
+                23..27 if who != other => {
+                    let mut held = asks(rng, 3);
+                    // Each sends one request at once.
+                    held.iter_mut().for_each(|ask| (ask.acl, ask.dropped) = (0, false));
+                    Step::Hold(who, rng.bool(), held, (other, asks(rng, 3)))
                 }
                 _ => Step::Ask(who, asks(rng, 6)),
             });
@@ -234,6 +256,6 @@ impl Script {
 
     /// Whether events of a step may come in any order.
     pub(super) fn is_unordered(&self, step: usize) -> bool {
-        self.races || !matches!(self.steps[step], Step::Ask(..) | Step::Unwatch(_))
+        self.races || !matches!(self.steps[step], Step::Ask(..) | Step::Hold(..) | Step::Unwatch(_))
     }
 }
