@@ -7,7 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cargo=${CARGO:-cargo}
 mkdir -p "${CARGO_TARGET_DIR:-target}/sabotage"
-kept=$(cd "${CARGO_TARGET_DIR:-target}/sabotage" && pwd)
+target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
+kept=$target/sabotage
 tree=$kept/tree
 log=$kept/log
 only="$*"
@@ -34,10 +35,10 @@ drop() {
     files+=("$1")
     shift 2
   done
-  (cd "$tree" && CARGO_TARGET_DIR=$kept/target $cargo test --quiet --profile simulate --features simulation --test simulation --no-run >"$log" 2>&1) ||
+  (cd "$tree" && CARGO_TARGET_DIR=$target $cargo test --quiet --profile simulate --features simulation --test simulation --no-run >"$log" 2>&1) ||
     { cat "$log"; echo "sabotage: $condition: does not compile"; exit 1; }
   built=$((SECONDS - started))
-  (cd "$tree" && CARGO_TARGET_DIR=$kept/target $cargo test --quiet --profile simulate --features simulation --test simulation -- SECONDS=120 SHRINK=0 >"$log" 2>&1) || true
+  (cd "$tree" && CARGO_TARGET_DIR=$target $cargo test --quiet --profile simulate --features simulation --test simulation -- SECONDS=120 SHRINK=0 >"$log" 2>&1) || true
   for file in "${files[@]}"; do cat "$tree.sound/contender/$file" >"$tree/src/contender/$file"; done
   dropped=$((dropped + 1))
   if grep -q '^after ' "$log"; then

@@ -2,7 +2,6 @@
 
 use uuid::Uuid;
 
-#[allow(clippy::disallowed_methods)] // this is the place
 /// What makes a node's name its own.
 pub(crate) fn guid() -> Uuid {
     #[cfg(feature = "simulation")]

@@ -1,6 +1,8 @@
-//! Changes of data that several processes share.
+//! What requests carry, and what they answer.
 
 use zookeeper_client as zk;
+
+use super::Acl;
 
 /// Which change of a node's data it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,5 +18,67 @@ pub(crate) struct Change {
 impl Change {
     pub(super) fn of(stat: &zk::Stat) -> Self {
         Self { czxid: stat.czxid, mzxid: stat.mzxid, version: stat.version }
+    }
+}
+
+/// A node that was just created or looked up. All is zero of one that is there and may not be looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    /// The last one of its data.
+    pub(crate) change: Change,
+    /// The session that owns it, for an ephemeral node.
+    pub(crate) owner: i64,
+    /// In milliseconds since 1970, by the server's clock.
+    pub(crate) created: u64,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Node {
+    pub(super) fn new(data: Vec<u8>, stat: &zk::Stat) -> Self {
+        let zk::Stat { ephemeral_owner: owner, ctime, .. } = *stat;
+        let (change, created) = (Change::of(stat), ctime.try_into().unwrap_or(0));
+        Self { change, owner, created, data }
+    }
+}
+
+/// The children of a node, at one moment.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) children: Vec<String>,
+    /// The transaction that created the node.
+    pub(crate) czxid: i64,
+    /// How often its set of children has changed.
+    pub(crate) cversion: i32,
+    pub(crate) num_children: i32,
+}
+
+impl Listing {
+    pub(super) fn new(children: Vec<String>, stat: &zk::Stat) -> Self {
+        let zk::Stat { czxid, cversion, num_children, .. } = *stat;
+        Self { children, czxid, cversion, num_children }
+    }
+}
+
+/// What to write.
+#[derive(Debug)]
+pub(crate) enum Write<'a> {
+    /// A node that is the session's or, if not `ephemeral`, persistent.
+    Create {
+        data: &'a [u8],
+        acls: &'a [Acl],
+        ephemeral: bool,
+    },
+    Set {
+        data: &'a [u8],
+    },
+    Delete,
+}
+
+impl Write<'_> {
+    pub(crate) fn data(&self) -> &[u8] {
+        match self {
+            Self::Create { data, .. } | Self::Set { data } => data,
+            Self::Delete => &[],
+        }
     }
 }

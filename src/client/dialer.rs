@@ -47,23 +47,8 @@ impl Dialer {
     ) -> Result<Self, ConfigError> {
         refuse_what_cannot_be_supervised(&connector)?;
         #[cfg(feature = "simulation")]
-        if let Some(server) = connect_string.strip_prefix("sim:") {
-            let (server, path) = server.split_at(server.find('/').unwrap_or(server.len()));
-            let chroot = match path {
-                "" => LockPath::root(),
-                path => LockPath::parse("chroot", path)
-                    .map_err(|error| invalid(connect_string, error.to_string()))?,
-            };
-            let patience = longest_silence(session_timeout);
-            let target = simulation::Target::parse(server, session_timeout, patience)
-                .map_err(|reason| invalid(connect_string, reason.to_owned()))?;
-            return Ok(Self {
-                to: Target::Simulated(target),
-                connect_string: connect_string.to_owned(),
-                chroot,
-                namespace,
-                hint: "they are out of reach, or without a quorum",
-            });
+        if connect_string.starts_with("sim:") {
+            return Self::simulated(session_timeout, connect_string, namespace);
         }
         // The client reads its connect string only when it connects.
         let parsed = ConnectString::parse(connect_string)?;
@@ -115,6 +100,33 @@ impl Dialer {
             target.show(auths);
         }
         self
+    }
+
+    /// For simulated servers: `sim:W.L`, and perhaps a chroot.
+    #[cfg(feature = "simulation")]
+    fn simulated(
+        session_timeout: Duration,
+        connect_string: &str,
+        namespace: LockPath,
+    ) -> Result<Self, ConfigError> {
+        let invalid = |reason: String| invalid(connect_string, reason);
+        let place = connect_string.find('/').unwrap_or(connect_string.len());
+        let (servers, path) = connect_string.split_at(place);
+        let chroot = match path {
+            "" => LockPath::root(),
+            path => LockPath::parse("chroot", path).map_err(|error| invalid(error.to_string()))?,
+        };
+        let patience = longest_silence(session_timeout);
+        let target = simulation::Target::parse(servers, session_timeout, patience)
+            .map_err(|reason| invalid(reason.to_owned()))?;
+        let (to, connect_string) = (Target::Simulated(target), connect_string.to_owned());
+        Ok(Self {
+            to,
+            connect_string,
+            chroot,
+            namespace,
+            hint: "they are out of reach, or without a quorum",
+        })
     }
 
     /// Why no server may give a session, as far as can be told from here: the client tells only that the

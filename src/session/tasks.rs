@@ -1,7 +1,5 @@
 //! Where every task of the library starts: so a simulation can pick which goes next, and stop those of a process.
 
-#![allow(clippy::disallowed_methods)] // this is the place
-
 use std::future::Future;
 
 use tokio::runtime::Handle;

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acl::{of_plain, plain};
 use super::client::Client;
-use super::tree::{Answer, Ids, Mode, Op, of_plain, plain};
+use super::op::{Answer, Ids, Mode, Op};
 use super::world::World;
 use crate::client::{Acl, CreateMode, ServerError, Stat};
 

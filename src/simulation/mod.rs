@@ -46,9 +46,15 @@
 //! # }
 //! ```
 
+mod acl;
 mod admin;
+mod arrivals;
 mod client;
+mod election;
+mod lane;
 mod link;
+mod op;
+mod peer;
 mod process;
 mod quorum;
 mod server;
@@ -63,13 +69,14 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
+pub(crate) use self::acl::plain;
 pub use self::admin::Admin;
 pub(crate) use self::client::{Client, Watch};
 pub use self::link::{Cut, Direction, Fault, Link, Message, Operation};
+pub(crate) use self::op::{Answer, Happened, Ids, Mode, Op, Refused};
 pub use self::process::Process;
 pub(crate) use self::process::scheduled;
 use self::quorum::Role;
-pub(crate) use self::tree::{Answer, Happened, Ids, Mode, Op, Refused, plain};
 #[doc(hidden)]
 pub use self::world::Logged;
 use self::world::{Setting, World};
@@ -352,7 +359,7 @@ impl Ensemble {
     /// The server that leads, if one does.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
-        self.world.change(|state| newest(state))
+        self.world.change(newest)
     }
 
     /// Waits until each server that runs serves.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::tree::{Acls, Answer, Entry, Happened, Ids, Op};
+use super::op::{Acls, Answer, Happened, Ids, Op};
+use super::tree::Entry;
 use super::world::{Event, Logged, State};
 use crate::client::ServerError;
 
@@ -24,27 +25,27 @@ impl Role {
 /// What a leader knows.
 #[derive(Debug, Default)]
 pub(super) struct Leading {
-    last_zxid: i64,
-    followers: BTreeMap<usize, Follower>,
-    tracker: BTreeMap<i64, Tracked>,
+    pub(super) last_zxid: i64,
+    pub(super) followers: BTreeMap<usize, Follower>,
+    pub(super) tracker: BTreeMap<i64, Tracked>,
     /// Each is answered once so much of the log is committed.
-    syncs: Vec<(usize, usize, u64, i32)>,
+    pub(super) syncs: Vec<(usize, usize, u64, i32)>,
 }
 
 #[derive(Debug)]
-struct Follower {
-    heard: u64,
+pub(super) struct Follower {
+    pub(super) heard: u64,
     /// How much of the log it has.
-    acked: usize,
+    pub(super) acked: usize,
 }
 
 #[derive(Debug)]
-struct Tracked {
-    timeout: u64,
-    expires: u64,
+pub(super) struct Tracked {
+    pub(super) timeout: u64,
+    pub(super) expires: u64,
     /// Whose clients' requests count. Unknown after an election.
-    owner: Option<usize>,
-    closing: bool,
+    pub(super) owner: Option<usize>,
+    pub(super) closing: bool,
 }
 
 /// What a server asks its leader for a client.
@@ -57,7 +58,7 @@ pub(super) enum Asked {
 
 /// What servers tell each other.
 #[derive(Debug)]
-enum Message {
+pub(super) enum Message {
     Asked(Asked),
     Acked(usize),
     /// With the sessions that were heard of.
@@ -79,7 +80,7 @@ enum Message {
 /// One way between two servers: first in, first out.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
-    queue: VecDeque<(u64, i64, Message)>,
+    pub(super) queue: VecDeque<(u64, i64, Message)>,
     last: u64,
     pub(super) parted: bool,
     /// What it takes longer.
@@ -93,7 +94,7 @@ impl State {
         self.lead(leader, (0..self.servers.len()).filter(|one| *one != leader).collect());
     }
 
-    fn quorum(&self) -> usize {
+    pub(super) fn quorum(&self) -> usize {
         self.servers.len() / 2 + 1
     }
 
@@ -105,7 +106,7 @@ impl State {
         }
     }
 
-    fn tell(&mut self, from: usize, to: usize, message: Message) {
+    pub(super) fn tell(&mut self, from: usize, to: usize, message: Message) {
         let (latency, epoch) = (self.latency(), self.servers[from].epoch);
         let now = self.now;
         let wire = self.wires.entry((from, to)).or_default();
@@ -127,8 +128,10 @@ impl State {
             return;
         }
         match (here.role, message) {
-            (Role::Leading, message) => self.to_leader(to, from, message),
-            (Role::Following(leader), message) if leader == from => self.to_follower(to, message),
+            (Role::Leading, message) => self.arrives_at_leader(to, from, message),
+            (Role::Following(leader), message) if leader == from => {
+                self.arrives_at_follower(to, message)
+            }
             _ => {}
         }
     }
@@ -142,7 +145,7 @@ impl State {
         }
     }
 
-    fn to_leader(&mut self, leader: usize, from: usize, message: Message) {
+    fn arrives_at_leader(&mut self, leader: usize, from: usize, message: Message) {
         let now = self.now;
         let Some(follower) = self.servers[leader].leading.followers.get_mut(&from) else { return };
         follower.heard = now;
@@ -159,14 +162,14 @@ impl State {
         }
     }
 
-    fn to_follower(&mut self, server: usize, message: Message) {
+    fn arrives_at_follower(&mut self, server: usize, message: Message) {
         let here = &mut self.servers[server];
         here.heard = self.now;
         match message {
             Message::Propose(entry) => {
                 here.log.push(entry);
                 let length = here.log.len();
-                self.to_own_leader(server, Message::Acked(length));
+                self.tell_leader(server, Message::Acked(length));
             }
             Message::Commit(length) => {
                 here.committed = here.committed.max(length.min(here.log.len()));
@@ -180,13 +183,13 @@ impl State {
             Message::Valid { session, conn, timeout } => self.connected(conn, session, timeout),
             Message::Ping => {
                 let touched = std::mem::take(&mut here.touched).into_iter().collect();
-                self.to_own_leader(server, Message::Pong(touched));
+                self.tell_leader(server, Message::Pong(touched));
             }
             Message::Asked(_) | Message::Acked(_) | Message::Pong(_) => {}
         }
     }
 
-    fn to_own_leader(&mut self, server: usize, message: Message) {
+    fn tell_leader(&mut self, server: usize, message: Message) {
         if let Role::Following(leader) = self.servers[server].role {
             self.tell(server, leader, message);
         }
@@ -196,7 +199,7 @@ impl State {
     pub(super) fn ask(&mut self, server: usize, asked: Asked) {
         match self.servers[server].role {
             Role::Leading => self.decide(server, server, asked),
-            _ => self.to_own_leader(server, Message::Asked(asked)),
+            _ => self.tell_leader(server, Message::Asked(asked)),
         }
     }
 
@@ -254,7 +257,7 @@ impl State {
         }
     }
 
-    fn propose(
+    pub(super) fn propose(
         &mut self,
         leader: usize,
         session: i64,
@@ -276,7 +279,7 @@ impl State {
     }
 
     /// What a quorum has is committed. The followers are told before the leader applies it.
-    fn commit(&mut self, leader: usize) {
+    pub(super) fn commit(&mut self, leader: usize) {
         let quorum = self.quorum();
         let here = &mut self.servers[leader];
         let mut lengths: Vec<_> =
@@ -383,196 +386,10 @@ impl State {
     }
 
     /// Sessions expire in whole ticks.
-    fn prolong(&mut self, leader: usize, session: i64) {
+    pub(super) fn prolong(&mut self, leader: usize, session: i64) {
         let (now, tick) = (self.now, self.setting.tick);
         if let Some(tracked) = self.servers[leader].leading.tracker.get_mut(&session) {
             tracked.expires = tracked.expires.max(((now + tracked.timeout) / tick + 1) * tick);
-        }
-    }
-
-    /// Each half tick: signs of life, and what ends for the lack of them.
-    pub(super) fn tick(&mut self) {
-        self.after(self.setting.tick / 2, Event::Tick);
-        let patience = self.setting.sync_limit * self.setting.tick;
-        for server in 0..self.servers.len() {
-            let here = &self.servers[server];
-            if here.paused {
-                continue;
-            }
-            match here.role {
-                Role::Leading => {
-                    let followers = here.leading.followers.iter();
-                    let recent = |follower: &&Follower| self.now <= follower.heard + patience;
-                    let heard = followers.clone().filter(|(_, one)| recent(one)).count();
-                    let followers: Vec<_> = followers.map(|(number, _)| *number).collect();
-                    if heard + 1 < self.quorum() {
-                        self.step_down(server);
-                        continue;
-                    }
-                    for follower in followers {
-                        self.tell(server, follower, Message::Ping);
-                    }
-                    self.expire_what_is_due(server);
-                }
-                Role::Following(_) if self.now > here.heard + patience => self.step_down(server),
-                _ => {}
-            }
-        }
-    }
-
-    fn expire_what_is_due(&mut self, leader: usize) {
-        let now = self.now;
-        let tracker = self.servers[leader].leading.tracker.iter();
-        let due = tracker.filter(|(_, tracked)| tracked.expires <= now && !tracked.closing);
-        let due: Vec<_> = due.map(|(session, _)| *session).collect();
-        due.into_iter().for_each(|session| self.expire(leader, session));
-    }
-
-    /// Ends a session as its leader does.
-    pub(super) fn expire(&mut self, leader: usize, session: i64) {
-        if let Some(tracked) = self.servers[leader].leading.tracker.get_mut(&session) {
-            tracked.closing = true;
-            self.propose(leader, session, Ids::default(), Ok(Op::Close), None);
-        }
-    }
-
-    pub(super) fn reap(&mut self) {
-        self.after(self.setting.reap_every, Event::Reap);
-        let leads = |server: &usize| self.servers[*server].role == Role::Leading;
-        if let Some(leader) = (0..self.servers.len()).find(leads) {
-            for path in self.servers[leader].tree.left_empty() {
-                self.propose(leader, 0, Ids::default(), Ok(Op::Reap { path }), None);
-            }
-        }
-    }
-
-    /// It serves nobody until there is a leader again.
-    pub(super) fn step_down(&mut self, server: usize) {
-        self.note(format_args!("server {server} serves no more"));
-        let here = &mut self.servers[server];
-        (here.role, here.leading) = (Role::Looking, Leading::default());
-        self.close_conns(server);
-        let pause = self.rng.u64(100..400);
-        self.after(pause, Event::Elect { server });
-    }
-
-    fn reach_each_other(&self, one: usize, other: usize) -> bool {
-        let parted = |way| self.wires.get(&way).is_some_and(|wire: &Wire| wire.parted);
-        let is_up = |server: usize| {
-            let server = &self.servers[server];
-            server.role != Role::Down && !server.paused
-        };
-        is_up(one) && is_up(other) && !parted((one, other)) && !parted((other, one))
-    }
-
-    pub(super) fn elect(&mut self, server: usize) {
-        if self.servers[server].role != Role::Looking || self.servers[server].paused {
-            return;
-        }
-        let reached = (0..self.servers.len()).filter(|other| self.reach_each_other(server, *other));
-        let reached: Vec<_> = reached.collect();
-        // None that it has outlived.
-        let epoch = self.servers[server].epoch;
-        let leads = |other: &&usize| {
-            let other = &self.servers[**other];
-            other.role == Role::Leading && other.epoch >= epoch
-        };
-        if let Some(leader) =
-            reached.iter().filter(leads).max_by_key(|one| self.servers[**one].epoch)
-        {
-            return self.join(server, *leader);
-        }
-        let looking = |other: &usize| self.servers[*other].role == Role::Looking;
-        let looking: Vec<_> = reached.into_iter().filter(looking).collect();
-        let last = |one: usize| self.servers[one].log.last().map_or(0, |entry| entry.zxid);
-        match looking.iter().copied().max_by_key(|one| (last(*one), *one)) {
-            Some(leader) if looking.len() >= self.quorum() => {
-                let reached =
-                    |other: &usize| *other != leader && self.reach_each_other(leader, *other);
-                let others: Vec<_> = looking.into_iter().filter(reached).collect();
-                if others.len() + 1 >= self.quorum() {
-                    return self.lead(leader, others);
-                }
-            }
-            _ => {}
-        }
-        let pause = self.rng.u64(200..600);
-        self.after(pause, Event::Elect { server });
-    }
-
-    /// All of its log is committed once a quorum has it, and each session has its whole timeout again.
-    fn lead(&mut self, leader: usize, followers: Vec<usize>) {
-        let epoch = 1 + self.servers.iter().map(|server| server.epoch).max().unwrap_or(0);
-        self.note(format_args!("server {leader} leads in epoch {epoch}"));
-        let here = &mut self.servers[leader];
-        here.role = Role::Leading;
-        here.epoch = epoch;
-        here.leading = Leading { last_zxid: epoch << 32, ..Leading::default() };
-        followers.into_iter().for_each(|follower| self.join(follower, leader));
-        self.commit(leader);
-        self.apply(leader);
-        let sessions: Vec<_> =
-            self.servers[leader].tree.sessions.iter().map(|(id, (t, _))| (*id, *t)).collect();
-        for (session, timeout) in sessions {
-            let tracked = Tracked { timeout, expires: 0, owner: None, closing: false };
-            self.servers[leader].leading.tracker.insert(session, tracked);
-            self.prolong(leader, session);
-        }
-    }
-
-    /// Takes over the leader's log; what it had beyond that was never committed.
-    fn join(&mut self, server: usize, leader: usize) {
-        for way in [(server, leader), (leader, server)] {
-            self.wires.entry(way).or_default().queue.clear();
-        }
-        let (log, committed, epoch) = {
-            let leader = &self.servers[leader];
-            (leader.log.clone(), leader.committed, leader.epoch)
-        };
-        let now = self.now;
-        let here = &mut self.servers[server];
-        here.log = log;
-        (here.role, here.epoch, here.heard) = (Role::Following(leader), epoch, now);
-        here.committed = here.committed.max(committed);
-        here.touched.clear();
-        let acked = here.log.len();
-        self.apply(server);
-        self.servers[leader].leading.followers.insert(server, Follower { heard: now, acked });
-        self.commit(leader);
-    }
-
-    /// It ends at once. The others learn of it by its connections.
-    pub(super) fn stop_server(&mut self, server: usize) {
-        let role = self.servers[server].role;
-        self.step_down(server);
-        let here = &mut self.servers[server];
-        (here.role, here.paused) = (Role::Down, false);
-        for other in 0..self.servers.len() {
-            match self.servers[other].role {
-                Role::Following(leader) if leader == server => self.step_down(other),
-                Role::Leading => {
-                    self.servers[other].leading.followers.remove(&server);
-                }
-                _ => {}
-            }
-        }
-        self.note(format_args!("server {server} is down, was {role:?}"));
-    }
-
-    pub(super) fn start_server(&mut self, server: usize) {
-        if self.servers[server].role == Role::Down {
-            self.servers[server].role = Role::Looking;
-            let pause = self.rng.u64(50..200);
-            self.after(pause, Event::Elect { server });
-        }
-    }
-
-    pub(super) fn pause_server(&mut self, server: usize, paused: bool) {
-        self.servers[server].paused = paused;
-        if !paused {
-            self.unblocked();
-            self.wires_unblocked();
-            self.at(self.now, Event::Elect { server });
         }
     }
 }

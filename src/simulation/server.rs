@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::link::{Down, Up};
+use super::lane::{Down, Up};
+use super::op::{Answer, Happened, Ids, Kind, Op, Refused, Reply};
 use super::quorum::{Asked, Leading, Role};
-use super::tree::{Answer, Entry, Fired, Happened, Ids, Kind, Op, Refused, Reply, Tree, allow};
+use super::tree::{Entry, Fired, Tree, allow};
 use super::world::{Event, State};
 use crate::client::{Permission, ServerError};
 
@@ -109,7 +110,7 @@ impl Server {
 
 impl State {
     /// A message of a client arrives.
-    pub(super) fn to_server(&mut self, number: u64) {
+    pub(super) fn arrives_at_server(&mut self, number: u64) {
         let Some(conn) = self.conns.get(&number) else { return };
         // What arrives for a connection that the server has closed is lost.
         let session = conn.session.as_ref();
@@ -350,33 +351,6 @@ impl State {
             if self.session_of(conn).is_some_and(|own| own.id == session) {
                 self.close_conn(conn);
             }
-        }
-    }
-}
-
-impl Op {
-    pub(super) fn is_write(&self) -> bool {
-        matches!(
-            self,
-            Op::Create { .. }
-                | Op::Delete { .. }
-                | Op::SetData { .. }
-                | Op::SetAcl { .. }
-                | Op::Multi(_)
-                | Op::Close
-                | Op::Reap { .. }
-                | Op::OpenSession { .. }
-        )
-    }
-
-    /// The path that it sets a watch on, and on what of it.
-    pub(super) fn watched(&self) -> Option<(&str, Kind)> {
-        match self {
-            Op::GetData { path, watch: true } | Op::Exists { path, watch: true } => {
-                Some((path, Kind::Data))
-            }
-            Op::List { path, watch: true } => Some((path, Kind::Child)),
-            _ => None,
         }
     }
 }

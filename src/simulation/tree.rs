@@ -1,132 +1,10 @@
 //! The znodes of one server, and what a transaction does to them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use crate::client::{Acl, AuthId, Permission, ServerError, Stat};
-
-/// A request, as it travels to a server.
-#[derive(Clone, Debug, Hash, PartialEq, Eq)]
-pub(crate) enum Op {
-    Create {
-        path: String,
-        data: Vec<u8>,
-        acls: Acls,
-        mode: Mode,
-    },
-    Delete {
-        path: String,
-        version: Option<i32>,
-    },
-    SetData {
-        path: String,
-        data: Vec<u8>,
-        version: Option<i32>,
-    },
-    SetAcl {
-        path: String,
-        acls: Acls,
-    },
-    Check {
-        path: String,
-    },
-    Multi(Vec<Op>),
-    GetData {
-        path: String,
-        watch: bool,
-    },
-    Exists {
-        path: String,
-        watch: bool,
-    },
-    List {
-        path: String,
-        watch: bool,
-    },
-    GetAcl {
-        path: String,
-    },
-    /// A read of several nodes' children.
-    AreGone(Vec<String>),
-    Sync,
-    SetWatches {
-        since: i64,
-        data: Vec<String>,
-        exist: Vec<String>,
-        child: Vec<String>,
-    },
-    RemoveWatches {
-        path: String,
-        kind: Kind,
-    },
-    Auth {
-        scheme: String,
-        id: String,
-    },
-    Ping,
-    Close,
-    /// The server's own: a container that was left empty is deleted.
-    Reap {
-        path: String,
-    },
-    OpenSession {
-        timeout: u64,
-    },
-}
-
-/// What a watch is on. One on a node that is not there is on its existence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
-    Data,
-    Exist,
-    Child,
-}
-
-/// How a node is created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Mode {
-    Persistent,
-    PersistentSequential,
-    Ephemeral,
-    EphemeralSequential,
-    Container,
-}
-
-/// What happened to a node, as a watch tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Happened {
-    Created,
-    Deleted,
-    Changed,
-    Children,
-}
-
-/// Permissions, scheme and id, one by one.
-pub(crate) type Acls = Arc<Vec<(u8, String, String)>>;
-
-/// Who a connection has shown itself to be.
-pub(crate) type Ids = Arc<BTreeSet<(String, String)>>;
-
-/// What a server answers.
-#[derive(Clone, Debug)]
-pub(crate) enum Answer {
-    Nothing,
-    Created(String, Stat),
-    Stat(Option<Stat>),
-    Data(Vec<u8>, Stat),
-    Children(Vec<String>, Stat),
-    Gone(Vec<bool>),
-    Acls(Acls, Stat),
-}
-
-/// Why a server refuses; in a transaction of several steps, at which.
-#[derive(Clone, Debug)]
-pub(crate) struct Refused {
-    pub(crate) step: Option<usize>,
-    pub(crate) error: ServerError,
-}
-
-pub(crate) type Reply = Result<Answer, Refused>;
+use super::acl::{anyone, resolved};
+use super::op::{Acls, Answer, Happened, Ids, Mode, Op, Refused, Reply};
+use crate::client::{Permission, ServerError, Stat};
 
 /// One entry of the servers' log.
 #[derive(Clone, Debug)]
@@ -300,27 +178,7 @@ impl Tree {
                     self.remove(path, entry.zxid, fired, undo);
                 }
             }
-            Op::SetData { path, data, version } => {
-                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
-                node.allows(Permission::WRITE, ids)?;
-                check(node, *version)?;
-                let node = self.change(path, undo)?;
-                node.data.clone_from(data);
-                node.stat.version += 1;
-                node.stat.mzxid = entry.zxid;
-                node.stat.mtime = i64::try_from(entry.time).unwrap_or(i64::MAX);
-                let stat = node.stat();
-                fired.push((path.clone(), Happened::Changed, node.acls.clone()));
-                return Ok(Answer::Stat(Some(stat)));
-            }
-            Op::SetAcl { path, acls } => {
-                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
-                node.allows(Permission::ADMIN, ids)?;
-                let acls = resolved(acls, ids)?;
-                let node = self.change(path, undo)?;
-                (node.acls, node.stat.aversion) = (acls, node.stat.aversion + 1);
-                return Ok(Answer::Stat(Some(node.stat())));
-            }
+            Op::SetData { .. } | Op::SetAcl { .. } => return self.replace(entry, op, fired, undo),
             Op::Check { path } => {
                 let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
                 node.allows(Permission::READ, ids)?;
@@ -339,6 +197,41 @@ impl Tree {
             _ => return Err(ServerError::Unimplemented),
         }
         Ok(Answer::Nothing)
+    }
+
+    /// Replaces a node's data or ACLs.
+    fn replace(
+        &mut self,
+        entry: &Entry,
+        op: &Op,
+        fired: &mut Fired,
+        undo: &mut Undo,
+    ) -> Result<Answer, ServerError> {
+        let ids = &entry.ids;
+        match op {
+            Op::SetData { path, data, version } => {
+                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
+                node.allows(Permission::WRITE, ids)?;
+                check(node, *version)?;
+                let node = self.change(path, undo)?;
+                node.data.clone_from(data);
+                node.stat.version += 1;
+                node.stat.mzxid = entry.zxid;
+                node.stat.mtime = i64::try_from(entry.time).unwrap_or(i64::MAX);
+                let stat = node.stat();
+                fired.push((path.clone(), Happened::Changed, node.acls.clone()));
+                Ok(Answer::Stat(Some(stat)))
+            }
+            Op::SetAcl { path, acls } => {
+                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
+                node.allows(Permission::ADMIN, ids)?;
+                let acls = resolved(acls, ids)?;
+                let node = self.change(path, undo)?;
+                (node.acls, node.stat.aversion) = (acls, node.stat.aversion + 1);
+                Ok(Answer::Stat(Some(node.stat())))
+            }
+            _ => Err(ServerError::Unimplemented),
+        }
     }
 
     fn create(
@@ -438,7 +331,7 @@ type Undo = Option<Vec<(String, Option<Znode>)>>;
 
 pub(super) fn allow(acls: &Acls, permission: Permission, ids: &Ids) -> bool {
     acls.iter().any(|(permissions, scheme, id)| {
-        bits(permission) & permissions != 0
+        permission & *permissions != Permission::NONE
             && (scheme == "world" || ids.contains(&(scheme.clone(), id.clone())))
     })
 }
@@ -448,78 +341,6 @@ fn check(node: &Znode, version: Option<i32>) -> Result<(), ServerError> {
         Some(version) if version != node.stat.version => Err(ServerError::BadVersion),
         _ => Ok(()),
     }
-}
-
-/// With the creator's ids in place of `auth`.
-fn resolved(acls: &Acls, ids: &Ids) -> Result<Acls, ServerError> {
-    let mut resolved = Vec::new();
-    for (permissions, scheme, id) in acls.iter() {
-        match scheme.as_str() {
-            "auth" => {
-                let own = ids.iter().map(|(scheme, id)| (*permissions, scheme.clone(), id.clone()));
-                let before = resolved.len();
-                resolved.extend(own);
-                if resolved.len() == before {
-                    return Err(ServerError::InvalidAcl);
-                }
-            }
-            "world" if id != "anyone" => return Err(ServerError::InvalidAcl),
-            "digest" if id.split(':').count() != 2 => return Err(ServerError::InvalidAcl),
-            "world" | "digest" | "ip" => resolved.push((*permissions, scheme.clone(), id.clone())),
-            _ => return Err(ServerError::InvalidAcl),
-        }
-    }
-    Ok(Arc::new(resolved))
-}
-
-impl Op {
-    /// The client does not send it.
-    pub(super) fn lacks_acls(&self) -> bool {
-        match self {
-            Op::Create { acls, .. } | Op::SetAcl { acls, .. } => acls.is_empty(),
-            Op::Multi(steps) => steps.iter().any(Op::lacks_acls),
-            _ => false,
-        }
-    }
-}
-
-fn bits(permission: Permission) -> u8 {
-    let all = [
-        Permission::READ,
-        Permission::WRITE,
-        Permission::CREATE,
-        Permission::DELETE,
-        Permission::ADMIN,
-    ];
-    (0..).zip(all).filter(|(_, one)| permission.has(*one)).map(|(bit, _)| 1 << bit).sum()
-}
-
-fn permission(bits: u8) -> Permission {
-    let all = [
-        Permission::READ,
-        Permission::WRITE,
-        Permission::CREATE,
-        Permission::DELETE,
-        Permission::ADMIN,
-    ];
-    let set = (0..).zip(all).filter(|(bit, _)| bits & (1 << bit) != 0);
-    set.fold(Permission::NONE, |sum, (_, one)| sum | one)
-}
-
-fn anyone() -> Acls {
-    Arc::new(vec![(bits(Permission::ALL), "world".to_owned(), "anyone".to_owned())])
-}
-
-pub(crate) fn plain(acls: &[Acl]) -> Acls {
-    let plain = |acl: &Acl| (bits(acl.permission()), acl.scheme().to_owned(), acl.id().to_owned());
-    Arc::new(acls.iter().map(plain).collect())
-}
-
-pub(crate) fn of_plain(acls: &Acls) -> Vec<Acl> {
-    let acl = |(bits, scheme, id): &(u8, String, String)| {
-        Acl::new(permission(*bits), AuthId::new(scheme, id))
-    };
-    acls.iter().map(acl).collect()
 }
 
 pub(crate) fn parent(path: &str) -> &str {

@@ -14,8 +14,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use super::client::Peer;
-use super::link::{Conn, LinkState};
+use super::lane::Conn;
+use super::link::LinkState;
+use super::peer::Peer;
 use super::process::{Process, Scheduler, locked};
 use super::quorum::Wire;
 use super::server::Server;
@@ -169,8 +170,8 @@ impl State {
     fn handle(&mut self, event: Event) {
         self.trace.events += 1;
         match event {
-            Event::Message { conn, up: true } => self.to_server(conn),
-            Event::Message { conn, up: false } => self.to_client(conn),
+            Event::Message { conn, up: true } => self.arrives_at_server(conn),
+            Event::Message { conn, up: false } => self.arrives_at_client(conn),
             Event::Wire { from, to } => self.over_wire(from, to),
             Event::Apply { server } => self.apply(server),
             Event::Elect { server } => self.elect(server),

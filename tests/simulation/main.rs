@@ -268,6 +268,7 @@ fn simulate() -> Result<bool, String> {
     let time = Duration::from_secs(options.number("SECONDS", 30)?);
     let (first, shrink) = (options.number("FIRST", 1)?, options.number("SHRINK", 1)? > 0);
     let (threads, seeds) = (options.number("THREADS", 2)?, options.number("SEEDS", u64::MAX)?);
+    #[allow(clippy::disallowed_methods)] // how long the search takes
     let began = Instant::now();
     let next = AtomicU64::new(0);
     let all = Mutex::new((Outcome::default(), 0_u64));

@@ -1,0 +1,270 @@
+//! Connections between clients and servers: messages in their order, and what a link does to them.
+
+use std::collections::VecDeque;
+
+use super::link::{Cut, Operation, What};
+use super::op::{Happened, Ids, Op, Reply};
+use super::process::Process;
+use super::server::Session;
+use super::world::{Event, State};
+
+/// A message from a client.
+#[derive(Debug, Clone)]
+pub(super) enum Up {
+    Connect { session: i64, seen: i64, timeout: u64, ids: Ids },
+    Request { xid: i32, op: Op },
+    End,
+}
+
+/// A message from a server.
+#[derive(Debug, Clone)]
+pub(super) enum Down {
+    Connected { session: i64, timeout: u64 },
+    Reply { xid: i32, zxid: i64, operation: Operation, reply: Reply },
+    Event { path: String, happened: Happened },
+    End,
+}
+
+#[derive(Debug)]
+struct Queued<M> {
+    due: u64,
+    message: M,
+    /// The fault that holds it.
+    held: Option<u64>,
+}
+
+/// One way of a connection: first in, first out.
+#[derive(Debug)]
+pub(super) struct Lane<M> {
+    queue: VecDeque<Queued<M>>,
+    last: u64,
+    /// Nothing more is sent.
+    pub(super) ended: bool,
+}
+
+impl<M> Default for Lane<M> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), last: 0, ended: false }
+    }
+}
+
+impl<M> Lane<M> {
+    /// Loses what is under way, but for the first `keep`.
+    fn lose(&mut self, keep: usize) {
+        self.queue.truncate(keep);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) peer: usize,
+    pub(super) server: usize,
+    pub(super) link: usize,
+    up: Lane<Up>,
+    down: Lane<Down>,
+    /// Whether the client has it still.
+    pub(super) with_client: bool,
+    /// What the server has of it, if it has it still.
+    pub(super) session: Option<Session>,
+}
+
+impl Conn {
+    pub(super) fn waiting_up(&self) -> usize {
+        self.up.len()
+    }
+}
+
+impl State {
+    /// A client connects, if the link lets it.
+    pub(super) fn open(&mut self, peer: usize, link: usize, server: usize) -> Option<u64> {
+        let state = &mut self.links[link];
+        if let Some(refusal) = state.faults.iter().find(|fault| fault.what == What::Refuse) {
+            refusal.strike();
+            return None;
+        }
+        state.accepted += 1;
+        let number = self.number();
+        let session = Some(Session::default());
+        let (up, down) = (Lane::default(), Lane::default());
+        let conn = Conn { peer, server, link, up, down, with_client: true, session };
+        self.conns.insert(number, conn);
+        self.servers[server].conns.insert(number);
+        Some(number)
+    }
+
+    pub(super) fn send_up(&mut self, number: u64, message: Up) {
+        let operation = match &message {
+            Up::Connect { .. } => Some(Operation::Connect),
+            Up::Request { op, .. } => Some(op.operation()),
+            Up::End => None,
+        };
+        let Some(fate) = self.pass(number, true, operation) else { return };
+        let due = self.due(number, true, fate.delay);
+        let Some(conn) = self.conns.get_mut(&number) else { return };
+        if conn.up.ended {
+            return;
+        }
+        conn.up.ended = matches!(message, Up::End);
+        if !fate.lost {
+            conn.up.queue.push_back(Queued { due, message, held: fate.held });
+            self.at(due, Event::Message { conn: number, up: true });
+        }
+        if let Some(cut) = fate.cut {
+            self.cut_conn(number, cut);
+        }
+    }
+
+    pub(super) fn send_down(&mut self, number: u64, message: Down) {
+        let operation = match &message {
+            Down::Connected { .. } => Some(Operation::Connect),
+            Down::Reply { operation, .. } => Some(*operation),
+            Down::Event { .. } => Some(Operation::Event),
+            Down::End => None,
+        };
+        let Some(fate) = self.pass(number, false, operation) else { return };
+        let due = self.due(number, false, fate.delay);
+        let Some(conn) = self.conns.get_mut(&number) else { return };
+        if conn.down.ended {
+            return;
+        }
+        conn.down.ended = matches!(message, Down::End);
+        if !fate.lost {
+            conn.down.queue.push_back(Queued { due, message, held: fate.held });
+            self.at(due, Event::Message { conn: number, up: false });
+        }
+        if let Some(cut) = fate.cut {
+            self.cut_conn(number, cut);
+        }
+    }
+
+    fn due(&mut self, number: u64, up: bool, delay: u64) -> u64 {
+        let due = self.now + self.latency() + delay;
+        let Some(conn) = self.conns.get_mut(&number) else { return due };
+        let last = if up { &mut conn.up.last } else { &mut conn.down.last };
+        *last = due.max(*last);
+        *last
+    }
+
+    /// What the link does to a message.
+    fn pass(&mut self, number: u64, up: bool, operation: Option<Operation>) -> Option<Fate> {
+        let conn = self.conns.get(&number)?;
+        let link = &mut self.links[conn.link];
+        let mut fate = Fate::default();
+        if let Some(operation) = operation {
+            *link.messages.entry((up, operation)).or_default() += 1;
+            if up && Operation::Any.means(operation) && link.log.len() < 100_000 {
+                link.log.push(operation);
+            }
+            for fault in &mut link.faults {
+                if fault.claims(number, up, operation) {
+                    match fault.what {
+                        What::Hold(_) => fate.held = fate.held.or(Some(fault.id)),
+                        What::Before(_) => (fate.lost, fate.cut) = (true, Some(Cut::Finish)),
+                        What::After(_, cut) => fate.cut = Some(cut),
+                        What::Delay(..) | What::Stall(_) | What::Refuse => {}
+                    }
+                    fault.strike();
+                }
+            }
+        }
+        for fault in &link.faults {
+            match fault.what {
+                What::Delay(direction, time) if direction.covers(up) => fate.delay += time,
+                What::Stall(direction) if direction.covers(up) => fault.strike(),
+                _ => {}
+            }
+        }
+        Some(fate)
+    }
+
+    /// Both ends learn of it, behind what still arrives.
+    pub(super) fn cut_conn(&mut self, number: u64, cut: Cut) {
+        let Some(conn) = self.conns.get_mut(&number) else { return };
+        if cut == Cut::Reset && !conn.up.ended && !conn.down.ended {
+            let (up, down) = (self.rng.usize(..=conn.up.len()), self.rng.usize(..=conn.down.len()));
+            conn.up.lose(up);
+            conn.down.lose(down);
+        }
+        self.send_up(number, Up::End);
+        self.send_down(number, Down::End);
+    }
+
+    fn is_blocked(&self, conn: &Conn, up: bool, held: Option<u64>) -> bool {
+        let peer = &self.peers[conn.peer];
+        let at_end = match up {
+            true => self.servers[conn.server].paused,
+            false => peer.process.as_ref().is_some_and(Process::is_paused),
+        };
+        let faults = &self.links[conn.link].faults;
+        at_end
+            || peer.parted
+            || faults.iter().any(|fault| match fault.what {
+                What::Stall(direction) => direction.covers(up),
+                What::Hold(_) => held == Some(fault.id),
+                _ => false,
+            })
+    }
+
+    /// The next message to the server, if there is one that may arrive.
+    pub(super) fn next_up(&mut self, number: u64) -> Option<Up> {
+        let conn = self.conns.get(&number)?;
+        let first = conn.up.queue.front()?;
+        if first.due > self.now || self.is_blocked(conn, true, first.held) {
+            return None;
+        }
+        let conn = self.conns.get_mut(&number)?;
+        conn.up.queue.pop_front().map(|queued| queued.message)
+    }
+
+    /// The next message to the client.
+    pub(super) fn next_down(&mut self, number: u64) -> Option<Down> {
+        let conn = self.conns.get(&number)?;
+        let first = conn.down.queue.front()?;
+        if first.due > self.now || self.is_blocked(conn, false, first.held) {
+            return None;
+        }
+        let conn = self.conns.get_mut(&number)?;
+        conn.down.queue.pop_front().map(|queued| queued.message)
+    }
+
+    /// Something may have ceased to be in the way.
+    pub(super) fn unblocked(&mut self) {
+        let waiting = |(number, conn): (&u64, &Conn)| (*number, conn.up.len(), conn.down.len());
+        let waiting: Vec<_> = self.conns.iter().map(waiting).collect();
+        for (conn, up, down) in waiting {
+            (0..up).for_each(|_| self.at(self.now, Event::Message { conn, up: true }));
+            (0..down).for_each(|_| self.at(self.now, Event::Message { conn, up: false }));
+        }
+    }
+
+    /// Neither end has it any more.
+    pub(super) fn forget_conn(&mut self, number: u64) {
+        let is_over = |conn: &Conn| !conn.with_client && conn.session.is_none();
+        if self.conns.get(&number).is_some_and(is_over) {
+            self.conns.remove(&number);
+        }
+    }
+
+    /// The client lets go of it.
+    pub(super) fn client_leaves(&mut self, number: u64) {
+        self.send_up(number, Up::End);
+        if let Some(conn) = self.conns.get_mut(&number) {
+            conn.with_client = false;
+            conn.down.lose(0);
+        }
+        self.forget_conn(number);
+    }
+}
+
+#[derive(Default)]
+struct Fate {
+    delay: u64,
+    lost: bool,
+    held: Option<u64>,
+    cut: Option<Cut>,
+}

@@ -1,0 +1,191 @@
+//! Requests and answers, as they travel. Pure.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::link::Operation;
+use crate::client::{Permission, ServerError, Stat};
+
+/// A request, as it travels to a server.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub(crate) enum Op {
+    Create {
+        path: String,
+        data: Vec<u8>,
+        acls: Acls,
+        mode: Mode,
+    },
+    Delete {
+        path: String,
+        version: Option<i32>,
+    },
+    SetData {
+        path: String,
+        data: Vec<u8>,
+        version: Option<i32>,
+    },
+    SetAcl {
+        path: String,
+        acls: Acls,
+    },
+    Check {
+        path: String,
+    },
+    Multi(Vec<Op>),
+    GetData {
+        path: String,
+        watch: bool,
+    },
+    Exists {
+        path: String,
+        watch: bool,
+    },
+    List {
+        path: String,
+        watch: bool,
+    },
+    GetAcl {
+        path: String,
+    },
+    /// A read of several nodes' children.
+    AreGone(Vec<String>),
+    Sync,
+    SetWatches {
+        since: i64,
+        data: Vec<String>,
+        exist: Vec<String>,
+        child: Vec<String>,
+    },
+    RemoveWatches {
+        path: String,
+        kind: Kind,
+    },
+    Auth {
+        scheme: String,
+        id: String,
+    },
+    Ping,
+    Close,
+    /// The server's own: a container that was left empty is deleted.
+    Reap {
+        path: String,
+    },
+    OpenSession {
+        timeout: u64,
+    },
+}
+
+/// What a watch is on. One on a node that is not there is on its existence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    Data,
+    Exist,
+    Child,
+}
+
+/// How a node is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mode {
+    Persistent,
+    PersistentSequential,
+    Ephemeral,
+    EphemeralSequential,
+    Container,
+}
+
+/// What happened to a node, as a watch tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Happened {
+    Created,
+    Deleted,
+    Changed,
+    Children,
+}
+
+/// Permissions, scheme and id, one by one.
+pub(crate) type Acls = Arc<Vec<(Permission, String, String)>>;
+
+/// Who a connection has shown itself to be.
+pub(crate) type Ids = Arc<BTreeSet<(String, String)>>;
+
+/// What a server answers.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Nothing,
+    Created(String, Stat),
+    Stat(Option<Stat>),
+    Data(Vec<u8>, Stat),
+    Children(Vec<String>, Stat),
+    Gone(Vec<bool>),
+    Acls(Acls, Stat),
+}
+
+/// Why a server refuses; in a transaction of several steps, at which.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    pub(crate) step: Option<usize>,
+    pub(crate) error: ServerError,
+}
+
+pub(crate) type Reply = Result<Answer, Refused>;
+
+impl Op {
+    pub(super) fn is_write(&self) -> bool {
+        matches!(
+            self,
+            Op::Create { .. }
+                | Op::Delete { .. }
+                | Op::SetData { .. }
+                | Op::SetAcl { .. }
+                | Op::Multi(_)
+                | Op::Close
+                | Op::Reap { .. }
+                | Op::OpenSession { .. }
+        )
+    }
+
+    /// The path that it sets a watch on, and on what of it.
+    pub(super) fn watched(&self) -> Option<(&str, Kind)> {
+        match self {
+            Op::GetData { path, watch: true } | Op::Exists { path, watch: true } => {
+                Some((path, Kind::Data))
+            }
+            Op::List { path, watch: true } => Some((path, Kind::Child)),
+            _ => None,
+        }
+    }
+}
+
+impl Op {
+    pub(super) fn operation(&self) -> Operation {
+        match self {
+            Op::Create { .. } => Operation::Create,
+            Op::Delete { .. } | Op::Reap { .. } => Operation::Delete,
+            Op::SetData { .. } => Operation::SetData,
+            Op::SetAcl { .. } | Op::GetAcl { .. } => Operation::Acl,
+            Op::Multi(_) | Op::Check { .. } => Operation::Multi,
+            Op::GetData { .. } => Operation::GetData,
+            Op::Exists { .. } => Operation::Exists,
+            Op::List { .. } => Operation::List,
+            Op::AreGone(_) => Operation::MultiRead,
+            Op::Sync => Operation::Sync,
+            Op::SetWatches { .. } => Operation::SetWatches,
+            Op::RemoveWatches { .. } => Operation::RemoveWatches,
+            Op::Auth { .. } => Operation::Auth,
+            Op::Ping => Operation::Ping,
+            Op::Close => Operation::CloseSession,
+            Op::OpenSession { .. } => Operation::Connect,
+        }
+    }
+}
+
+impl Op {
+    /// The client does not send it.
+    pub(super) fn lacks_acls(&self) -> bool {
+        match self {
+            Op::Create { acls, .. } | Op::SetAcl { acls, .. } => acls.is_empty(),
+            Op::Multi(steps) => steps.iter().any(Op::lacks_acls),
+            _ => false,
+        }
+    }
+}
