@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo quick test test-all soak margins simulate bench comparison lint versions fix doc package clean
+.PHONY: help setup image demo quick test test-all conformance soak margins simulate bench comparison lint versions fix doc package clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -29,6 +29,9 @@ test: setup ## the tests that CI runs, on local servers; under ten minutes once 
 test-all: setup ## all tests, with Docker, the soak of each recipe and each bench once; under 45 minutes
 	@scripts/setup.sh curator kazoo docker || true
 	@scripts/test.sh all
+
+conformance: setup ## random scripts on simulated and on real servers, some ten minutes; SCRIPTS=100, SEED=n and SERVERS=1 or 3 for one run
+	@scripts/conformance.sh
 
 soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock, RECIPE=mutex, rw, semaphore or leader
 	@$(CARGO) run --quiet -p tools --bin soak

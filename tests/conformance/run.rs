@@ -288,7 +288,8 @@ impl Run<'_> {
         match step {
             Step::Ask(who, asks) => self.ask_and_wait(*who, asks).await,
             Step::Unwatch(who) => self.unwatch(*who).await,
-            Step::Blink(who, reset) => {
+            Step::Blink(who, reset, asks) => {
+                self.ask_and_wait(*who, asks).await;
                 let before = locked(&self.journal).states[*who].len();
                 self.sessions[*who].link.cut(*reset);
                 self.until("cut", |journal| journal.states[*who].len() > before).await;
@@ -388,10 +389,8 @@ impl Run<'_> {
         self.ask(who, &look);
         self.until_state(who, LinkState::Expired).await;
         self.ask_and_wait(who, &look).await;
-        let client = self.sessions[other].client.clone().unwrap();
-        while client.exists("/starved").await.is_ok_and(|exists| exists) {
-            sleep(Duration::from_millis(20)).await;
-        }
+        let is_look = |(_, _, text): &Line| text.contains("/starved fired");
+        self.until("expired", |journal| journal.lines[other].iter().any(is_look)).await;
     }
 
     /// Which of the creates took effect is open; but what was confirmed did, and of the others the first ones.

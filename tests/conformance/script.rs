@@ -26,8 +26,8 @@ pub(super) enum Step {
     Ask(usize, Vec<Ask>),
     /// The oldest watch is dropped.
     Unwatch(usize),
-    /// The link is cut, by a reset or a finish, and is back at once.
-    Blink(usize, bool),
+    /// The link is cut right behind answers, by a reset or a finish, and is back at once.
+    Blink(usize, bool, Vec<Ask>),
     /// It is cut for longer. Meanwhile another session goes on, a watch may be dropped, and requests wait.
     Away(usize, bool, (usize, Vec<Ask>), bool, Vec<Ask>),
     /// A message of the request is lost, or the last to pass.
@@ -181,9 +181,10 @@ fn asks(rng: &mut Rng, most: usize) -> Vec<Ask> {
 impl Step {
     fn asks(&mut self) -> Vec<&mut Ask> {
         match self {
-            Self::Ask(_, asks) | Self::Expire(_, asks) | Self::Close(_, _, asks) => {
-                asks.iter_mut().collect()
-            }
+            Self::Ask(_, asks)
+            | Self::Blink(_, _, asks)
+            | Self::Expire(_, asks)
+            | Self::Close(_, _, asks) => asks.iter_mut().collect(),
             Self::Away(_, _, (_, some), _, more) | Self::Hold(_, _, more, (_, some)) => {
                 some.iter_mut().chain(more).collect()
             }
@@ -204,7 +205,7 @@ impl Script {
             let who = alive[rng.usize(..alive.len())];
             let other = alive[rng.usize(..alive.len())];
             steps.push(match rng.u8(..100) {
-                0..3 => Step::Blink(who, rng.bool()),
+                0..3 => Step::Blink(who, rng.bool(), asks(rng, 2)),
                 3..7 if who != other => {
                     Step::Away(who, rng.bool(), (other, asks(rng, 6)), rng.bool(), asks(rng, 4))
                 }
@@ -246,6 +247,10 @@ impl Script {
             steps.push(Step::Torn(alive[0], rng.bool(), rng.u64(0..6)));
         }
         let (mut requests, mut races) = (0, false);
+        for step in &mut steps {
+            let is_cut = matches!(step, Step::Blink(..));
+            step.asks().iter_mut().for_each(|ask| ask.dropped &= !is_cut);
+        }
         for ask in steps.iter_mut().flat_map(Step::asks) {
             ask.dropped &= !ask.watches() || seed.is_multiple_of(3);
             requests += 1;
