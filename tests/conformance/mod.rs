@@ -10,7 +10,7 @@
 //! * The order of events that follow from one reconnection, or from the end of one session: hashes again.
 //! * How often a client tries to connect, and with that sets its watches again.
 //! * The words of a failure after which it is unknown what happened.
-//! * What came of requests on the way while their connection is cut ([`Step::Torn`]): each side's is judged by itself.
+//! * What came of requests on the way while their connection is cut ([`Torn`](script::What::Torn)): each side's is judged by itself.
 //! * Of a watch that fires before requests that were made with its own are answered: it may be seen to have fired before
 //!   answers that the server sent before the event, for a real client reads several messages at once.
 //! * Of a watch that is dropped while its event may be on the way, with its request: whether it is taken back, and the order

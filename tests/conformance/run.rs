@@ -18,7 +18,7 @@ use super::super::{
     Write, WriteFailure, ZooKeeperClient, open_to_anyone,
 };
 use super::Real;
-use super::script::{Ask, Kind, Lost, Script, Step};
+use super::script::{Ask, Script, Step, What};
 use crate::lock_path::LockPath;
 use crate::simulation::{self, Ensemble};
 
@@ -83,13 +83,14 @@ impl Link {
         each!(self, kit, link => link.cut(if reset { kit::Cut::Reset } else { kit::Cut::Finish }));
     }
 
-    fn lose(&self, lost: Lost) -> Faults {
+    /// The next request is lost, or the reply to it, or nothing passes behind that.
+    fn lose(&self, nth: usize) -> Faults {
         each!(self, kit, link => {
             let any = kit::Operation::Any;
-            let lose = || match lost {
-                Lost::Request => link.lose(kit::Message::request(any)),
-                Lost::Reply => link.lose(kit::Message::reply(any)),
-                Lost::AfterReply => link.cut_at(kit::Message::reply(any), kit::Cut::Finish),
+            let lose = || match nth {
+                0 => link.lose(kit::Message::request(any)),
+                1 => link.lose(kit::Message::reply(any)),
+                _ => link.cut_at(kit::Message::reply(any), kit::Cut::Finish),
             };
             Box::new((link.connections() > 0).then(lose)) as _
         })
@@ -162,7 +163,8 @@ struct Run<'a> {
 /// In milliseconds, longer than anything takes. What takes longer hangs.
 const PATIENCE: u32 = 60_000;
 
-const LONG: Duration = Duration::from_secs(20);
+/// A busy machine is silent for some seconds.
+const LONG: Duration = Duration::from_secs(60);
 
 #[allow(clippy::disallowed_methods)] // tasks end with the runtime
 impl Run<'_> {
@@ -284,50 +286,56 @@ impl Run<'_> {
         refusal
     }
 
+    /// Waits until a link was cut since `before`.
+    async fn until_cut(&self, who: usize, before: usize) {
+        self.until("cut", |journal| journal.states[who].len() > before).await;
+    }
+
     async fn step(&mut self, step: &Step) {
-        match step {
-            Step::Ask(who, asks) => self.ask_and_wait(*who, asks).await,
-            Step::Unwatch(who) => self.unwatch(*who).await,
-            Step::Blink(who, reset, asks) => {
-                self.ask_and_wait(*who, asks).await;
-                let before = locked(&self.journal).states[*who].len();
-                self.sessions[*who].link.cut(*reset);
-                self.until("cut", |journal| journal.states[*who].len() > before).await;
+        let Step { what, who, asks, other, meanwhile, nth } = step;
+        let (who, first) = (*who, *nth == 0);
+        let before = locked(&self.journal).states[who].len();
+        match what {
+            What::Ask => self.ask_and_wait(who, asks).await,
+            What::Unwatch => self.unwatch(who).await,
+            What::Blink => {
+                self.ask_and_wait(who, asks).await;
+                self.sessions[who].link.cut(first);
+                self.until_cut(who, before).await;
             }
-            Step::Away(who, reset, (other, meanwhile), unwatch, waiting) => {
-                let refusal = self.cut_off(*who, *reset).await;
+            What::Away => {
+                let refusal = self.cut_off(who, first).await;
                 self.ask_and_wait(*other, meanwhile).await;
-                if *unwatch {
-                    self.unwatch(*who).await;
+                if first {
+                    self.unwatch(who).await;
                 }
-                self.settle(Some(*who)).await;
-                self.ask(*who, waiting);
+                self.settle(Some(who)).await;
+                self.ask(who, asks);
                 yield_now().await;
                 drop(refusal);
-                self.ask_and_wait(*who, &[]).await;
+                self.ask_and_wait(who, &[]).await;
             }
-            Step::Lose(who, lost, ask) => {
-                let before = locked(&self.journal).states[*who].len();
-                let _lost = self.sessions[*who].link.lose(*lost);
-                self.ask_and_wait(*who, &[*ask]).await;
-                self.until("cut", |journal| journal.states[*who].len() > before).await;
+            What::Lose => {
+                let _lost = self.sessions[who].link.lose(*nth);
+                self.ask_and_wait(who, asks).await;
+                self.until_cut(who, before).await;
             }
-            Step::Hold(who, reply, asks, (other, meanwhile)) => {
-                let link = &self.sessions[*who].link;
-                let (held, before) = (link.hold(*reply), link.replies());
-                self.ask(*who, asks);
-                let link = &self.sessions[*who].link;
-                let due = before + if *reply { asks.len() } else { 0 };
+            What::Hold => {
+                let link = &self.sessions[who].link;
+                let (held, due) =
+                    (link.hold(first), link.replies() + asks.len() * usize::from(first));
+                self.ask(who, asks);
+                let link = &self.sessions[who].link;
                 self.until("replied", |_| link.replies() >= due).await;
-                self.settle(Some(*who)).await;
+                self.settle(Some(who)).await;
                 self.ask_and_wait(*other, meanwhile).await;
-                self.settle(Some(*who)).await;
+                self.settle(Some(who)).await;
                 drop(held);
-                self.ask_and_wait(*who, &[]).await;
+                self.ask_and_wait(who, &[]).await;
             }
-            Step::Expire(who, asks) => {
-                let refusal = self.cut_off(*who, true).await;
-                let client = self.sessions[*who].client.as_ref().unwrap();
+            What::Expire => {
+                let refusal = self.cut_off(who, true).await;
+                let client = self.sessions[who].client.as_ref().unwrap();
                 match self.side {
                     Side::Real(servers, _) => {
                         let session = client.inner().unwrap().session();
@@ -335,28 +343,28 @@ impl Run<'_> {
                     }
                     Side::Simulated(ensemble) => ensemble.expire_session(client.session_id()),
                 }
-                self.ask(*who, asks);
+                self.ask(who, asks);
                 yield_now().await;
                 drop(refusal);
-                self.until_state(*who, LinkState::Expired).await;
-                self.ask_and_wait(*who, asks).await;
+                self.until_state(who, LinkState::Expired).await;
+                self.ask_and_wait(who, asks).await;
             }
-            Step::Close(who, away, asks) => {
-                let refusal = if *away { self.cut_off(*who, true).await } else { Faults::new() };
-                self.ask(*who, asks);
+            What::Close => {
+                let refusal = if first { self.cut_off(who, true).await } else { Faults::new() };
+                self.ask(who, asks);
                 yield_now().await;
-                self.sessions[*who].client = None;
+                self.sessions[who].client = None;
                 drop(refusal);
-                self.until_state(*who, LinkState::Closed).await;
+                self.until_state(who, LinkState::Closed).await;
             }
-            Step::Starve(other) => self.starve(*other).await,
-            Step::Silence(who) => {
-                let stalled = self.sessions[*who].link.stall();
-                self.until_state(*who, LinkState::Disconnected).await;
+            What::Starve => self.starve(who).await,
+            What::Silence => {
+                let stalled = self.sessions[who].link.stall();
+                self.until_state(who, LinkState::Disconnected).await;
                 drop(stalled);
             }
-            Step::Restart => self.restart().await,
-            Step::Torn(who, reset, pause) => self.tear(*who, *reset, *pause).await,
+            What::Restart => self.restart().await,
+            What::Torn => self.tear(who, *nth).await,
         }
     }
 
@@ -380,21 +388,21 @@ impl Run<'_> {
 
     async fn starve(&mut self, other: usize) {
         let who = self.sessions.len();
-        let look = [Ask::new(Kind::LookWatch, "/starved")];
+        let look = [Ask::new("look-watch", "/starved")];
         self.dial(Duration::from_secs(1)).await;
-        self.ask_and_wait(who, &[Ask::new(Kind::WhileEphemeral, "/starved")]).await;
+        self.ask_and_wait(who, &[Ask::new("while-ephemeral", "/starved")]).await;
         self.ask_and_wait(who, &look).await;
         self.ask_and_wait(other, &look).await;
         let _refusal = self.cut_off(who, true).await;
         self.ask(who, &look);
         self.until_state(who, LinkState::Expired).await;
         self.ask_and_wait(who, &look).await;
-        let is_look = |(_, _, text): &Line| text.contains("/starved fired");
+        let is_look = |(_, is_event, text): &Line| *is_event && text.contains("/starved");
         self.until("expired", |journal| journal.lines[other].iter().any(is_look)).await;
     }
 
     /// Which of the creates took effect is open; but what was confirmed did, and of the others the first ones.
-    async fn tear(&mut self, who: usize, reset: bool, pause: u64) {
+    async fn tear(&mut self, who: usize, nth: usize) {
         let client = self.sessions[who].client.clone().unwrap();
         let _ = client.create_persistent("/torn", b"", &open_to_anyone()).await;
         let sent = ["/torn/0", "/torn/1", "/torn/2", "/torn/3"].map(|path| {
@@ -403,14 +411,14 @@ impl Run<'_> {
                 async move { client.create_persistent(path, b"", &open_to_anyone()).await },
             )
         });
-        match pause {
-            0..4 => join_all((0..pause).map(|_| yield_now())).await.clear(),
-            _ => sleep(Duration::from_millis(pause - 3)).await,
+        match nth / 2 {
+            pause @ 0..4 => join_all((0..pause).map(|_| yield_now())).await.clear(),
+            _ => sleep(Duration::from_millis(1)).await,
         }
         let before = locked(&self.journal).states[who].len();
-        self.sessions[who].link.cut(reset);
+        self.sessions[who].link.cut(nth.is_multiple_of(2));
         let answers = join_all(sent).await;
-        self.until("cut", |journal| journal.states[who].len() > before).await;
+        self.until_cut(who, before).await;
         self.settle(None).await;
         let there = client.list("/torn").await.map_or(Vec::new(), |listing| listing.children);
         let mut lost = false;
@@ -434,13 +442,13 @@ impl Run<'_> {
         for (who, session) in self.sessions.iter_mut().enumerate() {
             let mut log = session.link.take_log();
             log.retain(|sent| !self.script.races || sent != "RemoveWatches");
-            if !matches!(step, Step::Ask(..) | Step::Hold(..) | Step::Unwatch(_)) {
+            if !step.is_ordered() {
                 // It may have gone two ways, and more than once.
                 log.sort();
                 log.dedup_by(|one, other| one == other && one == "SetWatches");
             }
             let log = log.join(" ");
-            if !matches!(step, Step::Torn(..) | Step::Restart) && log != "Delete Delete" {
+            if !matches!(step.what, What::Torn | What::Restart) && log != "Delete Delete" {
                 tell(&self.journal, who, false, format!("sent {log}"));
             }
         }
@@ -475,7 +483,7 @@ impl Run<'_> {
         let mut all = String::new();
         for (who, lines) in journal.lines.iter_mut().enumerate() {
             lines.retain(|(step, _, text)| {
-                !(matches!(self.script.steps[*step], Step::Restart) && is_state(text))
+                self.script.steps[*step].what != What::Restart || !is_state(text)
             });
             lines
                 .chunk_by_mut(|one, other| unordered(one) && unordered(other) && one.0 == other.0)
@@ -600,39 +608,39 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
     };
     let origin = |node: Option<Node>| node.map_or("none".to_owned(), shown);
     match kind {
-        Kind::Contender => {
+        "contender" => {
             let prefix = format!("{}/n-", path.trim_end_matches('/')).leak();
             plain!(client.create_contender(prefix, &data, &acls), |(number, czxid)| {
                 format!("{number} c~{czxid}~")
             })
         }
-        Kind::Persistent => plain!(client.create_persistent(path, &data, &acls), change),
-        Kind::Container => {
+        "persistent" => plain!(client.create_persistent(path, &data, &acls), change),
+        "container" => {
             plain!(client.create(path, &data, &acls, Mode::Container), change)
         }
-        Kind::Set => plain!(client.set_data(path, &data, version), change),
-        Kind::List => plain!(client.list(path), listing),
-        Kind::ListWatch => watching!(client.list_and_watch(path), listing, children_watch),
-        Kind::Read => plain!(client.read(path), shown),
-        Kind::ReadWatch => watching!(client.read_and_watch(path), shown, node_watch),
-        Kind::Look => plain!(client.look(path), origin),
-        Kind::Exists => plain!(client.exists(path), |exists| exists.to_string()),
-        Kind::LookWatch => watching!(client.look_and_watch(path), origin, node_watch),
-        Kind::AreGone => plain!(client.are_gone([path, other]), |gone| format!("{gone:?}")),
-        Kind::Watch => {
+        "set" => plain!(client.set_data(path, &data, version), change),
+        "list" => plain!(client.list(path), listing),
+        "list-watch" => watching!(client.list_and_watch(path), listing, children_watch),
+        "read" => plain!(client.read(path), shown),
+        "read-watch" => watching!(client.read_and_watch(path), shown, node_watch),
+        "look" => plain!(client.look(path), origin),
+        "exists" => plain!(client.exists(path), |exists| exists.to_string()),
+        "look-watch" => watching!(client.look_and_watch(path), origin, node_watch),
+        "gone" => plain!(client.are_gone([path, other]), |gone| format!("{gone:?}")),
+        "watch" => {
             let sent = client.watch(path);
             Box::pin(async move {
                 let sent = sent.await.map(|watch| (watch.czxid(), watch));
                 watched(sent, |czxid| format!("c~{czxid}~"), node_watch)
             })
         }
-        Kind::Delete => plain!(client.delete(path), |()| "done".to_owned()),
-        Kind::WhileCreate => write(Write::Create { data: &data, acls: &acls, ephemeral: false }),
-        Kind::WhileEphemeral => write(Write::Create { data: &data, acls: &acls, ephemeral: true }),
-        Kind::WhileSet => write(Write::Set { data: &data }),
-        Kind::WhileDelete => write(Write::Delete),
-        Kind::Sync => plain!(client.sync(), |()| "done".to_owned()),
-        Kind::MakeParents => Box::pin(async move {
+        "delete" => plain!(client.delete(path), |()| "done".to_owned()),
+        "while-create" => write(Write::Create { data: &data, acls: &acls, ephemeral: false }),
+        "while-ephemeral" => write(Write::Create { data: &data, acls: &acls, ephemeral: true }),
+        "while-set" => write(Write::Set { data: &data }),
+        "while-delete" => write(Write::Delete),
+        "sync" => plain!(client.sync(), |()| "done".to_owned()),
+        _ => Box::pin(async move {
             let path = client.root().join(&LockPath::parse("path", path).unwrap());
             let made = client.make_parents(&path, &acls).await;
             let text = match made {

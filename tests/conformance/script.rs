@@ -19,69 +19,50 @@ pub(super) struct Script {
     pub(super) races: bool,
 }
 
-/// The first number is the session.
+/// What happens to a session, and what it and another one ask for.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// Requests, all made before the first is answered.
-    Ask(usize, Vec<Ask>),
-    /// The oldest watch is dropped.
-    Unwatch(usize),
-    /// The link is cut right behind answers, by a reset or a finish, and is back at once.
-    Blink(usize, bool, Vec<Ask>),
-    /// It is cut for longer. Meanwhile another session goes on, a watch may be dropped, and requests wait.
-    Away(usize, bool, (usize, Vec<Ask>), bool, Vec<Ask>),
-    /// A message of the request is lost, or the last to pass.
-    Lose(usize, Lost, Ask),
-    /// The first request or, if so, the reply to it is held while another session goes on.
-    Hold(usize, bool, Vec<Ask>, (usize, Vec<Ask>)),
-    /// An operator ends the session while it is cut off. It asks before it learns of that, and again.
-    Expire(usize, Vec<Ask>),
-    /// Closed behind requests; if so, while it is cut off.
-    Close(usize, bool, Vec<Ask>),
-    /// A further session whose link stays cut runs out of time; this one watches.
-    Starve(usize),
-    /// Nothing passes until the client has noticed.
-    Silence(usize),
-    /// A server restarts.
-    Restart,
-    /// The link is cut some milliseconds after creates were made.
-    Torn(usize, bool, u64),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Lost {
-    Request,
-    Reply,
-    AfterReply,
+pub(super) struct Step {
+    pub(super) what: What,
+    pub(super) who: usize,
+    /// Its requests, all made before the first is answered.
+    pub(super) asks: Vec<Ask>,
+    pub(super) other: usize,
+    pub(super) meanwhile: Vec<Ask>,
+    /// Which variety.
+    pub(super) nth: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Contender,
-    Persistent,
-    Container,
-    Set,
-    List,
-    ListWatch,
-    Read,
-    ReadWatch,
-    Look,
-    Exists,
-    LookWatch,
-    AreGone,
-    Watch,
-    Delete,
-    WhileCreate,
-    WhileEphemeral,
-    WhileSet,
-    WhileDelete,
-    Sync,
-    MakeParents,
+pub(super) enum What {
+    Ask,
+    /// The oldest watch is dropped.
+    Unwatch,
+    /// The link is cut right behind the answers, by a reset or a finish, and is back at once.
+    Blink,
+    /// It is cut while the other one goes on. A watch may be dropped, and requests wait.
+    Away,
+    /// The request or its reply is lost, or the reply is the last to pass.
+    Lose,
+    /// The first request or the reply to it is held while the other one goes on.
+    Hold,
+    /// An operator ends the session while it is cut off. It asks before it learns of that, and again.
+    Expire,
+    /// Closed behind the requests, perhaps while it is cut off.
+    Close,
+    /// A further session whose link stays cut runs out of time; this one watches.
+    Starve,
+    /// Nothing passes until the client has noticed.
+    Silence,
+    /// A server restarts.
+    Restart,
+    /// The link is cut while creates are on the way.
+    Torn,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Ask {
-    pub(super) kind: Kind,
+    /// One of [`KINDS`].
+    pub(super) kind: &'static str,
     pub(super) path: &'static str,
     pub(super) other: &'static str,
     pub(super) data: u8,
@@ -91,57 +72,33 @@ pub(super) struct Ask {
     pub(super) dropped: bool,
 }
 
+const KINDS: &str = "contender contender contender persistent persistent persistent container set set set list read look \
+                     list-watch list-watch list-watch read-watch read-watch look-watch look-watch look-watch watch exists \
+                     gone delete delete while-create while-ephemeral while-set while-delete sync parents";
+const PATHS: [&str; 8] = ["/a", "/a/x", "/a/y", "/a/x/z", "/b", "/b/x", "/c", "/c/x"];
+
 impl fmt::Debug for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, path, other, version, acl, dropped, .. } = self;
-        write!(f, "{kind:?} {path}")?;
-        match kind {
-            Kind::Set => write!(f, " {version:?}")?,
-            Kind::AreGone => write!(f, ",{other}")?,
-            Kind::Contender | Kind::Persistent | Kind::Container | Kind::MakeParents => {
-                write!(f, " acl {acl}")?;
-            }
-            Kind::WhileCreate | Kind::WhileEphemeral => write!(f, " while {other} acl {acl}")?,
-            Kind::WhileSet | Kind::WhileDelete => write!(f, " while {other}")?,
-            _ => {}
-        }
-        f.write_str(if *dropped { " dropped" } else { "" })
+        write!(
+            f,
+            "{kind} {path} {other} {version:?} {acl}{}",
+            if *dropped { " dropped" } else { "" }
+        )
     }
 }
 
 impl Ask {
-    pub(super) fn new(kind: Kind, path: &'static str) -> Self {
+    pub(super) fn new(kind: &'static str, path: &'static str) -> Self {
         Self { kind, path, other: "/", data: 0, version: None, acl: 0, dropped: false }
     }
 
     fn random(rng: &mut Rng) -> Self {
-        const PATHS: [&str; 8] = ["/a", "/a/x", "/a/y", "/a/x/z", "/b", "/b/x", "/c", "/c/x"];
-        let kind = match rng.u8(..32) {
-            0..3 => Kind::Contender,
-            3..6 => Kind::Persistent,
-            6 => Kind::Container,
-            7..10 => Kind::Set,
-            10 => Kind::List,
-            11..14 => Kind::ListWatch,
-            14 => Kind::Read,
-            15..17 => Kind::ReadWatch,
-            17 => Kind::Look,
-            18 => Kind::Exists,
-            19..22 => Kind::LookWatch,
-            22 => Kind::AreGone,
-            23 => Kind::Watch,
-            24..26 => Kind::Delete,
-            26 => Kind::WhileCreate,
-            27 => Kind::WhileEphemeral,
-            28 => Kind::WhileSet,
-            29 => Kind::WhileDelete,
-            30 => Kind::Sync,
-            _ => Kind::MakeParents,
-        };
-        let at_root = matches!(kind, Kind::List | Kind::ListWatch | Kind::Look | Kind::Contender);
-        let path = if at_root && rng.u8(..4) == 0 { "/" } else { PATHS[rng.usize(..PATHS.len())] };
+        let kind = rng.choice(&KINDS.split(' ').collect::<Vec<_>>()).copied().unwrap();
+        let at_root = ["list", "list-watch", "look", "contender"].contains(&kind);
+        let path = if at_root && rng.u8(..4) == 0 { "/" } else { PATHS[rng.usize(..8)] };
         Self {
-            other: PATHS[rng.usize(..PATHS.len())],
+            other: PATHS[rng.usize(..8)],
             data: rng.u8(..),
             version: rng.bool().then(|| rng.i32(0..3)),
             acl: if rng.u8(..5) == 0 { rng.usize(1..9) } else { 0 },
@@ -151,10 +108,10 @@ impl Ask {
     }
 
     pub(super) fn watches(&self) -> bool {
-        matches!(self.kind, Kind::ListWatch | Kind::ReadWatch | Kind::LookWatch | Kind::Watch)
+        self.kind.ends_with("watch")
     }
 
-    /// The first are open to anyone; the last ones no server takes.
+    /// The first is open to anyone; the last ones no server takes.
     pub(super) fn acls(&self) -> Vec<Acl> {
         let but_read =
             Permission::WRITE | Permission::CREATE | Permission::DELETE | Permission::ADMIN;
@@ -173,24 +130,51 @@ impl Ask {
     }
 }
 
-fn asks(rng: &mut Rng, most: usize) -> Vec<Ask> {
-    let count = if rng.bool() { 1 } else { rng.usize(1..=most) };
-    (0..count).map(|_| Ask::random(rng)).collect()
-}
-
 impl Step {
-    fn asks(&mut self) -> Vec<&mut Ask> {
-        match self {
-            Self::Ask(_, asks)
-            | Self::Blink(_, _, asks)
-            | Self::Expire(_, asks)
-            | Self::Close(_, _, asks) => asks.iter_mut().collect(),
-            Self::Away(_, _, (_, some), _, more) | Self::Hold(_, _, more, (_, some)) => {
-                some.iter_mut().chain(more).collect()
-            }
-            Self::Lose(_, _, ask) => vec![ask],
-            _ => Vec::new(),
+    fn new(what: What, who: usize, asks: Vec<Ask>) -> Self {
+        Self { what, who, asks, other: who, meanwhile: Vec::new(), nth: 0 }
+    }
+
+    fn random(rng: &mut Rng, alive: &mut Vec<usize>) -> Self {
+        let (who, other) = (*rng.choice(&*alive).unwrap(), *rng.choice(&*alive).unwrap());
+        let what = match rng.u8(..100) {
+            0..3 => What::Blink,
+            3..7 if who != other => What::Away,
+            7..11 => What::Lose,
+            11..19 => What::Unwatch,
+            19..21 if alive.len() > 1 => What::Expire,
+            21..23 if alive.len() > 1 => What::Close,
+            23..27 if who != other => What::Hold,
+            _ => What::Ask,
+        };
+        if matches!(what, What::Expire | What::Close) {
+            alive.retain(|one| *one != who);
         }
+        let most = if what == What::Ask { 6 } else { 3 };
+        let mut asks = |most| {
+            let count = if rng.bool() || most == 1 { 1 } else { rng.usize(1..=most) };
+            (0..count).map(|_| Ask::random(rng)).collect::<Vec<_>>()
+        };
+        let mut step = Self::new(what, who, asks(if what == What::Lose { 1 } else { most }));
+        if matches!(what, What::Away | What::Hold) {
+            (step.other, step.meanwhile) = (other, asks(6));
+        }
+        // Each sends one request at once.
+        if matches!(what, What::Lose | What::Hold | What::Blink) {
+            step.asks.iter_mut().for_each(|ask| (ask.acl, ask.dropped) = (0, false));
+        }
+        if what == What::Unwatch {
+            step.asks.clear();
+        }
+        // Parents are several requests, of which the next is made at the reply to one.
+        let is_lost = what == What::Lose && step.asks[0].kind != "parents";
+        step.nth = rng.usize(..if is_lost { 3 } else { 2 });
+        step
+    }
+
+    /// Whether all follows from the requests, in their order.
+    pub(super) fn is_ordered(&self) -> bool {
+        matches!(self.what, What::Ask | What::Hold | What::Unwatch)
     }
 }
 
@@ -199,59 +183,24 @@ impl Script {
         let rng = &mut Rng::with_seed(seed);
         let sessions = rng.usize(2..=3);
         let mut alive: Vec<_> = (0..sessions).collect();
-        let first = ["/a", "/b"].map(|path| Ask::new(Kind::Persistent, path));
-        let mut steps = vec![Step::Ask(0, first.to_vec())];
-        for _ in 0..rng.usize(10..=30) {
-            let who = alive[rng.usize(..alive.len())];
-            let other = alive[rng.usize(..alive.len())];
-            steps.push(match rng.u8(..100) {
-                0..3 => Step::Blink(who, rng.bool(), asks(rng, 2)),
-                3..7 if who != other => {
-                    Step::Away(who, rng.bool(), (other, asks(rng, 6)), rng.bool(), asks(rng, 4))
-                }
-                7..11 => {
-                    let ask = Ask { dropped: false, acl: 0, ..Ask::random(rng) };
-                    // Several requests, of which the next is made at the reply to one.
-                    let most = if ask.kind == Kind::MakeParents { 2 } else { 3 };
-                    let lost = [Lost::Request, Lost::Reply, Lost::AfterReply][rng.usize(..most)];
-                    Step::Lose(who, lost, ask)
-                }
-                11..19 => Step::Unwatch(who),
-                end @ 19..23 if alive.len() > 1 => {
-                    alive.retain(|one| *one != who);
-                    let asks = asks(rng, 3);
-                    if end < 21 {
-                        Step::Expire(who, asks)
-                    } else {
-                        Step::Close(who, rng.bool(), asks)
-                    }
-                }
-                23..27 if who != other => {
-                    let mut held = asks(rng, 3);
-                    // Each sends one request at once.
-                    held.iter_mut().for_each(|ask| (ask.acl, ask.dropped) = (0, false));
-                    Step::Hold(who, rng.bool(), held, (other, asks(rng, 3)))
-                }
-                _ => Step::Ask(who, asks(rng, 6)),
-            });
-        }
+        let first = ["/a", "/b"].map(|path| Ask::new("persistent", path));
+        let mut steps = vec![Step::new(What::Ask, 0, first.to_vec())];
+        steps.extend((0..rng.usize(10..=30)).map(|_| Step::random(rng, &mut alive)));
+        let last = |what| Step::new(what, alive[0], Vec::new());
         match seed / BATCH % 10 {
-            1 => steps.insert(rng.usize(1..steps.len()), Step::Restart),
-            5 => steps.push(Step::Silence(alive[0])),
+            1 => steps.insert(rng.usize(1..steps.len()), last(What::Restart)),
+            5 => steps.push(last(What::Silence)),
             _ => {}
         }
         if seed % 20 == 7 {
-            steps.push(Step::Starve(alive[0]));
+            steps.push(last(What::Starve));
         }
         if rng.u8(..4) == 0 {
-            steps.push(Step::Torn(alive[0], rng.bool(), rng.u64(0..6)));
+            steps.push(Step { nth: rng.usize(..12), ..last(What::Torn) });
         }
         let (mut requests, mut races) = (0, false);
-        for step in &mut steps {
-            let is_cut = matches!(step, Step::Blink(..));
-            step.asks().iter_mut().for_each(|ask| ask.dropped &= !is_cut);
-        }
-        for ask in steps.iter_mut().flat_map(Step::asks) {
+        for ask in steps.iter_mut().flat_map(|step| step.asks.iter_mut().chain(&mut step.meanwhile))
+        {
             ask.dropped &= !ask.watches() || seed.is_multiple_of(3);
             requests += 1;
             races |= ask.dropped && ask.watches();
@@ -261,6 +210,6 @@ impl Script {
 
     /// Whether events of a step may come in any order.
     pub(super) fn is_unordered(&self, step: usize) -> bool {
-        self.races || !matches!(self.steps[step], Step::Ask(..) | Step::Hold(..) | Step::Unwatch(_))
+        self.races || !self.steps[step].is_ordered()
     }
 }
