@@ -90,7 +90,7 @@ faults=12
 step "soak: mutex" env FAULTS=$faults "$built/soak"
 examples=(mutex cron_job leader_service)
 if [ "$level" = all ]; then
-  mapfile -t examples < <(find examples -maxdepth 1 -name '[a-z]*' ! -name '*.md' -printf '%f\n' | sed 's/\.rs$//' | sort)
+  mapfile -t examples < <(find examples -mindepth 1 -maxdepth 1 -name '[a-z]*' ! -name '*.md' -printf '%f\n' | sed 's/\.rs$//' | sort)
 fi
 for example in "${examples[@]}"; do
   step "example $example" timeout --foreground 300 "$built/examples/$example"
