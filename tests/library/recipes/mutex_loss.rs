@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::{AcquireError, Curator, Loss, MutexGuard, ReleaseError, WithError};
+use zookeeper_recipes::{
+    AcquireError, Curator, FencedError, Loss, MutexGuard, ReleaseError, WithError,
+};
 
 use crate::harness::{Arena, eventually, within};
 
@@ -166,6 +168,9 @@ async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_
         state.wait_for(|state| *state == zookeeper_recipes::ConnectionState::Reconnected);
     within("the connection", connected).await.unwrap();
     assert!(!guard.is_held());
+    let other = format!("{}-other", arena.path);
+    let error = within("the write", guard.fenced().create(&other, b"")).await.unwrap_err();
+    assert!(matches!(error, FencedError::Lost { loss: Loss::LeaseEnded, .. }), "{error:?}");
     let error = within("the release", guard.release()).await.unwrap_err();
     assert!(matches!(error, ReleaseError::Lost { loss: Loss::LeaseEnded, .. }), "{error:?}");
     arena.children_are(0).await;
