@@ -96,7 +96,8 @@ impl Curator {
     ///
     /// # Errors
     ///
-    /// [`SessionError::NotNow`] between two sessions, and after the last why there is none.
+    /// [`SessionError::NotNow`] between two sessions, and after the last why there is none. A simulated server has no such
+    /// client, and gives `NotNow` as well: `simulation::Ensemble::admin` takes its place.
     pub fn client(&self) -> Result<ZooKeeperClient, SessionError> {
         let client = self.present_epoch()?.lend_client().map_err(|_| SessionError::NotNow)?;
         client.inner().cloned().ok_or(SessionError::NotNow)

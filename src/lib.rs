@@ -89,6 +89,7 @@
 //! | `tls` | TLS to the servers ([security]) |
 //! | `sasl` | SASL DIGEST-MD5 to the servers ([security]) |
 //! | `metrics` | metrics of waiters, holds and losses, by the `metrics` facade ([observability]) |
+//! | `simulation` | a ZooKeeper in memory and in virtual time, for tests (module `simulation`, [testing your code]) |
 //! | `test-util` | `LocalLock`, a lock for tests without a server ([testing your code]) |
 //!
 //! No feature is on by default, and `test-util` is outside the promise of semantic versioning. The client crate is re-exported
