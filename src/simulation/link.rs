@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::admin::Admin;
 use super::lane::Conn;
 use super::world::World;
 
@@ -203,6 +204,19 @@ impl Link {
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
+    }
+
+    /// A client over this link, to look at nodes and to change them.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing stays.
+    ///
+    /// # Panics
+    ///
+    /// If no server is in reach.
+    pub async fn admin(&self) -> Admin {
+        Admin::connect(&self.world, self.number).await
     }
 
     fn install(&self, what: What) -> Fault {

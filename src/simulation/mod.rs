@@ -257,7 +257,7 @@ impl Ensemble {
     ///
     /// Nothing stays.
     pub async fn admin(&self) -> Admin {
-        Admin::connect(&self.world).await
+        Admin::connect(&self.world, 0).await
     }
 
     /// Ends the present session of a `Curator`, as the servers do when they have not heard of it for its timeout.
