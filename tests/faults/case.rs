@@ -1,8 +1,6 @@
 //! The cases of the product: which fault, at which request.
 
-use std::fmt;
-
-use zookeeper_testkit::{Message, Operation};
+use crate::harness::{Message, Operation};
 
 /// The parts of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,10 +13,10 @@ pub(crate) enum Fault {
     Held,
     /// From the request on the link is dead, until the session is over or the function has returned.
     DeadLink,
-    /// The connection ends in the middle of the request.
-    CutWithin,
     /// The connection ends behind the request.
     CutBehind,
+    /// The connection ends in the middle of the request: a simulated message has none.
+    CutWithin,
     /// The caller goes away while the request is on its way …
     DroppedBeforeRequest,
     /// … and while the reply is.
@@ -26,21 +24,19 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALWAYS: [Fault; 6] = [
+    pub(crate) const ALWAYS: [Fault; 7] = [
         Fault::LostRequest,
         Fault::LostReply,
         Fault::Held,
         Fault::DeadLink,
+        Fault::CutBehind,
         Fault::DroppedBeforeRequest,
         Fault::DroppedBeforeReply,
     ];
-
-    /// Like a lost request and a lost reply, to the server and to the client.
-    pub(crate) const CUTS: [Fault; 2] = [Fault::CutWithin, Fault::CutBehind];
 }
 
 /// One of them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Case {
     Calm,
     Dropped {
@@ -63,7 +59,7 @@ pub(crate) enum Case {
 }
 
 /// The n-th request of its kind.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) operation: Operation,
     pub(crate) nth: usize,
@@ -84,24 +80,4 @@ pub(crate) fn places(requests: &[Operation]) -> impl Iterator<Item = Place> {
         let nth = requests[..=at].iter().filter(|earlier| **earlier == operation).count();
         Place { operation, nth }
     })
-}
-
-impl fmt::Debug for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Case::Calm => f.write_str("no fault"),
-            Case::Dropped { polls } => write!(f, "dropped after {polls} polls"),
-            Case::At { place, fault } => write!(f, "{fault:?} at {place:?}"),
-            Case::Lagging { place } => write!(f, "a lagging follower at {place:?}"),
-            Case::After { lost, place, fault } => {
-                write!(f, "{fault:?} at {place:?} after the lost reply to {lost:?}")
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {}", self.operation, self.nth)
-    }
 }

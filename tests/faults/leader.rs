@@ -77,11 +77,7 @@ products! { product:
         let leadership = state.leadership().expect("it did not lead before").clone();
         Told::Leads(leadership, Box::new(latch))
     };
-    participants_of_an_election: async |stage: &Stage| {
-        let (latch, leader) = behind(stage).await;
-        stage.heard_of(leader.leadership().unwrap().node()).await;
-        (latch, leader)
-    }, async |(latch, leads)| {
+    participants_of_an_election: behind, async |(latch, leads)| {
         let node = leads.leadership().unwrap().node().to_owned();
         if let Ok(leader) = latch.leader().await {
             assert_eq!(leader.unwrap().path, node);
@@ -126,9 +122,7 @@ products! { product:
     };
     /// Up to the end of this leader.
     changed_of_an_observer: async |stage: &Stage| {
-        let guard = stage.rival_guard().await;
-        stage.heard_of(guard.node()).await;
-        (stage.curator.clone(), stage.path.clone(), guard)
+        (stage.curator.clone(), stage.path.clone(), stage.rival_guard().await)
     }, async |(curator, path, holder)| {
         let mut observer = LeaderObserver::of_selector(&curator, &path).unwrap();
         let node = holder.node().to_owned();

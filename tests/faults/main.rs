@@ -1,17 +1,15 @@
-//! Needs a real ZooKeeper: the testkit starts one, and an ensemble for what a lagging follower answers.
+//! The fault product: every public async function, dropped at every await; and every request that it makes, lost, answered in
+//! vain, held, cut, on a dead link, answered by a follower that lags. After each: nothing of ours is left at the server, nobody
+//! hangs, the next contender is served, and what the caller was told is what the server has.
 //!
-//! The fault product: every public async function, dropped at every await; and every request that it makes,
-//! lost, answered in vain, stalled, cut. After each: nothing of ours is left at the server, nobody hangs,
-//! the next contender is served, and what the caller was told is what the server has. With `--include-ignored`, as in
-//! `make test-all`, connections are also cut within and behind requests, and `products! { product_twice: .. }` has a second layer.
-#![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
+//! Each case has simulated servers of its own and runs in virtual time. With `WORLD=real` the same functions run against a
+//! real server, where connections are also cut within requests. `SEED` chooses other runs.
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
-#![allow(dead_code)] // the harness is that of `tests/library`, which uses all of it
+#![allow(clippy::disallowed_methods, dead_code)] // a test owns its tasks; the harness is that of `tests/library`
 
 mod case;
 #[path = "../harness/mod.rs"]
 mod harness;
-mod lagging;
 mod leader;
 mod multi_lock;
 mod mutex;

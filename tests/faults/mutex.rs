@@ -117,11 +117,7 @@ products! { product:
         };
         told(Owner::new().scope(nested).await)
     };
-    participants: async |stage: &Stage| {
-        let (mutex, holder) = busy(stage).await;
-        stage.heard_of(holder.node()).await;
-        (mutex, holder)
-    }, async |(mutex, holder)| Told::listed(mutex.participants().await, holder.node());
+    participants: busy, async |(mutex, holder)| Told::listed(mutex.participants().await, holder.node());
 }
 
 /// Told: the data after it, if that is known.

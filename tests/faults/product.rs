@@ -2,50 +2,27 @@
 //! for every fault at every request, and once dropped at every await.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
-use std::panic::resume_unwind;
 use std::pin::pin;
-use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
-use tokio::sync::{RwLock, Semaphore};
-use tokio::task::LocalSet;
 use zookeeper_recipes::{
     AcquireError, ConnectionState, Leadership, Lease, MutexGuard, Participant, ReadGuard,
     ReleaseError, SessionError, WriteGuard,
 };
-use zookeeper_testkit::{Cut, Direction, Operation};
 
 use crate::case::{Case, Fault, Place, places};
-use crate::harness::{eventually, within};
-use crate::lagging::Lagging;
+use crate::harness::{self, Arena, Cut, Direction, Operation, eventually, within};
 use crate::stage::Stage;
-
-/// Cases of one function at the same time, on one server.
-const AT_ONCE: usize = 12;
-
-/// Read by each case and each lesson of all functions, written by a case that runs alone.
-static ALONE: RwLock<()> = RwLock::const_new(());
-
-/// How often a case runs alone whose fault has not struck: some requests are made by chance, at the caretaker's next look.
-const TRIES: usize = 20;
-
-/// How often a function's requests are learnt: the fewest count.
-const LEARNT: usize = 3;
 
 /// What a call waits for comes so long after it.
 pub(crate) const SOON: Duration = Duration::from_millis(500);
 
 /// How long a request of the session's own work is awaited after the answer.
 const LATE: Duration = Duration::from_secs(1);
-
-/// How long what is to go may take: a little less than a test that hangs.
-const LEFT: Duration = Duration::from_secs(50);
 
 /// How long a follower lags.
 const LAG: Duration = Duration::from_millis(150);
@@ -114,105 +91,36 @@ pub(crate) async fn meanwhile<T, U>(
 macro_rules! products {
     ($product:ident: $($(#[$attribute:meta])* $name:ident: $ready:expr, $call:expr;)+) => {$(
         $(#[$attribute])*
-        #[tokio::test]
-        async fn $name() {
-            crate::product::$product(concat!(module_path!(), "::", stringify!($name)), $ready, $call).await;
+        #[test]
+        fn $name() {
+            crate::product::$product(concat!(module_path!(), "::", stringify!($name)), $ready, $call);
         }
     )+};
 }
 pub(crate) use products;
 
-/// Whether the cases of `make test-all` run, too: the test was started with those that are ignored.
-fn all_cases() -> bool {
-    std::env::args().any(|argument| argument == "--include-ignored")
-}
-
-fn faults() -> impl Iterator<Item = Fault> {
-    let cuts: &[Fault] = if all_cases() { &Fault::CUTS } else { &[] };
-    Fault::ALWAYS.iter().chain(cuts).copied()
-}
-
-/// Runs all cases of one function and says how many there were.
-pub(crate) async fn product<S: 'static>(
+/// Runs all cases of one function.
+pub(crate) fn product<S>(
     name: &'static str,
-    ready: impl AsyncFn(&Stage) -> S + 'static,
-    call: impl AsyncFn(S) -> Told + 'static,
+    ready: impl AsyncFn(&Stage) -> S,
+    call: impl AsyncFn(S) -> Told,
 ) {
-    run(name, false, ready, call).await;
+    Function { name, ready, call }.product(false);
 }
 
-/// In `make test-all` also a second layer: each fault at each request that follows a lost reply.
-pub(crate) async fn product_twice<S: 'static>(
+/// In virtual time also a second layer: each fault at each request that follows a lost reply.
+pub(crate) fn product_twice<S>(
     name: &'static str,
-    ready: impl AsyncFn(&Stage) -> S + 'static,
-    call: impl AsyncFn(S) -> Told + 'static,
+    ready: impl AsyncFn(&Stage) -> S,
+    call: impl AsyncFn(S) -> Told,
 ) {
-    run(name, all_cases(), ready, call).await;
+    Function { name, ready, call }.product(!harness::is_real());
 }
 
-async fn run<S: 'static>(
-    name: &'static str,
-    twice: bool,
-    ready: impl AsyncFn(&Stage) -> S + 'static,
-    call: impl AsyncFn(S) -> Told + 'static,
-) {
-    let function = Rc::new(Function { name, ready, call });
-    // On a busy machine what looks after holds and leases makes some in between.
-    let (mut requests, mut polls) = function.lesson(None).await;
-    for _ in 1..LEARNT {
-        let again = function.lesson(None).await;
-        if again.0.len() < requests.len() {
-            (requests, polls) = again;
-        }
-    }
-    let mut cases = vec![Case::Calm];
-    cases.extend((0..polls).map(|polls| Case::Dropped { polls }));
-    for place in places(&requests) {
-        cases.extend(faults().map(|fault| Case::At { place, fault }));
-        if twice {
-            let (later, _) = function.lesson(Some(place)).await;
-            for then in places(&later) {
-                let after = |fault| Case::After { lost: place, place: then, fault };
-                cases.extend(faults().map(after));
-            }
-        }
-    }
-    let (room, count) = (Rc::new(Semaphore::new(AT_ONCE)), cases.len());
-    let missed = Rc::new(RefCell::new(Vec::new()));
-    let (set, mut running) = (LocalSet::new(), Vec::new());
-    for case in cases {
-        let (function, room, missed) = (function.clone(), room.clone(), missed.clone());
-        running.push(set.spawn_local(async move {
-            let _room = room.acquire().await.unwrap();
-            let _beside = ALONE.read().await;
-            if !function.run(Stage::new().await, case).await {
-                missed.borrow_mut().push(case);
-            }
-        }));
-    }
-    // The set itself does not tell of a panic.
-    if let Err(failed) = set.run_until(try_join_all(running)).await {
-        resume_unwind(failed.into_panic());
-    }
-    // One follower lags for all, so one case after the other.
-    let lagging: Vec<_> = places(&requests).map(|place| Case::Lagging { place }).collect();
-    let count = count + lagging.len();
-    let ensemble = Lagging::shared().await;
-    for case in lagging {
-        let _beside = ALONE.read().await;
-        if !function.run(Stage::behind(&ensemble).await, case).await {
-            missed.borrow_mut().push(case);
-        }
-    }
-    let missed = missed.take();
-    let requests = requests.len();
-    println!(
-        "fault product: {name}: {count} cases ({polls} awaits, {requests} requests), {} run again alone",
-        missed.len()
-    );
-    for case in missed {
-        function.run_alone(&ensemble, case).await;
-    }
+/// Runs something in a time of its own, virtual unless the world is real.
+fn run<T>(body: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap().block_on(body)
 }
 
 struct Function<R, C> {
@@ -221,101 +129,89 @@ struct Function<R, C> {
     call: C,
 }
 
+/// What a case showed.
+struct Ran {
+    /// Since the fault, until the function returned.
+    requests: Vec<Operation>,
+    polls: usize,
+    struck: bool,
+}
+
 impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
-    /// Learns beside others.
-    async fn lesson(&self, lost: Option<Place>) -> (Vec<Operation>, usize) {
-        let _beside = ALONE.read().await;
-        self.learn(lost).await
-    }
-
-    /// Runs a case again whose fault did not strike: it strikes now, or the request is none that the function makes.
-    async fn run_alone(&self, ensemble: &Arc<Lagging>, case: Case) {
-        let _alone = ALONE.write().await;
-        for _ in 0..TRIES {
-            let stage = match case {
-                Case::Lagging { .. } => Stage::behind(ensemble).await,
-                _ => Stage::new().await,
-            };
-            if self.run(stage, case).await {
-                return;
-            }
+    fn product(&self, twice: bool) {
+        let is_real = harness::is_real();
+        // It stays until the last case.
+        let _server = is_real.then(|| run(async { Arena::new().await.servers }));
+        let (mut count, mut missed) = (0, 0);
+        let mut case = |case| {
+            let ran = run(self.case(case));
+            assert!(ran.struck || is_real, "{}: {case:?}: the fault does not strike", self.name);
+            count += 1;
+            missed += usize::from(!ran.struck);
+            ran
+        };
+        let mut faults = Fault::ALWAYS.to_vec();
+        faults.extend(is_real.then_some(Fault::CutWithin));
+        let calm = case(Case::Calm);
+        for polls in 0..calm.polls {
+            case(Case::Dropped { polls });
         }
-        let (place, lost) = match case {
-            Case::At { place, .. } | Case::Lagging { place } => (place, None),
-            Case::After { lost, place, .. } => (place, Some(lost)),
-            Case::Calm | Case::Dropped { .. } => unreachable!("they have no fault"),
-        };
-        // Learnt on a busy machine, where a hold lasts long enough for its node to be looked after.
-        let (requests, _) = self.learn(lost).await;
-        let made = requests.iter().filter(|operation| **operation == place.operation).count();
-        assert!(made < place.nth, "{}: {case:?}: the fault does not strike", self.name);
-        println!("fault product: {}: {case:?}: no such request when it runs alone", self.name);
-    }
-
-    /// Which requests it makes (after a lost reply), and how often it is polled.
-    async fn learn(&self, lost: Option<Place>) -> (Vec<Operation>, usize) {
-        let stage = Stage::new().await;
-        let ready = (self.ready)(&stage).await;
-        stage.proxy.clear_log();
-        let fault = lost.map(|place| stage.proxy.lose(place.reply()));
-        let mut polls = 0;
-        let mut calling = pin!((self.call)(ready));
-        let mut calling = poll_fn(|context| {
-            polls += 1;
-            calling.as_mut().poll(context)
-        });
-        let struck = async {
-            if let Some(fault) = &fault {
-                fault.struck().await;
-                stage.proxy.clear_log();
-            }
-        };
-        let mut struck = pin!(struck);
-        let told = within(self.name, async {
-            tokio::select! {
-                biased;
-                () = &mut struck => calling.await,
-                told = &mut calling => {
-                    // A reply to the session's own work may come later, or never: that request was made by chance.
-                    if tokio::time::timeout(LATE, struck).await.is_err() {
-                        stage.proxy.clear_log();
+        for place in places(&calm.requests) {
+            for &fault in &faults {
+                let ran = case(Case::At { place, fault });
+                let later = if twice && fault == Fault::LostReply { ran.requests } else { vec![] };
+                for then in places(&later) {
+                    for &fault in &faults {
+                        case(Case::After { lost: place, place: then, fault });
                     }
-                    told
                 }
             }
-        })
-        .await;
-        let mut requests = stage.proxy.log();
-        if lost.is_none() {
-            // Probes come when they come. A search behind a lost reply has a `sync` of its own.
-            requests.retain(|operation| *operation != Operation::Sync);
+            if !is_real {
+                case(Case::Lagging { place });
+            }
         }
-        drop(told);
-        (requests, polls)
+        let (polls, requests) = (calm.polls, calm.requests.len());
+        println!(
+            "fault product: {}: {count} cases ({polls} awaits, {requests} requests), {missed} without a strike",
+            self.name
+        );
     }
 
-    /// Whether the fault struck.
-    async fn run(&self, stage: Stage, case: Case) -> bool {
+    /// In a world of its own.
+    async fn case(&self, case: Case) -> Ran {
+        let stage = Stage::new().await;
+        stage.scheduled(self.on(&stage, case)).await
+    }
+
+    async fn on(&self, stage: &Stage, case: Case) -> Ran {
         let what = format!("{}: {case:?}", self.name);
-        let ready = (self.ready)(&stage).await;
-        let mut calling = Box::pin((self.call)(ready));
+        let ready = (self.ready)(stage).await;
+        stage.settled().await;
+        stage.link.clear_log();
+        let (polls, mut call) = (&Cell::new(0), Box::pin((self.call)(ready)));
+        let mut calling = poll_fn(move |context| {
+            polls.set(polls.get() + 1);
+            call.as_mut().poll(context)
+        });
         let (told, struck) = match case {
             Case::Calm => (Some(within(&what, calling).await), true),
-            // How often it is polled differs from one time to the next: that it was too late is no miss.
             Case::Dropped { polls } => (dropped_after(polls, calling).await, true),
-            Case::At { place, fault } => self.under(&what, &stage, fault, place, calling).await,
-            Case::Lagging { place } => self.behind(&what, &stage, place, calling).await,
+            Case::At { place, fault } => self.under(&what, stage, fault, place, calling).await,
+            Case::Lagging { place } => {
+                (Some(self.behind(&what, stage, place, calling).await), true)
+            }
             Case::After { lost, place, fault } => {
-                let first = stage.proxy.lose(lost.reply());
+                let first = stage.link.lose(lost.reply());
                 tokio::select! {
                     biased;
-                    () = first.struck() => self.under(&what, &stage, fault, place, calling).await,
+                    () = first.struck() => self.under(&what, stage, fault, place, calling).await,
                     told = &mut calling => (Some(told), false),
                 }
             }
         };
-        self.check(&what, &stage, told).await;
-        struck
+        let (requests, polls) = (stage.link.log(), polls.get());
+        self.check(&what, stage, told).await;
+        Ran { requests, polls, struck }
     }
 
     /// Calls it under a fault; gives what it told, unless it was dropped, and whether the fault struck.
@@ -327,77 +223,68 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         place: Place,
         mut calling: impl Future<Output = Told> + Unpin,
     ) -> (Option<Told>, bool) {
-        let (proxy, request, reply) = (&stage.proxy, place.request(), place.reply());
+        let (link, request, reply) = (&stage.link, place.request(), place.reply());
         let installed = match fault {
-            Fault::LostRequest => proxy.lose(request),
-            Fault::LostReply => proxy.lose(reply),
-            Fault::CutWithin => proxy.cut_within(request),
-            Fault::CutBehind => proxy.cut_at(request, Cut::Finish),
-            Fault::Held | Fault::DeadLink | Fault::DroppedBeforeRequest => proxy.hold(request),
-            Fault::DroppedBeforeReply => proxy.hold(reply),
+            Fault::LostRequest => link.lose(request),
+            Fault::LostReply => link.lose(reply),
+            Fault::CutWithin => link.cut_within(request),
+            Fault::CutBehind => link.cut_at(request, Cut::Finish),
+            Fault::Held | Fault::DeadLink | Fault::DroppedBeforeRequest => link.hold(request),
+            Fault::DroppedBeforeReply => link.hold(reply),
         };
         let told = tokio::select! {
+            biased;
+            () = within(what, installed.struck()) => None,
             // A request of the session's own work may come after the answer.
             told = &mut calling => Some(told),
-            () = within(what, installed.struck()) => None,
         };
-        let told = match (told, fault) {
-            (Some(told), _) => Some(told),
-            (None, Fault::DroppedBeforeRequest | Fault::DroppedBeforeReply) => {
-                drop(calling);
-                None
+        link.clear_log();
+        if told.is_some() {
+            let struck = tokio::time::timeout(LATE, installed.struck()).await.is_ok();
+            return (told, struck);
+        }
+        if matches!(fault, Fault::DroppedBeforeRequest | Fault::DroppedBeforeReply) {
+            drop(calling); // before the fault is healed
+            return (None, true);
+        }
+        if fault == Fault::DeadLink {
+            let _dead = link.stall(Direction::Both);
+            let mut state = stage.curator.watch_state();
+            let over = |state: &ConnectionState| {
+                matches!(state, ConnectionState::Lost | ConnectionState::Closed)
+            };
+            tokio::select! {
+                biased;
+                told = &mut calling => return (Some(told), true),
+                _ = within(what, state.wait_for(over)) => {}
             }
-            (None, Fault::DeadLink) => {
-                let dead = proxy.stall(Direction::Both);
-                let mut state = stage.curator.watch_state();
-                let over = |state: &ConnectionState| {
-                    matches!(state, ConnectionState::Lost | ConnectionState::Closed)
-                };
-                let told = tokio::select! {
-                    told = &mut calling => Some(told),
-                    _ = within(what, state.wait_for(over)) => None,
-                };
-                drop(dead);
-                match told {
-                    Some(told) => Some(told),
-                    None => Some(within(what, calling).await),
-                }
-            }
-            (None, Fault::Held) => {
-                let told = within(what, calling).await;
-                // Not delivered any more: a server that lost track of the connection before would do it now.
-                proxy.cut(Cut::Reset);
-                Some(told)
-            }
-            (None, _) => Some(within(what, calling).await),
-        };
-        let _ = tokio::time::timeout(LATE, installed.struck()).await;
-        (told, installed.strikes() > 0)
+        }
+        let told = within(what, calling).await;
+        if fault == Fault::Held {
+            stage.keep(installed);
+        }
+        (Some(told), true)
     }
 
-    /// Calls it while the follower lags from this request on; gives what it told, and whether it came so far.
+    /// Calls it while the follower lags from this request on.
     async fn behind(
         &self,
         what: &str,
         stage: &Stage,
         place: Place,
-        mut calling: impl Future<Output = Told> + Unpin,
-    ) -> (Option<Told>, bool) {
-        let held = stage.proxy.hold(place.request());
-        tokio::select! {
-            told = &mut calling => return (Some(told), held.strikes() > 0),
-            () = within(what, held.struck()) => {}
-        }
+        calling: impl Future<Output = Told>,
+    ) -> Told {
+        let held = stage.link.hold(place.request());
         let lag = async {
-            let lags = stage.lag();
+            held.struck().await;
+            let lags = stage.lag().await;
             // What the follower does not hear of: another contender enters.
             stage.rival_enters().await;
-            held.heal();
+            drop(held);
             tokio::time::sleep(LAG).await;
             drop(lags);
         };
-        let (told, ()) = within(what, async { tokio::join!(calling, lag) }).await;
-        (Some(told), true)
+        within(what, async { tokio::join!(calling, lag) }).await.0
     }
 
     async fn check(&self, what: &str, stage: &Stage, told: Option<Told>) {
@@ -451,10 +338,8 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         drop(held);
         stage.rivals_are_done().await;
         // Nothing of ours is left: deleted, if the session lives, and not left to its end.
-        let gone = eventually("nothing is left", async || stage.children().await.is_empty());
-        if tokio::time::timeout(LEFT, gone).await.is_err() {
-            panic!("{what}: left: {}", stage.left().await);
-        }
+        let is_gone = async || stage.children().await.is_empty();
+        eventually(&format!("{what}: nothing is left"), is_gone).await;
         within(&format!("{what}: the next"), stage.rival_in_turn()).await;
         // The session can be used, or another one.
         if stage.curator.state() != ConnectionState::Closed {
@@ -470,7 +355,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         }
         // It says whether it is confirmed; here it matters that it ends.
         let _ = within(&format!("{what}: close"), stage.curator.close()).await;
-        stage.forget_data().await;
+        assert!(stage.is_sound(), "{what}");
     }
 }
 

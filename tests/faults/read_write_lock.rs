@@ -106,9 +106,5 @@ products! { product:
         let node = read.node().to_owned();
         Told::released(Some(node), read.release().await)
     };
-    participants: async |stage: &Stage| {
-        let (lock, holder) = behind_a_reader(stage).await;
-        stage.heard_of(holder.node()).await;
-        (lock, holder)
-    }, async |(lock, holder)| Told::listed(lock.participants().await, holder.node());
+    participants: behind_a_reader, async |(lock, holder)| Told::listed(lock.participants().await, holder.node());
 }

@@ -53,7 +53,6 @@ async fn mutex(stage: &Stage) -> InterProcessSemaphoreMutex {
 async fn theirs(stage: &Stage) -> (Revoker, Lease) {
     let _ = stage.semaphore(1);
     let lease = stage.rival_leases(1).await.into_iter().next().unwrap();
-    stage.heard_of(lease.node()).await;
     (Revoker::new(&stage.curator), lease)
 }
 
@@ -92,11 +91,7 @@ products! { product:
         let node = guard.node().to_owned();
         Told::released(Some(node), guard.release().await)
     };
-    participants_of_a_semaphore: async |stage: &Stage| {
-        let (semaphore, held) = nearly_full(stage).await;
-        stage.heard_of(held[1].node()).await;
-        (semaphore, held)
-    }, async |(semaphore, held)| {
+    participants_of_a_semaphore: nearly_full, async |(semaphore, held)| {
         if let Ok(participants) = semaphore.participants().await {
             let paths: Vec<_> = participants.iter().map(|one| one.path.as_str()).collect();
             assert!(held.iter().map(Lease::node).all(|node| paths.contains(&node)), "{paths:?}");

@@ -8,7 +8,7 @@ use crate::stage::Stage;
 products! { product:
     connect: async |stage: &Stage| {
         let namespace = format!("{}-namespace/of/three", stage.path);
-        (Stage::builder().namespace(&namespace), stage.proxy.connect_string().to_owned())
+        (stage.builder().namespace(&namespace), stage.link.connect_string().to_owned())
     }, async |(builder, connect_string)| {
         match builder.connect(&connect_string).await {
             Ok(curator) => drop(curator.close().await),

@@ -1,9 +1,8 @@
 //! The shared count under faults.
 
 use zookeeper_recipes::{SharedCount, SharedCountError};
-use zookeeper_testkit::Operation;
 
-use crate::harness::eventually;
+use crate::harness::{Operation, eventually};
 use crate::product::{Told, products};
 use crate::stage::Stage;
 
@@ -12,9 +11,9 @@ const TWO: &[u8] = &[0, 0, 0, 2];
 
 /// Of 1, with the watch on its node in place.
 async fn counting(stage: &Stage) -> SharedCount {
-    let read = stage.proxy.replies(Operation::GetData) + 1;
+    let read = stage.link.replies(Operation::GetData) + 1;
     let count = SharedCount::start(&stage.curator, &stage.data_path(), 1).await.unwrap();
-    eventually("a watch", async || stage.proxy.replies(Operation::GetData) > read).await;
+    eventually("a watch", async || stage.link.replies(Operation::GetData) > read).await;
     count
 }
 

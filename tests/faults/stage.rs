@@ -1,36 +1,36 @@
 //! What a function under fault is given.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::future::Future;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::zookeeper_client::{Client, Error};
+use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_recipes::{
     AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore, LeaderLatch, Leases, MutexGuard, ReadGuard, RetryPolicy, WriteGuard,
 };
-use zookeeper_testkit::{Fault, FaultProxy, TestServer, random_path};
 
-use crate::harness::{self, Arena, eventually};
-use crate::lagging::Lagging;
+use crate::harness::{self, Admin, Arena, Fault, Link, SHORT, Servers, eventually};
 
-/// Short, so that many cases can outlive it; long against what a busy machine holds a task up for, and so that a function ends
-/// before a hold looks after its node.
-const SESSION: Duration = Duration::from_secs(6);
+/// Longer than a message takes in a simulation.
+const SETTLED: Duration = Duration::from_millis(20);
 
-/// A lock path of its own, and a `Curator` behind a proxy.
+/// A lock path of its own, and a `Curator` behind a link to a follower; to the only server if it is real.
 pub(crate) struct Stage {
+    arena: Arena,
     pub(crate) path: String,
-    pub(crate) proxy: FaultProxy,
+    pub(crate) link: Link,
     pub(crate) curator: Curator,
-    /// Neither of the two is behind the proxy.
+    /// Both ask the leader.
     pub(crate) rival: Curator,
-    admin: Client,
-    server: Server,
+    admin: Admin,
+    follower: usize,
     recipe: Cell<Recipe>,
     /// What must come to its end.
     rivals: RefCell<Vec<JoinHandle<()>>>,
+    /// What is healed when the case is over.
+    faults: RefCell<Vec<Fault>>,
 }
 
 /// The recipe whose contenders the path has.
@@ -58,46 +58,42 @@ impl Recipe {
     }
 }
 
-/// Kept until the stage goes.
-enum Server {
-    Alone { _server: Arc<TestServer> },
-    Ensemble(Arc<Lagging>),
-}
-
 impl Stage {
-    /// On one server.
     pub(crate) async fn new() -> Self {
-        let Arena { path, admin, server } = Arena::new().await;
-        let to = server.connect_string().to_owned();
-        let server = Server::Alone { _server: server };
-        Self::between(&to, &to, path, admin, server).await
+        let arena = match harness::is_real() {
+            true => Arena::new().await,
+            false => Arena::three(Duration::from_millis(500), 10).await,
+        };
+        let (leader, members) = (arena.servers.leader().await, arena.servers.members());
+        let follower = (leader + 1) % members.len();
+        let (link, admin) = (members[follower].link().await, members[leader].admin().await);
+        let curator = builder(&arena, SHORT).connect(link.connect_string()).await.unwrap();
+        let patient = builder(&arena, Duration::from_secs(30));
+        let rival = patient.connect(members[leader].connect_string()).await.unwrap();
+        let (path, recipe) = (arena.path.clone(), Cell::new(Recipe::Mutex));
+        let (rivals, faults) = (RefCell::default(), RefCell::default());
+        Self { arena, path, link, curator, rival, admin, follower, recipe, rivals, faults }
     }
 
-    /// On a follower that can be made to lag. The rival is on the leader.
-    pub(crate) async fn behind(lagging: &Arc<Lagging>) -> Self {
-        let admin = Client::connect(lagging.leader()).await.unwrap();
-        let server = Server::Ensemble(lagging.clone());
-        let path = random_path("test");
-        Self::between(lagging.follower(), lagging.leader(), path, admin, server).await
+    /// In the order that the seed decides.
+    pub(crate) async fn scheduled<T>(&self, case: impl Future<Output = T>) -> T {
+        match &self.arena.servers {
+            Servers::Simulated(ensemble) => ensemble.scheduled(case).await,
+            _ => case.await,
+        }
     }
 
-    async fn between(
-        ours: &str,
-        theirs: &str,
-        path: String,
-        admin: Client,
-        server: Server,
-    ) -> Self {
-        let proxy = FaultProxy::start(ours).await.unwrap();
-        let curator = Self::builder().connect(proxy.connect_string()).await.unwrap();
-        let patient = Self::builder().session_timeout(Duration::from_secs(30));
-        let rival = patient.connect(theirs).await.unwrap();
-        let (recipe, rivals) = (Cell::new(Recipe::Mutex), RefCell::default());
-        Self { path, proxy, curator, rival, admin, server, recipe, rivals }
+    /// What was made ready, all servers know.
+    pub(crate) async fn settled(&self) {
+        tokio::time::sleep(SETTLED).await;
     }
 
-    pub(crate) fn builder() -> CuratorBuilder {
-        Curator::builder().session_timeout(SESSION).retry(retry())
+    pub(crate) fn builder(&self) -> CuratorBuilder {
+        builder(&self.arena, SHORT)
+    }
+
+    pub(crate) fn keep(&self, fault: Fault) {
+        self.faults.borrow_mut().push(fault);
     }
 
     pub(crate) fn mutex(&self) -> InterProcessMutex {
@@ -217,32 +213,23 @@ impl Stage {
         .await;
     }
 
-    /// The server of the `Curator` under fault has heard of this node: while another test makes the follower lag, it
-    /// may not have.
-    pub(crate) async fn heard_of(&self, node: &str) {
-        let Server::Ensemble(ensemble) = &self.server else { return };
-        // A session is a write as well.
-        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
-        let beside = connector.connect(ensemble.follower()).await.unwrap();
-        eventually("the follower hears of it", async || {
-            matches!(beside.check_stat(node).await, Ok(Some(_)))
-        })
-        .await;
-    }
-
-    /// From now on the administrator sees every write that a server has confirmed. A leader sends a commit to its followers
-    /// before it applies the transaction itself; it answers a later write, here the delete of a missing node, after that.
+    /// From now on the administrator sees every write that a server has confirmed: its server may commit one before it applies
+    /// it, and answers a later write, here the delete of a missing node, after that.
     pub(crate) async fn catch_up(&self) {
-        let nothing = self.admin.delete(&random_path("nothing"), None).await;
+        let nothing = self.admin.delete("/nothing", None).await;
         assert!(matches!(nothing, Err(Error::NoNode)), "{nothing:?}");
     }
 
+    /// No task of the simulation panicked or span.
+    pub(crate) fn is_sound(&self) -> bool {
+        let Servers::Simulated(ensemble) = &self.arena.servers else { return true };
+        ensemble.panics().is_empty() && ensemble.spins() == 0
+    }
+
     /// From now on the follower does not hear of the leader.
-    pub(crate) fn lag(&self) -> Option<Fault> {
-        match &self.server {
-            Server::Alone { .. } => None,
-            Server::Ensemble(ensemble) => Some(ensemble.lag()),
-        }
+    pub(crate) async fn lag(&self) -> Fault {
+        let servers = &self.arena.servers;
+        servers.part(self.follower, servers.leader().await)
     }
 
     /// A node beside the lock path.
@@ -258,10 +245,6 @@ impl Stage {
         }
     }
 
-    pub(crate) async fn forget_data(&self) {
-        let _ = self.admin.delete(&self.data_path(), None).await;
-    }
-
     /// Of a semaphore, those in both of its folders.
     pub(crate) async fn children(&self) -> Vec<String> {
         let Recipe::Semaphore(_) = self.recipe.get() else {
@@ -275,17 +258,6 @@ impl Stage {
         children
     }
 
-    /// The nodes at the lock path with the sessions that own them, and our session: for the message of a failed test.
-    pub(crate) async fn left(&self) -> String {
-        let mut left = Vec::new();
-        for name in self.children().await {
-            let stat = self.admin.check_stat(&format!("{}/{name}", self.path)).await.unwrap();
-            left.push((name, stat.map(|stat| format!("{:#x}", stat.ephemeral_owner))));
-        }
-        let ours = self.curator.session_id().map(|id| format!("{id:#x}"));
-        format!("{left:?}; we are {ours:?}, {:?}", self.curator.state())
-    }
-
     pub(crate) async fn has(&self, path: &str) -> bool {
         self.admin.check_stat(path).await.unwrap().is_some()
     }
@@ -297,6 +269,10 @@ impl Stage {
         let first = children.into_iter().min_by_key(|name| number(name));
         first.map(|name| format!("{}/{name}", self.path))
     }
+}
+
+fn builder(arena: &Arena, session: Duration) -> CuratorBuilder {
+    arena.builder().session_timeout(session)
 }
 
 /// With pauses so short that a case does not take long.

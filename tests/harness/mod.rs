@@ -19,7 +19,7 @@ use zookeeper_testkit::{
 };
 
 pub(crate) use self::world::{
-    Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers,
+    Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_real,
 };
 
 /// Longer than anything takes on a busy machine; a test that waits so long has failed.

@@ -22,7 +22,8 @@ pub(crate) fn is_real() -> bool {
 
 /// Whether this test's clock is virtual.
 fn is_paused() -> bool {
-    if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
+    let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+    if !matches!(flavor, Ok(RuntimeFlavor::CurrentThread)) {
         return false;
     }
     let (before, real) = (tokio::time::Instant::now(), std::time::Instant::now());
@@ -66,12 +67,7 @@ impl Servers {
     pub(crate) async fn admin(&self) -> Admin {
         match self {
             Self::Simulated(ensemble) => Admin::Simulated(ensemble.admin().await),
-            real => {
-                // So long that it outlives an outage that a test makes.
-                let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
-                let client = connector.connect(real.connect_string()).await;
-                Admin::Real(client.expect("an administrator's connection"))
-            }
+            real => Admin::connect(real.connect_string()).await,
         }
     }
 
@@ -193,6 +189,15 @@ impl Server {
     pub(crate) async fn resume(&self) -> Result<(), TestkitError> {
         self.simulated().inspect(|ensemble| ensemble.resume(self.number));
         real!(self.resume())
+    }
+
+    /// One that asks it alone.
+    #[allow(dead_code)]
+    pub(crate) async fn admin(&self) -> Admin {
+        match self.simulated() {
+            Some(ensemble) => Admin::Simulated(ensemble.link_to(self.number).admin().await),
+            None => Admin::connect(&self.connect_string).await,
+        }
     }
 
     /// A link to it alone.
@@ -327,7 +332,16 @@ impl Link {
         }
     }
 
-    #[allow(dead_code)] // it is of `tests/faults`
+    /// Ends the connection in the middle of that message, which has bytes only if it is real.
+    #[allow(dead_code)] // it is of `tests/faults`, and so are the next one and `Server::admin`
+    pub(crate) fn cut_within(&self, Message(real, _): Message) -> Fault {
+        match self {
+            Self::Real(link) => link.cut_within(real).into(),
+            Self::Simulated(_) => panic!("a simulated message has no bytes"),
+        }
+    }
+
+    #[allow(dead_code)]
     pub(crate) fn cut_at(&self, Message(real, simulated): Message, cut: Cut) -> Fault {
         match self {
             Self::Real(link) => link.cut_at(real, cut.real()).into(),
@@ -397,6 +411,13 @@ pub(crate) enum Admin {
 }
 
 impl Admin {
+    /// Of a real server; its session outlives an outage that a test makes.
+    async fn connect(connect_string: &str) -> Self {
+        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
+        let client = connector.connect(connect_string).await;
+        Self::Real(client.expect("an administrator's connection"))
+    }
+
     alike! {
         async delete(path: &str, version: Option<i32>) -> ();
         async set_data(path: &str, data: &[u8], version: Option<i32>) -> Stat;
