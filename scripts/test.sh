@@ -38,6 +38,9 @@ run() {
   (cd "$folder" && "$(sed 's|.*"executable":"\([^"]*\)".*|\1|' <<<"$line")" --quiet "${@:2}")
 }
 
+# Its cases mostly wait.
+faults_on_a_real_server() { WORLD=real run faults --test-threads=32; }
+
 # What, a command: runs it to its end, and notes whether it failed.
 step() {
   local what=$1 started=$SECONDS names outcome=
@@ -80,7 +83,7 @@ step "house rules" run house
 step "documentation" $cargo test --quiet "${packages[@]}" "${features[@]}" --doc
 step "simulation" run simulation SECONDS=30
 step "library" run library --test-threads=12 "${ignored[@]}"
-step "the fault product" run faults --test-threads=8 "${ignored[@]}"
+step "the fault product" run faults
 step "test kit" run testkit --test-threads=4 "${ignored[@]}"
 step "zklock" run zklock --test-threads=6 "${ignored[@]}"
 step "security" run security --test-threads=4 "${ignored[@]}"
@@ -97,6 +100,7 @@ for example in "${examples[@]}"; do
 done
 [ "$level" = all ] || finish
 
+step "the fault product, on a real server" faults_on_a_real_server
 for recipe in rw semaphore leader; do
   step "soak: $recipe" env RECIPE="$recipe" FAULTS=$faults "$built/soak"
 done
