@@ -79,6 +79,7 @@ fi
 
 build
 step "unit tests" tests --lib --bins -- "${ignored[@]}"
+step "conformance, in small" env SCRIPTS=100 $cargo test --quiet --lib "${features[@]}" "${packages[@]}" -- --ignored client::conformance
 step "house rules" run house
 step "documentation" $cargo test --quiet "${packages[@]}" "${features[@]}" --doc
 step "simulation" run simulation SECONDS=30
