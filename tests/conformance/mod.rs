@@ -17,6 +17,8 @@
 //!   of the other watches of its node. A third of the scripts have such.
 //! * Which sessions lose their connection when one of three servers restarts: where each of them is, is left to chance.
 
+#![allow(clippy::unwrap_used)] // a test, which clippy does not see by `all(test, ..)`
+
 mod run;
 mod script;
 
