@@ -41,6 +41,9 @@ run() {
 # Its cases mostly wait.
 faults_on_a_real_server() { WORLD=real run faults --test-threads=32; }
 
+# The tests of the library on real servers.
+on_real_servers() { WORLD=real run library --test-threads=12 --skip real::; }
+
 # What, a command: runs it to its end, and notes whether it failed.
 step() {
   local what=$1 started=$SECONDS names outcome=
@@ -72,7 +75,7 @@ if [ "$level" = quick ]; then
   step "clippy" $cargo clippy --quiet "${packages[@]}" "${features[@]}" --all-targets -- -D warnings
   build --lib --bins --test library --test house
   step "unit tests" tests --lib --bins
-  step "library, in virtual time" run library
+  step "library in virtual time" run library --skip real::
   step "house rules" run house
   finish
 fi
@@ -105,6 +108,7 @@ step "the fault product, on a real server" faults_on_a_real_server
 for recipe in rw semaphore leader; do
   step "soak: $recipe" env RECIPE="$recipe" FAULTS=$faults "$built/soak"
 done
+step "library on real servers" on_real_servers
 step "margins" "$built/margins" 1
 step "benches" tests --bench compare
 if docker version >/dev/null 2>&1 && image=$(scripts/image.sh); then

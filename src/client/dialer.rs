@@ -24,7 +24,8 @@ pub(crate) struct Dialer {
     hint: &'static str,
 }
 
-/// The servers, and how to connect to them.
+/// The servers, and how to connect to them. One for each `Curator`.
+#[cfg_attr(feature = "simulation", allow(clippy::large_enum_variant))]
 enum Target {
     /// With the connect string as the client takes it.
     Real(Connector, String),

@@ -22,7 +22,8 @@ impl Admin {
     pub(super) async fn connect(world: &Arc<World>, link: usize) -> Self {
         let (timeout, patience) = (Duration::from_secs(60), Duration::from_secs(8));
         loop {
-            let dialed = Client::dial(world.clone(), &[link], timeout, patience, Ids::default()).await;
+            let dialed =
+                Client::dial(world.clone(), &[link], timeout, patience, Ids::default()).await;
             if let Ok(client) = dialed {
                 return Self { client };
             }

@@ -18,6 +18,7 @@ use zookeeper_testkit::{
     self as testkit, FaultProxy, TestEnsemble, TestServer, TestServerBuilder, TestkitError,
 };
 
+#[allow(unused_imports)] // not all tests need all
 pub(crate) use self::world::{
     Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_real,
 };
@@ -281,10 +282,11 @@ impl Arena {
     /// The same; an error if it is over.
     pub(crate) async fn end_session(&self, curator: &Curator) -> Result<(), TestkitError> {
         if let Servers::Simulated(ensemble) = &self.servers {
+            let before = ensemble.sessions();
             ensemble.expire(curator);
-            // When its nodes are deleted as well.
-            ensemble.admin().await.sync().await.unwrap();
-            return Ok(());
+            let expired = ensemble.until(|ensemble| ensemble.sessions() < before);
+            let over = |_| TestkitError::KillSession { session: "that is over".to_owned() };
+            return tokio::time::timeout(Duration::from_secs(1), expired).await.map_err(over);
         }
         let session = curator.client().expect("a session").session().clone();
         testkit::kill_session(self.servers.connect_string(), &session).await

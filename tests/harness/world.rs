@@ -67,6 +67,7 @@ impl Servers {
     pub(crate) async fn admin(&self) -> Admin {
         match self {
             Self::Simulated(ensemble) => Admin::Simulated(ensemble.admin().await),
+            Self::One(server) => Admin::connect(server.plain_connect_string()).await,
             real => Admin::connect(real.connect_string()).await,
         }
     }
@@ -425,6 +426,13 @@ impl Admin {
         async check_stat(path: &str) -> Option<Stat>;
         async list_children(path: &str) -> Vec<String>;
         async get_acl(path: &str) -> (Vec<Acl>, Stat);
+    }
+
+    /// The real one.
+    #[allow(dead_code)] // it is for `zklock`
+    pub(crate) fn client(&self) -> &Client {
+        let Self::Real(client) = self else { panic!("it is simulated") };
+        client
     }
 
     /// The path of the new node; of a sequential one with its number.

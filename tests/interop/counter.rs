@@ -44,7 +44,7 @@ impl Counter {
 #[tokio::test]
 async fn ours_and_curators() {
     let Some(curator) = peers::curator() else { return };
-    let arena = Arena::new().await;
+    let arena = Arena::real().await;
     for [first, second] in [[peers::ours(), curator.clone()], [curator.clone(), peers::ours()]] {
         let servers = arena.server.connect_string();
         let first = Party::join(&first, servers).await.counter(&arena.path, -1).await;

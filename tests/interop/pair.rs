@@ -54,7 +54,7 @@ impl Stage {
     }
 
     pub(crate) async fn with_queues(queues: impl FnOnce(&str) -> Vec<String>) -> Self {
-        let arena = Arena::new().await;
+        let arena = Arena::real().await;
         let queues = queues(&arena.path);
         Self { arena, queues, turns: None }
     }

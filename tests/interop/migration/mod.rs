@@ -107,7 +107,7 @@ fn java_sources() -> [PathBuf; 2] {
 #[ignore = "make test-all"]
 async fn a_service_migrates_in_the_steps_of_the_page() {
     let Some(_) = peers::java("BillingInstance", &java_sources()) else { return };
-    let arena = Arena::new().await;
+    let arena = Arena::real().await;
     arena.create(&arena.path, CreateMode::Container).await;
     let servers = format!("{}{}", arena.server.connect_string(), arena.path);
     let queue = format!("{}/shop/locks/billing", arena.path);
@@ -156,7 +156,7 @@ async fn a_service_migrates_in_the_steps_of_the_page() {
 #[tokio::test]
 #[ignore = "make test-all"]
 async fn the_pages_java_stops_when_it_is_cut_off() {
-    let arena = Arena::new().await;
+    let arena = Arena::real().await;
     arena.create(&arena.path, CreateMode::Container).await;
     let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
     let servers = format!("{}{}", link.connect_string(), arena.path);

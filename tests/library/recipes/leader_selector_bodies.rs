@@ -208,7 +208,7 @@ mod real {
     use super::*;
 
     /// What does not return cannot be dropped.
-    #[tokio::test(flavor = "multi_thread")]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn a_body_that_blocks_its_thread_keeps_its_place() {
         let arena = Arena::real().await;
         let (curator, other) = (arena.curator().await, arena.curator().await);

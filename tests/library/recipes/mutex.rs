@@ -1,7 +1,5 @@
 //! What a mutex does while nothing fails.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -26,50 +24,6 @@ async fn with_holds_the_lock_while_its_body_runs() {
     assert_eq!(value.unwrap(), 7);
     assert_eq!(arena.children().await.len(), 0);
     assert!(rival.try_acquire().await.unwrap().is_some());
-}
-
-/// Curator: TestInterProcessMutexBase#testReentrantSingleLock.
-#[tokio::test(start_paused = true)]
-async fn tasks_that_share_a_mutex_exclude_each_other() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mutex = arena.mutex(&curator);
-    let (inside, times) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let mut tasks = JoinSet::new();
-    for _ in 0..10 {
-        let (mutex, inside, times) = (mutex.clone(), inside.clone(), times.clone());
-        tasks.spawn(async move {
-            let guard = mutex.acquire().await.unwrap();
-            assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
-            tokio::task::yield_now().await;
-            times.fetch_add(1, Ordering::SeqCst);
-            assert!(inside.swap(false, Ordering::SeqCst));
-            assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
-        });
-    }
-    within("ten tasks", tasks.join_all()).await;
-    assert_eq!(times.load(Ordering::SeqCst), 10);
-    arena.children_are(0).await;
-}
-
-/// Curator: TestInterProcessMutexBase#test2Clients.
-#[tokio::test(start_paused = true)]
-async fn of_two_clients_one_holds_and_then_the_other() {
-    let arena = Arena::new().await;
-    let (one, two) = (arena.curator().await, arena.curator().await);
-    let (one, two) = (arena.mutex(&one), arena.mutex(&two));
-    let (mut first, mut second) = (Box::pin(one.acquire()), Box::pin(two.acquire()));
-    let (guard, waiting) = tokio::select! {
-        guard = &mut first => (guard.unwrap(), second),
-        guard = &mut second => (guard.unwrap(), first),
-    };
-    arena.children_are(2).await;
-    let mut waiting = waiting;
-    assert!(tokio::time::timeout(Duration::from_secs(1), &mut waiting).await.is_err(), "both hold");
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-    let guard = within("the other client", waiting).await.unwrap();
-    assert!(guard.is_held());
 }
 
 /// Curator: TestInterProcessMutex#testWithSchema: names and modes are the documented ones.

@@ -14,15 +14,6 @@ use crate::harness::{Arena, eventually, within};
 
 type Waiting = tokio::task::JoinHandle<Result<MutexGuard, AcquireError>>;
 
-/// Starts to acquire, and waits until the node is there.
-async fn queue_up(arena: &Arena, curator: &Curator) -> Waiting {
-    let before = arena.children().await.len();
-    let mutex = arena.mutex(curator);
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
-    arena.children_are(before + 1).await;
-    waiting
-}
-
 async fn served(waiting: Waiting) -> MutexGuard {
     within("the waiter", waiting).await.unwrap().unwrap()
 }
@@ -47,50 +38,6 @@ async fn a_session_killed_while_creating_leaves_no_node_and_the_lock_is_had_in_t
         drop(guard);
         arena.children_are(0).await;
     }
-}
-
-/// Curator: TestInterProcessMutexBase#testWaitingProcessKilledServer.
-#[tokio::test(start_paused = true)]
-async fn a_restarted_server_costs_nobody_the_place_in_the_queue() {
-    let arena = Arena::own().await;
-    let curators = [
-        arena.patient_curator().await,
-        arena.patient_curator().await,
-        arena.patient_curator().await,
-    ];
-    let holder = arena.mutex(&curators[0]).acquire().await.unwrap();
-    let mut queue = Vec::new();
-    for curator in [&curators[1], &curators[2], &curators[1]] {
-        queue.push(queue_up(&arena, curator).await);
-    }
-    let before = arena.children().await;
-    arena.server.restart().await.unwrap();
-    for curator in &curators {
-        let mut state = curator.watch_state();
-        let connected = state.wait_for(|state| {
-            matches!(
-                state,
-                zookeeper_recipes::ConnectionState::Connected
-                    | zookeeper_recipes::ConnectionState::Reconnected
-            )
-        });
-        within("the connection", connected).await.unwrap();
-    }
-    assert!(holder.is_held(), "{:?}", holder.loss());
-    let mut after = arena.children().await;
-    let mut before = before;
-    after.sort();
-    before.sort();
-    assert_eq!(before, after);
-    let mut last = holder.fencing_token();
-    holder.release().await.unwrap();
-    for waiting in queue {
-        let guard = served(waiting).await;
-        assert!(guard.fencing_token() > last);
-        last = guard.fencing_token();
-        guard.release().await.unwrap();
-    }
-    arena.children_are(0).await;
 }
 
 /// The outcome of a create that was in flight is unknown: it is looked for, and adopted or made again.
@@ -175,39 +122,4 @@ async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_
     assert!(matches!(error, ReleaseError::Lost { loss: Loss::LeaseEnded, .. }), "{error:?}");
     arena.children_are(0).await;
     drop(within("the lock", arena.mutex(&curator).acquire()).await.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_short_disconnection_loses_nothing() {
-    let arena = Arena::own().await;
-    let curator = arena.patient_curator().await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let token = guard.cancellation_token();
-    arena.server.restart().await.unwrap();
-    // It answers again when a new contender gets its place.
-    let waiting = queue_up(&arena, &curator).await;
-    assert!(guard.is_held() && !token.is_cancelled());
-    guard.release().await.unwrap();
-    served(waiting).await.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deadline_holds_when_no_server_answers() {
-    let arena = Arena::own().await;
-    let curator = arena.curator().await;
-    let mutex = arena.mutex(&curator);
-    let holder = mutex.acquire().await.unwrap();
-    arena.server.pause().await.unwrap();
-    let limit = Duration::from_millis(500);
-    let error = within("the deadline", mutex.acquire_timeout(limit)).await.unwrap_err();
-    match error {
-        AcquireError::TimedOut { path, waited, .. } => {
-            assert_eq!((path.as_str(), waited), (arena.path.as_str(), limit));
-        }
-        other => panic!("{other:?}"),
-    }
-    arena.server.resume().await.unwrap();
-    // What was created all the same is removed.
-    drop(holder);
-    arena.children_are(0).await;
 }

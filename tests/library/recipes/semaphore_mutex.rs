@@ -1,36 +1,8 @@
 //! The mutex that is a semaphore with one lease: the tests that Curator runs for all its mutexes, and what is its own.
 
-use zookeeper_recipes::{
-    Curator, InterProcessMutex, InterProcessSemaphore, MutexGuard, Owner, Released,
-};
+use zookeeper_recipes::{InterProcessMutex, InterProcessSemaphore, Owner, Released};
 
-use super::leases::Waiting;
 use crate::harness::{Arena, BUSY, within};
-
-fn asks(arena: &Arena, curator: &Curator) -> Waiting<MutexGuard> {
-    let mutex = arena.semaphore_mutex(curator);
-    Waiting::new(async move { mutex.acquire().await })
-}
-
-/// Curator: TestInterProcessMutexBase#test2Clients. And CURATOR-376: held, though a field says that it is not.
-#[tokio::test(start_paused = true)]
-async fn of_two_clients_one_has_the_lease_and_then_the_other() {
-    let arena = Arena::new().await;
-    let (one, two) = (arena.curator().await, arena.curator().await);
-    for _ in 0..10 {
-        let (mut first, mut second) = (asks(&arena, &one), asks(&arena, &two));
-        let (guard, waiting) = tokio::select! {
-            guard = first.first() => (guard, second),
-            guard = second.first() => (guard, first),
-        };
-        arena.nodes_are(1, 2).await;
-        assert!(guard.is_held() && !waiting.is_finished(), "one holds");
-        guard.release().await.unwrap();
-        let guard = waiting.served().await;
-        assert!(guard.is_held());
-        guard.release().await.unwrap();
-    }
-}
 
 /// Curator: TestInterProcessSemaphoreMutex#testReentrant and its two like are disabled there: it is not reentrant.
 #[tokio::test(start_paused = true)]

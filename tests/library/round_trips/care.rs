@@ -99,7 +99,6 @@ async fn beyond_the_budget_of_watches_they_look() {
 
 /// As cheap as one, but for the looks for those that it may not watch.
 #[tokio::test(start_paused = true)]
-#[ignore = "make test-all"]
 async fn ten_thousand_holds_are_renewed_as_one_is() {
     const HOLDS: usize = 10_000;
     const T: Duration = Duration::from_secs(12);

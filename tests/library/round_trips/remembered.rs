@@ -13,7 +13,6 @@ use crate::harness::{Arena, eventually};
 const REMEMBERED: usize = 256;
 
 #[tokio::test(start_paused = true)]
-#[ignore = "make test-all"]
 async fn more_lock_paths_than_are_remembered() {
     let arena = Arena::own().await;
     // Whoever was idle for a session timeout makes room.

@@ -8,7 +8,7 @@ use zookeeper_recipes::LeaderLatch;
 use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_testkit::Cut;
 
-use crate::harness::{children, within};
+use crate::harness::within;
 use crate::lifeline::Lifeline;
 use crate::scene::Scene;
 use crate::scripts::STUBBORN;
@@ -340,6 +340,6 @@ async fn an_election_of_selectors_is_observed_too() {
     assert!(lines[2]["leader"].is_null(), "{lines:?}");
     observing.signal(Signal::SIGTERM);
     observing.ended().await.quietly(0);
-    assert_eq!(children(&scene.admin, &scene.path).await, Vec::<String>::new());
+    assert_eq!(scene.children().await, Vec::<String>::new());
     scene.end().await;
 }

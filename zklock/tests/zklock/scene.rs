@@ -6,15 +6,15 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Client, EventType};
 use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard};
-use zookeeper_testkit::{self as testkit, FaultProxy, TestServer};
+use zookeeper_testkit::{FaultProxy, TestServer};
 
-use crate::harness::{Arena, children, eventually, within};
+use crate::harness::{Admin, Arena, Servers, children, eventually, within};
 use crate::lifeline::{Gate, Lifeline};
 use crate::processes::{Process, send};
 use crate::tool::{Tool, ZKLOCK};
@@ -24,6 +24,8 @@ const MARK: &str = "STARTED_BY";
 
 pub(crate) struct Scene {
     arena: Arena,
+    /// The arena's.
+    pub(crate) admin: Client,
     pub(crate) folder: PathBuf,
     number: AtomicU32,
 }
@@ -44,7 +46,7 @@ impl Deref for Scene {
 
 impl Scene {
     pub(crate) async fn new() -> Self {
-        Self::at(Arena::new().await)
+        Self::at(Arena::real().await)
     }
 
     /// With what the commands find as `$LIFE` and `$GATE`.
@@ -57,19 +59,15 @@ impl Scene {
 
     /// On a server of its own; if that has TLS, we ourselves reach it without.
     pub(crate) async fn on(server: TestServer) -> Self {
-        let plain = server.plain_connect_string().to_owned();
-        // It outlives a restart of the server, however busy the machine is.
-        let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
-        let admin = connector.connect(&plain).await.expect("an administrator's connection");
-        let path = testkit::random_path("test");
-        Self::at(Arena { path, admin, server: Arc::new(server) })
+        Self::at(Arena::on(Servers::One(Arc::new(server))).await)
     }
 
     fn at(arena: Arena) -> Self {
         let name = arena.path.trim_start_matches('/');
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zklock").join(name);
         fs::create_dir_all(folder.join("home")).unwrap();
-        Self { arena, folder, number: AtomicU32::new(0) }
+        let admin = arena.admin.client().clone();
+        Self { arena, admin, folder, number: AtomicU32::new(0) }
     }
 
     fn unique(&self, what: &str) -> PathBuf {
@@ -203,7 +201,7 @@ impl Scene {
     /// Nothing that the test started runs, and no node is left.
     pub(crate) async fn end(self) {
         eventually("no process is left", async || self.processes().is_empty()).await;
-        let left = async || leaves(&self.admin, &self.path).await.is_empty();
+        let left = async || leaves(&self.arena.admin, &self.path).await.is_empty();
         eventually("no node is left", left).await;
     }
 }
@@ -230,7 +228,7 @@ fn processes(mark: &str) -> Vec<Process> {
 }
 
 /// The nodes of contenders below, however deep.
-async fn leaves(admin: &Client, path: &str) -> Vec<String> {
+async fn leaves(admin: &Admin, path: &str) -> Vec<String> {
     let mut leaves = Vec::new();
     let mut paths = vec![path.to_owned()];
     while let Some(path) = paths.pop() {
