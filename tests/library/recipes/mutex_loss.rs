@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::{
-    AcquireError, Curator, FencedError, Loss, MutexGuard, ReleaseError, WithError,
-};
+use zookeeper_recipes::{AcquireError, FencedError, Loss, MutexGuard, ReleaseError, WithError};
 
 use crate::harness::{Arena, eventually, within};
 
