@@ -103,6 +103,7 @@ async fn live(
             name: format!("process {number} task {task}"),
             curator: curator.clone(),
             process: process.clone(),
+            suspended: member.suspended,
             recipe: run.plan.paths[*place],
             path: path(*place),
             rng: Rng::with_seed(seed),
@@ -120,6 +121,7 @@ struct Worker {
     name: String,
     curator: Curator,
     process: Process,
+    suspended: bool,
     recipe: Recipe,
     path: String,
     rng: Rng,
@@ -340,7 +342,8 @@ impl Worker {
 
     /// Holds for a while, and looks at each step.
     async fn hold(&mut self, hold: u64, is_held: impl Fn() -> bool) {
-        let quiet = self.run.quiet().filter(|_| is_held());
+        // With the other policy the end of a disconnection takes the hold.
+        let quiet = self.run.quiet().filter(|_| is_held() && !self.suspended);
         for _ in 0..self.rng.u8(..4) {
             let step = self.below(self.run.plan.hold);
             sleep(step).await;
@@ -437,7 +440,7 @@ impl Worker {
     }
 
     async fn selector(&mut self) {
-        let (run, name) = (self.run.clone(), self.name.clone());
+        let (run, name, suspended) = (self.run.clone(), self.name.clone(), self.suspended);
         let (curator, process, path) =
             (self.curator.clone(), self.process.clone(), self.path.clone());
         let seeds = Arc::new(std::sync::Mutex::new(Rng::with_seed(self.rng.u64(..))));
@@ -450,6 +453,7 @@ impl Worker {
                 name: name.clone(),
                 curator: curator.clone(),
                 process: process.clone(),
+                suspended,
                 recipe: Recipe::Selector,
                 path: path.clone(),
                 rng: Rng::with_seed(seed),
