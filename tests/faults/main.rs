@@ -2,7 +2,7 @@
 //! vain, held, cut, on a dead link, answered by a follower that lags. After each: nothing of ours is left at the server, nobody
 //! hangs, the next contender is served, and what the caller was told is what the server has.
 //!
-//! Each case has simulated servers of its own and runs in virtual time. With `WORLD=real` the same functions run against a
+//! It needs nothing: each case has simulated servers of its own and runs in virtual time. With `WORLD=real` the same functions run against a
 //! real server, where connections are also cut within requests. `SEED` chooses other runs.
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 #![allow(clippy::disallowed_methods, dead_code)] // a test owns its tasks; the harness is that of `tests/library`
