@@ -46,8 +46,8 @@ run {held} -w 0 -- touch ran | | 75 | {held}~is~busy held~by~host-a:123
 run {path} -w 0 -c exit~4 | | 4 |
 run {path} -n -E 9 -c exit~3 | | 3 |
 run {path} -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
-run {held} --read -- touch ran | | 69 | {held}
-run {held} --write -- touch ran | | 69 | {held}
+run {mutex} --read -- touch ran | | 69 | {mutex}
+run {mutex} --write -- touch ran | | 69 | {mutex}
 run {private} -- touch ran | | 69 | {private}
 run {readonly} -- touch ran | | 69 | no~permission~to~create~{readonly}~or~a~node~under~it
 run {barren}/lock -- touch ran | | 69 | {barren}/lock
@@ -173,6 +173,8 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
     let look = r#""$ZKLOCK" --id looks ls "$ZK_LOCK_PATH""#.to_owned();
     vec![
         ("held", format!("{path}/held")),
+        // For those who are of another recipe: their nodes would be in the way of the others.
+        ("mutex", format!("{path}/mutex")),
         ("server", server.to_owned()),
         ("nowhere", "127.0.0.1:1".to_owned()),
         ("named", file("named.toml", b"id = \"named\"\n")),
@@ -211,6 +213,8 @@ async fn each_row_ends_with_its_code_and_its_words() {
     let holder = scene.connect(scene.builder().identity("host-a:123")).await;
     let mutex = InterProcessMutex::new(&holder, of("held")).unwrap();
     let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let mutex = InterProcessMutex::new(&holder, of("mutex")).unwrap();
+    let other = within("the lock", mutex.acquire()).await.unwrap();
     let filled = |text: &str| {
         let text = text.replace('~', " ");
         names.iter().fold(text, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
@@ -243,5 +247,6 @@ async fn each_row_ends_with_its_code_and_its_words() {
     rows.buffer_unordered(8).collect::<Vec<()>>().await;
     assert!(!scene.folder.join("ran").exists());
     guard.release().await.unwrap();
+    other.release().await.unwrap();
     scene.end().await;
 }
