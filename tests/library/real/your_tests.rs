@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
+use zookeeper_recipes::simulation::Ensemble;
 use zookeeper_recipes::{
     AcquireError, ConnectionState, Curator, InterProcessLock, InterProcessMutex, LeaderLatch,
     LocalLock, Loss, ReleaseError,
@@ -176,6 +177,33 @@ async fn without_a_server() -> Result {
     assert!(bill(&lock).await?);
     lock.fail_next_acquire(AcquireError::other("/locks/orders", "no network"));
     assert!(bill(&lock).await.is_err());
+    Ok(())
+}
+
+/// The code under test: it works while it holds the lock.
+async fn work(servers: String) {
+    let curator = Curator::connect(&servers).await.expect("a session");
+    let mutex = InterProcessMutex::new(&curator, "/locks/orders").expect("a path");
+    let guard = mutex.acquire().await.expect("the lock");
+    guard.lost().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_worker_is_replaced() -> Result {
+    let ensemble = Ensemble::start(1); // the seed: the same one gives the same run
+    let (first, second) = (ensemble.process(), ensemble.process());
+    let servers = ensemble.connect_string();
+    first.spawn(work(servers.to_owned()));
+    ensemble.until(|ensemble| ensemble.children("/locks/orders").len() == 1).await;
+    let held_by = |ensemble: &Ensemble| ensemble.children("/locks/orders")[0].clone();
+    let killed = held_by(&ensemble);
+    second.spawn(work(servers.to_owned()));
+    ensemble.until(|ensemble| ensemble.children("/locks/orders").len() == 2).await;
+
+    first.kill(); // as `kill -9` does: its session stays until it expires
+    let began = tokio::time::Instant::now();
+    ensemble.until(|ensemble| held_by(ensemble) != killed).await;
+    assert!(began.elapsed() < Duration::from_secs(17)); // 15 s and a tick, in no time
     Ok(())
 }
 
