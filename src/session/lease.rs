@@ -23,12 +23,13 @@
 //! link stalled, it does.
 //!
 //! A session that was opened or resumed after an outage has an anchor from before it. Its lease may end before two probes
-//! have moved the anchor, though every one is answered. So a term *begins* only under a lease that the next probes carry on. Let `a`
-//! be the time at which the oldest probe after the anchor was answered. The first probe at `a + T/4` or later moves the anchor. On the
-//! timer it is handed over by `a + T/4 + T/7`, and answered by `a + 3T/7`. Where that is later than `anchor + 23T/24`, an *early*
-//! probe is sent at the first look after `a + T/4`. Looks come every `T/28`, so it is answered by `a + 9T/28`. The condition is
-//! therefore `a + 9T/28 <= anchor + 23T/24`. It stays true with probes on time: the oldest probe after the anchor is answered
-//! by `anchor + T/7 + T/28`. A session that was opened within `0.6 T` fulfils it with its first answer, if that takes no longer than `T/28`.
+//! have moved the anchor, though every one is answered. So a term *begins* only under a lease that the next probes carry on. A probe
+//! with stamp `s`, answered at `a`, becomes the anchor when a probe from `a + T/4` on is answered. On the timer that probe is handed
+//! over `T/7` later at most. Where this could be too late, an *early* one is sent at the first look. Looks come every `T/28`, so with
+//! `T/28` for the answer it is the anchor by `max(a + T/4, now) + T/14`. That must be no later than `23T/24` after the anchor
+//! before it, for each probe that was answered, and for the next one, which is answered by `now + T/7 + T/28`. A request that
+//! waited for the connection has an old stamp and a late answer: as the anchor it carries nothing on. With probes on time all of it
+//! holds. A session that was opened within `0.6 T` fulfils it with its first answer, if that takes no longer than `T/28`.
 //! A term that lasts is shared without this condition.
 //!
 //! A lease that ended never comes back (invariant 5): a later answer starts a new *term*, and the
@@ -144,18 +145,24 @@ impl Anchors {
         self.certain = self.certain.max(self.up);
     }
 
-    /// Whether the anchor bears a lease until this time after the oldest probe that is no anchor yet was answered.
-    fn bears(&self, since_answer: Duration, timeout: Duration) -> bool {
-        let too_old = self.certain.after(timeout * 23 / 24);
-        let oldest = self.candidates.front();
-        oldest.is_some_and(|(_, answered)| answered.after(since_answer) <= too_old)
+    /// Whether the lease is carried on from now, with probes on time: each probe becomes the anchor before the lease of the one
+    /// before it ends.
+    fn bears(&self, now: Moment, timeout: Duration) -> bool {
+        let next = (now, now.after(timeout * 5 / 28));
+        let mut anchor = self.certain;
+        self.candidates.iter().copied().chain([next]).all(|(stamp, answered)| {
+            let moved = answered.after(timeout / 4).max(now).after(timeout / 14);
+            let bears = moved <= anchor.after(timeout * 23 / 24);
+            anchor = anchor.max(stamp);
+            bears
+        })
     }
 
     /// Whether a probe that is sent now moves the anchor, and the next on the timer could come too late for that.
     fn want_early(&self, now: Moment, timeout: Duration) -> bool {
         let oldest = self.candidates.front();
         let moves = oldest.is_some_and(|(_, answered)| answered.after(timeout / 4) <= now);
-        moves && !self.bears(timeout * 3 / 7, timeout)
+        moves && now.after(timeout * 5 / 28) > self.certain.after(timeout * 23 / 24)
     }
 
     fn answered(&mut self, stamp: Moment, now: Moment, timeout: Duration) {
@@ -205,7 +212,7 @@ impl Lease {
     pub(crate) fn term(&self, policy: LossPolicy, now: Moment) -> Option<Arc<Term>> {
         let (over, term) = {
             let mut state = self.lock();
-            (state.end_if_over(now), state.term(policy, self.timeout))
+            (state.end_if_over(now), state.term(policy, now, self.timeout))
         };
         over.wake();
         term
@@ -279,7 +286,7 @@ impl Lease {
 }
 
 impl State {
-    fn term(&mut self, policy: LossPolicy, timeout: Duration) -> Option<Arc<Term>> {
+    fn term(&mut self, policy: LossPolicy, now: Moment, timeout: Duration) -> Option<Arc<Term>> {
         self.end?;
         if self.suspended && policy == LossPolicy::Suspended {
             return None;
@@ -287,7 +294,7 @@ impl State {
         if let Some(there) = self.terms.iter().find(|term| term.policy == policy) {
             return Some(there.clone());
         }
-        self.anchors.bears(timeout * 9 / 28, timeout).then(|| {
+        self.anchors.bears(now, timeout).then(|| {
             let term = Term::new(policy);
             self.terms.push(term.clone());
             term
@@ -539,6 +546,18 @@ mod tests {
         assert!(lease.term(LEASE, at(1600)).is_none());
         assert!(!lease.wants_early_probe(at(2194)) && lease.wants_early_probe(at(2195)));
         assert_eq!(term_under_probes_on_time(&lease, 1940), 2197 + 80);
+    }
+
+    /// Found by the simulation, seed 2175: it was handed over before an outage and answered after it, so neither it nor the
+    /// answered probe before it carries the lease to the next one.
+    #[test]
+    fn no_term_begins_by_a_request_that_waited_for_the_connection() {
+        let lease = lease();
+        lease.renew(at(0), at(10));
+        lease.renew(at(160), at(165));
+        lease.renew(at(700), at(2001));
+        assert_eq!(lease.end(), Some(at(2300)));
+        assert!(lease.term(LEASE, at(2002)).is_none());
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The judge: who believes to hold what, against the servers' log.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use zookeeper_recipes::simulation::{Ensemble, Logged, Process};
 
 /// Who may hold a path at the same time.
@@ -26,6 +29,9 @@ pub(crate) struct Hold {
     /// Those that it stands by.
     pub(crate) nodes: Vec<String>,
     pub(crate) token: Option<i64>,
+    /// How soon it must have noticed that a node of its own is gone: a third of the session timeout. Nothing for a guard
+    /// that may have been fetched late.
+    pub(crate) notices: Option<Duration>,
     /// Whether its guard says that it is held. A stranger's: whether its node is there.
     pub(crate) believes: Box<dyn Fn() -> bool + Send>,
 }
@@ -41,6 +47,8 @@ struct State {
     /// Sessions that an operator ended, and nodes that an operator deleted: who held by them learns of it later.
     ended: BTreeSet<i64>,
     deleted: BTreeSet<String>,
+    /// When they went.
+    gone: BTreeMap<String, Instant>,
     /// Of every node there was.
     owners: BTreeMap<String, i64>,
     failures: Vec<String>,
@@ -58,10 +66,14 @@ impl State {
         !hold.nodes.iter().any(taken) && hold.process.runs() && hold.process.within(&hold.believes)
     }
 
-    fn fails(&mut self, failure: String) {
+    fn note(&self, what: fmt::Arguments<'_>) {
         if let Some(ensemble) = self.trace.upgrade() {
-            ensemble.note(format_args!("FAILURE {failure}"));
+            ensemble.note(what);
         }
+    }
+
+    fn fails(&mut self, failure: String) {
+        self.note(format_args!("FAILURE {failure}"));
         self.failures.push(failure);
     }
 }
@@ -104,6 +116,7 @@ impl Judge {
     pub(crate) fn begin(&self, hold: Hold) -> u64 {
         let mut state = self.state();
         state.counts.holds += 1;
+        state.note(format_args!("+ {} holds {}", hold.name, hold.path));
         // A guard that was fetched late may be lost already.
         if let (Some(token), Access::Alone, true) = (hold.token, hold.access, state.believes(&hold))
         {
@@ -125,6 +138,19 @@ impl Judge {
         {
             state.counts.stale += 1;
             let failure = format!("stale: {} holds by the node of another session", hold.name);
+            state.fails(failure);
+        }
+        let long_gone = |node: &&String| {
+            let gone = state.gone.get(*node).map(|gone| gone.elapsed());
+            gone > hold.notices.filter(|_| gone.is_some())
+        };
+        if hold.notices.is_some()
+            && hold.nodes.iter().any(|node| long_gone(&node))
+            && hold.process.within(&hold.believes)
+        {
+            state.counts.stale += 1;
+            let failure =
+                format!("stale: {} begins to hold by a node that is long gone", hold.name);
             state.fails(failure);
         }
         state.next += 1;
@@ -160,7 +186,12 @@ impl Judge {
     }
 
     pub(crate) fn end(&self, number: u64) {
-        let ended = self.state().holds.remove(&number);
+        let mut state = self.state();
+        let ended = state.holds.remove(&number);
+        if let Some(hold) = &ended {
+            state.note(format_args!("- {} held {}", hold.name, hold.path));
+        }
+        drop(state);
         drop(ended);
     }
 
@@ -188,7 +219,12 @@ impl Judge {
                     state.owners.insert(path.clone(), *owner);
                 }
             }
-            Logged::Deleted(path) => _ = self.nodes().remove(path),
+            Logged::Deleted(path) => {
+                self.nodes().remove(path);
+                if state.deleted.contains(path) {
+                    state.gone.insert(path.clone(), Instant::now());
+                }
+            }
             Logged::Changed(path, data) => {
                 let token = std::str::from_utf8(data).ok().and_then(|text| text.parse().ok());
                 let Some(token) = token.filter(|_| path.ends_with("-data")) else { return };

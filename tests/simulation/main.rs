@@ -23,7 +23,7 @@ use self::plan::Plan;
 use self::work::{Run, Running, path};
 
 /// Seeds that failed, before what they found was mended: each run begins with them.
-const FAILED: [u64; 0] = [];
+const FAILED: [u64; 1] = [2175];
 
 /// How long everyone may take to be served once nothing is wrong any more.
 const SERVED: Duration = Duration::from_secs(600);

@@ -104,6 +104,9 @@ async fn live(
             curator: curator.clone(),
             process: process.clone(),
             suspended: member.suspended,
+            notices: Some(Duration::from_millis(member.session / 3)),
+            is_fresh: false,
+            quiet: None,
             recipe: run.plan.paths[*place],
             path: path(*place),
             rng: Rng::with_seed(seed),
@@ -122,6 +125,11 @@ struct Worker {
     curator: Curator,
     process: Process,
     suspended: bool,
+    notices: Option<Duration>,
+    /// Whether what was awaited last was polled whenever it woke.
+    is_fresh: bool,
+    /// Since when nothing was wrong, when the present hold began.
+    quiet: Option<usize>,
     recipe: Recipe,
     path: String,
     rng: Rng,
@@ -322,18 +330,21 @@ impl Worker {
     }
 
     fn begin(
-        &self,
+        &mut self,
         nodes: Vec<String>,
         access: Access,
         token: Option<i64>,
         believes: Box<dyn Fn() -> bool + Send>,
     ) -> u64 {
+        // With the other policy the end of a disconnection takes the hold.
+        self.quiet = self.run.quiet().filter(|_| believes() && !self.suspended);
         self.run.judge.begin(Hold {
             path: self.path.clone(),
             access,
             process: self.process.clone(),
             name: self.name.clone(),
             session: self.curator.session_id().unwrap_or_default(),
+            notices: self.notices.filter(|_| self.is_fresh),
             nodes,
             token,
             believes,
@@ -342,8 +353,7 @@ impl Worker {
 
     /// Holds for a while, and looks at each step.
     async fn hold(&mut self, hold: u64, is_held: impl Fn() -> bool) {
-        // With the other policy the end of a disconnection takes the hold.
-        let quiet = self.run.quiet().filter(|_| is_held() && !self.suspended);
+        let quiet = self.quiet;
         for _ in 0..self.rng.u8(..4) {
             let step = self.below(self.run.plan.hold);
             sleep(step).await;
@@ -363,7 +373,9 @@ impl Worker {
     async fn awaited<F: Future>(&mut self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         let (limit, polls) = (self.below(3_000), self.rng.usize(..6));
-        match self.rng.u8(..8) {
+        let how = self.rng.u8(..8);
+        self.is_fresh = how > 2;
+        match how {
             0 => {
                 let done = timeout(limit, future).await.ok();
                 if done.is_none() {
@@ -454,6 +466,9 @@ impl Worker {
                 curator: curator.clone(),
                 process: process.clone(),
                 suspended,
+                notices: None,
+                is_fresh: false,
+                quiet: None,
                 recipe: Recipe::Selector,
                 path: path.clone(),
                 rng: Rng::with_seed(seed),
