@@ -82,22 +82,6 @@ async fn a_stale_holder_is_refused_after_the_lock_path_was_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_whose_session_was_killed_writes_nothing() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let counter = format!("{}-counter", arena.path);
-    arena.kill_session(&curator).await;
-    match within("the write", guard.fenced().create(&counter, b"1")).await {
-        Err(FencedError::Lost { .. } | FencedError::Unknown { .. }) => {}
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
-    assert_eq!(lost_by(guard.fenced().create(&counter, b"1").await), Loss::SessionExpired);
-    assert_eq!(arena.data(&counter).await, None);
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_the_server_refuses_is_told_apart() {
     let arena = Arena::new().await;
     let curator = arena.curator().await;

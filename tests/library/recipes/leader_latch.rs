@@ -1,14 +1,9 @@
 //! What a leader latch does while nothing fails.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use zookeeper_recipes::{Loss, Participant};
 
-use tokio::task::JoinSet;
-use zookeeper_recipes::{LeaderLatch, Loss, Participant};
-
-use super::latches::{gained, is_quiet, leaders, leadership};
-use crate::harness::{Arena, round_trip, within};
+use super::latches::{gained, leaders, leadership};
+use crate::harness::{Arena, within};
 
 /// Curator: `TestLeaderLatch#testBasic`: one leads at a time. (There in the order of the starts as well, as one client is
 /// slow enough; here the first to start is the first to lead however many clients there are.)
@@ -31,62 +26,6 @@ async fn one_leads_at_a_time_in_the_order_of_the_starts() {
         assert_eq!(leads.loss(), Some(Loss::Released));
         arena.children_are(latches.len()).await;
     }
-}
-
-/// Curator: `TestLeaderLatch#testWaiting`: each gets it, round after round, and never two at once.
-#[tokio::test(start_paused = true)]
-async fn whoever_awaits_leadership_gets_it_and_is_alone() {
-    let arena = Arena::new().await;
-    let (inside, terms) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let mut tasks = JoinSet::new();
-    for curator in arena.curators(10).await {
-        let path = arena.path.clone();
-        let (inside, terms) = (inside.clone(), terms.clone());
-        tasks.spawn(async move {
-            for _ in 0..10 {
-                let latch = LeaderLatch::new(&curator, &path).unwrap();
-                latch.start().unwrap();
-                let leads = latch.await_leadership().await.unwrap();
-                assert!(!inside.swap(true, Ordering::SeqCst), "two lead");
-                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..5))).await;
-                assert!(leads.is_held() && latch.has_leadership());
-                assert!(inside.swap(false, Ordering::SeqCst));
-                terms.fetch_add(1, Ordering::SeqCst);
-                latch.close().await.unwrap();
-            }
-        });
-    }
-    within("a hundred terms", tasks.join_all()).await;
-    assert_eq!(terms.load(Ordering::SeqCst), 100);
-    arena.children_are(0).await;
-}
-
-/// Curator: `TestLeaderLatch#testCorrectWatching`: of ten, the third closes, and that makes no leader of the second.
-#[tokio::test(start_paused = true)]
-async fn a_waiter_that_closes_makes_nobody_lead() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(2).await;
-    let mut latches = Vec::new();
-    for place in 0..10 {
-        latches.push(arena.queued(&curators[place % 2]).await);
-    }
-    let first = leadership(&latches[0]).await;
-    let mut second = latches[1].watch();
-    let mut fourth = latches[3].watch();
-    latches[2].close().await.unwrap();
-    arena.children_are(9).await;
-    for curator in &curators {
-        round_trip(curator).await;
-    }
-    assert_eq!(leaders(&latches), 1);
-    assert!(first.is_held());
-    is_quiet(&mut second).await;
-    is_quiet(&mut fourth).await;
-    // And nobody waits for it in vain.
-    for place in [0, 1] {
-        latches[place].close().await.unwrap();
-    }
-    gained(&mut fourth).await;
 }
 
 /// Curator: `TestLeaderLatch#testUncreatedPathGetLeader` (CURATOR-436).

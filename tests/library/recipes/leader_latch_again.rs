@@ -44,48 +44,6 @@ async fn after_a_lease_that_ended_it_leads_again_on_the_same_node() {
     gained(of_rival).await;
 }
 
-/// Whatever links do, and though each cut is a loss under this policy: as long as it does not close, nobody else comes
-/// to lead.
-#[tokio::test(start_paused = true)]
-async fn links_that_flap_make_nobody_else_lead() {
-    let arena = Arena::new().await;
-    let strict =
-        || arena.builder().session_timeout(LONG_SESSION).loss_policy(LossPolicy::Suspended);
-    let (link, curator) = arena.linked(strict()).await;
-    let (other_link, other) = arena.linked(strict()).await;
-    let (latch, leads) = arena.leading(&curator).await;
-    let mut waiting = Vec::new();
-    for curator in [&curator, &other, &curator, &other] {
-        waiting.push(arena.queued(curator).await);
-    }
-    let queue = latch.participants().await.unwrap();
-    let mut watch = told(&latch);
-    let mut others: Vec<_> = waiting.iter().map(told).collect();
-    for round in 0..20_u64 {
-        if round % 3 == 0 {
-            other_link.cut(Cut::Reset);
-        }
-        link.cut(if round % 2 == 0 { Cut::Reset } else { Cut::Finish });
-        ceased(&mut watch).await;
-        let again = gained(&mut watch).await;
-        assert_eq!((again.node(), again.fencing_token()), (leads.node(), leads.fencing_token()));
-        // Sometimes before all that it had asked is answered.
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(0..3) * 20)).await;
-    }
-    round_trip(&other).await;
-    round_trip(&curator).await;
-    for other in &mut others {
-        is_quiet(other).await;
-    }
-    assert_eq!(latch.participants().await.unwrap(), queue);
-    // It was no less one of the queue for all that: they follow in their order.
-    drop(latch);
-    for (place, latch) in waiting.into_iter().enumerate() {
-        assert_eq!(leadership(&latch).await.node(), queue[place + 1].path);
-        latch.close().await.unwrap();
-    }
-}
-
 /// A term on a node that was led by before is one like any other.
 #[tokio::test(start_paused = true)]
 async fn the_second_term_on_a_node_is_a_whole_one() {
@@ -145,28 +103,6 @@ async fn a_stray_child_does_not_keep_a_latch_from_leading_again() {
     assert_eq!(gained(&mut watch).await.node(), leads.node());
     latch.close().await.unwrap();
     leadership(&waits).await;
-}
-
-/// A latch that is closed between the loss and the next term leaves no node; wherever in between.
-#[tokio::test(start_paused = true)]
-async fn a_latch_that_closes_before_it_leads_again_leaves_nothing() {
-    let arena = Arena::new().await;
-    let strict = arena.builder().session_timeout(LONG_SESSION).loss_policy(LossPolicy::Suspended);
-    let (link, curator) = arena.linked(strict).await;
-    for round in 0..10_u64 {
-        let (latch, leads) = arena.leading(&curator).await;
-        let mut watch = told(&latch);
-        link.cut(Cut::Reset);
-        ceased(&mut watch).await;
-        tokio::time::sleep(Duration::from_millis(round * 10)).await;
-        if round % 2 == 0 {
-            // It may lead again by then, and lose that.
-            drop(within("the close", latch.close()).await);
-        }
-        drop(latch);
-        arena.children_are(0).await;
-        assert!(!leads.is_held());
-    }
 }
 
 /// Somebody deleted the path, and others lead there. Who leaves a place that it has lost in that way, lets nobody of its own

@@ -62,50 +62,6 @@ async fn it_tells_each_leader_and_that_there_is_none() {
     }
 }
 
-/// As many as there are, and whoever is not told of each is told of the last.
-#[tokio::test(start_paused = true)]
-async fn of_many_changes_the_last_is_told_and_none_after_a_newer_one() {
-    let arena = Arena::new().await;
-    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
-    let mut observers: Vec<_> = curators.iter().map(|curator| arena.observer(curator)).collect();
-    let mut runs = Vec::new();
-    for curator in &curators {
-        let run = arena.selector(curator).auto_requeue().run(async |_| ());
-        runs.push(run);
-    }
-    let mut watching = tokio::task::JoinSet::new();
-    for mut observer in observers.drain(..) {
-        watching.spawn(async move {
-            let (mut last, mut some) = (None, 0);
-            loop {
-                let leader = told(&mut observer).await;
-                let token = leader.as_ref().map(Participant::fencing_token);
-                if let Some(token) = token {
-                    assert!(last < Some(token), "an older leader after a newer one");
-                    (last, some) = (Some(token), some + 1);
-                }
-                if leader.is_some_and(|leader| leader.data == b"last") {
-                    return some;
-                }
-            }
-        });
-    }
-    for run in &runs {
-        for _ in 0..30 {
-            within("a report", run.next()).await.unwrap().unwrap();
-        }
-    }
-    for run in &runs {
-        within("the end of a run", run.close()).await.unwrap();
-    }
-    let selector = arena.selector(&curators[0]).with_id("last").unwrap();
-    let mut led = Led::obedient(&selector);
-    let _term = led.leads().await;
-    for some in within("all of them", watching.join_all()).await {
-        assert!(some > 1, "{some}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn it_is_a_stream() {
     let arena = Arena::new().await;

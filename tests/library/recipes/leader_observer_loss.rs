@@ -3,16 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Acl, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{Curator, FencingToken, LeaderObserver, Participant, RetryPolicy};
 
 use super::leading::{Led, Term};
-use crate::harness::{
-    Arena, Cut, LONG, Link, Message, Operation, TICK, eventually, round_trip, struck_once, within,
-};
+use crate::harness::{Arena, Cut, LONG, Link, TICK, eventually, round_trip, within};
 
 /// Servers refuse a watch on such a node (3.9.5), or set one that never fires (3.8.0 of Debian).
 #[tokio::test(start_paused = true)]
@@ -85,22 +82,6 @@ impl Observed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_during_a_disconnection_is_told_after_it() {
-    let mut observed = Observed::new().await;
-    for changes in 1..4 {
-        let refused = observed.link.refuse();
-        observed.link.cut(Cut::Reset);
-        within("a refusal", refused.struck()).await;
-        for _ in 0..changes {
-            observed.change().await;
-        }
-        refused.heal();
-        observed.is_told().await;
-        observed.is_told_nothing().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_expiry_of_its_session_changes_nothing() {
     let mut observed = Observed::new().await;
     for change in [false, true, false, true] {
@@ -123,27 +104,6 @@ async fn an_expiry_of_its_session_changes_nothing() {
     // And the watch of the new session works.
     observed.change().await;
     observed.is_told().await;
-}
-
-/// Whichever request it is: of the first look, or of the one after a change.
-#[tokio::test(start_paused = true)]
-async fn a_message_that_is_lost_is_asked_for_again() {
-    let operations = [Operation::GetData, Operation::List];
-    join_all(operations.into_iter().flat_map(|of| [Message::request(of), Message::reply(of)]).map(
-        async |message| {
-            let mut observed = Observed::new().await;
-            let _lost = observed.link.lose(message);
-            observed.change().await;
-            observed.is_told().await;
-        },
-    ))
-    .await;
-    let mut observed = Observed::new().await;
-    let lost = observed.link.lose(Message::reply(Operation::Any));
-    observed.observer =
-        LeaderObserver::of_selector(&observed.curator, &observed.arena.path).unwrap();
-    observed.is_told().await;
-    struck_once(&lost).await;
 }
 
 /// It is older than who led before, by its token. So were one that servers know again which lost what came later.

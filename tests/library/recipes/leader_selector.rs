@@ -1,13 +1,10 @@
 //! `LeaderSelector`: one of several runs its body, in the order in which they came.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes::{ContenderFilter, LeaderSelector, Leadership};
+use zookeeper_recipes::{ContenderFilter, LeaderSelector};
 
 use super::leading::{Ended, Led};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, within};
 
 /// Curator: TestLeaderSelector#testInterruptLeadership and #testInterruption (CURATOR-468: no release fails).
 #[tokio::test(start_paused = true)]
@@ -44,37 +41,6 @@ async fn with_auto_requeue_it_leads_again_and_again() {
         last = Some(token);
     }
     led.close().await;
-    arena.children_are(0).await;
-}
-
-/// Curator: TestLeaderSelectorWithExecutor#test. (There are no executors here: a body is a task.)
-#[tokio::test(start_paused = true)]
-async fn of_many_one_leads_at_a_time() {
-    let arena = Arena::new().await;
-    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
-    let (inside, terms) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let mut runs = Vec::new();
-    for number in 0..10 {
-        let (inside, terms) = (inside.clone(), terms.clone());
-        let body = move |leadership: Leadership| {
-            let (inside, terms) = (inside.clone(), terms.clone());
-            async move {
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two lead");
-                tokio::task::yield_now().await;
-                assert!(leadership.is_held());
-                inside.fetch_sub(1, Ordering::SeqCst);
-                terms.fetch_add(1, Ordering::SeqCst);
-            }
-        };
-        runs.push(arena.selector(&curators[number % 3]).auto_requeue().run(body));
-    }
-    eventually("terms", async || terms.load(Ordering::SeqCst) > 100).await;
-    for run in &runs {
-        within("the end of a run", run.close()).await.unwrap();
-        while let Some(report) = within("a report", run.next()).await {
-            report.unwrap();
-        }
-    }
     arena.children_are(0).await;
 }
 

@@ -7,7 +7,7 @@ use zookeeper_recipes::{
 };
 
 use super::leading::{Ended, Led, Report};
-use crate::harness::{Arena, Message, Operation, TICK, eventually, within};
+use crate::harness::{Arena, TICK, eventually, within};
 
 /// How the place was lost, and what the body returned.
 fn lost(report: Report) -> (Loss, Ended) {
@@ -58,72 +58,6 @@ async fn each_policy_says_when_a_leader_has_to_stop() {
     {
         assert_eq!(lost(led.report().await), (expected, Ended::SteppedDown));
     }
-}
-
-/// The work goes on while its connection does not, and nobody is told.
-#[tokio::test(start_paused = true)]
-async fn a_disconnection_within_the_lease_is_not_noticed() {
-    let arena = Arena::own().await;
-    let curator = arena.patient_curator().await;
-    let mut led = Led::obedient(&arena.selector(&curator));
-    let term = led.leads().await;
-    arena.server.restart().await.unwrap();
-    is(&curator, ConnectionState::Reconnected).await;
-    assert!(term.leadership.is_held() && led.run.has_leadership());
-    assert!(!term.leadership.cancellation_token().is_cancelled());
-    term.end();
-    assert_eq!(led.report().await.unwrap(), Ended::Told);
-    arena.children_are(0).await;
-}
-
-/// Curator: TestLeaderSelector#testLeaderNodeDeleteOnInterrupt (CURATOR-202: the node stays, and nobody leads).
-#[tokio::test(start_paused = true)]
-async fn a_leader_interrupted_while_no_server_answers_leaves_no_node() {
-    let arena = Arena::own().await;
-    let (curator, other) = (arena.patient_curator().await, arena.patient_curator().await);
-    let selectors = [arena.selector(&curator), arena.selector(&other)];
-    let (leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
-    arena.server.stop().await.unwrap();
-    assert!(leader.run.interrupt_leadership());
-    term.over().await;
-    arena.server.start_again().await.unwrap();
-    let second = next.leads().await;
-    assert_eq!(curator.session_id().unwrap(), curator.session_id().unwrap(), "the session lives");
-    arena.children_are(1).await;
-    second.end();
-    arena.children_are(0).await;
-}
-
-/// Curator: TestLeaderSelector#testRaceAtStateChanged. The grant comes after its session has gone: a body that begins
-/// before the client hears of it is told so, and reported as lost.
-#[tokio::test(start_paused = true)]
-async fn a_term_that_is_granted_when_its_session_has_gone_is_lost() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.builder()).await;
-    let mut led = Led::obedient(&arena.selector(&curator));
-    led.leads().await.end();
-    led.report().await.unwrap();
-    let killed = curator.session_id().unwrap();
-    let granted = link.hold(Message::reply(Operation::Create));
-    assert!(led.run.requeue().unwrap());
-    within("the grant", granted.struck()).await;
-    let refused = link.refuse();
-    arena.kill_session(&curator).await;
-    arena.children_are(0).await;
-    granted.heal();
-    within("a refusal", refused.struck()).await;
-    refused.heal();
-    let another = async || curator.session_id().is_ok_and(|id| id != killed);
-    eventually("another session", another).await;
-    let mut term = led.leads().await;
-    if !term.leadership.is_held() {
-        lost(led.report().await);
-        assert!(led.run.requeue().unwrap());
-        term = led.leads().await;
-    }
-    let stat = arena.stat(term.leadership.node()).await.unwrap();
-    assert_ne!(stat.ephemeral_owner, killed);
-    assert!(term.leadership.is_held());
 }
 
 /// Curator: TestLeaderSelectorCluster#testLostRestart (CURATOR-671: it could not queue up again).

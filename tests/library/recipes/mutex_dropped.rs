@@ -82,19 +82,6 @@ async fn a_release_that_is_not_polled_any_more_does_not_keep_close() {
     assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_guard_dropped_by_a_panic_releases() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let panicked = tokio::spawn(async move {
-        let _guard = guard;
-        panic!("as the test wants");
-    });
-    assert!(panicked.await.unwrap_err().is_panic());
-    arena.children_are(0).await;
-}
-
 mod real {
     use super::*;
     use zookeeper_recipes::Curator;

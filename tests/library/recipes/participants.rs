@@ -1,9 +1,8 @@
 //! Who holds and who waits, for each recipe.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 use zookeeper_recipes::{
     ContenderFilter, ContenderKind, Curator, InterProcessMutex, InterProcessReadWriteLock,
@@ -281,67 +280,4 @@ async fn of_a_semaphore_a_lease_holds_whoever_of_its_session_waits() {
     }
     drop(waiting);
     arena.nodes_are(0, 0).await;
-}
-
-/// Nodes come and go between the listing and the reading of each: that is never an error, nor a stranger's node.
-#[tokio::test(start_paused = true)]
-async fn whoever_comes_and_goes_meanwhile_is_no_error() {
-    let arena = Arena::new().await;
-    let (curator, watcher) = (arena.curator().await, arena.curator().await);
-    let stop = CancellationToken::new();
-    let mut churn = JoinSet::new();
-    let path = |name: &str| format!("{}/{name}", arena.path);
-    let mutex = InterProcessMutex::new(&curator, &path("mutex")).unwrap();
-    let lock = InterProcessReadWriteLock::new(&curator, &path("lock")).unwrap();
-    let semaphore = InterProcessSemaphore::new(&curator, &path("semaphore"), 3).unwrap();
-    let semaphore_mutex = InterProcessSemaphoreMutex::new(&curator, &path("one")).unwrap();
-    for _ in 0..4 {
-        let (mutex, lock) = (mutex.clone(), lock.clone());
-        let (semaphore, semaphore_mutex) = (semaphore.clone(), semaphore_mutex.clone());
-        let stop = stop.clone();
-        churn.spawn(async move {
-            let mutexes = async {
-                loop {
-                    drop(mutex.acquire().await.unwrap());
-                    drop(lock.read().acquire().await.unwrap());
-                    drop(lock.write().acquire().await.unwrap());
-                }
-            };
-            let leases = async {
-                loop {
-                    let count = fastrand::usize(1..=3);
-                    drop(semaphore.acquire_many(count).await.unwrap());
-                    drop(semaphore_mutex.acquire().await.unwrap());
-                }
-            };
-            tokio::select! {
-                () = mutexes => {}
-                () = leases => {}
-                () = stop.cancelled() => {}
-            }
-        });
-    }
-    let mutex = InterProcessMutex::new(&watcher, &path("mutex")).unwrap();
-    let lock = InterProcessReadWriteLock::new(&watcher, &path("lock")).unwrap();
-    let semaphore = InterProcessSemaphore::new(&watcher, &path("semaphore"), 3).unwrap();
-    let semaphore_mutex = InterProcessSemaphoreMutex::new(&watcher, &path("one")).unwrap();
-    let mut seen = 0;
-    let began = tokio::time::Instant::now();
-    while began.elapsed() < Duration::from_secs(3) || seen == 0 {
-        let all = [
-            mutex.participants().await.unwrap(),
-            lock.participants().await.unwrap(),
-            semaphore.participants().await.unwrap(),
-            semaphore_mutex.participants().await.unwrap(),
-        ];
-        for one in all.iter().flatten() {
-            assert_eq!(one.session, curator.session_id().unwrap());
-            seen += 1;
-        }
-        let holds = all[2].iter().filter(|one| one.holds).count();
-        assert!(holds <= 3, "{:?}", all[2]);
-        assert!(all[0].iter().skip(1).all(|one| !one.holds), "{:?}", all[0]);
-    }
-    stop.cancel();
-    within("the churn", churn.join_all()).await;
 }

@@ -129,29 +129,6 @@ async fn no_writer_slips_in_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_behind_a_writer_get_in_when_it_goes_on_reading() {
-    let arena = Arena::new().await;
-    let [curator, other, third] = arena.three_curators().await;
-    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
-    let reader = arena.reads(&other).await;
-    let writer = arena.writes(&third).await;
-    let late = arena.reads(&other).await;
-    let down = within("the down-grade", write.downgrade()).await.unwrap();
-    let reader = got_read(reader).await;
-    assert!(reader.fencing_token() > down.fencing_token());
-    settled(&other).await;
-    settled(&third).await;
-    assert!(!writer.is_finished() && !late.is_finished());
-    down.release().await.unwrap();
-    settled(&third).await;
-    assert!(!writer.is_finished(), "one still reads");
-    reader.release().await.unwrap();
-    got_write(writer).await.release().await.unwrap();
-    got_read(late).await.release().await.unwrap();
-    arena.children_are(0).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
     let arena = Arena::new().await;
     let [curator, other, _] = arena.three_curators().await;

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use zookeeper_recipes::{
-    AcquireError, ContenderKind, Curator, FencingToken, ReadGuard, Released, WriteGuard,
-};
+use zookeeper_recipes::{AcquireError, Curator, FencingToken, ReadGuard, Released, WriteGuard};
 
 use crate::harness::{Arena, BUSY, round_trip, within};
 
@@ -53,22 +51,6 @@ pub(crate) async fn settled(curator: &Curator) {
         round_trip(curator).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-}
-
-/// Curator: TestInterProcessReadWriteLock#testThatUpgradingIsDisallowed. (Who belongs to an `Owner` is refused at
-/// once.)
-#[tokio::test(start_paused = true)]
-async fn who_reads_does_not_get_to_write() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let lock = arena.read_write(&curator);
-    let read = within("a reader", lock.read().acquire()).await.unwrap();
-    assert!(lock.write().acquire_timeout(BUSY).await.unwrap().is_none());
-    assert!(lock.write().try_acquire().await.unwrap().is_none());
-    arena.children_are(1).await;
-    assert_eq!(read.release().await.unwrap(), Released::Unlocked);
-    let write = lock.write().try_acquire().await.unwrap().expect("it is free");
-    write.release().await.unwrap();
 }
 
 /// Curator: TestInterProcessReadWriteLock#testSetNodeData.
@@ -129,34 +111,6 @@ async fn readers_hold_together_and_a_writer_alone() {
         assert!(both.0.unwrap().is_none() && both.1.unwrap().is_none());
     }
     assert_eq!(writer.release().await.unwrap(), Released::Unlocked);
-    arena.children_are(0).await;
-}
-
-/// kazoo: test_rw_lock.
-#[tokio::test(start_paused = true)]
-async fn a_reader_and_a_writer_behind_a_writer_come_in_their_turn() {
-    let arena = Arena::new().await;
-    let [one, two, three] = arena.three_curators().await;
-    let lock = arena.read_write(&one);
-    let holder = within("the writer", lock.write().acquire()).await.unwrap();
-    let reader = arena.reads(&two).await;
-    let writer = arena.writes(&three).await;
-    let queue = lock.participants().await.unwrap();
-    let kinds: Vec<_> = queue.iter().map(|one| one.kind()).collect();
-    let (reads, writes) = (Some(ContenderKind::Read), Some(ContenderKind::Write));
-    assert_eq!(kinds, [writes, reads, writes]);
-    assert_eq!(queue[0].path, holder.node());
-    holder.release().await.unwrap();
-    let reader = got_read(reader).await;
-    assert_eq!(reader.node(), queue[1].path);
-    assert_eq!(lock.participants().await.unwrap().len(), 2);
-    settled(&three).await;
-    assert!(!writer.is_finished());
-    reader.release().await.unwrap();
-    let writer = got_write(writer).await;
-    assert_eq!(writer.node(), queue[2].path);
-    assert_eq!(lock.participants().await.unwrap().len(), 1);
-    writer.release().await.unwrap();
     arena.children_are(0).await;
 }
 

@@ -1,33 +1,9 @@
 //! What a semaphore does while nothing fails.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 use zookeeper_recipes::{InterProcessSemaphore, Loss};
 
 use super::leases::asks;
 use crate::harness::{Arena, BUSY, within};
-
-/// Counts who is in.
-#[derive(Debug, Default)]
-struct Room {
-    inside: AtomicUsize,
-    most: AtomicUsize,
-}
-
-impl Room {
-    fn enter(&self, count: usize, limit: usize) {
-        let inside = self.inside.fetch_add(count, Ordering::SeqCst) + count;
-        assert!(inside <= limit, "{inside} of {limit} are in");
-        self.most.fetch_max(inside, Ordering::SeqCst);
-    }
-
-    fn leave(&self, count: usize) {
-        self.inside.fetch_sub(count, Ordering::SeqCst);
-    }
-}
 
 /// Curator: TestInterProcessSemaphore#testSimple2.
 #[tokio::test(start_paused = true)]
@@ -65,33 +41,6 @@ async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
     first.release().await.unwrap();
     third.release().await.unwrap();
     assert_eq!(rival.try_acquire_many(2).await.unwrap().unwrap().len(), 2);
-}
-
-/// Curator: TestInterProcessSemaphore#testRelease1AtATime: ten clients, each of which keeps its lease until five have one.
-#[tokio::test(start_paused = true)]
-async fn all_of_the_leases_are_given_out() {
-    const LIMIT: usize = 5;
-    let arena = Arena::new().await;
-    let (room, full) = (Arc::new(Room::default()), watch::Sender::new(false));
-    let mut tasks = JoinSet::new();
-    for _ in 0..10 {
-        let curator = arena.curator().await;
-        let semaphore = arena.semaphore(&curator, LIMIT);
-        let (room, full) = (room.clone(), full.clone());
-        tasks.spawn(async move {
-            let lease = semaphore.acquire().await.unwrap();
-            room.enter(1, LIMIT);
-            if room.most.load(Ordering::SeqCst) == LIMIT {
-                full.send_replace(true);
-            }
-            full.subscribe().wait_for(|full| *full).await.unwrap();
-            room.leave(1);
-            lease.release().await.unwrap();
-        });
-    }
-    within("ten clients", tasks.join_all()).await;
-    assert_eq!(room.most.load(Ordering::SeqCst), LIMIT);
-    arena.nodes_are(0, 0).await;
 }
 
 /// Names, modes and data are Curator's; a lease tells what any guard does.

@@ -110,29 +110,6 @@ async fn requests_of_the_first_hold_after_an_outage(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_session_follows_every_expiry() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut sessions = vec![curator.session_id().unwrap()];
-    for _ in 0..3 {
-        let mut state = curator.watch_state();
-        state.mark_unchanged();
-        arena.kill_session(&curator).await;
-        let new = state.wait_for(|state| *state == ConnectionState::Reconnected);
-        within("the next session", async {
-            drop(new.await.unwrap());
-            eventually("another id", async || {
-                curator.session_id().is_ok_and(|id| !sessions.contains(&id))
-            })
-            .await;
-        })
-        .await;
-        sessions.push(curator.session_id().unwrap());
-        drop(within("a lock", arena.mutex(&curator).acquire()).await.unwrap());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_states_of_a_restart_are_seen() {
     let arena = Arena::own().await;
     let curator = arena.curator().await;
@@ -173,20 +150,6 @@ async fn a_close_that_no_server_can_confirm_says_so() {
     arena.server.pause().await.unwrap();
     let closed = within("the end", curator.close()).await;
     assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn participants_are_asked_again_in_the_next_session() {
-    let arena = Arena::own().await;
-    let curator = arena.short_lived_curator().await;
-    let mut state = curator.watch_state();
-    arena.server.pause().await.unwrap();
-    let mutex = arena.mutex(&curator);
-    let asking = tokio::spawn(async move { mutex.participants().await });
-    let lost = state.wait_for(|state| *state == ConnectionState::Lost);
-    drop(within("lost", lost).await.unwrap());
-    arena.server.resume().await.unwrap();
-    assert_eq!(within("the answer", asking).await.unwrap().unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
