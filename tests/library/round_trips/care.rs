@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use futures_util::stream::{StreamExt, iter};
 use zookeeper_recipes::{InterProcessMutex, Loss, Shortcuts};
 
-use super::link::{Linked, got, held};
+use super::link::Linked;
 use crate::harness::{Arena, Operation, eventually, within};
 use zookeeper_testkit::TestServer;
 
@@ -36,28 +36,6 @@ async fn a_hold_whose_watch_was_used_up_is_told() {
     arena.admin.delete(guard.node(), None).await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
     assert_eq!(linked.took(), [], "the event says so");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_behind_one_of_its_own_whose_node_somebody_deletes_enters_again() {
-    let arena = Arena::with_parent().await;
-    let linked = short_lived(&arena).await;
-    let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
-    let deleted = linked.parks(&arena).await;
-    let own = arena.newcomer(&[holder.node()]).await;
-    let behind = linked.parks(&arena).await;
-    arena.admin.delete(&own, None).await.unwrap();
-    let deleted = tokio::spawn(deleted);
-    eventually("it is back at the tail", async || {
-        arena.children().await.len() == 3 && arena.stat(&own).await.is_none()
-    })
-    .await;
-    assert!(holder.is_held());
-    holder.release().await.unwrap();
-    got(behind).await.release().await.unwrap();
-    let guard = held(deleted).await;
-    assert_ne!(guard.node(), own);
-    guard.release().await.unwrap();
 }
 
 /// The paths are so long that a session can watch none, or few, of its nodes.

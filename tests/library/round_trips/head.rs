@@ -2,7 +2,6 @@
 
 use zookeeper_recipes::{MutexGuard, Shortcuts};
 
-use super::link::Recipe::{Mutex, Read, Write};
 use super::link::{Linked, Waiting, held, linked, sequence, still_waits, without_removals};
 use crate::harness::{Arena, Cut, Direction, Message, Operation, eventually, within};
 
@@ -14,54 +13,6 @@ async fn held_and_awaited(arena: &Arena) -> (Linked, Linked, MutexGuard, Waiting
     let holder = arena.mutex(&first.curator).acquire().await.unwrap();
     let next = second.waits(arena, 3).await;
     (first, second, holder, next)
-}
-
-/// Only the first one's deletion admits.
-#[tokio::test(start_paused = true)]
-async fn a_predecessor_that_gives_up_admits_nobody() {
-    // Without the stand-by rule the predecessor alone is watched, as by readers.
-    for (recipes, stand_by, reads) in
-        [([Mutex; 3], true, 4), ([Mutex; 3], false, 3), ([Write, Write, Read], true, 3)]
-    {
-        let arena = Arena::with_parent().await;
-        let clients: [_; 3] = linked(&arena, Shortcuts { stand_by, ..ALL }).await;
-        let holder = recipes[0].of(&clients[0], &arena).acquire().await.unwrap();
-        let gives_up = clients[1].enters(&arena, recipes[1], 3).await;
-        let last = clients[2].enters(&arena, recipes[2], reads).await;
-        let third = &clients[2];
-        third.proxy.clear_log();
-        gives_up.abort();
-        arena.children_are(2).await;
-        eventually("a listing", async || third.log().contains(&Operation::List)).await;
-        still_waits(third, &last).await;
-        let watches_again = third.took().contains(&Operation::GetData);
-        assert_eq!(watches_again, !stand_by || recipes[2] == Read, "the stand-by watches it");
-        assert!(holder.is_held());
-        holder.release().await.unwrap();
-        let last = within("the last", last).await.unwrap().unwrap();
-        assert_eq!(third.took(), [], "the first one's deletion does");
-        last.release().await.unwrap();
-    }
-}
-
-/// Such as a revocation. The change and the deletion are two events.
-#[tokio::test(start_paused = true)]
-async fn a_change_of_the_predecessors_data_admits_nobody() {
-    let arena = Arena::with_parent().await;
-    let (_first, second, holder, next) = held_and_awaited(&arena).await;
-    for _ in 0..3 {
-        let watched = second.proxy.replies(Operation::GetData);
-        arena.admin.set_data(holder.node(), b"__REVOKE__", None).await.unwrap();
-        eventually("the watch again", async || {
-            second.proxy.replies(Operation::GetData) > watched || next.is_finished()
-        })
-        .await;
-        still_waits(&second, &next).await;
-    }
-    second.proxy.clear_log();
-    holder.release().await.unwrap();
-    held(next).await.release().await.unwrap();
-    assert_eq!(second.took(), [Operation::Delete], "the rule holds again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,25 +1,11 @@
 //! Attacks on the local rule: contenders of one client hand over among themselves.
 
-use zookeeper_recipes::{Loss, MutexGuard, Shortcuts};
+use zookeeper_recipes::{Loss, Shortcuts};
 
-use super::link::{Acquiring, Linked, got, held, is_pending, settle, still_waits};
+use super::link::{Linked, got, held, is_pending, settle, still_waits};
 use crate::harness::{Arena, Message, Operation, eventually, within};
 
 const ALL: Shortcuts = Shortcuts::ALL;
-
-/// Somebody holds, and so many of the same client wait behind it.
-async fn chain<const WAITERS: usize>(
-    arena: &Arena,
-    linked: &Linked,
-) -> (MutexGuard, [Acquiring; WAITERS]) {
-    let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
-    let mut waiters = Vec::new();
-    for _ in 0..WAITERS {
-        waiters.push(linked.parks(arena).await);
-    }
-    let Ok(waiters) = waiters.try_into() else { unreachable!("so many were pushed") };
-    (holder, waiters)
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_does_not_wait_for_the_server() {
@@ -49,62 +35,6 @@ async fn a_hand_over_does_not_wait_for_the_server() {
         within("the release", released).await.unwrap().unwrap();
         arena.children_are(0).await;
     }
-}
-
-/// The last before it gives up, and whoever stands before that one holds.
-#[tokio::test(start_paused = true)]
-async fn a_predecessor_that_gives_up_admits_nobody() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
-    let (holder, [second, mut third]) = chain::<2>(&arena, &linked).await;
-    linked.took();
-    drop(second);
-    arena.children_are(2).await;
-    settle().await;
-    assert!(is_pending(&mut third).await);
-    linked.round_trip().await;
-    assert_eq!(linked.took(), [Operation::Delete]);
-    assert!(holder.is_held());
-    holder.release().await.unwrap();
-    got(third).await.release().await.unwrap();
-}
-
-/// A foreign hold is before both: who waits for it at the servers gives up, and the one behind it takes over.
-#[tokio::test(start_paused = true)]
-async fn a_predecessor_that_gives_up_waiting_for_a_stranger_admits_nobody() {
-    let arena = Arena::with_parent().await;
-    let (linked, other) = (Linked::knowing(&arena, ALL).await, Linked::new(&arena, ALL).await);
-    let theirs = arena.mutex(&other.curator).acquire().await.unwrap();
-    let second = linked.waits(&arena, 2).await;
-    let mut third = linked.parks(&arena).await;
-    linked.proxy.clear_log();
-    second.abort();
-    arena.children_are(2).await;
-    let asked = async {
-        eventually("a listing", async || {
-            is_pending(&mut third).await && linked.log().contains(&Operation::List)
-        })
-        .await;
-    };
-    asked.await;
-    linked.round_trip().await;
-    settle().await;
-    assert!(is_pending(&mut third).await);
-    assert!(theirs.is_held());
-    theirs.release().await.unwrap();
-    got(third).await.release().await.unwrap();
-}
-
-/// It was told that it is next, and nobody asks it any more.
-#[tokio::test(start_paused = true)]
-async fn whoever_is_next_and_gives_up_passes_it_on() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
-    let (holder, [second, third]) = chain::<2>(&arena, &linked).await;
-    holder.release().await.unwrap();
-    drop(second);
-    got(third).await.release().await.unwrap();
-    arena.children_are(0).await;
 }
 
 /// Somebody deletes both nodes. Its successor must not take the first deletion for a release: its own may be next.
@@ -141,21 +71,35 @@ async fn a_hold_that_is_deleted_by_somebody_else_admits_nobody_at_once() {
     guard.release().await.unwrap();
 }
 
-/// A delete that is refused keeps strangers out, and our own go in.
-#[tokio::test(start_paused = true)]
-async fn a_delete_that_is_lost_is_repeated_and_keeps_strangers_out_meanwhile() {
-    let arena = Arena::with_parent().await;
-    let (linked, other) = (Linked::knowing(&arena, ALL).await, Linked::new(&arena, ALL).await);
-    let (holder, [second]) = chain::<1>(&arena, &linked).await;
-    let strangers = other.waits(&arena, 4).await;
-    let lost = linked.proxy.lose(Message::request(Operation::Delete));
-    let released = tokio::spawn(holder.release());
-    let second = got(second).await;
-    within("the loss", lost.struck()).await;
-    within("the release", released).await.unwrap().unwrap();
-    arena.children_are(2).await;
-    still_waits(&other, &strangers).await;
-    assert!(second.is_held());
-    second.release().await.unwrap();
-    held(strangers).await.release().await.unwrap();
+mod real {
+    use super::*;
+    use zookeeper_recipes::zookeeper_client::CreateMode;
+
+    /// The one who waits is polled by another runtime than the session's, and the guard is dropped outside of any.
+    #[test]
+    fn a_hand_over_between_runtimes() {
+        let own = tokio::runtime::Runtime::new().unwrap();
+        let (arena, linked) = own.block_on(async {
+            let arena = Arena::real().await;
+            arena.create(&arena.path, CreateMode::Persistent).await;
+            let linked = Linked::knowing(&arena, ALL).await;
+            (arena, linked)
+        });
+        let mutex = arena.mutex(&linked.curator);
+        let holder = own.block_on(mutex.acquire()).unwrap();
+        let next = own.block_on(linked.parks(&arena));
+        let on_the_way = linked.proxy.hold(Message::request(Operation::Delete));
+        let waiter = std::thread::spawn(move || {
+            let other =
+                tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            other.block_on(got(next))
+        });
+        drop(holder);
+        let guard = waiter.join().unwrap();
+        assert!(guard.is_held());
+        own.block_on(within("the delete", on_the_way.struck()));
+        on_the_way.heal();
+        drop(guard);
+        own.block_on(arena.children_are(0));
+    }
 }

@@ -1,6 +1,5 @@
-//! Needs a real ZooKeeper. The rules that save round trips: what each saves, counted on the wire with the rule and
-//! without it, and attacks on what makes it safe. `make sabotage` drops those conditions one by one, and shows
-//! which of these tests fails.
+//! The rules that save round trips: what each saves, counted on the wire with the rule and
+//! without it; and attacks on the conditions that `make simulate SABOTAGE=all` does not find dropped.
 
 mod care;
 mod counts;
@@ -13,8 +12,6 @@ mod leader;
 mod leases;
 mod link;
 mod local;
-mod local_ends;
 mod read_write;
 mod read_write_wakes;
 mod remembered;
-mod stand_by;
