@@ -30,6 +30,8 @@ pub(crate) struct Row {
     pub(crate) ours: Make,
     /// A contender that excludes `ours`.
     rival: Make,
+    /// Of a node's name, between GUID and number.
+    infix: &'static str,
     /// The release of a lost hold is an error. (A latch or a run enters again.)
     is_lock: bool,
 }
@@ -70,14 +72,20 @@ fn selector(curator: &Curator, path: &str) -> Lock {
 }
 
 pub(crate) const ROWS: [Row; 8] = [
-    Row { name: "mutex", ours: mutex, rival: mutex, is_lock: true },
-    Row { name: "read", ours: read, rival: write, is_lock: true },
-    Row { name: "write", ours: write, rival: read, is_lock: true },
-    Row { name: "semaphore", ours: semaphore, rival: semaphore, is_lock: true },
-    Row { name: "semaphore-mutex", ours: semaphore_mutex, rival: semaphore_mutex, is_lock: true },
-    Row { name: "multi", ours: multi, rival: multi, is_lock: true },
-    Row { name: "latch", ours: latch, rival: latch, is_lock: false },
-    Row { name: "selector", ours: selector, rival: selector, is_lock: false },
+    Row { name: "mutex", ours: mutex, rival: mutex, infix: "-lock-", is_lock: true },
+    Row { name: "read", ours: read, rival: write, infix: "-__READ__", is_lock: true },
+    Row { name: "write", ours: write, rival: read, infix: "-__WRIT__", is_lock: true },
+    Row { name: "semaphore", ours: semaphore, rival: semaphore, infix: "-lease-", is_lock: true },
+    Row {
+        name: "semaphore-mutex",
+        ours: semaphore_mutex,
+        rival: semaphore_mutex,
+        infix: "-lease-",
+        is_lock: true,
+    },
+    Row { name: "multi", ours: multi, rival: multi, infix: "-lock-", is_lock: true },
+    Row { name: "latch", ours: latch, rival: latch, infix: "-latch-", is_lock: false },
+    Row { name: "selector", ours: selector, rival: selector, infix: "-lock-", is_lock: false },
 ];
 
 /// The locks, each at a path of its own.
@@ -557,6 +565,28 @@ async fn with_a_namespace_and_acls_the_nodes_are_under_it_and_carry_them() {
                 path = path.rsplit_once('/').unwrap().0;
             }
         }
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+/// Curator: TestInterProcessMutex#testWithSchema, TestInterProcessReadWriteLock#testSetNodeData: names, modes and data are the
+/// documented ones.
+#[tokio::test(start_paused = true)]
+async fn the_nodes_are_curators() {
+    let arena = &Arena::new().await;
+    each(async |row| {
+        let curator = arena.connect(arena.builder().identity("me@here")).await;
+        let guard = row.holds(&row.ours(arena, &curator)).await;
+        let nodes = row.nodes_of(arena, &curator).await;
+        assert!(nodes.iter().any(|one| one.path == node(&guard)), "{row:?}: {nodes:?}");
+        let name = node(&guard).rsplit('/').next().unwrap();
+        assert!(name.starts_with("_c_"), "{row:?}: {name}");
+        assert_eq!(name[39..], format!("{}0000000000", row.infix), "{row:?}");
+        let (data, stat) = arena.admin.get_data(node(&guard)).await.unwrap();
+        assert_eq!(data, b"me@here", "{row:?}");
+        assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap(), "{row:?}");
+        assert_eq!(stat.czxid, token(&guard).value(), "{row:?}");
         guard.release().await.unwrap();
     })
     .await;

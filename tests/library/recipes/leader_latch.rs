@@ -42,34 +42,6 @@ async fn nobody_leads_where_there_is_no_path() {
     assert!(arena.stat(&arena.path).await.is_none());
 }
 
-/// Names, modes and data are the documented ones of Curator's class.
-#[tokio::test(start_paused = true)]
-async fn the_nodes_are_curators_latches() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().identity("me@here")).await;
-    for (id, data) in [(None, "me@here"), (Some("A is A"), "A is A"), (Some(""), "")] {
-        let mut latch = arena.latch(&curator);
-        if let Some(id) = id {
-            latch = latch.with_id(id).unwrap();
-        }
-        assert_eq!((latch.id().as_ref(), latch.path()), (data, arena.path.as_str()));
-        latch.start().unwrap();
-        let leads = leadership(&latch).await;
-        assert_eq!(leads.path(), arena.path);
-        let children = arena.children().await;
-        let [name] = children.as_slice() else { panic!("{children:?}") };
-        assert_eq!(name.len(), 56);
-        assert!(name.starts_with("_c_") && name[39..].starts_with("-latch-00000000"), "{name}");
-        assert_eq!(leads.node(), format!("{}/{name}", arena.path));
-        let (bytes, stat) = arena.admin.get_data(leads.node()).await.unwrap();
-        assert_eq!(bytes, data.as_bytes());
-        assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
-        assert_eq!(stat.czxid, leads.fencing_token().value());
-        latch.close().await.unwrap();
-    }
-    arena.children_are(0).await;
-}
-
 /// Who they are, and whether they lead.
 fn named(participants: &[Participant]) -> Vec<(String, bool)> {
     participants.iter().map(|one| (one.id().into_owned(), one.holds)).collect()

@@ -26,26 +26,6 @@ async fn with_holds_the_lock_while_its_body_runs() {
     assert!(rival.try_acquire().await.unwrap().is_some());
 }
 
-/// Curator: TestInterProcessMutex#testWithSchema: names and modes are the documented ones.
-#[tokio::test(start_paused = true)]
-async fn the_nodes_are_curators() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().identity("me@here")).await;
-    let mutex = arena.mutex(&curator);
-    let guard = mutex.acquire().await.unwrap();
-    let children = arena.children().await;
-    let [name] = children.as_slice() else { panic!("{children:?}") };
-    assert_eq!(name.len(), 55);
-    assert!(name.starts_with("_c_") && name.ends_with("-lock-0000000000"), "{name}");
-    let node = format!("{}/{name}", arena.path);
-    assert_eq!(guard.node(), node);
-    let (data, stat) = arena.admin.get_data(&node).await.unwrap();
-    assert_eq!(data, b"me@here");
-    assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
-    assert_eq!(stat.czxid, guard.fencing_token().value());
-    guard.release().await.unwrap();
-}
-
 #[tokio::test(start_paused = true)]
 async fn holders_are_served_in_the_order_they_came() {
     let arena = Arena::new().await;

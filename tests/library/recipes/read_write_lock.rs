@@ -53,37 +53,6 @@ pub(crate) async fn settled(curator: &Curator) {
     }
 }
 
-/// Curator: TestInterProcessReadWriteLock#testSetNodeData.
-#[tokio::test(start_paused = true)]
-async fn the_nodes_are_curators_and_say_who_contends() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut data = vec![1, 2, 3, 4];
-    let lock = arena.read_write(&curator).with_identity(&data).unwrap();
-    data[0] = 9;
-    for (number, kind) in ["__WRIT__", "__READ__"].into_iter().enumerate() {
-        let (reads, writes);
-        let (node, token) = if kind == "__WRIT__" {
-            writes = within("the writer", lock.write().acquire()).await.unwrap();
-            (writes.node(), writes.fencing_token())
-        } else {
-            reads = within("the reader", lock.read().acquire()).await.unwrap();
-            (reads.node(), reads.fencing_token())
-        };
-        let children = arena.children().await;
-        let [name] = children.as_slice() else { panic!("{children:?}") };
-        assert_eq!(name.len(), 58);
-        assert!(name.starts_with("_c_"), "{name}");
-        assert!(name.ends_with(&format!("-{kind}{number:010}")), "{name}");
-        assert_eq!(node, format!("{}/{name}", arena.path));
-        let (data, stat) = arena.admin.get_data(node).await.unwrap();
-        assert_eq!(data, [1, 2, 3, 4]);
-        assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
-        assert_eq!(stat.czxid, token.value());
-        arena.admin.delete(node, None).await.unwrap();
-    }
-}
-
 /// kazoo: test_read_lock, and test_write_lock. Nobody re-enters: a second read of one task is a hold of its own, which a
 /// waiting writer would keep out.
 #[tokio::test(start_paused = true)]
