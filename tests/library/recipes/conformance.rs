@@ -520,6 +520,34 @@ async fn exclude_each_other(arena: &Arena) {
     .await;
 }
 
+/// Curator: TestLeaderLatch#testBasic. (There in the order of the starts as well, as one client is slow enough.) Each with its queue
+/// of three clients; readers are served together, with tokens in that order.
+#[tokio::test(start_paused = true)]
+async fn all_are_served_in_the_order_they_came() {
+    let arena = &Arena::new().await;
+    each(async |row| {
+        let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
+        let holder = row.holds(&row.rival(arena, &curators[0])).await;
+        let mut last = token(&holder);
+        let mut waiting = Vec::new();
+        for place in 0..9 {
+            let before = row.nodes(arena).await.len();
+            waiting.push(Waiting::new(&row.ours(arena, &curators[place % 3])));
+            let queued = async || row.nodes(arena).await.len() > before;
+            eventually(&format!("{row:?}: it is queued"), queued).await;
+        }
+        holder.release().await.unwrap();
+        for next in waiting {
+            let next = next.served(row).await;
+            assert!(token(&next) > last, "{row:?}: invariant 4, and first come first served");
+            last = token(&next);
+            next.release().await.unwrap();
+        }
+        row.nothing_is_left(arena).await;
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_curator_that_closes_ends_hold_and_wait() {
     let arena = &Arena::new().await;

@@ -1,32 +1,9 @@
 //! What a leader latch does while nothing fails.
 
-use zookeeper_recipes::{Loss, Participant};
+use zookeeper_recipes::Participant;
 
-use super::latches::{gained, leaders, leadership};
+use super::latches::{gained, leadership};
 use crate::harness::{Arena, within};
-
-/// Curator: `TestLeaderLatch#testBasic`: one leads at a time. (There in the order of the starts as well, as one client is
-/// slow enough; here the first to start is the first to lead however many clients there are.)
-#[tokio::test(start_paused = true)]
-async fn one_leads_at_a_time_in_the_order_of_the_starts() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(3).await;
-    let mut latches = Vec::new();
-    for place in 0..10 {
-        latches.push(arena.queued(&curators[place % curators.len()]).await);
-    }
-    let mut last = None;
-    while !latches.is_empty() {
-        let leads = leadership(&latches[0]).await;
-        assert_eq!(leaders(&latches), 1);
-        assert!(Some(leads.fencing_token()) > last, "invariant 4");
-        last = Some(leads.fencing_token());
-        latches.remove(0).close().await.unwrap();
-        assert!(!leads.is_held());
-        assert_eq!(leads.loss(), Some(Loss::Released));
-        arena.children_are(latches.len()).await;
-    }
-}
 
 /// Curator: `TestLeaderLatch#testUncreatedPathGetLeader` (CURATOR-436).
 #[tokio::test(start_paused = true)]

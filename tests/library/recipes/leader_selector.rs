@@ -27,23 +27,6 @@ async fn an_interrupted_body_ends_and_the_place_goes() {
     arena.children_are(0).await;
 }
 
-/// Curator: TestLeaderSelector#testAutoRequeue. As often as there are ends; each is reported.
-#[tokio::test(start_paused = true)]
-async fn with_auto_requeue_it_leads_again_and_again() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut led = Led::obedient(&arena.selector(&curator).auto_requeue());
-    let mut last = None;
-    for _ in 0..5 {
-        let token = led.leads().await.end().fencing_token();
-        assert_eq!(led.report().await.unwrap(), Ended::Told);
-        assert!(last < Some(token), "invariant 4");
-        last = Some(token);
-    }
-    led.close().await;
-    arena.children_are(0).await;
-}
-
 /// And each waits for the other.
 #[tokio::test(start_paused = true)]
 async fn its_nodes_are_those_of_a_mutex() {

@@ -183,7 +183,7 @@ async fn reports_are_kept_until_they_are_read() {
     assert!(none.is_err(), "{none:?}");
 }
 
-/// Also those that came before the run was closed, and the one of the close.
+/// Curator: TestLeaderSelector#testAutoRequeue. Also those that came before the run was closed, and the one of the close.
 #[tokio::test(start_paused = true)]
 async fn reports_outlive_the_close() {
     let arena = Arena::new().await;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{InterProcessMutex, Loss, Released, RetryPolicy};
 
@@ -24,35 +23,6 @@ async fn with_holds_the_lock_while_its_body_runs() {
     assert_eq!(value.unwrap(), 7);
     assert_eq!(arena.children().await.len(), 0);
     assert!(rival.try_acquire().await.unwrap().is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn holders_are_served_in_the_order_they_came() {
-    let arena = Arena::new().await;
-    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
-    let first = arena.mutex(&curators[0]).acquire().await.unwrap();
-    let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
-    let mut tasks = JoinSet::new();
-    for place in 0..12 {
-        let mutex = arena.mutex(&curators[place % curators.len()]);
-        let sender = sender.clone();
-        tasks.spawn(async move {
-            let guard = mutex.acquire().await.unwrap();
-            sender.send((place, guard.fencing_token())).unwrap();
-            guard.release().await.unwrap();
-        });
-        arena.children_are(place + 2).await;
-    }
-    let mut last = first.fencing_token();
-    first.release().await.unwrap();
-    for place in 0..12 {
-        let (served, token) = within("the next in the queue", order.recv()).await.unwrap();
-        assert_eq!(served, place);
-        assert!(token > last, "invariant 4");
-        last = token;
-    }
-    within("the tasks", tasks.join_all()).await;
-    arena.children_are(0).await;
 }
 
 #[tokio::test(start_paused = true)]

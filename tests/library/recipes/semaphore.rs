@@ -3,26 +3,9 @@
 use zookeeper_recipes::{InterProcessSemaphore, Loss};
 
 use super::leases::asks;
-use crate::harness::{Arena, BUSY, within};
+use crate::harness::{Arena, within};
 
-/// Curator: TestInterProcessSemaphore#testSimple2.
-#[tokio::test(start_paused = true)]
-async fn three_objects_share_three_leases() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let mut leases = Vec::new();
-    for curator in [&curator, &other, &curator] {
-        let semaphore = arena.semaphore(curator, 3);
-        leases.push(within("a lease", semaphore.acquire()).await.unwrap());
-    }
-    let fourth = arena.semaphore(&other, 3);
-    assert!(fourth.acquire_timeout(BUSY).await.unwrap().is_none());
-    leases.swap_remove(1).release().await.unwrap();
-    let lease = within("the one given back", fourth.acquire()).await.unwrap();
-    assert!(lease.is_held() && leases.iter().all(|lease| lease.is_held()));
-}
-
-/// kazoo: test_non_blocking, test_non_blocking_release. (kazoo refuses when it merely cannot look.)
+/// Curator: TestInterProcessSemaphore#testSimple2. kazoo: test_non_blocking, test_non_blocking_release. (kazoo refuses when it merely cannot look.)
 #[tokio::test(start_paused = true)]
 async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
     let arena = Arena::new().await;
