@@ -1,9 +1,9 @@
 //! When leadership counts as lost, by policy; and what the clock says.
 
-use zookeeper_recipes::{ConnectionState, LeaderLatch, Loss, LossPolicy};
+use zookeeper_recipes::{ConnectionState, Loss, LossPolicy};
 
 use super::latches::{ceased, gained, is_quiet, leadership, told, until};
-use crate::harness::{Arena, Cut, round_trip, within};
+use crate::harness::{Arena, round_trip, within};
 
 /// Curator: `TestLeaderLatch#testSessionErrorPolicy`: a server that is gone for a moment. Only under the suspended policy,
 /// Curator's standard one, is that a loss; and then it leads again by the same node, and the same token, for nobody else
@@ -39,25 +39,6 @@ async fn a_short_disconnection_is_an_event_only_under_the_suspended_policy() {
         }
         latch.close().await.unwrap();
     }
-}
-
-/// The policy can be the latch's own.
-#[tokio::test(start_paused = true)]
-async fn a_latch_has_its_own_policy() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.patient_builder()).await;
-    let path = format!("{}-other", arena.path);
-    let strict = arena.latch(&curator).with_loss_policy(LossPolicy::Suspended);
-    let lease = LeaderLatch::new(&curator, &path).unwrap();
-    strict.start().unwrap();
-    lease.start().unwrap();
-    let (suspended, held) = (leadership(&strict).await, leadership(&lease).await);
-    let mut watch = told(&strict);
-    link.cut(Cut::Reset);
-    ceased(&mut watch).await;
-    assert_eq!(suspended.loss(), Some(Loss::Suspended));
-    assert_eq!(gained(&mut watch).await.node(), suspended.node());
-    assert!(held.is_held() && lease.has_leadership());
 }
 
 mod real {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::zookeeper_client::CreateMode;
 use zookeeper_recipes::{InterProcessMutex, Loss, Released, RetryPolicy};
 
 use crate::harness::{Arena, BUSY, within};
@@ -148,17 +147,4 @@ async fn a_parent_that_is_deleted_as_fast_as_it_is_made_is_made_again() {
     stop.cancel();
     assert!(deleter.await.unwrap() > 0, "the parent was never deleted");
     arena.children_are(0).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_contender_past_the_wrap_of_the_numbers_is_waited_for() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    // A contender whose number is past the wrap sorts before everybody.
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    let node = format!("{}/_c_x-lock--000000005", arena.path);
-    arena.create(&node, CreateMode::Persistent).await;
-    assert!(arena.mutex(&curator).try_acquire().await.unwrap().is_none());
-    arena.admin.delete(&node, None).await.unwrap();
-    assert!(arena.mutex(&curator).try_acquire().await.unwrap().is_some());
 }

@@ -47,33 +47,6 @@ async fn knows(arena: &Arena) -> (Linked, Linked) {
     (linked, Linked::new(arena, ALL).await)
 }
 
-/// Also if a change of the path's data used the watch up before, and if the client was disconnected meanwhile: then a
-/// create is sent in the old connection's time, and another one when the client is back.
-#[tokio::test(start_paused = true)]
-async fn a_path_made_again_is_listed() {
-    for (is_changed, is_away, is_early) in
-        [(false, false, false), (true, false, false), (false, true, false), (false, true, true)]
-    {
-        let arena = Arena::with_parent().await;
-        let (linked, other) = knows(&arena).await;
-        if is_changed {
-            arena.admin.set_data(&arena.path, b"changed", None).await.unwrap();
-        }
-        let away = if is_away { Some(linked.cut_off().await) } else { None };
-        let theirs = drive_to(&arena, &other, 3).await;
-        let early = is_early.then(|| spawn(&arena, &linked));
-        drop(away);
-        let ours = match early {
-            Some(early) => early,
-            None => {
-                linked.round_trip().await;
-                spawn(&arena, &linked)
-            }
-        };
-        is_not_fooled(&arena, &linked, theirs, ours).await;
-    }
-}
-
 /// The event of the parent's deletion reaches the client after its create was sent, right before the answer.
 #[tokio::test(start_paused = true)]
 async fn a_path_made_again_unheard_is_listed() {
