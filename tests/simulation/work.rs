@@ -447,6 +447,8 @@ impl Worker {
         let nodes = vec![leadership.node().to_owned()];
         let (seen, own) = (leadership.clone(), leadership);
         let hold = self.begin(nodes, Access::Alone, None, Box::new(move || seen.is_held()));
+        // It may have begun long before.
+        self.quiet = None;
         self.hold(hold, || own.is_held()).await;
         self.run.judge.end(hold);
     }
