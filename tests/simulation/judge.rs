@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
-use tokio::time::Instant;
 use zookeeper_recipes::simulation::{Ensemble, Logged, Process};
 
 /// Who may hold a path at the same time.
@@ -29,9 +27,6 @@ pub(crate) struct Hold {
     /// Those that it stands by.
     pub(crate) nodes: Vec<String>,
     pub(crate) token: Option<i64>,
-    /// How soon it must have noticed that a node of its own is gone: a third of the session timeout. Nothing for a guard
-    /// that may have been fetched late.
-    pub(crate) notices: Option<Duration>,
     /// Whether its guard says that it is held. A stranger's: whether its node is there.
     pub(crate) believes: Box<dyn Fn() -> bool + Send>,
 }
@@ -47,8 +42,6 @@ struct State {
     /// Sessions that an operator ended, and nodes that an operator deleted: who held by them learns of it later.
     ended: BTreeSet<i64>,
     deleted: BTreeSet<String>,
-    /// When they went.
-    gone: BTreeMap<String, Instant>,
     /// Of every node there was.
     owners: BTreeMap<String, i64>,
     failures: Vec<String>,
@@ -140,19 +133,6 @@ impl Judge {
             let failure = format!("stale: {} holds by the node of another session", hold.name);
             state.fails(failure);
         }
-        let long_gone = |node: &&String| {
-            let gone = state.gone.get(*node).map(|gone| gone.elapsed());
-            gone > hold.notices.filter(|_| gone.is_some())
-        };
-        if hold.notices.is_some()
-            && hold.nodes.iter().any(|node| long_gone(&node))
-            && hold.process.within(&hold.believes)
-        {
-            state.counts.stale += 1;
-            let failure =
-                format!("stale: {} begins to hold by a node that is long gone", hold.name);
-            state.fails(failure);
-        }
         state.next += 1;
         let number = state.next;
         state.holds.insert(number, hold);
@@ -219,12 +199,7 @@ impl Judge {
                     state.owners.insert(path.clone(), *owner);
                 }
             }
-            Logged::Deleted(path) => {
-                self.nodes().remove(path);
-                if state.deleted.contains(path) {
-                    state.gone.insert(path.clone(), Instant::now());
-                }
-            }
+            Logged::Deleted(path) => _ = self.nodes().remove(path),
             Logged::Changed(path, data) => {
                 let token = std::str::from_utf8(data).ok().and_then(|text| text.parse().ok());
                 let Some(token) = token.filter(|_| path.ends_with("-data")) else { return };

@@ -104,8 +104,6 @@ async fn live(
             curator: curator.clone(),
             process: process.clone(),
             suspended: member.suspended,
-            notices: Some(Duration::from_millis(member.session / 3)),
-            is_fresh: false,
             quiet: None,
             recipe: run.plan.paths[*place],
             path: path(*place),
@@ -125,9 +123,6 @@ struct Worker {
     curator: Curator,
     process: Process,
     suspended: bool,
-    notices: Option<Duration>,
-    /// Whether what was awaited last was polled whenever it woke.
-    is_fresh: bool,
     /// Since when nothing was wrong, when the present hold began.
     quiet: Option<usize>,
     recipe: Recipe,
@@ -344,7 +339,6 @@ impl Worker {
             process: self.process.clone(),
             name: self.name.clone(),
             session: self.curator.session_id().unwrap_or_default(),
-            notices: self.notices.filter(|_| self.is_fresh),
             nodes,
             token,
             believes,
@@ -373,9 +367,7 @@ impl Worker {
     async fn awaited<F: Future>(&mut self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         let (limit, polls) = (self.below(3_000), self.rng.usize(..6));
-        let how = self.rng.u8(..8);
-        self.is_fresh = how > 2;
-        match how {
+        match self.rng.u8(..8) {
             0 => {
                 let done = timeout(limit, future).await.ok();
                 if done.is_none() {
@@ -468,8 +460,6 @@ impl Worker {
                 curator: curator.clone(),
                 process: process.clone(),
                 suspended,
-                notices: None,
-                is_fresh: false,
                 quiet: None,
                 recipe: Recipe::Selector,
                 path: path.clone(),
