@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::client::Watch;
 use super::lane::Down;
-use super::op::{Answer, Happened, Kind, Op, Refused};
+use super::op::{Happened, Kind, Op, Refused};
 use super::peer::{PING, Phase, Request, Unsent};
 use super::world::{State, World};
 use crate::client::{LinkState, ServerError};
@@ -93,10 +93,7 @@ impl State {
             Arc::make_mut(&mut self.peers[number].ids).insert((scheme.clone(), id.clone()));
         }
         let outcome = reply.map(|answer| {
-            let watch = op.watched().map(|(path, kind)| {
-                let missing = matches!(answer, Answer::Stat(None));
-                self.watch(number, path, if missing { Kind::Exist } else { kind })
-            });
+            let watch = op.watches(&answer).map(|(path, kind)| self.watch(number, path, kind));
             (answer, watch)
         });
         self.answer(asker, outcome);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use super::millis;
 use super::op::{Happened, Ids, Op, Refused};
 use super::peer::{Outcome, Peer, Phase};
 use super::process::Process;
@@ -19,7 +20,7 @@ use crate::client::{LinkState, ServerError};
 #[derive(Debug)]
 pub(crate) struct Client {
     world: Arc<World>,
-    pub(super) number: usize,
+    number: usize,
 }
 
 impl std::fmt::Debug for World {
@@ -59,7 +60,6 @@ impl Client {
         patience: Duration,
         ids: Ids,
     ) -> Result<Self, ServerError> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (dialed, outcome) = oneshot::channel();
         let number = world.change(|state| {
             let behind = |link: &usize| {

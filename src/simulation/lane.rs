@@ -103,20 +103,8 @@ impl State {
             Up::Request { op, .. } => Some(op.operation()),
             Up::End => None,
         };
-        let Some(fate) = self.pass(number, true, operation) else { return };
-        let due = self.due(number, true, fate.delay);
-        let Some(conn) = self.conns.get_mut(&number) else { return };
-        if conn.up.ended {
-            return;
-        }
-        conn.up.ended = matches!(message, Up::End);
-        if !fate.lost {
-            conn.up.queue.push_back(Queued { due, message, held: fate.held });
-            self.at(due, Event::Message { conn: number, up: true });
-        }
-        if let Some(cut) = fate.cut {
-            self.cut_conn(number, cut);
-        }
+        let is_end = matches!(message, Up::End);
+        self.enqueue(number, true, operation, |conn| &mut conn.up, message, is_end);
     }
 
     pub(super) fn send_down(&mut self, number: u64, message: Down) {
@@ -126,16 +114,28 @@ impl State {
             Down::Event { .. } => Some(Operation::Event),
             Down::End => None,
         };
-        let Some(fate) = self.pass(number, false, operation) else { return };
-        let due = self.due(number, false, fate.delay);
-        let Some(conn) = self.conns.get_mut(&number) else { return };
-        if conn.down.ended {
+        let is_end = matches!(message, Down::End);
+        self.enqueue(number, false, operation, |conn| &mut conn.down, message, is_end);
+    }
+
+    fn enqueue<M>(
+        &mut self,
+        number: u64,
+        up: bool,
+        operation: Option<Operation>,
+        lane: fn(&mut Conn) -> &mut Lane<M>,
+        message: M,
+        is_end: bool,
+    ) {
+        let Some(fate) = self.pass(number, up, operation) else { return };
+        let due = self.due(number, up, fate.delay);
+        let Some(lane) = self.conns.get_mut(&number).map(lane).filter(|lane| !lane.ended) else {
             return;
-        }
-        conn.down.ended = matches!(message, Down::End);
+        };
+        lane.ended = is_end;
         if !fate.lost {
-            conn.down.queue.push_back(Queued { due, message, held: fate.held });
-            self.at(due, Event::Message { conn: number, up: false });
+            lane.queue.push_back(Queued { due, message, held: fate.held });
+            self.at(due, Event::Message { conn: number, up });
         }
         if let Some(cut) = fate.cut {
             self.cut_conn(number, cut);

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::admin::Admin;
 use super::lane::Conn;
+use super::millis;
 use super::world::World;
 
 /// What a message asks for, or a reply answers.
@@ -238,7 +239,7 @@ impl Link {
 
     /// What goes that way arrives later by `latency`, in order. Delays add up.
     pub fn delay(&self, direction: Direction, latency: Duration) -> Fault {
-        self.install(What::Delay(direction, latency.as_millis().try_into().unwrap_or(u64::MAX)))
+        self.install(What::Delay(direction, millis(latency)))
     }
 
     /// What goes that way is held back, the ends of connections too, and delivered when the fault is healed.

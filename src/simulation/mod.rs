@@ -477,12 +477,6 @@ impl Ensemble {
     pub fn spins(&self) -> usize {
         self.world.change(|state| state.trace.spins)
     }
-
-    /// How much was done: polls of tasks, and events.
-    #[must_use]
-    pub fn work(&self) -> (u64, u64) {
-        self.world.change(|state| (state.trace.polls, state.trace.events))
-    }
 }
 
 impl Drop for Ensemble {

@@ -144,6 +144,12 @@ impl Op {
         )
     }
 
+    /// The same once it is answered: of a node that is not there its existence is watched.
+    pub(super) fn watches(&self, answer: &Answer) -> Option<(&str, Kind)> {
+        let (path, kind) = self.watched()?;
+        Some((path, if matches!(answer, Answer::Stat(None)) { Kind::Exist } else { kind }))
+    }
+
     /// The path that it sets a watch on, and on what of it.
     pub(super) fn watched(&self) -> Option<(&str, Kind)> {
         match self {
@@ -154,9 +160,7 @@ impl Op {
             _ => None,
         }
     }
-}
 
-impl Op {
     pub(super) fn operation(&self) -> Operation {
         match self {
             Op::Create { .. } => Operation::Create,
@@ -177,9 +181,7 @@ impl Op {
             Op::OpenSession { .. } => Operation::Connect,
         }
     }
-}
 
-impl Op {
     /// The client does not send it.
     pub(super) fn lacks_acls(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! How servers agree: proposals, acknowledgements and commits, `sync`, sessions, elections.
+//! How servers agree: proposals, acknowledgements and commits, and `sync`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

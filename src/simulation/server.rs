@@ -39,7 +39,6 @@ pub(super) struct Server {
 pub(super) struct Session {
     /// Zero until the handshake is done.
     pub(super) id: i64,
-    pub(super) timeout: u64,
     ids: Ids,
     /// Requests in their order, with the answers there are.
     pending: VecDeque<Pending>,
@@ -170,7 +169,6 @@ impl State {
     pub(super) fn connected(&mut self, number: u64, session: i64, timeout: Option<u64>) {
         let Some(own) = self.session_of(number) else { return };
         (own.id, own.shakes_hands) = (session, false);
-        own.timeout = timeout.unwrap_or_default();
         let message = match timeout {
             Some(timeout) => Down::Connected { session, timeout },
             None => Down::Connected { session: 0, timeout: 0 },
@@ -266,9 +264,10 @@ impl State {
             op => {
                 let here = &mut self.servers[server];
                 let reply = here.tree.read(op, ids);
-                if let (Some((path, kind)), Ok(answer)) = (op.watched(), &reply) {
-                    let missing = matches!(answer, Answer::Stat(None));
-                    here.watch(path, if missing { Kind::Exist } else { kind }, number);
+                if let Some((path, kind)) =
+                    reply.as_ref().ok().and_then(|answer| op.watches(answer))
+                {
+                    here.watch(path, kind, number);
                 }
                 reply
             }

@@ -206,9 +206,7 @@ impl Judge {
                 let last = state.written.insert(path.clone(), token).unwrap_or(0);
                 if token < last {
                     state.counts.stale += 1;
-                    state
-                        .failures
-                        .push(format!("stale: {path} was written by {token:#x} after {last:#x}"));
+                    state.fails(format!("stale: {path} was written by {token:#x} after {last:#x}"));
                 }
             }
             Logged::SessionEnded(session) if !state.ended.contains(session) => {
