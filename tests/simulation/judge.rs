@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use zookeeper_recipes::simulation::{Ensemble, Logged, Process};
 
 /// Who may hold a path at the same time.
@@ -39,9 +41,12 @@ struct State {
     /// The largest fencing token of a path so far, and of the writes to its data.
     tokens: BTreeMap<String, i64>,
     written: BTreeMap<String, i64>,
-    /// Sessions that an operator ended, and nodes that an operator deleted: who held by them learns of it later.
+    /// Sessions that an operator ended, and nodes that an operator deletes, and since when they are gone: who held by
+    /// them learns of it later.
     ended: BTreeSet<i64>,
-    deleted: BTreeSet<String>,
+    deleted: BTreeMap<String, Option<Instant>>,
+    /// How much is wrong now, how often that has changed, and since when it is as it is.
+    wrong: (usize, usize, Option<Instant>),
     /// Of every node there was.
     owners: BTreeMap<String, i64>,
     failures: Vec<String>,
@@ -53,10 +58,19 @@ impl State {
     /// Whether it believes that it holds, and no operator took that from it.
     fn believes(&self, hold: &Hold) -> bool {
         let taken = |node: &String| {
-            self.deleted.contains(node)
+            self.deleted.contains_key(node)
                 || self.owners.get(node).is_some_and(|owner| self.ended.contains(owner))
         };
         !hold.nodes.iter().any(taken) && hold.process.runs() && hold.process.within(&hold.believes)
+    }
+
+    /// Since when a node of the hold is gone that nothing kept its client from learning of: an operator deleted it, and
+    /// nothing else has been wrong since. A moment is left for the news.
+    fn could_know(&self, hold: &Hold) -> Option<Duration> {
+        let (0, _, Some(calm)) = self.wrong else { return None };
+        let gone = hold.nodes.iter().filter_map(|node| *self.deleted.get(node)?).min()?;
+        (calm <= gone && gone.elapsed() > Duration::from_secs(1) && (hold.believes)())
+            .then(|| gone.elapsed())
     }
 
     fn note(&self, what: fmt::Arguments<'_>) {
@@ -133,6 +147,12 @@ impl Judge {
             let failure = format!("stale: {} holds by the node of another session", hold.name);
             state.fails(failure);
         }
+        if let Some(since) = state.could_know(&hold) {
+            state.counts.stale += 1;
+            let failure =
+                format!("stale: {} begins by a node that is gone for {since:?}", hold.name);
+            state.fails(failure);
+        }
         state.next += 1;
         let number = state.next;
         state.holds.insert(number, hold);
@@ -186,7 +206,19 @@ impl Judge {
     }
 
     pub(crate) fn operator_deletes(&self, node: &str) {
-        self.state().deleted.insert(node.to_owned());
+        self.state().deleted.entry(node.to_owned()).or_default();
+    }
+
+    /// Something goes wrong, or right again.
+    pub(crate) fn wrong(&self, now: usize) {
+        let mut state = self.state();
+        state.wrong = (now, state.wrong.1 + 1, Some(Instant::now()));
+    }
+
+    /// Whether nothing is wrong; and the same number for as long as that stays so.
+    pub(crate) fn quiet(&self) -> Option<usize> {
+        let (wrong, changes, _) = self.state().wrong;
+        (wrong == 0).then_some(changes)
     }
 
     /// The servers' log goes on.
@@ -199,7 +231,12 @@ impl Judge {
                     state.owners.insert(path.clone(), *owner);
                 }
             }
-            Logged::Deleted(path) => _ = self.nodes().remove(path),
+            Logged::Deleted(path) => {
+                self.nodes().remove(path);
+                if let Some(gone) = state.deleted.get_mut(path) {
+                    gone.get_or_insert_with(Instant::now);
+                }
+            }
             Logged::Changed(path, data) => {
                 let token = std::str::from_utf8(data).ok().and_then(|text| text.parse().ok());
                 let Some(token) = token.filter(|_| path.ends_with("-data")) else { return };
@@ -228,10 +265,11 @@ impl Judge {
         self.nodes().contains(node)
     }
 
-    /// Whether all nodes of a hold are there.
+    /// Whether a hold has nodes, and all are there.
     pub(crate) fn stands(&self, hold: u64) -> bool {
         let state = self.state();
-        state.holds.get(&hold).is_some_and(|hold| hold.nodes.iter().all(|node| self.has(node)))
+        let nodes = state.holds.get(&hold).map(|hold| hold.nodes.as_slice()).unwrap_or_default();
+        !nodes.is_empty() && nodes.iter().all(|node| self.has(node))
     }
 
     pub(crate) fn dropped(&self) {

@@ -62,7 +62,9 @@ fn run(plan: &Plan, record: bool) -> Outcome {
 }
 
 async fn whole(plan: Plan, record: bool) -> Outcome {
-    let mut builder = Ensemble::builder(plan.seed).servers(plan.servers);
+    let mut builder = Ensemble::builder(plan.seed)
+        .servers(plan.servers)
+        .container_check_interval(Duration::from_millis(plan.reap_every));
     if !plan.ordered {
         builder = builder.unordered();
     }
@@ -74,8 +76,7 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     let logged = judge.clone();
     ensemble.observe(move |entry| logged.logged(entry));
     let (plan, stop) = (Arc::new(plan), Arc::new(AtomicBool::new(false)));
-    let run =
-        Run { ensemble: ensemble.clone(), judge: judge.clone(), plan, stop, wrong: Arc::default() };
+    let run = Run { ensemble: ensemble.clone(), judge: judge.clone(), plan, stop };
     let began = tokio::time::Instant::now();
     let operator = ensemble.process();
     let operated = operator.spawn(operate(run));

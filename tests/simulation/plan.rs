@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<Fault>,
     /// How long the work goes on.
     pub(crate) length: Duration,
+    /// How often servers look for containers that were left empty.
+    pub(crate) reap_every: u64,
     /// The longest pause between two rounds, and the longest hold.
     pub(crate) pause: u64,
     pub(crate) hold: u64,
@@ -156,7 +158,20 @@ impl Plan {
         let pause = [20, 200, 2_000][rng.usize(..3)];
         let hold = if wide { 4_000 } else { [5, 50, 1_000][rng.usize(..3)] };
         let length = Duration::from_millis(length);
-        Self { seed, servers, ordered: true, paths, processes, faults, length, pause, hold }
+        // Real servers do so once a minute. A path that is made again begins its numbers anew.
+        let reap_every = [60_000, 1_000, 30][rng.usize(..3)];
+        Self {
+            seed,
+            servers,
+            ordered: true,
+            paths,
+            processes,
+            faults,
+            length,
+            reap_every,
+            pause,
+            hold,
+        }
     }
 
     /// Smaller ones, the smallest first.

@@ -51,16 +51,21 @@ pub(crate) async fn make(run: &Run, members: &mut Members, admin: &Admin) {
         while let Some(place) = wrong.iter().position(|(end, _)| *end <= next) {
             let (_, over) = wrong.remove(place);
             mend(run, members, over);
-            run.wrong(wrong.len());
+            run.judge.wrong(wrong.len());
         }
         if begins == Some(next)
             && let Some(fault) = faults.next()
         {
-            run.wrong(wrong.len() + 1);
+            // What an operator deletes is known by its name.
+            if matches!(fault.what, What::DeleteContender(_)) {
+                begin(run, members, admin, fault).await;
+                continue;
+            }
+            run.judge.wrong(wrong.len() + 1);
             if let Some(one) = begin(run, members, admin, fault).await {
                 wrong.push((next + fault.lasts, one));
             }
-            run.wrong(wrong.len());
+            run.judge.wrong(wrong.len());
         }
     }
     sleep_until(began + run.plan.length).await;
@@ -171,17 +176,19 @@ fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
     run.ensemble.note(format_args!("! over"));
 }
 
-/// Somebody who copies the names of contenders, but for the number; for a moment.
+/// Somebody who copies the names of contenders, but for the number; until whoever lost a reply has looked for its node.
 async fn copy_names(run: &Run, admin: &Admin, top: &str) {
+    let mut copies = Vec::new();
     for child in run.ensemble.children(top) {
         let name = child.trim_end_matches(|digit: char| digit.is_ascii_digit());
         let mode = CreateMode::EphemeralSequential;
         let copy = format!("{top}/{name}");
         let made = admin.create(&copy, b"copy", mode, &Acls::anyone_all()).await;
-        if let Ok((copy, _)) = made {
-            sleep(Duration::from_millis(50)).await;
-            let _ = admin.delete(&copy, None).await;
-        }
+        copies.extend(made.map(|(copy, _)| copy));
+    }
+    sleep(Duration::from_secs(2)).await;
+    for copy in copies {
+        let _ = admin.delete(&copy, None).await;
     }
 }
 

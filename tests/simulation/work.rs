@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -28,8 +28,6 @@ pub(crate) struct Run {
     pub(crate) judge: Judge,
     pub(crate) plan: Arc<Plan>,
     pub(crate) stop: Arc<AtomicBool>,
-    /// How much is wrong now, and how often that has changed.
-    pub(crate) wrong: Arc<(AtomicUsize, AtomicUsize)>,
 }
 
 /// A member of the plan that runs.
@@ -46,18 +44,6 @@ pub(crate) fn path(number: usize) -> String {
 impl Run {
     pub(crate) fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Whether nothing is wrong; and the same number for as long as that stays so.
-    fn quiet(&self) -> Option<usize> {
-        let (wrong, changes) = &*self.wrong;
-        (wrong.load(Ordering::Relaxed) == 0).then(|| changes.load(Ordering::Relaxed))
-    }
-
-    /// Something goes wrong, or right again.
-    pub(crate) fn wrong(&self, now: usize) {
-        self.wrong.0.store(now, Ordering::Relaxed);
-        self.wrong.1.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Starts a member as a process.
@@ -263,6 +249,12 @@ impl Worker {
             let _ = timeout(limit, guard.revocation_requested()).await;
         }
         self.hold(hold, || guard.is_held()).await;
+        if self.rng.u8(..4) == 0 {
+            // Under way while the lock is released.
+            let (fenced, polls) = (guard.fenced(), self.rng.usize(1..4));
+            let _ = Polled { future: pin!(fenced.set(&data, token.to_string().as_bytes())), polls }
+                .await;
+        }
         self.run.judge.end(hold);
         if let Some(guard) = Arc::into_inner(guard)
             && self.rng.bool()
@@ -285,6 +277,8 @@ impl Worker {
 
     async fn downgraded(&mut self, lock: &InterProcessReadWriteLock) {
         let Some(Ok(write)) = self.awaited(lock.write().acquire()).await else { return };
+        let written = self.below(self.run.plan.hold);
+        sleep(written).await;
         let Some(Ok(read)) = self.awaited(write.downgrade()).await else { return };
         let read: Box<dyn LockGuard> = Box::new(read);
         self.held(read, Access::Shared).await;
@@ -332,7 +326,7 @@ impl Worker {
         believes: Box<dyn Fn() -> bool + Send>,
     ) -> u64 {
         // With the other policy the end of a disconnection takes the hold.
-        self.quiet = self.run.quiet().filter(|_| believes() && !self.suspended);
+        self.quiet = self.run.judge.quiet().filter(|_| believes() && !self.suspended);
         self.run.judge.begin(Hold {
             path: self.path.clone(),
             access,
@@ -352,7 +346,8 @@ impl Worker {
             let step = self.below(self.run.plan.hold);
             sleep(step).await;
             if !is_held() {
-                if quiet.is_some() && quiet == self.run.quiet() && self.run.judge.stands(hold) {
+                if quiet.is_some() && quiet == self.run.judge.quiet() && self.run.judge.stands(hold)
+                {
                     let failure =
                         format!("flap: {} lost {} while nothing was wrong", self.name, self.path);
                     self.run.judge.fail(|counts| &mut counts.hung, failure);
