@@ -156,7 +156,7 @@ impl Plan {
             at += rng.u64(1..2 * every);
         }
         let pause = [20, 200, 2_000][rng.usize(..3)];
-        let hold = if wide { 4_000 } else { [5, 50, 1_000][rng.usize(..3)] };
+        let hold = if wide { 4_000 } else { [5, 50, 1_000, 8_000][rng.usize(..4)] };
         let length = Duration::from_millis(length);
         // Real servers do so once a minute. A path that is made again begins its numbers anew.
         let reap_every = [60_000, 1_000, 30][rng.usize(..3)];
