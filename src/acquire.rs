@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::admission::Family;
-use crate::contender::{Queued, contend};
 use crate::contender_name::Kind;
 use crate::error::AcquireError;
 use crate::guard::Held;
 use crate::metrics;
 use crate::owner::{Kept, Owner, Slot};
+use crate::queue::Queued;
 use crate::recipe::{Patience, Recipe};
 use crate::session::clock::Moment;
 
@@ -148,7 +148,7 @@ impl Queue {
             request.counted = request.counted.as_of(metrics::Recipe::ReadLock);
         }
         request.beside = beside.map(|write| write.state().clone());
-        let mut contending = contend(curator.contenders(), request, queued.clone());
+        let mut contending = curator.queues().contend(request, queued.clone());
         let answer = match patience {
             Patience::Forever | Patience::OnlyIfFree => contending.answer().await,
             Patience::For(limit) => match timeout(limit, contending.answer()).await {

@@ -8,10 +8,10 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient};
-use crate::contender::{Contenders, Shortcuts};
 use crate::error::{ConfigError, SessionError};
 use crate::lock_path::LockPath;
 use crate::metrics::PathLabel;
+use crate::queue::{Queues, Shortcuts};
 use crate::retry::RetryPolicy;
 use crate::session::epoch::Epoch;
 use crate::session::lease::LossPolicy;
@@ -35,7 +35,7 @@ pub struct Curator {
 /// What the handles share. The session's own tasks have no handle: the last one closes.
 struct Handle {
     session: Arc<Session>,
-    contenders: Arc<Contenders>,
+    queues: Arc<Queues>,
 }
 
 impl Drop for Handle {
@@ -153,13 +153,13 @@ impl Curator {
         &self.handle.session
     }
 
-    pub(crate) fn contenders(&self) -> &Arc<Contenders> {
-        &self.handle.contenders
+    pub(crate) fn queues(&self) -> &Arc<Queues> {
+        &self.handle.queues
     }
 
     fn new(session: Arc<Session>, shortcuts: Shortcuts) -> Self {
-        let contenders = Contenders::new(session.clone(), shortcuts);
-        Self { handle: Arc::new(Handle { session, contenders }) }
+        let queues = Queues::new(session.clone(), shortcuts);
+        Self { handle: Arc::new(Handle { session, queues }) }
     }
 }
 

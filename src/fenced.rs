@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::client::{Acl, Failure, Write, WriteFailure, check_frame};
-use crate::contender::HoldState;
 use crate::error::{FencedError, Loss};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
+use crate::queue::HoldState;
 use crate::session::clock::Moment;
 
 /// Writes that ZooKeeper refuses once the hold is over; from

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::contender::{Hold, HoldState};
 use crate::curator::Curator;
 use crate::error::{Loss, ReleaseError, WithError};
 use crate::fenced::Fenced;
 use crate::lock_path::LockPath;
+use crate::queue::{Hold, HoldState};
 use crate::revoke::requested;
 use crate::session::Session;
 use crate::surface::guard_surface;

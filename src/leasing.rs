@@ -8,7 +8,6 @@ use tokio::time::timeout;
 use crate::acquire::out_of_patience;
 use crate::admission::Family;
 use crate::client::Failure;
-use crate::contender::{Hold, LeaseRequest, Limit, Queued, Request, contend_for_leases};
 use crate::contender_filter::ContenderFilter;
 use crate::contender_name::{Kind, kind_of};
 use crate::error::AcquireError;
@@ -16,6 +15,7 @@ use crate::guard::Held;
 use crate::lock_path::LockPath;
 use crate::metrics::{Lock, Outcome};
 use crate::participants::{Participant, participants};
+use crate::queue::{Hold, LeaseRequest, Limit, Queued, Request};
 use crate::reading::reading;
 use crate::recipe::{Patience, Recipe};
 use crate::session::epoch::Epoch;
@@ -83,7 +83,7 @@ impl Leasing {
             full: full.clone(),
             behind: behind.clone(),
         };
-        let contending = contend_for_leases(self.recipe.curator.contenders(), request);
+        let contending = self.recipe.curator.queues().contend_for_leases(request);
         let leases = match patience {
             Patience::Forever | Patience::OnlyIfFree => contending.answer().await?,
             Patience::For(limit) => match timeout(limit, contending.answer()).await {

@@ -140,7 +140,6 @@ mod acquire;
 mod admission;
 mod client;
 mod clock;
-mod contender;
 mod contender_filter;
 mod contender_name;
 mod curator;
@@ -163,6 +162,7 @@ mod multi_lock;
 mod mutex;
 mod owner;
 mod participants;
+mod queue;
 mod random;
 mod read_write_lock;
 mod reading;
@@ -182,8 +182,6 @@ mod waiting;
 pub use zookeeper_client;
 
 pub use crate::client::ClientError;
-#[cfg(feature = "test-util")]
-pub use crate::contender::Shortcuts;
 pub use crate::contender_filter::{ContenderFilter, CustomFilter};
 pub use crate::contender_name::Kind as ContenderKind;
 pub use crate::curator::{Curator, CuratorBuilder};
@@ -206,6 +204,8 @@ pub use crate::multi_lock::InterProcessMultiLock;
 pub use crate::mutex::InterProcessMutex;
 pub use crate::owner::Owner;
 pub use crate::participants::Participant;
+#[cfg(feature = "test-util")]
+pub use crate::queue::Shortcuts;
 pub use crate::read_write_lock::{
     InterProcessReadWriteLock, ReadGuard, ReadLock, WriteGuard, WriteLock,
 };

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::admission::Family;
-use crate::contender::Queued;
 use crate::guard::Held;
 use crate::lock_path::LockPath;
+use crate::queue::Queued;
 
 /// An owner of locks, for re-entering them.
 ///

@@ -4,10 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::client::Failure;
-use crate::contender::refusal;
 use crate::error::AcquireError;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
+use crate::queue::refusal;
 use crate::retry::RetryPolicy;
 use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;

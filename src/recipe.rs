@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::admission::Family;
 use crate::client::{Acl, Acls, check_frame};
-use crate::contender::Request;
 use crate::contender_name::Kind;
 use crate::curator::{Curator, some_acls};
 use crate::error::{AcquireError, ConfigError};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Lock};
 use crate::participants::{Participant, holder, participants};
+use crate::queue::Request;
 use crate::retry::RetryPolicy;
 use crate::session::lease::LossPolicy;
 
@@ -95,6 +95,9 @@ impl Recipe {
         let only_if_free = matches!(patience, Patience::OnlyIfFree);
         Request {
             path: path.clone(),
+            takes_turns: matches!(family, Family::Exclusive(_)),
+            node_per_hold: false,
+            retention: Duration::ZERO,
             family,
             kind,
             beside: None,

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Failure, NodeEvent, NodeWatch};
-use crate::contender::HoldState;
 use crate::contender_name::last_number;
 use crate::curator::Curator;
 use crate::error::{ConfigError, Loss, RevokeError};
 use crate::lock_path::LockPath;
 use crate::participants::REVOKE;
+use crate::queue::HoldState;
 use crate::session::{NoEpoch, Session};
 
 /// How often to look where there is no room for a watch, or reading fails.
@@ -141,7 +141,11 @@ async fn look_out(hold: Arc<HoldState>, requested: CancellationToken) {
         biased;
         () = hold.ended().cancelled() => {}
         () = hold.epoch().over().cancelled() => {}
-        () = asks => requested.cancel(),
+        () = asks => {
+            // Before whoever holds complies.
+            hold.node_is_revoked();
+            requested.cancel();
+        }
     }
 }
 

@@ -4,13 +4,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::contender::Limit;
 use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError, ReleaseError};
 use crate::guard::Held;
 use crate::leasing::Leasing;
 use crate::metrics;
 use crate::participants::Participant;
+use crate::queue::Limit;
 use crate::recipe::{Patience, Recipe};
 use crate::shared_count::SharedCount;
 use crate::surface::{guard_surface, lock_surface, option_surface};

@@ -1,12 +1,12 @@
 //! [`InterProcessSemaphoreMutex`]: one holder among all processes, on the nodes of a semaphore with one lease.
 
-use crate::contender::Limit;
 use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError};
 use crate::guard::MutexGuard;
 use crate::leasing::Leasing;
 use crate::metrics;
 use crate::participants::Participant;
+use crate::queue::Limit;
 use crate::recipe::{Patience, Recipe};
 use crate::surface::{lock_surface, option_surface};
 

@@ -93,16 +93,17 @@ impl fmt::Debug for NodeWatch {
     }
 }
 
-/// A one-shot watch on the set of a node's children.
+/// A one-shot watch on the set of a node's children: fires when that changes, the node is deleted, or the session is over.
 pub(crate) struct ChildrenWatch {
     watcher: Watcher,
+    fired: bool,
     /// What it takes of the session, until it is dropped.
     room: Option<OwnedSemaphorePermit>,
 }
 
 impl ChildrenWatch {
     pub(super) fn new(watcher: Watcher) -> Self {
-        Self { watcher, room: None }
+        Self { watcher, fired: false, room: None }
     }
 
     pub(crate) fn with(mut self, room: OwnedSemaphorePermit) -> Self {
@@ -110,15 +111,26 @@ impl ChildrenWatch {
         self
     }
 
-    /// Waits until the set has changed, the node is deleted, or the session is over.
-    pub(crate) async fn changed(self) {
-        let _room = self.room;
-        self.watcher.await;
+    pub(crate) async fn fired(mut self) {
+        std::future::poll_fn(|context| self.poll_fired(context)).await;
+    }
+
+    pub(crate) fn poll_fired(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.fired {
+            ready!(Pin::new(&mut self.watcher).poll(context));
+            self.fired = true;
+        }
+        Poll::Ready(())
+    }
+
+    /// Whether it has. Who waits for it is not woken any more.
+    pub(crate) fn has_fired(&mut self) -> bool {
+        self.poll_fired(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 }
 
 impl fmt::Debug for ChildrenWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildrenWatch").finish_non_exhaustive()
+        f.debug_struct("ChildrenWatch").field("fired", &self.fired).finish_non_exhaustive()
     }
 }

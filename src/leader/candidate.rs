@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use crate::admission::Family;
-use crate::contender::{Contending, Hold, Queued, Request, contend, contend_again};
 use crate::contender_filter::ContenderFilter;
 use crate::contender_name::Kind;
 use crate::curator::Curator;
 use crate::error::{AcquireError, ConfigError, ReleaseError};
 use crate::metrics;
 use crate::participants::Participant;
+use crate::queue::{Contending, Hold, Queued, Request};
 use crate::recipe::{Patience, Recipe};
 use crate::retry::RetryPolicy;
 
@@ -53,12 +53,12 @@ impl Candidate {
 
     /// Queues up.
     pub(super) fn enter(&self) -> Contending {
-        contend(self.recipe.curator.contenders(), self.request(), Queued::default())
+        self.recipe.curator.queues().contend(self.request(), Queued::default())
     }
 
     /// Queues up with what a lost hold has left, if it has.
     pub(super) fn enter_again(&self, lost: Hold) -> Contending {
-        contend_again(self.recipe.curator.contenders(), self.request(), Queued::default(), lost)
+        self.recipe.curator.queues().contend_again(self.request(), Queued::default(), lost)
     }
 
     /// Waits until it holds. May be dropped and begun again.
@@ -83,7 +83,9 @@ impl Candidate {
 
     fn request(&self) -> Request {
         let Self { recipe, family, kind } = self;
-        recipe.request(&recipe.path, family.clone(), *kind, Patience::Forever)
+        let request = recipe.request(&recipe.path, family.clone(), *kind, Patience::Forever);
+        // Each has a node of its own.
+        Request { takes_turns: false, ..request }
     }
 
     pub(super) async fn participants(&self) -> Result<Vec<Participant>, AcquireError> {

@@ -5,8 +5,8 @@ use std::future::Future;
 use tokio_util::sync::CancellationToken;
 
 use super::candidate::Candidate;
-use crate::contender::Hold;
 use crate::guard::HoldView;
+use crate::queue::Hold;
 use crate::surface::hold_surface;
 
 /// Says whether this process still leads in one term, and carries the term's cancellation and fencing tokens.

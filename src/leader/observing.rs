@@ -23,11 +23,11 @@ use super::candidate::Candidate;
 use super::error::LeaderError;
 use crate::admission::Family;
 use crate::client::{Client, Failure, LinkState, LinkWatch, Node, NodeWatch};
-use crate::contender::refusal;
 use crate::error::AcquireError;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::participants::{Participant, first};
+use crate::queue::refusal;
 use crate::session::epoch::Epoch;
 use crate::session::{NoEpoch, Session};
 
@@ -199,7 +199,7 @@ impl Following {
         if listing.children.iter().any(|name| self.family.counts(name)) {
             return Ok(Seen::Again);
         }
-        let watched = Watched::Children(Box::pin(watch.changed()));
+        let watched = Watched::Children(Box::pin(watch.fired()));
         Ok(Seen::Leader(None, Some(Armed { watched, _room: room })))
     }
 

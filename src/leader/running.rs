@@ -12,8 +12,8 @@ use super::error::TermError;
 use super::leadership::Leadership;
 use super::run::{Phase, Shared};
 use super::term::serve;
-use crate::contender::Hold;
 use crate::error::{AcquireError, ReleaseError};
+use crate::queue::Hold;
 use crate::retry::Retry;
 use crate::session::clock::Moment;
 

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::candidate::Candidate;
 use super::error::TermError;
 use super::leadership::Leadership;
-use crate::contender::Hold;
 use crate::error::{Loss, ReleaseError};
+use crate::queue::Hold;
 
 /// How a body ended.
 enum End<T> {

@@ -210,12 +210,19 @@ impl Lease {
     /// The term of `policy` that lasts at this instant. None begins without a lease that the next probes carry on. A
     /// later one begins with one of the [`renewals`](Self::renewals).
     pub(crate) fn term(&self, policy: LossPolicy, now: Moment) -> Option<Arc<Term>> {
-        let (over, term) = {
-            let mut state = self.lock();
-            (state.end_if_over(now), state.term(policy, now, self.timeout))
-        };
+        let (over, term) = self.term_quietly(policy, now);
         over.wake();
         term
+    }
+
+    /// The same, for who wakes others when it has let go of its own locks.
+    pub(crate) fn term_quietly(
+        &self,
+        policy: LossPolicy,
+        now: Moment,
+    ) -> (Over, Option<Arc<Term>>) {
+        let mut state = self.lock();
+        (state.end_if_over(now), state.term(policy, now, self.timeout))
     }
 
     /// Whether a probe is to be sent now, at a look, ahead of the timer.

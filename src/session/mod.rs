@@ -56,7 +56,7 @@ pub(crate) struct Session {
     /// Chroot and namespace in one, as the server knows it.
     root: LockPath,
     home: Home,
-    /// Contenders and clean-up duties.
+    /// Entries and clean-up duties.
     tasks: TaskTracker,
     /// What is done while something is held, and has time to end before that goes.
     work: TaskTracker,

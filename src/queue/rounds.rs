@@ -5,7 +5,8 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::care::Own;
+use super::hold::QueueNode;
+use super::siblings::Siblings;
 use crate::client::Failure;
 use crate::session::epoch::Epoch;
 
@@ -21,11 +22,18 @@ const UNANSWERED: u32 = 3;
 /// Of so few nodes those that are gone are forgotten only in their turn.
 const FEW: usize = 1024;
 
-type Look = Pin<Box<dyn Future<Output = (Vec<Own>, Result<Vec<bool>, Failure>)> + Send>>;
+/// A node that is looked after.
+#[derive(Clone, Debug)]
+pub(super) struct Monitored {
+    pub(super) siblings: Arc<Siblings>,
+    pub(super) node: Arc<QueueNode>,
+}
+
+type Look = Pin<Box<dyn Future<Output = (Vec<Monitored>, Result<Vec<bool>, Failure>)> + Send>>;
 
 #[derive(Default)]
 pub(super) struct Rounds {
-    nodes: VecDeque<Own>,
+    nodes: VecDeque<Monitored>,
     /// From so many on those that are gone are looked for.
     many: usize,
     under_way: Option<Look>,
@@ -33,10 +41,10 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    pub(super) fn add(&mut self, own: Own) {
+    pub(super) fn add(&mut self, own: Monitored) {
         self.nodes.push_back(own);
         if self.nodes.len() > self.many.max(FEW) {
-            self.nodes.retain(|own| own.line.has(&own.spot));
+            self.nodes.retain(|own| own.siblings.has(&own.node));
             self.many = 2 * self.nodes.len();
         }
     }
@@ -52,7 +60,7 @@ impl Rounds {
         while next.len() < batch
             && let Some(own) = self.nodes.pop_front()
         {
-            if own.line.has(&own.spot) {
+            if own.siblings.has(&own.node) {
                 next.push(own);
             }
         }
@@ -62,7 +70,7 @@ impl Rounds {
     }
 
     /// Waits for the answer; gives those that are gone.
-    pub(super) async fn looked(&mut self) -> Vec<Own> {
+    pub(super) async fn looked(&mut self) -> Vec<Monitored> {
         let (nodes, gone) = match &mut self.under_way {
             Some(look) => look.await,
             None => pending().await,
@@ -90,15 +98,15 @@ impl Rounds {
 
 async fn look(
     epoch: Arc<Epoch>,
-    nodes: Vec<Own>,
+    nodes: Vec<Monitored>,
     together: bool,
-) -> (Vec<Own>, Result<Vec<bool>, Failure>) {
+) -> (Vec<Monitored>, Result<Vec<bool>, Failure>) {
     let gone = async {
         let client = epoch.client()?;
         if together {
-            return client.are_gone(nodes.iter().map(|own| own.spot.node.as_str())).await;
+            return client.are_gone(nodes.iter().map(|own| own.node.node.as_str())).await;
         }
-        let asked: Vec<_> = nodes.iter().map(|own| client.exists(&own.spot.node)).collect();
+        let asked: Vec<_> = nodes.iter().map(|own| client.exists(&own.node.node)).collect();
         let mut gone = Vec::new();
         for exists in asked {
             gone.push(matches!(exists.await, Ok(false) | Err(Failure::NoNode)));

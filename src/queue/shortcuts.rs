@@ -14,7 +14,7 @@ pub struct Shortcuts {
     pub head: bool,
     /// The second in line before us is watched too, so that the head is known when it matters.
     pub stand_by: bool,
-    /// Contenders of one session hand over among themselves, without waiting for the server.
+    /// Queues of one session hand over among themselves, without waiting for the server.
     pub local: bool,
     /// A create with the number that was expected needs no listing.
     pub gap: bool,

@@ -69,11 +69,6 @@ impl Parent {
         asks
     }
 
-    /// Whether a listing can teach something, now or when the watch is answered.
-    pub(super) fn is_watched(&self) -> bool {
-        !matches!(self.watch, ParentWatch::None)
-    }
-
     /// The answer, after [`asks`](Self::asks).
     pub(super) fn watched(&mut self, armed: Option<(NodeWatch, LinkWatch)>) {
         if matches!(self.watch, ParentWatch::Asked) {

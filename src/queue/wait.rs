@@ -29,11 +29,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::care::{Attended, Own};
-use super::local::Spot;
-use super::wait::stop;
-use super::{Contender, Stop};
+use super::node::OwnedNode;
+use super::request::{Request, Stop};
 use crate::client::{Failure, LinkWatch, NodeEvent, NodeWatch};
+use crate::contender_name::ContenderName;
 use crate::metrics::{self, Operation};
 use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
@@ -46,11 +45,30 @@ const LOOKS_FOR_OWN: u32 = 10;
 
 /// Whom a contender waits for.
 pub(super) struct Ahead {
-    pub(super) predecessor: String,
+    predecessor: String,
     /// The one before it.
-    pub(super) stand_by: Option<String>,
+    stand_by: Option<String>,
     /// Whether the deletion of the predecessor admits.
-    pub(super) head: bool,
+    head: bool,
+}
+
+impl Ahead {
+    pub(super) fn new(
+        node: &OwnedNode,
+        predecessor: &ContenderName,
+        stand_by: Option<ContenderName>,
+        predecessor_is_head: bool,
+    ) -> Self {
+        let (siblings, child) = (&node.siblings, |name: &str| node.siblings.path.child(name));
+        let stand_by = stand_by.filter(|_| siblings.rules.stand_by && !predecessor_is_head);
+        Self {
+            predecessor: child(predecessor.as_str()),
+            stand_by: stand_by.map(|name| child(name.as_str())),
+            head: siblings.rules.head
+                && predecessor_is_head
+                && (siblings.family.is_exclusive() || node.node.shared),
+        }
+    }
 }
 
 /// What came of waiting.
@@ -86,31 +104,32 @@ struct Watch {
 }
 
 impl Watches {
-    /// The own node's watch, for who looks after the node from now on.
-    pub(super) fn give_away(&mut self, own: Own) -> Option<Attended> {
-        let Watch { watch, room, .. } = self.own.take()?;
-        Some(Attended { own, watch, room })
+    /// The own node's watch is for who looks after the node from now on, where there is room to spare.
+    pub(super) fn hand_over(&mut self, node: &OwnedNode) {
+        if node.nodes.epoch.has_spare_room() {
+            node.node.keep_watch(self.own.take().map(|own| (own.watch, own.room)));
+        }
     }
 
     /// Waits for the next thing that happens to those ahead, or to the own node.
     pub(super) async fn event(
         &mut self,
-        contender: &Contender,
-        epoch: &Epoch,
-        spot: &Spot,
+        node: &OwnedNode,
+        request: &Request,
         ahead: &Ahead,
     ) -> Result<Event, Stop> {
         let began = Moment::now();
-        let mut retry = contender.request.retry.start();
+        let mut retry = request.retry.start();
+        let (epoch, session, own) = (&node.nodes.epoch, &node.nodes.session, &node.node.node);
         self.keep(ahead);
         loop {
-            let failed = match self.arm(epoch, spot, ahead).await {
+            let failed = match self.arm(epoch, own, ahead).await {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => {
                     let event = if self.is_armed() {
                         Ok(self.next(ahead).await)
                     } else {
-                        self.look(epoch, spot, ahead).await
+                        self.look(epoch, own, ahead).await
                     };
                     match event {
                         Ok(Some(event)) => return Ok(event),
@@ -120,13 +139,13 @@ impl Watches {
                 }
                 Err(failed) => failed,
             };
-            let (Failed { node, failure }, session) = (failed, contender.session());
+            let Failed { node, failure } = failed;
             let pause = match failure {
                 Failure::Unknown(_) | Failure::NotNow(_) => retry.next_pause(began.elapsed()),
                 _ => None,
             };
             let Some(pause) = pause else {
-                return Err(stop(contender, &node, "read", failure));
+                return Err(request.stop(&node, "read", failure));
             };
             tracing::debug!(?failure, ?pause, "watches again");
             metrics::retried(Operation::Watch);
@@ -156,13 +175,13 @@ impl Watches {
     async fn arm(
         &mut self,
         epoch: &Epoch,
-        spot: &Spot,
+        node: &str,
         ahead: &Ahead,
     ) -> Result<Option<Event>, Failed> {
-        let Some([own, predecessor, stand_by]) = self.rooms(epoch, spot, ahead) else {
+        let Some([own, predecessor, stand_by]) = self.rooms(epoch, node, ahead) else {
             return Ok(None);
         };
-        let client = epoch.client().map_err(|failure| Failed::at(&spot.node, failure))?;
+        let client = epoch.client().map_err(|failure| Failed::at(node, failure))?;
         if own.is_some() {
             self.link = Some(client.watch_link());
         }
@@ -207,7 +226,7 @@ impl Watches {
     fn rooms<'a>(
         &mut self,
         epoch: &Epoch,
-        spot: &'a Spot,
+        node: &'a str,
         ahead: &'a Ahead,
     ) -> Option<[Option<(&'a str, OwnedSemaphorePermit)>; 3]> {
         let Self { own, predecessor, stand_by, room: waited_for, .. } = self;
@@ -220,7 +239,7 @@ impl Watches {
             let room = room.or_else(|| epoch.room_at_once(node))?;
             Some(Some((node, room)))
         };
-        let own = room(own, &spot.node)?;
+        let own = room(own, node)?;
         let predecessor = room(predecessor, &ahead.predecessor)?;
         // It can be done without.
         let stand_by = ahead.stand_by.as_deref().and_then(|node| room(stand_by, node).flatten());
@@ -270,10 +289,10 @@ impl Watches {
     async fn look(
         &mut self,
         epoch: &Epoch,
-        spot: &Spot,
+        node: &str,
         ahead: &Ahead,
     ) -> Result<Option<Event>, Failed> {
-        let both = [spot.node.as_str(), ahead.predecessor.as_str()];
+        let both = [node, ahead.predecessor.as_str()];
         let missing = if self.own.is_some() { &both[1..] } else { &both };
         let room = epoch.room_to_watch(missing);
         tokio::pin!(room);
@@ -295,7 +314,7 @@ impl Watches {
             if is_gone(epoch, &ahead.predecessor).await? {
                 return Ok(Some(Event::Look));
             }
-            if looks % LOOKS_FOR_OWN == 0 && is_gone(epoch, &spot.node).await? {
+            if looks % LOOKS_FOR_OWN == 0 && is_gone(epoch, node).await? {
                 return Ok(Some(Event::Gone));
             }
         }

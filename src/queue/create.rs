@@ -1,0 +1,399 @@
+//! The protected create.
+//!
+//! The create and the first listing are sent together: ZooKeeper answers one session's requests in
+//! order, so the listing contains our own node. It counts only if that create was answered with Ok. Where the
+//! [gap rule](super::gap) can be expected to do without, no listing is sent; where it has nothing to go by yet, a
+//! watch on the parent is sent between the two.
+//!
+//! One GUID for each create. An unknown outcome is resolved behind a barrier
+//! (see [`duty`](crate::session::duty)): the node is adopted only if this very session owns it
+//! (invariant 2; the check whose absence is CURATOR-604).
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use futures_util::future::{BoxFuture, maybe_done};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+use super::epoch_nodes::EpochNodes;
+use super::hold::{HoldState, QueueNode};
+use super::node::{OwnedNode, Room};
+use super::request::{Request, Stop, refusal};
+use super::siblings::{Position, Siblings};
+use crate::client::{ChildrenWatch, Client, Failure, LinkWatch, Listing, Write, WriteFailure};
+use crate::contender_name::{is_safe_sequence, last_number, protected_prefix};
+use crate::error::AcquireError;
+use crate::metrics::{self, Operation};
+use crate::random;
+use crate::session::clock::Moment;
+use crate::session::duty::{Duty, attempt, clean_up, find};
+use crate::session::epoch::Epoch;
+
+/// What is known of a new node's place in the queue.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// By the gap rule.
+    Position(Position),
+    /// From a request that was sent behind the create; with a watch on the children, if one was asked for.
+    Listing(Listing, Option<ChildrenWatch>),
+    Nothing,
+}
+
+/// How often a missing parent is made again at once: somebody may delete it as fast as we make it.
+pub(super) const PARENTS_AT_ONCE: usize = 3;
+
+/// A create that was sent. Dropping it before it is answered has a task search for the node.
+pub(super) struct Sent {
+    pub(super) nodes: Arc<EpochNodes>,
+    siblings: Arc<Siblings>,
+    request: Request,
+    /// The name up to the sequence number, GUID included.
+    prefix: String,
+    /// From before it was sent.
+    link: Option<LinkWatch>,
+    answer: BoxFuture<'static, (Result<(i64, i64), Failure>, Known)>,
+    /// Until the node has it.
+    room: Option<Room>,
+}
+
+/// Takes room for a node in the session; `owner` counts it.
+pub(super) fn reserve(
+    nodes: &EpochNodes,
+    request: &Request,
+    owner: &TaskTracker,
+) -> Result<Room, AcquireError> {
+    let slash_and_name = 1 + request.kind.name_bytes();
+    let bytes = nodes.session.absolute(&request.path).as_str().len() + slash_and_name;
+    let limit = nodes.session.settings.ephemeral_limit;
+    let demand = nodes.epoch.demand();
+    let reservation = nodes.epoch.reserve(bytes, limit).map_err(|in_use| {
+        AcquireError::TooManyContenders { path: request.path.to_string(), in_use, limit }
+    })?;
+    Ok(Room::new(demand, reservation, owner.token()))
+}
+
+/// Sends a create, with what has to come along. With room for one, with a listing in any case, and a watch on the children.
+pub(super) fn send(
+    nodes: &Arc<EpochNodes>,
+    request: &Request,
+    room: Room,
+    watch_children: Option<OwnedSemaphorePermit>,
+) -> Result<Sent, Failure> {
+    let client = nodes.epoch.client()?;
+    let siblings = nodes.at(&request.path, &request.family);
+    let link = Some(client.watch_link());
+    let mut prefix = protected_prefix(random::guid(), request.kind);
+    let answer = match &request.beside {
+        Some(write) => {
+            // The whole name: a down-graded read has its writer's number.
+            prefix.push_str(write.digits());
+            sent_now(create_beside(client, request.clone(), prefix.clone(), write.clone()))
+        }
+        None => {
+            let (epoch, siblings) = (nodes.epoch.clone(), siblings.clone());
+            sent_now(create(
+                epoch,
+                client,
+                siblings,
+                request.clone(),
+                prefix.clone(),
+                watch_children,
+            ))
+        }
+    };
+    let (nodes, request) = (nodes.clone(), request.clone());
+    Ok(Sent { nodes, siblings, request, prefix, link, answer, room: Some(room) })
+}
+
+/// Polls `requests` once: what they send is sent when this returns, in the order of other requests.
+fn sent_now<F: Future<Output: Send> + Send + 'static>(
+    requests: F,
+) -> BoxFuture<'static, F::Output> {
+    let mut requests = Box::pin(maybe_done(requests));
+    let _ = requests.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    Box::pin(async move {
+        requests.as_mut().await;
+        let output = requests.as_mut().take_output();
+        // Nobody else takes it.
+        output.unwrap_or_else(|| unreachable!("it was awaited, and taken once"))
+    })
+}
+
+/// The create, and the answers to what was sent with it.
+async fn create(
+    epoch: Arc<Epoch>,
+    client: Client,
+    siblings: Arc<Siblings>,
+    request: Request,
+    prefix: String,
+    watch_children: Option<OwnedSemaphorePermit>,
+) -> (Result<(i64, i64), Failure>, Known) {
+    let (name, path) = (request.path.child(&prefix), request.path.as_str());
+    let (lacks, watches) = siblings.lacks();
+    let stamp = Moment::now();
+    let create = client.create_contender(&name, &request.data, &request.acls);
+    // Before the listing: that is to be from after the watch.
+    let parent = watches.then(|| watch_parent(&siblings, &client));
+    let watched = watch_children.map(|room| (client.list_and_watch(path), room));
+    let listed = (lacks && watched.is_none()).then(|| client.list(path));
+    let created = epoch.proven(stamp, create).await;
+    if created.is_err() {
+        return (created, Known::Nothing);
+    }
+    if let Some(parent) = parent {
+        parent.await;
+    }
+    let known = match (watched, listed) {
+        (Some((watched, room)), _) => {
+            watched.await.map(|(listing, watch)| (listing, Some(watch.with(room))))
+        }
+        (None, Some(listed)) => listed.await.map(|listing| (listing, None)),
+        (None, None) => return (created, Known::Nothing),
+    };
+    (created, known.map_or(Known::Nothing, |(listing, watch)| Known::Listing(listing, watch)))
+}
+
+/// Creates a read beside a write hold, in one transaction with a look whether that is there: so no writer can have
+/// come in between.
+async fn create_beside(
+    client: Client,
+    request: Request,
+    prefix: String,
+    write: Arc<HoldState>,
+) -> (Result<(i64, i64), Failure>, Known) {
+    let name = request.path.child(&prefix);
+    let stamp = Moment::now();
+    let read = Write::Create { data: &request.data, acls: &request.acls, ephemeral: true };
+    let sent = client.write_while_there(write.node(), &name, &read);
+    let created = match write.epoch().proven(stamp, sent).await {
+        // Not every server tells of a node that was created in a transaction.
+        Ok(()) => Ok((write.sequence(), 0)),
+        Err(WriteFailure::NotThere) => {
+            write.node_is_gone();
+            Err(Failure::NoNode)
+        }
+        // Only we know this name: an earlier try took effect.
+        Err(WriteFailure::Write(exists @ Failure::NodeExists)) => {
+            Err(exists.into_source().map_or(Failure::NoNode, Failure::Unknown))
+        }
+        Err(WriteFailure::Check(failure) | WriteFailure::Write(failure)) => Err(failure),
+    };
+    (created, Known::Position(Position::First))
+}
+
+/// Asks for the watch on the parent; the future notes the answer.
+fn watch_parent<'a>(
+    siblings: &'a Siblings,
+    client: &'a Client,
+) -> impl Future<Output = ()> + Send + use<'a> {
+    /// However it ends, somebody else may ask again.
+    struct Asked<'a> {
+        siblings: &'a Siblings,
+        link: Option<LinkWatch>,
+    }
+    impl Drop for Asked<'_> {
+        fn drop(&mut self) {
+            if self.link.is_some() {
+                self.siblings.parent_watched(None);
+            }
+        }
+    }
+    let mut asked = Asked { siblings, link: Some(client.watch_link()) };
+    let sent = client.watch(siblings.path.as_str());
+    async move {
+        if let Ok(watch) = sent.await
+            && let Some(link) = asked.link.take()
+        {
+            siblings.parent_watched(Some((watch, link)));
+        }
+    }
+}
+
+/// Creates a node: the create that was sent before, and others, until one is answered with Ok. What an earlier one may have
+/// left is found or removed.
+pub(super) async fn create_node(
+    nodes: &Arc<EpochNodes>,
+    request: &Request,
+    owner: &TaskTracker,
+    opened: Option<Sent>,
+) -> Result<(OwnedNode, Known), Stop> {
+    let mut opened = opened;
+    let mut parents_made = 0;
+    loop {
+        request.beside_lasts()?;
+        let mut sent = match opened.take() {
+            Some(sent) => sent,
+            None => {
+                let room = reserve(nodes, request, owner).map_err(Stop::Failed)?;
+                send(nodes, request, room, None)
+                    .map_err(|failure| Stop::Again(failure.into_source()))?
+            }
+        };
+        let failure = match sent.answered().await {
+            Ok((node, known)) => return check_sequence(request, node).map(|node| (node, known)),
+            Err(failure) => failure,
+        };
+        request.beside_lasts()?;
+        match failure {
+            Failure::NoNode => {
+                parents_made += 1;
+                make_parents(nodes, request).await?;
+                if parents_made == PARENTS_AT_ONCE {
+                    return Err(Stop::Again(None));
+                }
+            }
+            Failure::Unknown(cause) => {
+                metrics::unknown(Operation::Create);
+                return match sent.resolved().await? {
+                    Some((node, known)) => check_sequence(request, node).map(|node| (node, known)),
+                    None => Err(Stop::Again(Some(cause))),
+                };
+            }
+            Failure::Refused(error) => {
+                return Err(Stop::Failed(refusal(request.path.as_str(), "create", error)));
+            }
+            Failure::SessionOver(cause) => return Err(Stop::Again(Some(cause))),
+            other @ (Failure::NotNow(_) | Failure::NodeExists) => {
+                return Err(Stop::Again(other.into_source()));
+            }
+        }
+    }
+}
+
+impl Sent {
+    /// Waits for the answers.
+    async fn answered(&mut self) -> Result<(OwnedNode, Known), Failure> {
+        let (created, known) = (&mut self.answer).await;
+        let (sequence, mut czxid) = match created {
+            Ok(created) => created,
+            Err(failure) => {
+                if matches!(failure, Failure::Unknown(_) | Failure::SessionOver(_)) {
+                    self.siblings.unanswered();
+                } else {
+                    self.room = None;
+                }
+                return Err(failure);
+            }
+        };
+        let name = match &self.request.beside {
+            Some(_) => self.prefix.clone(),
+            None => format!("{}{sequence:010}", self.prefix),
+        };
+        if czxid <= 0 {
+            // Servers before 3.5 do not tell at the create.
+            let read = self.nodes.epoch.client()?.read(&self.request.path.child(&name)).await;
+            czxid = match read {
+                Ok(node) => node.change.czxid,
+                // The create was answered: what follows must not be taken for its failure.
+                Err(Failure::NotNow(error) | Failure::Refused(error)) => {
+                    return Err(Failure::Unknown(error));
+                }
+                Err(failure) => return Err(failure),
+            };
+        }
+        let node = self.take_place(&name, sequence, czxid).ok_or_else(Failure::session_over)?;
+        let known = match known {
+            Known::Listing(listing, watch) => match self.siblings.by_gap(&node.node) {
+                Some(position) if watch.is_none() => Known::Position(position),
+                _ => Known::Listing(listing, watch),
+            },
+            Known::Nothing => {
+                self.siblings.by_gap(&node.node).map_or(Known::Nothing, Known::Position)
+            }
+            known => known,
+        };
+        Ok((node, known))
+    }
+
+    fn take_place(&mut self, name: &str, sequence: i64, czxid: i64) -> Option<OwnedNode> {
+        let (room, link) = (self.room.take()?, self.link.take()?);
+        let (path, shared) = (self.request.path.child(name), self.request.is_shared());
+        let node = Arc::new(QueueNode::new(path, czxid, sequence, shared, link));
+        Some(OwnedNode::new(node, self.siblings.clone(), self.nodes.clone(), room))
+    }
+
+    /// Finds out what became of a create that was not answered.
+    async fn resolved(&mut self) -> Result<Option<(OwnedNode, Known)>, Stop> {
+        let (epoch, path) = (self.nodes.epoch.clone(), self.request.path.clone());
+        let search = || async {
+            for name in find(&epoch, &path, &self.prefix).await? {
+                match epoch.client()?.read(&path.child(&name)).await {
+                    Ok(node) if node.owner == epoch.session_id() => {
+                        return Ok(Some((name, node.change.czxid)));
+                    }
+                    Ok(_) | Err(Failure::NoNode) => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+            Ok(None)
+        };
+        let found = self.nodes.session.retried(&self.request.retry, search).await;
+        match found.map_err(|failure| self.request.stop(path.as_str(), "list", failure))? {
+            Some((name, czxid)) => {
+                tracing::debug!(name, "the create had taken effect");
+                let sequence = last_number(&name).unwrap_or(-1);
+                let node = self.take_place(&name, sequence, czxid);
+                let beside = self.request.beside.as_ref();
+                let known = beside.map_or(Known::Nothing, |_| Known::Position(Position::First));
+                Ok(node.map(|node| (node, known)))
+            }
+            None => {
+                self.room = None;
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Drop for Sent {
+    /// If no answer came, and the search for the node to no end, it may be there.
+    fn drop(&mut self) {
+        let Some(room) = self.room.take() else { return };
+        self.siblings.unanswered();
+        let search =
+            Duty::Search { parent: self.request.path.clone(), prefix: self.prefix.clone() };
+        let nodes = self.nodes.clone();
+        let searching = async move {
+            let (session, epoch) = (&nodes.session, &nodes.epoch);
+            let first = attempt(epoch, &search);
+            clean_up(session, epoch.clone(), search.clone(), first, |_| {}).await;
+            drop(room);
+        };
+        self.nodes.session.spawn(searching.in_current_span());
+    }
+}
+
+async fn make_parents(nodes: &EpochNodes, request: &Request) -> Result<(), Stop> {
+    let parent = nodes.session.absolute(&request.path);
+    let make = || async {
+        let client = nodes.epoch.client()?;
+        let made = client.make_parents(&parent, &request.acls).await;
+        Ok::<_, Failure>(match made {
+            Ok(()) => None,
+            // Deleted while we made it: the next create tells.
+            Err(gone) if matches!(gone.failure, Failure::NoNode) => None,
+            Err(refused) => match refused.failure {
+                Failure::Refused(error) => Some((refused.path, error)),
+                failure => return Err(failure),
+            },
+        })
+    };
+    match nodes.session.retried(&request.retry, make).await {
+        Ok(None) => Ok(()),
+        Ok(Some((path, error))) => Err(Stop::Failed(refusal(&path, "create", error))),
+        Err(failure) => Err(request.stop(request.path.as_str(), "create", failure)),
+    }
+}
+
+/// Refuses a place so close to the wrap of the sequence numbers that order would end.
+fn check_sequence(request: &Request, node: OwnedNode) -> Result<OwnedNode, Stop> {
+    let sequence = node.node.sequence;
+    if is_safe_sequence(sequence) {
+        return Ok(node);
+    }
+    let path = request.path.to_string();
+    Err(Stop::Failed(AcquireError::SequenceExhausted { path, sequence }))
+}

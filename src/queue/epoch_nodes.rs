@@ -1,0 +1,107 @@
+//! The own nodes of one epoch, by their [lock paths](super::siblings), and which of these are remembered.
+//!
+//! A path is remembered while a watch on it is kept for the [gap rule](super::gap), and each takes some of the
+//! epoch's room for watches. So they are few, and the one that was not used for longest makes room for another,
+//! but not before it was idle for a session timeout: whoever goes round many more paths than fit shall not set and
+//! remove a watch for each.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::by_path::ByPath;
+use super::shortcuts::Shortcuts;
+use super::siblings::Siblings;
+use crate::admission::Family;
+use crate::lock_path::LockPath;
+use crate::session::Session;
+use crate::session::clock::Moment;
+use crate::session::epoch::Epoch;
+
+/// How many lock paths are remembered.
+const REMEMBERED: usize = 256;
+
+/// How many bytes their paths may have in all: a quarter of the room for watches.
+const REMEMBERED_BYTES: usize = 24 * 1024;
+
+#[derive(Debug)]
+pub(super) struct EpochNodes {
+    pub(super) session: Arc<Session>,
+    pub(super) epoch: Arc<Epoch>,
+    rules: Shortcuts,
+    paths: ByPath<Siblings>,
+    remembered: Mutex<Remembered>,
+}
+
+impl EpochNodes {
+    pub(super) fn new(session: &Arc<Session>, epoch: &Arc<Epoch>, rules: Shortcuts) -> Self {
+        let (session, epoch) = (session.clone(), epoch.clone());
+        Self { session, epoch, rules, paths: ByPath::new(), remembered: Mutex::default() }
+    }
+
+    /// The children of `path`; remembers the path if there is room.
+    pub(super) fn at(&self, path: &LockPath, family: &Family) -> Arc<Siblings> {
+        let new = || Arc::new(Siblings::new(path.clone(), family.clone(), self.rules));
+        let siblings = self.paths.at(path, |it| it.family == *family, new);
+        if self.rules.gap && siblings.remembered().is_none() {
+            self.remember(&siblings);
+        }
+        siblings
+    }
+
+    /// All there are.
+    pub(super) fn all(&self) -> Vec<Arc<Siblings>> {
+        self.paths.all()
+    }
+
+    /// Lets go of the watches on lock paths.
+    pub(super) fn forget(&self) {
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let paths = std::mem::take(&mut remembered.paths);
+        remembered.bytes = 0;
+        drop(remembered);
+        paths.iter().for_each(|siblings| siblings.forget());
+    }
+
+    fn remember(&self, siblings: &Arc<Siblings>) {
+        let bytes = |it: &Siblings| self.epoch.watched_bytes(it.path.as_str());
+        let now = Moment::now();
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < remembered.full_until.unwrap_or(now)
+            || remembered.paths.iter().any(|other| Arc::ptr_eq(other, siblings))
+        {
+            return;
+        }
+        let is_full = |remembered: &Remembered| {
+            remembered.paths.len() >= REMEMBERED
+                || remembered.bytes + bytes(siblings) > REMEMBERED_BYTES
+        };
+        while is_full(&remembered) {
+            let paths = remembered.paths.iter().enumerate();
+            let oldest = paths.min_by_key(|(_, siblings)| siblings.remembered());
+            let Some((place, used)) = oldest.map(|(place, oldest)| (place, oldest.remembered()))
+            else {
+                return; // its path alone is too long
+            };
+            let idle_at = used.unwrap_or(now).after(self.epoch.timeout());
+            if now < idle_at {
+                remembered.full_until = Some(idle_at);
+                return;
+            }
+            let forgotten = remembered.paths.swap_remove(place);
+            remembered.bytes -= bytes(&forgotten);
+            forgotten.forget();
+        }
+        if let Some(room) = self.epoch.room_at_once(siblings.path.as_str()) {
+            siblings.remember(room);
+            remembered.bytes += bytes(siblings);
+            remembered.paths.push(siblings.clone());
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Remembered {
+    paths: Vec<Arc<Siblings>>,
+    bytes: usize,
+    /// Before that none of them can have been idle for long enough.
+    full_until: Option<Moment>,
+}

@@ -1,0 +1,361 @@
+//! Leases: several nodes of one asker, admitted together, by a count.
+//!
+//! Who makes leases holds the mutex beside them, so only one at a time has nodes that are not admitted. That is what
+//! Curator's waiters rely on: with two such, each could count the other, and both wait for ever. When the mutex is lost,
+//! the nodes go, and it is taken again. All of the asker's nodes are made before it counts, so that of two who ask for several neither
+//! waits with a part of them.
+//!
+//! A task of the session's does all of it: a caller that does not poll its future must not keep the mutex.
+//!
+//! Who counts too many waits for a change of the children, or of the limit. When the [gap rule](super::gap) says that
+//! nobody else created anything since a listing, no listing is needed: those who were there then, who can only have
+//! gone since, and ours are the most there can be.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
+use tracing::Instrument;
+
+use super::create::{Known, create_node};
+use super::enter::{list, prove_session};
+use super::epoch_nodes::EpochNodes;
+use super::epochs::Epochs;
+use super::local_queue::{Enter, Hold, LocalQueue, Queued};
+use super::node::OwnedNode;
+use super::request::{Request, Stop, is_session_over};
+use super::siblings::Position;
+use super::wait::LOOK;
+use crate::client::{ChildrenWatch, Failure, Listing};
+use crate::error::{AcquireError, SessionError};
+use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation};
+use crate::session::NoEpoch;
+use crate::session::clock::Moment;
+use crate::session::epoch::Asker;
+use crate::session::lease::Term;
+
+/// How many leases there are.
+#[derive(Debug)]
+pub(crate) enum Limit {
+    Fixed(i32),
+    Live(watch::Receiver<i32>),
+}
+
+/// What was before it counts as seen.
+impl Clone for Limit {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Fixed(limit) => Self::Fixed(*limit),
+            Self::Live(limit) => {
+                let mut limit = limit.clone();
+                limit.mark_unchanged();
+                Self::Live(limit)
+            }
+        }
+    }
+}
+
+impl Limit {
+    /// None if it is negative.
+    pub(crate) fn now(&self) -> usize {
+        let now = match self {
+            Self::Fixed(limit) => *limit,
+            Self::Live(limit) => *limit.borrow(),
+        };
+        usize::try_from(now).unwrap_or(0)
+    }
+
+    /// Whether so many can ever be had. One that can change may be zero for a while.
+    pub(crate) fn check(&self, path: &LockPath, asked: usize) -> Result<(), AcquireError> {
+        let limit = match self {
+            Self::Fixed(_) => self.now(),
+            Self::Live(_) => self.now().max(1),
+        };
+        if (1..=limit).contains(&asked) {
+            return Ok(());
+        }
+        Err(AcquireError::LeaseCount { path: path.to_string(), asked, limit })
+    }
+
+    async fn changed(&mut self) {
+        if let Self::Live(limit) = self
+            && limit.changed().await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+}
+
+/// `None`: there are too few, and the caller asked not to wait.
+type Answer = Result<Option<Vec<Hold>>, AcquireError>;
+
+/// The caller's end. Dropping it withdraws.
+#[derive(Debug)]
+pub(crate) struct LeaseContending {
+    path: LockPath,
+    reply: oneshot::Receiver<Answer>,
+}
+
+impl LeaseContending {
+    pub(crate) async fn answer(self) -> Answer {
+        // The task answers before it ends, unless its runtime is gone.
+        self.reply.await.unwrap_or_else(|_| {
+            let (path, source) = (self.path.to_string(), SessionError::Closed);
+            Err(AcquireError::Session { path, source })
+        })
+    }
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct LeaseRequest {
+    /// For each of the nodes.
+    pub(crate) lease: Request,
+    /// For the mutex.
+    pub(crate) lock: Request,
+    pub(crate) count: usize,
+    pub(crate) limit: Limit,
+    /// Whether the servers said that there are too few.
+    pub(crate) full: Queued,
+    /// Whether they said that somebody else has the mutex.
+    pub(crate) behind: Queued,
+}
+
+/// Asks for leases; `locks` is where one at a time queues for them, `enter` for a hold that contends again.
+pub(super) fn contend(
+    epochs: &Arc<Epochs>,
+    locks: Arc<LocalQueue>,
+    enter: Enter,
+    request: LeaseRequest,
+) -> LeaseContending {
+    let LeaseRequest { lease, lock, count, limit, full, behind } = request;
+    let (caller, reply) = oneshot::channel();
+    let path = lease.path.clone();
+    let span = tracing::info_span!("acquire", %path, leases = count);
+    let (request, lock, epochs) = (Arc::new(lease), Arc::new(lock), epochs.clone());
+    let asker = Asker::current();
+    let leasing = Leasing { epochs, enter, request, lock, locks, full, behind, asker, count };
+    let session = leasing.epochs.session.clone();
+    session.spawn(leasing.run(limit, caller).instrument(span));
+    LeaseContending { path, reply }
+}
+
+struct Leasing {
+    epochs: Arc<Epochs>,
+    enter: Enter,
+    request: Arc<Request>,
+    lock: Arc<Request>,
+    locks: Arc<LocalQueue>,
+    full: Queued,
+    behind: Queued,
+    asker: Asker,
+    count: usize,
+}
+
+impl Leasing {
+    async fn run(self, mut limit: Limit, mut caller: oneshot::Sender<Answer>) {
+        let session = self.epochs.session.clone();
+        let (mut began, mut retry) = (Moment::now(), self.request.retry.start());
+        loop {
+            let since = Moment::now();
+            let tried = tokio::select! {
+                biased;
+                () = caller.closed() => return,
+                () = session.closing().cancelled() => {
+                    Err(Stop::Failed(self.request.session_error(SessionError::Closed)))
+                }
+                tried = self.once(&mut limit) => tried,
+            };
+            let answer = match tried {
+                Ok(holds) => Ok(Some(holds)),
+                Err(Stop::Abandoned) => return,
+                Err(Stop::Busy) => Ok(None),
+                Err(Stop::Failed(error)) => Err(error),
+                Err(Stop::Again(cause)) => {
+                    if since.elapsed() > session.settings.session_timeout {
+                        // It went well for so long that this is a new trouble.
+                        (began, retry) = (Moment::now(), self.request.retry.start());
+                    }
+                    match retry.next_pause(began.elapsed()) {
+                        Some(pause) => {
+                            tracing::debug!(?cause, ?pause, "enters again");
+                            metrics::retried(Operation::Enter);
+                            tokio::select! {
+                                biased;
+                                () = caller.closed() => return,
+                                () = session.closing().cancelled() => {}
+                                () = session.pause(pause) => {}
+                            }
+                            continue;
+                        }
+                        None => Err(match is_session_over(&session).await {
+                            Some(error) => self.request.session_error(error),
+                            None => self.request.exhausted(cause),
+                        }),
+                    }
+                }
+            };
+            // If the caller is gone, the holds come back, and are dropped.
+            return drop(caller.send(answer));
+        }
+    }
+
+    /// One try in one epoch, with the mutex, which is let go of at the end. Leaves nothing behind unless it succeeds.
+    async fn once(&self, limit: &mut Limit) -> Result<Vec<Hold>, Stop> {
+        let waiting = self.locks.join(self.lock.clone(), &self.behind, Moment::now());
+        let mut waiting = waiting.ok_or(Stop::Busy)?;
+        let lock = match waiting.answer().await {
+            Some(answer) => answer.map_err(Stop::Failed)?.ok_or(Stop::Busy)?,
+            None => return Err(Stop::Abandoned),
+        };
+        // The wait for it says nothing of leases.
+        self.behind.send_replace(false);
+        let patience = self.epochs.session.settings.connection_timeout;
+        let epoch = self.epochs.session.epoch(patience).await.map_err(|none| match none {
+            NoEpoch::NotNow => Stop::Again(None),
+            NoEpoch::Over(error) => Stop::Failed(self.request.session_error(error)),
+        })?;
+        let mut entering =
+            Entering { leasing: self, nodes: self.epochs.nodes(&epoch), made: Vec::new() };
+        let term = tokio::select! {
+            biased;
+            () = epoch.over().cancelled() => Err(Stop::Again(None)),
+            // Somebody else may have it now: to wait here would be in that one's way.
+            () = lock.state().ended().cancelled() => Err(Stop::Again(None)),
+            term = entering.until_admitted(limit) => term,
+        }?;
+        let hold = |node| {
+            let node = (node, self.request.clone());
+            Hold::of_lease(&self.epochs, self.enter, node, self.asker, term.clone())
+        };
+        let holds: Vec<_> = std::mem::take(&mut entering.made).into_iter().map(hold).collect();
+        // If one is gone, the others go with this; and so if the session is about to be closed.
+        let lasts = holds.iter().all(|hold| hold.state().end().is_none());
+        let closing = self.epochs.session.closing().is_cancelled();
+        if lasts && !closing { Ok(holds) } else { Err(Stop::Again(None)) }
+    }
+}
+
+struct Entering<'a> {
+    leasing: &'a Leasing,
+    nodes: Arc<EpochNodes>,
+    made: Vec<OwnedNode>,
+}
+
+/// How many children there are, ours among them.
+enum Count {
+    /// By a listing.
+    Of(usize),
+    /// By the gap rule.
+    AtMost(usize),
+    Unknown,
+}
+
+impl Entering<'_> {
+    /// Admitted with the lease lasting at that instant.
+    async fn until_admitted(&mut self, limit: &mut Limit) -> Result<Arc<Term>, Stop> {
+        let Self { leasing: Leasing { request, locks, count, .. }, nodes, .. } = self;
+        let mut children = Count::Unknown;
+        while self.made.len() < *count {
+            let (node, known) = create_node(nodes, request, &locks.nodes, None).await?;
+            children = match known {
+                Known::Position(Position::Among(count)) => Count::AtMost(count),
+                Known::Listing(listing, _) => {
+                    match node.siblings.judge_entering(&node.node, &listing) {
+                        Position::Among(count) => Count::Of(count),
+                        Position::Mixed(child) => return Err(Stop::Failed(request.mixed(child))),
+                        _ => return Err(Stop::Again(None)),
+                    }
+                }
+                Known::Position(_) | Known::Nothing => Count::Unknown,
+            };
+            self.made.push(node);
+        }
+        self.wait(children, limit).await
+    }
+
+    async fn wait(&self, mut children: Count, limit: &mut Limit) -> Result<Arc<Term>, Stop> {
+        let Leasing { request, full, locks, .. } = self.leasing;
+        let mut entering = matches!(children, Count::Unknown);
+        // What came with the last listing.
+        let mut watch = None;
+        loop {
+            if let Count::Of(count) | Count::AtMost(count) = children
+                && count <= limit.now()
+            {
+                // Invariant 2: our nodes were seen in this epoch, and the lease lasts now.
+                match self.nodes.epoch.lease.term(request.loss_policy, Moment::now()) {
+                    Some(term) => return Ok(term),
+                    None => prove_session(&self.nodes.epoch, request, locks).await?,
+                }
+            } else if let Count::Of(count) = children {
+                full.send_replace(true);
+                if request.only_if_free {
+                    return Err(Stop::Busy);
+                }
+                limit.check(&request.path, self.made.len()).map_err(Stop::Failed)?;
+                if let Some(watch) = watch.take() {
+                    tracing::debug!(count, limit = limit.now(), "waits");
+                    tokio::select! {
+                        biased;
+                        () = changed(watch) => {}
+                        () = limit.changed() => {}
+                    }
+                }
+            }
+            // Also after a change of the limit: of our own nodes the count is old.
+            let (listing, watching) = self.list_and_watch().await?;
+            watch = Some(watching);
+            children = Count::Of(self.all_there(&listing, entering)?);
+            entering = false;
+        }
+    }
+
+    /// How many children there are, if all of ours are among them.
+    fn all_there(&self, listing: &Listing, entering: bool) -> Result<usize, Stop> {
+        let Some(OwnedNode { siblings, .. }) = self.made.first() else {
+            return Err(Stop::Again(None));
+        };
+        let other = siblings.family.other_recipe(&listing.children).filter(|_| entering);
+        if let Some(child) = other {
+            return Err(Stop::Failed(self.leasing.request.mixed(child.to_owned())));
+        }
+        let there: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
+        if !self.made.iter().all(|own| there.contains(own.node.name())) {
+            return Err(Stop::Again(None));
+        }
+        let last = self.made.last().map(|own| siblings.judge(&own.node, listing));
+        match last {
+            Some(Position::Among(count)) => Ok(count),
+            _ => Err(Stop::Again(None)),
+        }
+    }
+
+    /// Without room for a watch there is none.
+    async fn list_and_watch(&self) -> Result<(Listing, Option<ChildrenWatch>), Stop> {
+        let (nodes, request) = (&self.nodes, &self.leasing.request);
+        let path = request.path.as_str();
+        let Some(room) = nodes.epoch.room_at_once(path) else {
+            let listing = list(nodes, request, false).await?;
+            return Ok((listing.ok_or(Stop::Again(None))?, None));
+        };
+        let ask = || async { nodes.epoch.client()?.list_and_watch(path).await };
+        match nodes.session.retried(&request.retry, ask).await {
+            Ok((listing, watch)) => Ok((listing, Some(watch.with(room)))),
+            // Our nodes went with it.
+            Err(Failure::NoNode) => Err(Stop::Again(None)),
+            Err(failure) => Err(request.stop(path, "list", failure)),
+        }
+    }
+}
+
+/// Waits for a change, or a while where there was no room for a watch.
+async fn changed(watch: Option<ChildrenWatch>) {
+    match watch {
+        Some(watch) => watch.fired().await,
+        None => sleep(LOOK).await,
+    }
+}

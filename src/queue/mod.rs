@@ -1,0 +1,226 @@
+//! The primitive: tasks that wait for their turn at a lock path, and the nodes that stand for them at the servers.
+//!
+//! A caller joins a [local queue](local_queue) and waits; dropping its future, at any time, leaves it (invariant 3). One
+//! task of the session's [takes the seat](enter): it creates a node, and waits until that is first. A hold has no task:
+//! whoever lets go of it passes the seat on, or hands the delete to the client. Each node belongs to one epoch and has a
+//! GUID of its own; when the epoch ends, what it may have left at the servers becomes a duty of the next, and the seat is
+//! taken again.
+
+mod by_path;
+mod create;
+mod enter;
+mod epoch_nodes;
+mod epochs;
+mod gap;
+mod hold;
+mod leases;
+mod local_queue;
+mod node;
+mod node_monitor;
+mod parent;
+mod request;
+mod rounds;
+mod shortcuts;
+mod siblings;
+mod wait;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use self::by_path::ByPath;
+use self::enter::{list, start};
+use self::epochs::Epochs;
+pub(crate) use self::hold::HoldState;
+pub(crate) use self::leases::{LeaseContending, LeaseRequest, Limit};
+pub(crate) use self::local_queue::{Answer, Hold, Queued};
+use self::local_queue::{LocalQueue, Waiting};
+use self::request::Stop;
+pub(crate) use self::request::{Request, refusal};
+#[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
+pub use self::shortcuts::Shortcuts;
+use crate::error::{AcquireError, ReleaseError, SessionError};
+use crate::metrics::{Acquiring, Outcome};
+use crate::session::clock::Moment;
+use crate::session::{NoEpoch, Session};
+
+/// All local queues of a session.
+pub(crate) struct Queues {
+    epochs: Arc<Epochs>,
+    /// Those in which tasks take turns.
+    shared: ByPath<LocalQueue>,
+}
+
+impl Queues {
+    pub(crate) fn new(session: Arc<Session>, rules: Shortcuts) -> Arc<Self> {
+        Arc::new(Self { epochs: Epochs::new(session, rules), shared: ByPath::new() })
+    }
+
+    fn queue(&self, request: &Request) -> Arc<LocalQueue> {
+        let new = || LocalQueue::new(&self.epochs, request.family.clone(), start);
+        if request.takes_turns {
+            self.shared.at(&request.path, |queue| queue.family == request.family, new)
+        } else {
+            new()
+        }
+    }
+
+    /// Queues up.
+    pub(crate) fn contend(&self, request: Request, queued: Queued) -> Contending {
+        queued.send_replace(false);
+        let (queue, acquiring) = (self.queue(&request), request.counted.acquiring());
+        let (request, began) = (Arc::new(request), Moment::now());
+        let looks = request.looks_first && request.beside.is_none() && self.epochs.rules.look_first;
+        let stage = match looks && !queue.is_idle() {
+            true if queue.is_busy() => Stage::Busy,
+            true => Stage::Looks(look(queue.clone(), request.clone())),
+            false => Stage::of(queue.join(request.clone(), &queued, began)),
+        };
+        Contending { queue, request, queued, began, stage, acquiring }
+    }
+
+    /// Queues up with the node of a hold that was lost, if that is still there: nobody can have held meanwhile, unless the
+    /// node was gone.
+    pub(crate) fn contend_again(&self, request: Request, queued: Queued, lost: Hold) -> Contending {
+        queued.send_replace(false);
+        let (acquiring, began) = (request.counted.acquiring(), Moment::now());
+        let request = Arc::new(request);
+        let queue = lost.queue().unwrap_or_else(|| self.queue(&request));
+        let stage = Stage::of(lost.again(request.clone(), &queued));
+        Contending { queue, request, queued, began, stage, acquiring }
+    }
+
+    /// Asks for leases.
+    pub(crate) fn contend_for_leases(&self, request: LeaseRequest) -> LeaseContending {
+        leases::contend(&self.epochs, self.queue(&request.lock), start, request)
+    }
+}
+
+impl fmt::Debug for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queues").field("session", &self.epochs.session).finish_non_exhaustive()
+    }
+}
+
+/// Looks whether the lock is free, in a task of the session's, before a node is made for nothing. Tells whether it is busy.
+fn look(
+    queue: Arc<LocalQueue>,
+    request: Arc<Request>,
+) -> oneshot::Receiver<Result<bool, AcquireError>> {
+    let (tell, told) = oneshot::channel();
+    let session = queue.session().clone();
+    session.spawn(async move {
+        let looked = async {
+            let session = queue.session();
+            let epoch = session.epoch(session.settings.connection_timeout).await;
+            let epoch = epoch.map_err(|none| match none {
+                NoEpoch::NotNow => Stop::Failed(request.exhausted(None)),
+                NoEpoch::Over(error) => Stop::Failed(request.session_error(error)),
+            })?;
+            let nodes = queue.epochs.nodes(&epoch);
+            // A server that lags would call a lock busy whose release was confirmed elsewhere.
+            let listing = tokio::select! {
+                biased;
+                () = epoch.over().cancelled() => None,
+                listing = list(&nodes, &request, true) => listing?,
+            };
+            let Some(listing) = listing else { return Ok(false) };
+            let siblings = nodes.at(&request.path, &request.family);
+            match siblings.family.other_recipe(&listing.children) {
+                Some(child) => Err(Stop::Failed(request.mixed(child.to_owned()))),
+                None => Ok(siblings.is_busy(&listing, request.is_shared())),
+            }
+        };
+        let looked = match looked.await {
+            Err(Stop::Failed(error)) => Err(error),
+            Ok(busy) => Ok(busy),
+            // The create will say.
+            Err(_) => Ok(false),
+        };
+        let _ = tell.send(looked); // whoever asked may not wait any more
+    });
+    told
+}
+
+/// The caller's end of a contender. Dropping it withdraws.
+#[derive(Debug)]
+pub(crate) struct Contending {
+    queue: Arc<LocalQueue>,
+    request: Arc<Request>,
+    queued: Queued,
+    began: Moment,
+    stage: Stage,
+    acquiring: Acquiring,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Looks(oneshot::Receiver<Result<bool, AcquireError>>),
+    Waits(Waiting),
+    Busy,
+    Over,
+}
+
+impl Stage {
+    fn of(waiting: Option<Waiting>) -> Self {
+        waiting.map_or(Self::Busy, Self::Waits)
+    }
+}
+
+impl Contending {
+    /// Needs no runtime.
+    pub(crate) async fn answer(&mut self) -> Answer {
+        let session = self.queue.session().clone();
+        let answer = tokio::select! {
+            biased;
+            () = session.closing().cancelled() => Err(self.request.session_error(SessionError::Closed)),
+            answer = self.until_answered() => answer,
+        };
+        self.stage = Stage::Over;
+        self.acquiring.ended(Outcome::of(&answer));
+        answer
+    }
+
+    async fn until_answered(&mut self) -> Answer {
+        // A task answers, unless its runtime is gone.
+        let gone = || self.request.session_error(SessionError::Closed);
+        loop {
+            match &mut self.stage {
+                Stage::Looks(told) => match told.await.map_err(|_| gone())?? {
+                    true => return Ok(None),
+                    false => {
+                        let waiting =
+                            self.queue.join(self.request.clone(), &self.queued, self.began);
+                        self.stage = Stage::of(waiting);
+                    }
+                },
+                Stage::Waits(waiting) => {
+                    return waiting.answer().await.unwrap_or_else(|| Err(gone()));
+                }
+                Stage::Busy => return Ok(None),
+                Stage::Over => return Err(gone()),
+            }
+        }
+    }
+
+    /// Leaves the queue, and waits until the servers know, at most for `patience`. Gives the hold if there is one by
+    /// now.
+    pub(crate) async fn withdraw(self, patience: Duration) -> Result<Option<Hold>, ReleaseError> {
+        if let Stage::Waits(waiting) = self.stage
+            && let Some(hold) = waiting.withdraw()
+        {
+            return Ok(Some(hold));
+        }
+        self.queue.nodes.close();
+        match timeout(patience, self.queue.nodes.wait()).await {
+            Ok(()) => Ok(None),
+            Err(_) => {
+                let path = self.request.path.to_string();
+                Err(ReleaseError::Unconfirmed { path, waited: patience })
+            }
+        }
+    }
+}

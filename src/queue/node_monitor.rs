@@ -1,0 +1,134 @@
+//! The node monitor: one task for each epoch, that looks after the nodes by which somebody holds; and has them removed
+//! when the epoch is over or left to others.
+//!
+//! Let `T` be the session timeout. It watches a node once that has been first for `T/12`, not before: a short hold
+//! costs no read; and it does so within `T/6`, so that a deletion by somebody else is seen by then. It uses half of the
+//! epoch's room for watches, since who waits for somebody else's node needs some, too. At what is beyond that it
+//! [looks in turn](super::rounds), at [`BATCH`](super::rounds::BATCH) nodes each `T/12`, and so it does with nodes that
+//! we may not read. With `n` of them, each is looked at every `n / BATCH * T/12`.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::epoch_nodes::EpochNodes;
+use super::rounds::{Monitored, Rounds};
+use crate::client::{Failure, NodeEvent, NodeWatch};
+use crate::error::Loss;
+use crate::session::clock::Moment;
+
+/// The shortest time to wait for anything.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// What came of looking.
+enum Seen {
+    Watched(NodeWatch, OwnedSemaphorePermit),
+    Gone,
+    /// To be looked at without a watch.
+    Unwatched,
+    /// Nothing is known.
+    Nothing,
+}
+
+type Looking = Pin<Box<dyn Future<Output = (Monitored, Seen)> + Send>>;
+
+/// Looks after the nodes of an epoch, until it is over or left to others.
+pub(super) async fn look_after(nodes: Arc<EpochNodes>) {
+    let mut looking = FuturesUnordered::<Looking>::new();
+    let mut rounds = Rounds::default();
+    let epoch = &nodes.epoch;
+    let pace = (epoch.timeout() / 12).max(MOMENT);
+    let mut ticks = interval(pace);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = epoch.over().cancelled() => break,
+            () = epoch.left_to_others().cancelled() => break,
+            Some((own, seen)) = looking.next(), if !looking.is_empty() => match seen {
+                Seen::Watched(watch, room) => looking.push(Box::pin(event(own, watch, room))),
+                Seen::Gone => own.siblings.gone(&own.node),
+                Seen::Unwatched => rounds.add(own),
+                Seen::Nothing => own.siblings.is_unmonitored(&own.node),
+            },
+            gone = rounds.looked() => gone.iter().for_each(|own| own.siblings.gone(&own.node)),
+            _ = ticks.tick() => {
+                let since = Moment::now().before(pace);
+                for siblings in nodes.all() {
+                    for node in siblings.unmonitored(since) {
+                        let own = Monitored { siblings: siblings.clone(), node };
+                        match watch(&nodes, &own) {
+                            Some(watching) => looking.push(watching),
+                            None => rounds.add(own),
+                        }
+                    }
+                }
+                rounds.go_on(epoch);
+            }
+        }
+    }
+    hand_on(&nodes).await;
+    nodes.forget();
+    // Watches go with their nodes: to drop them before would have each taken back at the servers.
+    drop(looking);
+}
+
+/// Waits for what happens to a watched node.
+async fn event(own: Monitored, watch: NodeWatch, room: OwnedSemaphorePermit) -> (Monitored, Seen) {
+    let seen = match watch.await {
+        NodeEvent::Deleted => Seen::Gone,
+        // It is watched again.
+        NodeEvent::Changed => Seen::Nothing,
+        // Whoever waits for this waits for the end of the epoch as well.
+        NodeEvent::SessionOver => std::future::pending().await,
+    };
+    drop(room);
+    (own, seen)
+}
+
+/// Has a node watched, if there is room.
+fn watch(nodes: &EpochNodes, own: &Monitored) -> Option<Looking> {
+    let own = own.clone();
+    if let Some((watch, room)) = own.node.take_watch() {
+        return Some(Box::pin(event(own, watch, room)));
+    }
+    let room = nodes.epoch.spare_room(&own.node.node)?;
+    let epoch = nodes.epoch.clone();
+    Some(Box::pin(async move {
+        let watch = async { epoch.client()?.watch(&own.node.node).await };
+        let seen = match watch.await {
+            Ok(watch) => Seen::Watched(watch, room),
+            Err(Failure::NoNode) => Seen::Gone,
+            Err(Failure::Refused(error)) => {
+                tracing::warn!(node = own.node.node, %error, "the node cannot be watched, only looked for");
+                Seen::Unwatched
+            }
+            Err(_) => Seen::Nothing,
+        };
+        (own, seen)
+    }))
+}
+
+/// The epoch is over, or left to others: what is held is lost, and no node is left.
+async fn hand_on(nodes: &EpochNodes) {
+    let over = nodes.epoch.over().is_cancelled();
+    let loss = if over { Loss::SessionExpired } else { Loss::Closed };
+    let mut leaving = Vec::new();
+    for siblings in nodes.all() {
+        let path = &siblings.path;
+        leaving.extend(siblings.give_up(|hold| {
+            let how = hold.finish(loss);
+            if over {
+                tracing::warn!(%path, node = hold.node(), %how, "the hold is lost");
+            }
+        }));
+    }
+    // All at once: one that the servers do not let us remove must not stop the others.
+    join_all(leaving).await;
+}
