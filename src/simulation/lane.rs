@@ -127,11 +127,13 @@ impl State {
         message: M,
         is_end: bool,
     ) {
+        // What is sent into a connection that has ended nobody sees, neither servers nor faults.
+        if self.conns.get_mut(&number).is_none_or(|conn| lane(conn).ended) {
+            return;
+        }
         let Some(fate) = self.pass(number, up, operation) else { return };
         let due = self.due(number, up, fate.delay);
-        let Some(lane) = self.conns.get_mut(&number).map(lane).filter(|lane| !lane.ended) else {
-            return;
-        };
+        let Some(lane) = self.conns.get_mut(&number).map(lane) else { return };
         lane.ended = is_end;
         if !fate.lost {
             lane.queue.push_back(Queued { due, message, held: fate.held });

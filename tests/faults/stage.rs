@@ -24,6 +24,8 @@ pub(crate) struct Stage {
     pub(crate) curator: Curator,
     /// Both ask the leader.
     pub(crate) rival: Curator,
+    /// Tasks of one client take turns: whoever waits for a rival is of another one.
+    other: Curator,
     admin: Admin,
     follower: usize,
     recipe: Cell<Recipe>,
@@ -69,10 +71,12 @@ impl Stage {
         let (link, admin) = (members[follower].link().await, members[leader].admin().await);
         let curator = builder(&arena, SHORT).connect(link.connect_string()).await.unwrap();
         let patient = builder(&arena, Duration::from_secs(30));
-        let rival = patient.connect(members[leader].connect_string()).await.unwrap();
+        let servers = members[leader].connect_string();
+        let rival = patient.clone().connect(servers).await.unwrap();
+        let other = patient.connect(servers).await.unwrap();
         let (path, recipe) = (arena.path.clone(), Cell::new(Recipe::Mutex));
         let (rivals, faults) = (RefCell::default(), RefCell::default());
-        Self { arena, path, link, curator, rival, admin, follower, recipe, rivals, faults }
+        Self { arena, path, link, curator, rival, other, admin, follower, recipe, rivals, faults }
     }
 
     /// In the order that the seed decides.
@@ -112,7 +116,7 @@ impl Stage {
     /// The rival queues up, and holds once it is served.
     pub(crate) async fn rival_waits(&self) -> JoinHandle<MutexGuard> {
         let before = self.children().await.len();
-        let mutex = self.rival_mutex();
+        let mutex = InterProcessMutex::new(&self.other, &self.path).unwrap();
         let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
         eventually("the rival waits", async || self.children().await.len() > before).await;
         waiting
@@ -194,7 +198,7 @@ impl Stage {
 
     /// The rival has its turn.
     pub(crate) fn rival_in_turn(&self) -> impl Future<Output = ()> + Send + use<> {
-        let turn = self.recipe.get().turn(self.rival.clone(), self.path.clone());
+        let turn = self.recipe.get().turn(self.other.clone(), self.path.clone());
         async { turn.await.unwrap() }
     }
 

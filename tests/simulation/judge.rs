@@ -128,7 +128,7 @@ impl Judge {
         if let (Some(token), Access::Alone, true) = (hold.token, hold.access, state.believes(&hold))
         {
             let last = state.tokens.insert(hold.path.clone(), token).unwrap_or(0);
-            if token <= last {
+            if token < last {
                 state.counts.stale += 1;
                 let text = format!(
                     "stale: {} holds {} by {token:#x} after {last:#x}",

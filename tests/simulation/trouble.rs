@@ -93,7 +93,14 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
             return None;
         }
         What::DeleteContender(number) => {
-            let node = ensemble.children(&path(number)).into_iter().next()?;
+            let mut nodes = ensemble.children(&path(number));
+            if fault.lasts % 2 == 0 {
+                // Whoever holds, most often.
+                nodes.sort_by_key(|node| {
+                    node.get(node.len().saturating_sub(10)..).map(str::to_owned)
+                });
+            }
+            let node = nodes.into_iter().next()?;
             let node = format!("{}/{node}", path(number));
             judge.operator_deletes(&node);
             judge.struck(usize::from(admin.delete(&node, None).await.is_ok()));
@@ -176,7 +183,8 @@ fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
     run.ensemble.note(format_args!("! over"));
 }
 
-/// Somebody who copies the names of contenders, but for the number; until whoever lost a reply has looked for its node.
+/// Somebody who puts copies in the place of contenders, of the same name but for the number; until whoever lost a reply has
+/// looked for its node.
 async fn copy_names(run: &Run, admin: &Admin, top: &str) {
     let mut copies = Vec::new();
     for child in run.ensemble.children(top) {
@@ -185,6 +193,9 @@ async fn copy_names(run: &Run, admin: &Admin, top: &str) {
         let copy = format!("{top}/{name}");
         let made = admin.create(&copy, b"copy", mode, &Acls::anyone_all()).await;
         copies.extend(made.map(|(copy, _)| copy));
+        let node = format!("{top}/{child}");
+        run.judge.operator_deletes(&node);
+        let _ = admin.delete(&node, None).await;
     }
     sleep(Duration::from_secs(2)).await;
     for copy in copies {
