@@ -29,6 +29,8 @@ pub(crate) struct Hold {
     /// Those that it stands by.
     pub(crate) nodes: Vec<String>,
     pub(crate) token: Option<i64>,
+    /// When it was asked for, and the data that its node has, of one that takes turns with others under one node.
+    pub(crate) asked: Option<(Instant, String)>,
     /// Whether its guard says that it is held. A stranger's: whether its node is there.
     pub(crate) believes: Box<dyn Fn() -> bool + Send>,
 }
@@ -47,8 +49,10 @@ struct State {
     deleted: BTreeMap<String, Option<Instant>>,
     /// How much is wrong now, how often that has changed, and since when it is as it is.
     wrong: (usize, usize, Option<Instant>),
-    /// Of every node there was.
-    owners: BTreeMap<String, i64>,
+    /// Of every node there was: whose it is, and since when it is there.
+    owners: BTreeMap<String, (i64, Instant)>,
+    /// Nodes that their holder knows it is to give up.
+    revoked: BTreeSet<String>,
     failures: Vec<String>,
     /// Where failures are noted.
     trace: Weak<Ensemble>,
@@ -59,17 +63,17 @@ impl State {
     fn believes(&self, hold: &Hold) -> bool {
         let taken = |node: &String| {
             self.deleted.contains_key(node)
-                || self.owners.get(node).is_some_and(|owner| self.ended.contains(owner))
+                || self.owners.get(node).is_some_and(|(owner, _)| self.ended.contains(owner))
         };
         !hold.nodes.iter().any(taken) && hold.process.runs() && hold.process.within(&hold.believes)
     }
 
     /// Since when a node of the hold is gone that nothing kept its client from learning of: an operator deleted it, and
-    /// nothing else has been wrong since. A moment is left for the news.
+    /// nothing else has been wrong since. A sixth of the longest session timeout, and a moment, are left for the news.
     fn could_know(&self, hold: &Hold) -> Option<Duration> {
         let (0, _, Some(calm)) = self.wrong else { return None };
         let gone = hold.nodes.iter().filter_map(|node| *self.deleted.get(node)?).min()?;
-        (calm <= gone && gone.elapsed() > Duration::from_secs(1) && (hold.believes)())
+        (calm <= gone && gone.elapsed() > Duration::from_secs(4) && (hold.believes)())
             .then(|| gone.elapsed())
     }
 
@@ -137,8 +141,9 @@ impl Judge {
                 state.fails(text);
             }
         }
-        let foreign =
-            |node: &&String| state.owners.get(*node).is_some_and(|owner| *owner != hold.session);
+        let foreign = |node: &&String| {
+            state.owners.get(*node).is_some_and(|(owner, _)| *owner != hold.session)
+        };
         if state.believes(&hold)
             && hold.session != 0
             && hold.nodes.iter().any(|node| foreign(&node))
@@ -153,12 +158,50 @@ impl Judge {
                 format!("stale: {} begins by a node that is gone for {since:?}", hold.name);
             state.fails(failure);
         }
+        if let Some(failure) = self.is_out_of_turn(&state, &hold) {
+            state.counts.stale += 1;
+            state.fails(format!("stale: {} {failure}", hold.name));
+        }
         state.next += 1;
         let number = state.next;
         state.holds.insert(number, hold);
         drop(state);
         self.look(number);
         number
+    }
+
+    /// Why a hold by a node that others may have held by before should not have begun.
+    fn is_out_of_turn(&self, state: &State, hold: &Hold) -> Option<String> {
+        let ((asked, identity), [node]) = (hold.asked.as_ref()?, hold.nodes.as_slice()) else {
+            return None;
+        };
+        if !state.believes(hold) {
+            return None;
+        }
+        if state.revoked.contains(node) {
+            return Some(format!("holds by {node}, which was to be given up"));
+        }
+        let data = state.trace.upgrade()?.node(node);
+        if data.is_some_and(|(data, _)| data != identity.as_bytes() && data != b"__REVOKE__") {
+            return Some(format!("holds by {node}, which is not in its name"));
+        }
+        let (_, created) = state.owners.get(node)?;
+        let (0, _, Some(calm)) = state.wrong else { return None };
+        let nodes = self.nodes();
+        let mut others = nodes.range(format!("{}/", hold.path)..format!("{}0", hold.path));
+        // The news of it had a second to come.
+        let was_before = |other: &&String| {
+            state.owners.get(*other).is_some_and(|(owner, since)| {
+                *owner != hold.session && calm <= *since && *since + Duration::from_secs(1) < *asked
+            })
+        };
+        let other = others.find(was_before).filter(|_| asked > created)?;
+        Some(format!("asked after {other} came, and holds before it"))
+    }
+
+    /// The holder was asked to give up the node.
+    pub(crate) fn revoked(&self, node: &str) {
+        self.state().revoked.insert(node.to_owned());
     }
 
     /// Nobody else may hold it now.
@@ -228,7 +271,7 @@ impl Judge {
             Logged::Created(path, owner) => {
                 self.nodes().insert(path.clone());
                 if *owner != 0 {
-                    state.owners.insert(path.clone(), *owner);
+                    state.owners.insert(path.clone(), (*owner, Instant::now()));
                 }
             }
             Logged::Deleted(path) => {
@@ -248,7 +291,8 @@ impl Judge {
             }
             Logged::SessionEnded(session) if !state.ended.contains(session) => {
                 let ours = |hold: &&Hold| {
-                    let owner = |node| state.owners.get(node) == Some(session);
+                    let owner =
+                        |node| state.owners.get(node).map(|(owner, _)| owner) == Some(session);
                     hold.nodes.iter().any(owner) && state.believes(hold)
                 };
                 let stale = state.holds.values().filter(ours).map(|hold| hold.name.clone());

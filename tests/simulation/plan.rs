@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) length: Duration,
     /// How often servers look for containers that were left empty.
     pub(crate) reap_every: u64,
+    /// Whether mutexes keep their nodes for a while.
+    pub(crate) retains: bool,
     /// The longest pause between two rounds, and the longest hold.
     pub(crate) pause: u64,
     pub(crate) hold: u64,
@@ -160,6 +162,7 @@ impl Plan {
         let length = Duration::from_millis(length);
         // Real servers do so once a minute. A path that is made again begins its numbers anew.
         let reap_every = [60_000, 1_000, 30][rng.usize(..3)];
+        let retains = rng.bool();
         Self {
             seed,
             servers,
@@ -169,6 +172,7 @@ impl Plan {
             faults,
             length,
             reap_every,
+            retains,
             pause,
             hold,
         }

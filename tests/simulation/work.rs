@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::simulation::{Admin, Ensemble, Process};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Error};
 use zookeeper_recipes::{
@@ -93,6 +93,8 @@ async fn live(
             quiet: None,
             recipe: run.plan.paths[*place],
             path: path(*place),
+            asked: Instant::now(),
+            identity: None,
             rng: Rng::with_seed(seed),
             run: run.clone(),
         };
@@ -113,6 +115,9 @@ struct Worker {
     quiet: Option<usize>,
     recipe: Recipe,
     path: String,
+    /// When the present hold was asked for, and by which name, if tasks take turns under one node.
+    asked: Instant,
+    identity: Option<String>,
     rng: Rng,
 }
 
@@ -144,6 +149,10 @@ impl Worker {
         }
     }
 
+    fn process_name(&self) -> String {
+        self.name.split(" task").next().unwrap_or_default().to_owned()
+    }
+
     fn below(&mut self, most: u64) -> Duration {
         Duration::from_millis(self.rng.u64(..most.max(1)))
     }
@@ -155,7 +164,16 @@ impl Worker {
 
     async fn mutex(&mut self, filter: ContenderFilter) {
         let mutex = InterProcessMutex::new(&self.curator, &self.path).expect("a path");
-        let mutex = mutex.with_filter(filter).expect("a filter");
+        let mut mutex = mutex.with_filter(filter).expect("a filter");
+        if self.run.plan.retains {
+            mutex = mutex.with_retention(self.below(3_000));
+        }
+        if self.rng.u8(..8) == 0 {
+            mutex = mutex.with_node_per_hold();
+        }
+        let name = [self.process_name(), self.name.clone()][self.rng.usize(..2)].clone();
+        let mutex = mutex.with_identity(name.as_bytes()).expect("a name");
+        self.identity = Some(name);
         while !self.run.is_over() {
             self.pause().await;
             match self.rng.u8(..8) {
@@ -175,7 +193,9 @@ impl Worker {
     async fn re_enters(&mut self, mutex: &InterProcessMutex) {
         let owner = Owner::new();
         let Some(Ok(outer)) = self.awaited(owner.scope(mutex.acquire())).await else { return };
+        let asked = self.asked;
         let inner = self.awaited(owner.scope(mutex.try_acquire())).await;
+        self.asked = asked;
         if let Some(Ok(None)) = inner
             && outer.is_held()
         {
@@ -246,7 +266,9 @@ impl Worker {
         if self.rng.u8(..8) == 0 {
             // Until somebody asks for it, but not for long.
             let limit = self.below(5_000);
-            let _ = timeout(limit, guard.revocation_requested()).await;
+            if let Ok(Ok(())) = timeout(limit, guard.revocation_requested()).await {
+                self.run.judge.revoked(guard.node());
+            }
         }
         self.hold(hold, || guard.is_held()).await;
         if self.rng.u8(..4) == 0 {
@@ -335,6 +357,7 @@ impl Worker {
             session: self.curator.session_id().unwrap_or_default(),
             nodes,
             token,
+            asked: self.identity.clone().map(|identity| (self.asked, identity)),
             believes,
         })
     }
@@ -360,6 +383,7 @@ impl Worker {
 
     /// Awaits it, or drops it after some time or at some poll, or leaves it unpolled for a while.
     async fn awaited<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        self.asked = Instant::now();
         let mut future = pin!(future);
         let (limit, polls) = (self.below(3_000), self.rng.usize(..6));
         match self.rng.u8(..8) {
@@ -458,6 +482,8 @@ impl Worker {
                 quiet: None,
                 recipe: Recipe::Selector,
                 path: path.clone(),
+                asked: Instant::now(),
+                identity: None,
                 rng: Rng::with_seed(seed),
             };
             async move { term.leads(leadership).await }
