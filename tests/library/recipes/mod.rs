@@ -18,8 +18,6 @@ mod leader_observer;
 mod leader_observer_loss;
 mod leader_selector;
 mod leader_selector_bodies;
-mod leader_selector_bugs;
-mod leader_selector_loss;
 mod leader_selector_runs;
 mod leading;
 mod lease_left;
