@@ -34,7 +34,6 @@ mod owner;
 mod participants;
 mod read_write_down;
 mod read_write_lock;
-mod read_write_loss;
 mod read_write_owner;
 mod revocation;
 mod semaphore;
