@@ -250,13 +250,6 @@ impl Arena {
         curator
     }
 
-    /// The same behind a proxy of its own.
-    pub(crate) async fn impatient_link(&self, builder: CuratorBuilder) -> (Link, Curator) {
-        let link = self.link().await;
-        let curator = self.impatient(link.connect_string(), builder).await;
-        (link, curator)
-    }
-
     /// For a `Curator` from a client, by a link of its own.
     pub(crate) async fn linked_client(&self) -> (Link, Client) {
         let link = self.link().await;
