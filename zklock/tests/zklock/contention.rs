@@ -1,59 +1,11 @@
 //! Who gets a lock, and who waits.
 
-use std::time::Duration;
-
 use zookeeper_recipes::InterProcessMutex;
 use zookeeper_testkit::{FaultProxy, Operation};
 
-use crate::lock::{Party, acquired};
-use crate::peers;
 use crate::scene::Scene;
-use crate::scripts::{GOES_ON, STAYS, ends};
+use crate::scripts::{STAYS, ends};
 use crate::tool::Tool;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn on_two_machines_at_two_in_the_morning_one_runs_and_the_other_says_so() {
-    let (scene, mut life, gate) = Scene::staged().await;
-    let tool = scene.run_with(["-n"], GOES_ON);
-    let first = tool.env("ZKLOCK_ID", "host-a").start();
-    life.says("up").await;
-    let second = scene.run_with(["-n"], "touch ran").env("ZKLOCK_ID", "host-b").ended().await;
-    second.one_line(75, &[&format!("{} is busy: held by host-a for ", scene.path)]);
-    assert!(!scene.folder.join("ran").exists());
-    scene.children_are(1).await;
-    gate.open().await;
-    first.ended().await.quietly(6);
-    scene.run_with(["-n"], "exit 7").ended().await.quietly(7);
-    scene.end().await;
-}
-
-/// In turn: who holds keeps the other out, and is named.
-#[tokio::test(flavor = "multi_thread")]
-async fn zklock_and_curator_on_one_path() {
-    let Some(curator) = peers::curator() else { return };
-    let scene = Scene::new().await;
-    let party = Party::join(&curator, scene.server.connect_string()).await;
-    let lock = party.lock("mutex", &scene.path).await;
-    lock.acquire().await;
-    let ended = scene.run_with(["-n"], "touch ran").ended().await;
-    ended.one_line(75, &["is busy: held by "]);
-    let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
-    let waiting = tool.start();
-    scene.children_are(2).await;
-    assert_eq!(life.heard(), Vec::<String>::new());
-    lock.release().await;
-    life.says("up").await;
-    assert!(acquired(lock.begin_acquire_for(Duration::from_millis(300))).await.is_none());
-    let next = lock.begin_acquire();
-    scene.children_are(2).await;
-    gate.open().await;
-    waiting.ended().await.quietly(6);
-    next.await;
-    lock.release().await;
-    scene.children_are(0).await;
-    scene.end().await;
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn several_paths_are_held_at_once_or_not_at_all() {

@@ -1,11 +1,8 @@
 //! `zklock elect` and `zklock observe`.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use zookeeper_recipes::LeaderLatch;
-use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_testkit::Cut;
 
 use crate::harness::within;
@@ -79,50 +76,6 @@ async fn who_loses_the_leadership_ends_the_command_and_stands_again() {
     let ended = running.ended().await;
     assert_eq!((ended.code(), ended.stderr.lines().count()), (Some(7), 2), "{ended}");
     scene.end().await;
-}
-
-/// Also before its command is started, which takes some milliseconds.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "make test-all"]
-async fn whenever_the_leadership_is_lost_it_stands_again() {
-    let scene = Scene::new().await;
-    let tool = elect(&scene, &[], "exec sleep 1000");
-    let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "2s").start();
-    let mut last = String::new();
-    for round in 0..5 {
-        let node = another_node(&scene, &last).await;
-        // Before the stop: once stopped, its session lasts two seconds.
-        let gone = scene.deletion(&node).await;
-        tokio::time::sleep(Duration::from_millis(4) * round).await;
-        running.signal(Signal::SIGSTOP);
-        within("its session is over", gone).await.unwrap();
-        running.signal(Signal::SIGCONT);
-        last = node;
-    }
-    another_node(&scene, &last).await;
-    running.signal(Signal::SIGTERM);
-    let ended = running.ended().await;
-    assert_eq!(ended.code(), Some(143), "{ended}");
-    scene.end().await;
-}
-
-/// As soon as it is there.
-async fn another_node(scene: &Scene, last: &str) -> String {
-    let next = async {
-        loop {
-            let listed = scene.admin.list_and_watch_children(&scene.path).await;
-            let Ok((children, watcher)) = listed.map_err(|error| assert_eq!(error, Error::NoNode))
-            else {
-                // The first one makes the path, too.
-                continue;
-            };
-            match children.first().map(|child| format!("{}/{child}", scene.path)) {
-                Some(node) if node != last => return node,
-                _ => watcher.changed().await,
-            };
-        }
-    };
-    within("another node", next).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

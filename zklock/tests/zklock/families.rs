@@ -12,9 +12,8 @@ use nix::unistd::mkfifo;
 use zookeeper_testkit::Operation;
 
 use crate::harness::eventually;
-use crate::peers;
 use crate::processes::{Process, send};
-use crate::scene::Scene;
+use crate::scene::{Scene, skipped};
 use crate::terminal::Terminal;
 use crate::tool::Tool;
 
@@ -151,7 +150,7 @@ async fn in_a_namespace_of_its_own_it_is_the_same() {
     let scene = Scene::new().await;
     let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
     if scene.tool("unshare").args(inside).arg("true").ended().await.code() != Some(0) {
-        peers::skipped("no namespace can be made");
+        skipped("no namespace can be made");
         return scene.end().await;
     }
     let (mut life, gate) = (scene.lifeline(), scene.gate());
@@ -230,7 +229,7 @@ async fn a_proc_that_is_missing_or_of_others_is_named() {
     let namespaces: [(&[&str], &str); 2] = [(&["--mount"], &hidden), (&["--pid", "--fork"], run)];
     for (namespace, script) in namespaces {
         if scene.tool("unshare").args(namespace).arg("true").ended().await.code() != Some(0) {
-            peers::skipped("no namespace can be made");
+            skipped("no namespace can be made");
             continue;
         }
         let tool = scene.tool("unshare").args(namespace).args(["sh", "-c", script]);
@@ -252,7 +251,7 @@ async fn a_command_that_could_not_be_ended_is_not_said_to_have_been() {
     let script = r#"cp "$(command -v setpriv)" "$0" && chmod 4755 "$0" && setpriv --reuid 65534 --clear-groups "$0" --reuid 0 id -u"#;
     let made = scene.tool("sh").args(["-c", script, &change]).ended().await;
     if made.text() != "0\n" {
-        peers::skipped("no set-uid program can be made");
+        skipped("no set-uid program can be made");
         return scene.end().await;
     }
     let (mut life, gate) = (scene.lifeline(), scene.gate());

@@ -233,41 +233,6 @@ async fn a_short_disturbance_loses_nothing() {
     scene.end().await;
 }
 
-/// The command ends as the lock goes: one or the other is said, nothing hangs and nothing is left.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "make test-all"]
-async fn a_loss_at_the_moment_of_the_end_is_one_or_the_other() {
-    let scene = Scene::new().await;
-    let (mut normal, mut lost) = (0, 0);
-    for round in 0..12_u64 {
-        let (mut life, gate) = (scene.lifeline(), scene.gate());
-        let tool = scene.run_with(["--on-lost=kill"], GOES_ON).env("GATE", &gate.path);
-        let running = up(tool, &mut life).await;
-        let node = scene.node().await;
-        let deleting = async {
-            // Earlier and later from round to round; wherever it hits is right.
-            tokio::time::sleep(Duration::from_micros(150 * round)).await;
-            let _ = scene.admin.delete(&node, None).await; // it may be released already
-        };
-        tokio::join!(gate.open(), deleting);
-        let ended = running.ended().await;
-        match ended.code() {
-            Some(6) => {
-                normal += 1;
-                ended.quietly(6);
-            }
-            _ => {
-                lost += 1;
-                ended.one_line(76, &["lost "]);
-            }
-        }
-        life.end().await;
-        scene.children_are(0).await;
-    }
-    println!("{normal} ended, {lost} lost");
-    scene.end().await;
-}
-
 /// What the command did last may not have been alone: its release says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_that_is_learned_at_the_release_is_76() {

@@ -2,8 +2,7 @@
 
 use zookeeper_testkit::TestServer;
 
-use crate::peers;
-use crate::scene::Scene;
+use crate::scene::{Scene, skipped};
 
 const SECRET: &str = "Q7dIgEsTq7";
 
@@ -54,7 +53,7 @@ async fn credentials_are_not_told() {
 async fn tls_by_files() {
     let server = match TestServer::builder().mutual_tls().start().await {
         Ok(server) => server,
-        Err(error) => return peers::skipped(&format!("no server with TLS, {error}")),
+        Err(error) => return skipped(&format!("no server with TLS, {error}")),
     };
     let tls = server.client_tls().unwrap().clone();
     let (secure, plain) =

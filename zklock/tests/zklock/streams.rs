@@ -111,16 +111,6 @@ async fn a_reader_that_goes_ends_the_command_as_without_us() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_stands_in_a_pipe_line() {
-    let scene = Scene::new().await;
-    let script = r#"yes | "$ZKLOCK" run "$LOCK" -- head -n 2 | cat; echo end"#;
-    let ended = scene.tool("sh").args(["-c", script]).ended().await;
-    ended.quietly(0);
-    assert_eq!(ended.text(), "y\ny\nend\n");
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn arguments_and_environment_may_be_any_bytes() {
     let scene = Scene::new().await;
     let odd = OsString::from_vec(vec![b'a', 0xff, 0xfe, b'\n', b' ', b'*', 0xc3]);
