@@ -13,8 +13,7 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
     let (a, b) = (format!("{}/a", scene.path), format!("{}/b", scene.path));
     let mut life = scene.lifeline();
     let script = ["--", "sh", "-c", STAYS];
-    let both = scene.zklock(["run", &a, &b]).args(script).env("LIFE", &life.path).start();
-    life.says("up").await;
+    let both = life.up(scene.zklock(["run", &a, &b]).args(script)).await;
     for path in [&a, &b] {
         let ended = scene.zklock(["run", path, "-n", "--", "true"]).ended().await;
         ended.one_line(75, &[path, "held by "]);
@@ -27,9 +26,7 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
     let guard = InterProcessMutex::new(&curator, &b).unwrap().acquire().await.unwrap();
     for options in [["-n", "-v"], ["-w", "3"]] {
         let tool = scene.zklock(["run", &a, &b]).args(options).args(["--", "true"]);
-        let ended = tool.ended().await;
-        assert_eq!(ended.code(), Some(75), "{ended}");
-        assert!(ended.stderr.contains(&b), "{ended}");
+        tool.ended().await.last_line(75, &[&b]);
         scene.zklock(["run", &a, "-n", "--", "true"]).ended().await.quietly(0);
     }
     guard.release().await.unwrap();
@@ -88,7 +85,7 @@ async fn the_session_is_closed_at_the_end() {
         let mut waiting = through(scene.run_with(["-v"], "exit 3")).start();
         waiting.stderr.says("2nd in the queue").await;
         holder.release().await;
-        assert_eq!(waiting.ended().await.code(), Some(3));
+        waiting.ended().await.with(3);
     })
     .await;
     let holder = scene.holder("first").await;
@@ -118,14 +115,12 @@ async fn closes(link: &FaultProxy, run: impl AsyncFn()) {
 async fn a_semaphore_beside_another_recipe_is_69() {
     let scene = Scene::new().await;
     let others: [&[&str]; 4] = [&["run"], &["run", "--read"], &["run", "--write"], &["elect"]];
+    let semaphore: &[&str] = &["run", "--count=2"];
     for other in others {
-        for (first, second) in [(&["run", "--count=2"][..], other), (other, &["run", "--count=2"])]
-        {
+        for (first, second) in [(semaphore, other), (other, semaphore)] {
             let mut life = scene.lifeline();
             let command = ["--", "sh", "-c", STAYS];
-            let tool = scene.zklock(first).arg(&scene.path).args(command);
-            let running = tool.env("LIFE", &life.path).start();
-            life.says("up").await;
+            let running = life.up(scene.zklock(first).arg(&scene.path).args(command)).await;
             let tool = scene.zklock(second).arg(&scene.path).args(["--", "touch", "ran"]);
             tool.ended().await.one_line(69, &[&scene.path, "another recipe"]);
             ends(running).await;
