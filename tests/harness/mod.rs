@@ -8,11 +8,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 use zookeeper_recipes::simulation::{Ensemble, EnsembleBuilder};
-use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
+use zookeeper_recipes::zookeeper_client::{
+    Acl, Acls, AuthId, Client, CreateMode, Error, Permission, Stat,
+};
 use zookeeper_recipes::{
-    ConnectionState, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
-    RetryPolicy,
+    AcquireError, ConnectionState, Curator, CuratorBuilder, InterProcessMutex,
+    InterProcessReadWriteLock, MutexGuard, RetryPolicy,
 };
 use zookeeper_testkit::{
     self as testkit, FaultProxy, TestEnsemble, TestServer, TestServerBuilder, TestkitError,
@@ -64,6 +67,26 @@ impl Arena {
     /// A world of its own; a path on the shared server if it is real.
     pub(crate) async fn new() -> Self {
         if world::is_real() { Self::real().await } else { Self::simulated(|one| one).await }
+    }
+
+    /// With a client.
+    pub(crate) async fn with_curator() -> (Self, Curator) {
+        let (arena, [curator]) = Self::with_curators().await;
+        (arena, curator)
+    }
+
+    /// With several clients.
+    pub(crate) async fn with_curators<const COUNT: usize>() -> (Self, [Curator; COUNT]) {
+        let arena = Self::new().await;
+        let curators = arena.curators().await;
+        (arena, curators)
+    }
+
+    /// With a client behind a link of its own.
+    pub(crate) async fn with_link(builder: fn(&Self) -> CuratorBuilder) -> (Self, Link, Curator) {
+        let arena = Self::new().await;
+        let (link, curator) = arena.linked(builder(&arena)).await;
+        (arena, link, curator)
     }
 
     /// With a server of its own.
@@ -158,6 +181,15 @@ impl Arena {
         self.connect(self.builder()).await
     }
 
+    /// Several, each with a session of its own.
+    pub(crate) async fn curators<const COUNT: usize>(&self) -> [Curator; COUNT] {
+        let mut curators = Vec::with_capacity(COUNT);
+        for _ in 0..COUNT {
+            curators.push(self.curator().await);
+        }
+        curators.try_into().expect("as many")
+    }
+
     /// With a session that outlives a restart of the server, however busy the machine is.
     pub(crate) async fn patient_curator(&self) -> Curator {
         self.connect(self.patient_builder()).await
@@ -214,17 +246,8 @@ impl Arena {
     /// With a connection timeout so short that only what comes after the connection is to meet it.
     pub(crate) async fn impatient(&self, connect_string: &str, builder: CuratorBuilder) -> Curator {
         let curator = builder.start(connect_string).expect("a curator");
-        let mut state = curator.watch_state();
-        let connected = state.wait_for(|state| *state == ConnectionState::Connected);
-        drop(within("a session", connected).await.unwrap());
+        until(&curator, ConnectionState::Connected).await;
         curator
-    }
-
-    /// The same behind a proxy of its own.
-    pub(crate) async fn impatient_link(&self, builder: CuratorBuilder) -> (Link, Curator) {
-        let link = self.link().await;
-        let curator = self.impatient(link.connect_string(), builder).await;
-        (link, curator)
     }
 
     /// For a `Curator` from a client, by a link of its own.
@@ -247,6 +270,17 @@ impl Arena {
         InterProcessReadWriteLock::new(curator, &self.path).expect("a lock path")
     }
 
+    /// Asks for the mutex in a task of its own, which has a node when this returns.
+    pub(crate) async fn waits(
+        &self,
+        curator: &Curator,
+    ) -> JoinHandle<Result<MutexGuard, AcquireError>> {
+        let (before, mutex) = (self.children().await.len(), self.mutex(curator));
+        let waiting = tokio::spawn(async move { mutex.acquire().await });
+        self.children_are(before + 1).await;
+        waiting
+    }
+
     /// The children of the test's path, as the server has them.
     pub(crate) async fn children(&self) -> Vec<String> {
         children(&self.admin, &self.path).await
@@ -264,6 +298,29 @@ impl Arena {
 
     pub(crate) async fn create(&self, path: &str, mode: CreateMode) {
         self.admin.create(path, &[], mode, &Acls::anyone_all()).await.expect("a node");
+    }
+
+    /// A node with data and ACLs; its path, with a number if it is sequential.
+    pub(crate) async fn node(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: CreateMode,
+        acls: &[Acl],
+    ) -> String {
+        self.admin.create(path, data, mode, acls).await.expect("a node")
+    }
+
+    /// Makes the test's path, where everybody may do only that; the administrator may do all.
+    pub(crate) async fn restrict(&self, permission: Permission) {
+        self.admin.auth("admin:admin").await;
+        let acls = [anyone(permission), Acl::new(Permission::ALL, AuthId::authed())];
+        self.node(&self.path, &[], CreateMode::Persistent, &acls).await;
+    }
+
+    /// Everybody may do all again.
+    pub(crate) async fn open(&self) {
+        self.admin.set_acl(&self.path, &Acls::anyone_all()).await.expect("its ACLs");
     }
 
     /// Deletes the test's path and its children, all at once.
@@ -304,6 +361,17 @@ fn server() -> TestServerBuilder {
 async fn long_lived(connect_string: &str) -> Client {
     let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
     connector.connect(connect_string).await.unwrap()
+}
+
+pub(crate) fn anyone(permission: Permission) -> Acl {
+    Acl::new(permission, AuthId::anyone())
+}
+
+/// Waits until the connection of `curator` is in this state.
+pub(crate) async fn until(curator: &Curator, wanted: ConnectionState) {
+    let mut state = curator.watch_state();
+    let reached = state.wait_for(|state| *state == wanted);
+    drop(within("a state of the connection", reached).await.unwrap());
 }
 
 /// None where the path is missing.

@@ -80,14 +80,6 @@ impl Servers {
         }
     }
 
-    pub(crate) async fn serving(&self) {
-        match self {
-            Self::One(_) => {}
-            Self::Three(ensemble) => ensemble.serving().await.unwrap(),
-            Self::Simulated(ensemble) => ensemble.serving().await,
-        }
-    }
-
     /// How many watches they keep, of all clients.
     pub(crate) async fn watches(&self) -> usize {
         let server = match self {
@@ -166,15 +158,6 @@ impl Server {
             ensemble.serving().await;
         }
         real!(self.start_again())
-    }
-
-    /// As [`start_again`](Self::start_again), without waiting until it serves.
-    pub(crate) async fn launch(&self) -> Result<(), TestkitError> {
-        self.simulated().inspect(|ensemble| ensemble.start_again(self.number));
-        match &self.of {
-            Servers::Three(ensemble) => ensemble.member(self.number).launch().await,
-            _ => Ok(()),
-        }
     }
 
     pub(crate) async fn restart(&self) -> Result<(), TestkitError> {

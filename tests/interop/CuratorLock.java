@@ -1,14 +1,9 @@
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
-import java.util.Collections;
 import java.util.Deque;
-import java.util.List;
-import java.util.Map;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
@@ -28,7 +23,6 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.StandardLockInternalsDriver;
-import org.apache.curator.framework.recipes.shared.SharedCount;
 
 /** A recipe of Curator's, whichever it is. */
 abstract class CuratorLock {
@@ -59,16 +53,7 @@ abstract class CuratorLock {
         throw new UnsupportedOperationException();
     }
 
-    /** A read lock and a write lock of one owner are two halves of one object: only so can it down-grade. */
-    private static final Map<String, InterProcessReadWriteLock> pairs = new ConcurrentHashMap<>();
-
-    static CuratorLock make(
-        String name,
-        CuratorFramework session,
-        String kind,
-        String path,
-        Map<String, SharedCount> counts
-    ) {
+    static CuratorLock make(CuratorFramework session, String kind, String path) {
         String[] words = kind.split(":");
         switch (words[0]) {
             case "mutex":
@@ -76,9 +61,9 @@ abstract class CuratorLock {
             case "driver":
                 return new OfMutex(new InterProcessMutex(session, path, new ByLastDigits()));
             case "read":
-                return new OfMutex(pair(name, session, path).readLock());
+                return new OfMutex(new InterProcessReadWriteLock(session, path).readLock());
             case "write":
-                return new OfMutex(pair(name, session, path).writeLock());
+                return new OfMutex(new InterProcessReadWriteLock(session, path).writeLock());
             case "semaphore-mutex":
                 return new OfLock(new InterProcessSemaphoreMutex(session, path));
             case "latch":
@@ -88,16 +73,9 @@ abstract class CuratorLock {
                 return new OfLock(new InterProcessMultiLock(session, Arrays.asList(path.split(","))));
             case "semaphore":
                 return new OfSemaphore(new InterProcessSemaphoreV2(session, path, Integer.parseInt(words[1])));
-            case "counted":
-                return new OfSemaphore(new InterProcessSemaphoreV2(session, path, counts.get(words[1])));
             default:
                 throw new IllegalArgumentException("unknown kind: " + kind);
         }
-    }
-
-    private static InterProcessReadWriteLock pair(String name, CuratorFramework session, String path) {
-        String owner = name.split("\\.")[0];
-        return pairs.computeIfAbsent(owner, unused -> new InterProcessReadWriteLock(session, path));
     }
 
     /** Ranks every child by the number that ends its name, whosever it is. */
@@ -183,13 +161,6 @@ abstract class CuratorLock {
         @Override
         void release() {
             semaphore.returnAll(held.pop());
-        }
-
-        @Override
-        Collection<String> participants() throws Exception {
-            List<String> paths = new ArrayList<>(semaphore.getParticipantNodes());
-            Collections.sort(paths);
-            return paths;
         }
     }
 }

@@ -1,13 +1,10 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.Map;
-import java.util.StringJoiner;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -25,7 +22,6 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * Stamps are System.nanoTime(), on Linux CLOCK_MONOTONIC.
  */
 public class CuratorPeer {
-    private static final long LIMIT_IN_A_LOOP = 30_000;
     private static final ExecutorService others = Executors.newCachedThreadPool();
     /** Curator's mutexes belong to the thread that acquired them: each owner has its own. */
     private static final Map<String, ExecutorService> owners = new ConcurrentHashMap<>();
@@ -43,15 +39,13 @@ public class CuratorPeer {
         Runtime.getRuntime().halt(0);
     }
 
-    /** What a lock's owner does is done on its thread: "owner", "owner.read" and "owner.write" are one owner's. */
+    /** What a lock's owner does is done on its thread. */
     private static ExecutorService threadFor(String[] words) {
         switch (words[1]) {
             case "lock":
             case "acquire":
             case "release":
-            case "holds":
-                String owner = words[2].split("\\.")[0];
-                return owners.computeIfAbsent(owner, unused -> Executors.newSingleThreadExecutor());
+                return owners.computeIfAbsent(words[2], unused -> Executors.newSingleThreadExecutor());
             default:
                 return others;
         }
@@ -73,11 +67,9 @@ public class CuratorPeer {
     private static String obey(String[] words) throws Exception {
         switch (words[1]) {
             case "connect":
-                return connect(words[2], words[3], Integer.parseInt(words[4]), null);
-            case "connect-in":
-                return connect(words[2], words[3], Integer.parseInt(words[4]), words[5]);
+                return connect(words[2], words[3], Integer.parseInt(words[4]));
             case "lock":
-                locks.put(words[2], CuratorLock.make(words[2], session(words[3]), words[4], words[5], counts));
+                locks.put(words[2], CuratorLock.make(session(words[3]), words[4], words[5]));
                 return "";
             case "acquire":
                 boolean acquired = lock(words[2]).acquire(Long.parseLong(words[3]), Integer.parseInt(words[4]));
@@ -95,8 +87,6 @@ public class CuratorPeer {
                 return lock(words[2]).leader();
             case "participants":
                 return String.join(" ", lock(words[2]).participants());
-            case "holds":
-                return holds(lock(words[2]), Long.parseLong(words[3]), Long.parseLong(words[4]));
             case "revoke":
                 Revoker.attemptRevoke(session(words[2]), words[3]);
                 return "";
@@ -125,12 +115,11 @@ public class CuratorPeer {
         }
     }
 
-    private static String connect(String name, String servers, int timeout, String namespace) throws Exception {
+    private static String connect(String name, String servers, int timeout) throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.builder()
             .connectString(servers)
             .sessionTimeoutMs(timeout)
             .connectionTimeoutMs(timeout)
-            .namespace(namespace)
             .retryPolicy(new ExponentialBackoffRetry(100, 10))
             .ensembleTracker(false) // it would find the way round a proxy
             .build();
@@ -142,35 +131,12 @@ public class CuratorPeer {
         return "";
     }
 
-    /** What it logs of a hold lies within it: after the acquisition, before the release. */
-    private static String holds(CuratorLock lock, long millis, long longest) throws Exception {
-        StringJoiner log = new StringJoiner(" ");
-        for (long end = after(millis); System.nanoTime() - end < 0; pause(longest)) {
-            if (!lock.acquire(LIMIT_IN_A_LOOP, 1)) {
-                throw new IllegalStateException("not acquired");
-            }
-            long from = System.nanoTime();
-            pause(longest);
-            log.add(from + ":" + System.nanoTime());
-            lock.release();
-        }
-        return log.toString();
-    }
-
     /** When it does not believe any more. */
     private static String lost(CuratorLock lock) throws InterruptedException {
         while (lock.believes()) {
             Thread.sleep(1);
         }
         return "NotLeader " + System.nanoTime();
-    }
-
-    private static long after(long millis) {
-        return System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
-    }
-
-    private static void pause(long longestMicros) {
-        LockSupport.parkNanos(ThreadLocalRandom.current().nextLong(TimeUnit.MICROSECONDS.toNanos(longestMicros) + 1));
     }
 
     private static CuratorFramework session(String name) {

@@ -5,29 +5,27 @@ use std::sync::Arc;
 use crate::harness::{Arena, eventually};
 use crate::lock::{Party, unique};
 use crate::peer::Peer;
-use crate::peers;
-use crate::rows::shown;
+use crate::peers::{CURATOR, OURS, shared};
 
 /// A shared count of a peer.
-pub(crate) struct Counter {
+struct Counter {
     peer: Arc<Peer>,
-    pub(crate) name: String,
-}
-
-impl Party {
-    pub(crate) async fn counter(&self, path: &str, seed: i32) -> Counter {
-        let name = unique("count");
-        self.peer.ask(format!("count {name} {} {path} {seed}", self.session)).await;
-        Counter { peer: self.peer.clone(), name }
-    }
+    name: String,
 }
 
 impl Counter {
-    pub(crate) async fn value(&self) -> i32 {
+    async fn join(peer: &Arc<Peer>, arena: &Arena, seed: i32) -> Self {
+        let Party { peer, session } = Party::join(peer, arena.server.connect_string()).await;
+        let name = unique("count");
+        peer.ask(format!("count {name} {session} {} {seed}", arena.path)).await;
+        Self { peer, name }
+    }
+
+    async fn value(&self) -> i32 {
         self.peer.ask(format!("value {}", self.name)).await.parse().unwrap()
     }
 
-    pub(crate) async fn set(&self, value: i32) {
+    async fn set(&self, value: i32) {
         self.peer.ask(format!("set {} {value}", self.name)).await;
     }
 
@@ -36,20 +34,20 @@ impl Counter {
         self.peer.ask(format!("try-add {} {more}", self.name)).await == "yes"
     }
 
-    pub(crate) async fn sees(&self, value: i32) {
+    async fn sees(&self, value: i32) {
         eventually("it sees it", async || self.value().await == value).await;
     }
 }
 
+/// Each sees what the other sets.
 #[tokio::test]
 async fn ours_and_curators() {
-    let Some(curator) = peers::curator() else { return };
+    let (Some(ours), Some(curator)) = (shared(OURS), shared(CURATOR)) else { return };
     let arena = Arena::real().await;
-    for [first, second] in [[peers::ours(), curator.clone()], [curator.clone(), peers::ours()]] {
-        let servers = arena.server.connect_string();
-        let first = Party::join(&first, servers).await.counter(&arena.path, -1).await;
+    for [first, second] in [[&ours, &curator], [&curator, &ours]] {
+        let first = Counter::join(first, &arena, -1).await;
         // The seed of the second is of no account.
-        let second = Party::join(&second, servers).await.counter(&arena.path, 7).await;
+        let second = Counter::join(second, &arena, 7).await;
         assert_eq!((first.value().await, second.value().await), (-1, -1));
         for value in [i32::MIN, 0, 1, i32::MAX] {
             first.set(value).await;
@@ -60,8 +58,6 @@ async fn ours_and_curators() {
         counted_up(&first, &second).await;
         arena.admin.delete(&arena.path, None).await.unwrap();
     }
-    let result = "each sees what the other sets, no addition is lost";
-    shown("shared count", "ours, Curator", result, "");
 }
 
 /// Both add one at a time, each twenty times, over what the other adds meanwhile: none is lost.

@@ -1,177 +1,233 @@
-//! Which sets of two or three keep each other out at one path, and beside which recipes ours is refused.
+//! Which sets of two or three exclude each other at one path, in whatever order they come, and tell the same of the queue; and
+//! beside which recipes ours is refused.
 
-use crate::pair::{Side, Stage};
-use crate::peers::{CURATOR, KAZOO, OURS, curator, kazoo, ours, shared};
-use crate::rows::{EXCLUDES, READS, REFUSED, shown};
-use crate::rules::Rule;
+use std::net::IpAddr;
+use std::path::Path;
 
-/// Nothing where an implementation is missing; else how often each held.
-async fn exclude(kinds: &[(&str, &str)]) -> Option<String> {
-    let stage = Stage::of(kinds[0].1).await;
-    let mut sides = Vec::new();
-    for (whose, kind) in kinds {
-        sides.push(Side::alone(stage.lock(&shared(whose)?, kind).await));
+use zookeeper_recipes::{ContenderFilter, LeaderObserver, LeaderSelector};
+
+use crate::harness::within;
+use crate::lock::{Lock, acquired};
+use crate::peers::{CURATOR, KAZOO, OURS, shared};
+use crate::stage::{Stage, each};
+use crate::who::Role;
+
+/// Whose lock, and of which kind.
+type One = (&'static str, &'static str);
+
+/// Two safe pairs do not make a safe three.
+const SETS: [&[One]; 17] = [
+    &[(OURS, "mutex"), (CURATOR, "mutex"), (KAZOO, "mutex")],
+    &[(OURS, "mutex"), (CURATOR, "selector")],
+    &[(OURS, "kazoo"), (KAZOO, "stock")],
+    // kazoo's read lock waits for its write locks, and ours is as one.
+    &[(OURS, "kazoo"), (KAZOO, "stock-write")],
+    &[(OURS, "kazoo"), (KAZOO, "stock-read")],
+    &[(OURS, "inclusive"), (CURATOR, "driver"), (KAZOO, "plus")],
+    &[(OURS, "write"), (CURATOR, "write"), (KAZOO, "write")],
+    &[(OURS, "semaphore:1"), (CURATOR, "semaphore:1")],
+    &[(OURS, "semaphore-mutex"), (CURATOR, "semaphore-mutex")],
+    &[(OURS, "multi"), (CURATOR, "multi")],
+    &[(OURS, "latch"), (CURATOR, "latch"), (OURS, "latch")],
+    &[(CURATOR, "latch"), (OURS, "latch"), (CURATOR, "latch")],
+    &[(OURS, "selector"), (CURATOR, "selector"), (KAZOO, "election")],
+    &[(CURATOR, "selector"), (OURS, "selector"), (CURATOR, "selector")],
+    &[(OURS, "selector"), (CURATOR, "mutex")],
+    &[(OURS, "selector-kazoo"), (KAZOO, "stock-election"), (OURS, "selector-kazoo")],
+    &[(OURS, "selector-inclusive"), (KAZOO, "plus-election"), (OURS, "selector-inclusive")],
+];
+
+/// Of leaders. With a space, as in Curator's own test; beyond ASCII, and beyond what one unit of UTF-16 holds.
+const IDS: [&str; 3] = ["A is A", "größer ☃", "𝄞 clef"];
+
+/// One contender of a set.
+struct Side {
+    whose: &'static str,
+    kind: &'static str,
+    lock: Lock,
+    /// What its node says. None is the address of the machine, as Curator has it.
+    identity: Option<String>,
+}
+
+fn leads(kind: &str) -> bool {
+    ["latch", "selector", "election"].iter().any(|leader| kind.contains(leader))
+}
+
+impl Side {
+    /// None if its implementation is missing.
+    async fn join(stage: &Stage, (whose, kind): One, id: &str) -> Option<Self> {
+        let party = stage.party(&shared(whose)?).await;
+        let lock = if leads(kind) {
+            party.lock_with_id(kind, id, stage.path()).await
+        } else {
+            party.lock(kind, stage.path()).await
+        };
+        let identity = match whose {
+            _ if leads(kind) => Some(id.to_owned()),
+            OURS => Some(party.session),
+            KAZOO => Some(lock.name.clone()),
+            _ => None,
+        };
+        Some(Self { whose, kind, lock, identity })
     }
-    match sides.iter().map(|side| &side.lock).collect::<Vec<_>>()[..] {
-        [one, other] => {
-            stage.keeps_out(one, other).await;
-            stage.keeps_out(other, one).await;
+
+    fn is_named(&self, told: &str) -> bool {
+        self.identity.as_ref().map_or_else(|| told.parse::<IpAddr>().is_ok(), |name| name == told)
+    }
+
+    /// What it tells of the queue: nodes, identities, or who leads.
+    async fn lists(&self, order: &[&Self], nodes: &[String]) {
+        let all_lead = order.iter().all(|side| leads(side.kind));
+        if leads(self.kind) && all_lead {
+            let told = self.lock.ids().await;
+            for (place, ((role, id), side)) in told.iter().zip(order).enumerate() {
+                let expected = match self.whose {
+                    KAZOO => Role::Contends,
+                    _ if place == 0 => Role::Leads,
+                    _ => Role::Waits,
+                };
+                assert!(*role == expected && side.is_named(id), "{}: {told:?}", self.lock.name);
+            }
+            assert_eq!(told.len(), order.len(), "{}: {told:?}", self.lock.name);
+            if self.whose != KAZOO {
+                assert_eq!(self.lock.leader().await.as_ref(), told.first());
+            }
+        } else if ["mutex", "write"].contains(&self.kind) && self.whose != KAZOO {
+            assert_eq!(self.lock.participants().await, nodes, "by {}", self.lock.name);
+        } else if self.kind == "mutex" {
+            let told = self.lock.participants().await;
+            let as_it_is = told.iter().zip(order).all(|(told, side)| side.is_named(told));
+            assert!(as_it_is && told.len() == order.len(), "{told:?}");
         }
-        // Two safe pairs do not make a safe three. First come, first served: each waits for the one before it.
-        [one, middle, other] => {
-            for [first, last] in [[one, other], [other, one]] {
-                first.acquire().await;
-                let middle_waits = middle.begin_acquire();
-                stage.queues_behind(1).await;
-                let last_waits = last.begin_acquire();
-                stage.queues_behind(2).await;
-                assert!(!middle_waits.is_there());
-                first.release().await;
-                middle_waits.await;
-                assert!(!last_waits.is_there());
-                middle.release().await;
-                last_waits.await;
-                last.release().await;
-                stage.nodes_are(0).await;
+    }
+}
+
+/// Of leaders with one of ours among them: what our observer sees. It takes no part, and so is in the test's own process.
+async fn observer(stage: &Stage, order: &[&Side]) -> Option<LeaderObserver> {
+    let ours = order.iter().find(|side| side.whose == OURS)?;
+    if !order.iter().all(|side| leads(side.kind)) {
+        return None;
+    }
+    let (curator, path) = (stage.arena.curator().await, stage.path());
+    let filter = match ours.kind {
+        "latch" => return Some(LeaderObserver::of_latch(&curator, path).unwrap()),
+        "selector-kazoo" => ContenderFilter::Kazoo,
+        "selector-inclusive" => ContenderFilter::Inclusive,
+        _ => return Some(LeaderObserver::of_selector(&curator, path).unwrap()),
+    };
+    Some(LeaderSelector::new(&curator, path).unwrap().with_filter(filter).unwrap().observe())
+}
+
+/// None is nobody.
+async fn observes(observer: &mut Option<LeaderObserver>, expected: Option<&Side>) {
+    let Some(observer) = observer else { return };
+    let seen = within("somebody or nobody leads", observer.changed()).await.unwrap();
+    let seen = seen.map(|leader| leader.id().into_owned());
+    assert_eq!(seen.as_ref(), expected.and_then(|side| side.identity.as_ref()));
+}
+
+/// First come, first served: each waits for the one before it, and all tell the same of the queue.
+async fn queue(stage: &Stage, order: &[&Side]) {
+    let mut observer = observer(stage, order).await;
+    observes(&mut observer, None).await;
+    for side in order {
+        side.lists(&[], &[]).await;
+    }
+    order[0].lock.acquire().await;
+    stage.settles().await;
+    let mut waiting = Vec::new();
+    for side in &order[1..] {
+        let before = stage.nodes().await.len();
+        waiting.push(side.lock.begin_acquire());
+        stage.queues_behind(before).await;
+    }
+    let nodes = stage.nodes().await;
+    for side in order {
+        side.lists(order, &nodes).await;
+    }
+    let mut waiting = waiting.into_iter();
+    for side in order {
+        observes(&mut observer, Some(*side)).await;
+        assert!(
+            waiting.as_slice().iter().all(|waits| !waits.is_there()),
+            "beside {}",
+            side.lock.name
+        );
+        let left = side.lock.release().await;
+        if let Some(next) = waiting.next() {
+            assert!(left <= acquired(next).await.expect("acquired"), "beside {}", side.lock.name);
+        }
+    }
+    observes(&mut observer, None).await;
+    stage.nodes_are(0).await;
+}
+
+/// As Curator's TestLeaderSelectorParticipants#testId and #testBasic, on both sides.
+#[tokio::test]
+async fn each_waits_for_the_other_and_tells_the_same_of_the_queue() {
+    each(&SETS, async |set| {
+        let stage = Stage::of(set[0].1).await;
+        let mut sides = Vec::new();
+        for (&one, id) in set.iter().zip(IDS) {
+            sides.extend(Side::join(&stage, one, id).await);
+        }
+        for (place, holder) in sides.iter().enumerate() {
+            for (_, contender) in sides.iter().enumerate().filter(|(other, _)| *other != place) {
+                stage.keeps_out(&holder.lock, &contender.lock).await;
             }
         }
-        _ => unreachable!("two or three"),
-    }
-    Some(stage.in_peace(Rule::ReadersTogether, &sides).await)
-}
-
-/// A test for each set: its row, and whose locks of which kind they are.
-macro_rules! excludes {
-    ($level:meta => $($name:ident: $recipe:literal, $who:literal, [$($kind:expr),+];)+) => {$(
-        #[$level]
-        #[tokio::test]
-        async fn $name() {
-            if let Some(holds) = exclude(&[$($kind),+]).await {
-                shown($recipe, $who, EXCLUDES, &holds);
+        let mut order: Vec<&Side> = sides.iter().collect();
+        for _ in 0..2 {
+            if order.len() > 1 {
+                queue(&stage, &order).await;
             }
+            order.reverse();
         }
-    )+};
+    })
+    .await;
 }
 
-excludes! { doc = "Of `make test`, too." =>
-    mutex: "mutex", "ours, Curator", [(OURS, "mutex"), (CURATOR, "mutex")];
-    mutex_and_kazoos_subclass: "mutex", "ours, kazoo's subclass", [(OURS, "mutex"), (KAZOO, "mutex")];
-    latch: "leader latch", "ours, Curator", [(OURS, "latch"), (CURATOR, "latch")];
-    selector: "leader selector", "ours, Curator", [(OURS, "selector"), (CURATOR, "selector")];
-}
+/// Whose lock of which kind holds, and which of ours is refused: their names do not keep each other out.
+const REFUSED: [(One, &str); 13] = [
+    ((CURATOR, "write"), "mutex"),
+    ((CURATOR, "read"), "mutex"),
+    ((CURATOR, "mutex"), "write"),
+    ((CURATOR, "mutex"), "read"),
+    ((CURATOR, "mutex"), "latch"),
+    ((CURATOR, "selector"), "latch"),
+    ((CURATOR, "write"), "latch"),
+    ((CURATOR, "latch"), "mutex"),
+    ((CURATOR, "latch"), "selector"),
+    ((CURATOR, "latch"), "write"),
+    ((KAZOO, "stock"), "mutex"),
+    ((KAZOO, "stock-election"), "selector"),
+    // kazoo sees our names, and we do not count its.
+    ((KAZOO, "plus"), "mutex"),
+];
 
-excludes! { ignore = "make test-all" =>
-    mutex_of_all_three: "mutex", "ours, Curator and kazoo's subclass",
-        [(OURS, "mutex"), (CURATOR, "mutex"), (KAZOO, "mutex")];
-    mutex_and_curators_selector: "mutex", "ours, Curator's `LeaderSelector`",
-        [(OURS, "mutex"), (CURATOR, "selector")];
-    mutex_by_kazoos_names: "mutex", "ours `Kazoo`, kazoo as it is", [(OURS, "kazoo"), (KAZOO, "stock")];
-    mutex_inclusive: "mutex", "ours `Inclusive`, kazoo with a pattern",
-        [(OURS, "inclusive"), (KAZOO, "plus")];
-    mutex_inclusive_of_all_three: "mutex",
-        "ours `Inclusive`, Curator with a driver, kazoo with a pattern",
-        [(OURS, "inclusive"), (CURATOR, "driver"), (KAZOO, "plus")];
-    semaphore_mutex: "semaphore mutex", "ours, Curator",
-        [(OURS, "semaphore-mutex"), (CURATOR, "semaphore-mutex")];
-    three_latches: "leader latch", "two of ours, one of Curator's",
-        [(OURS, "latch"), (CURATOR, "latch"), (OURS, "latch")];
-    selector_and_curators_mutex: "leader selector, mutex", "our selector, Curator's mutex",
-        [(OURS, "selector"), (CURATOR, "mutex")];
-    selector_of_all_three: "leader selector", "ours, Curator, kazoo's `Election` with the subclass",
-        [(OURS, "selector"), (CURATOR, "selector"), (KAZOO, "election")];
-    selector_by_kazoos_names: "leader selector", "ours `Kazoo`, kazoo's `Election`",
-        [(OURS, "selector-kazoo"), (KAZOO, "stock-election")];
-    selector_inclusive: "leader selector", "ours `Inclusive`, kazoo's `Election` with a pattern",
-        [(OURS, "selector-inclusive"), (KAZOO, "plus-election")];
-}
-
-/// kazoo's read lock waits for its write locks, and ours is as one.
 #[tokio::test]
-#[ignore = "make test-all"]
-async fn mutex_by_kazoos_names_and_its_read_write_lock() {
-    let Some(kazoo) = kazoo() else { return };
-    let stage = Stage::new().await;
-    let ours = stage.lock(&ours(), "kazoo").await;
-    let write = stage.lock(&kazoo, "stock-write").await;
-    let read = stage.lock(&kazoo, "stock-read").await;
-    let other_read = stage.lock(&kazoo, "stock-read").await;
-    for theirs in [&write, &read] {
-        stage.keeps_out(&ours, theirs).await;
-        stage.keeps_out(theirs, &ours).await;
-    }
-    stage.lets_in(&read, &other_read).await;
-    let sides =
-        [Side::alone(ours), Side::alone(write), Side::reader(read), Side::reader(other_read)];
-    let holds = stage.in_peace(Rule::ReadersTogether, &sides).await;
-    shown("mutex", "ours `Kazoo`, kazoo's `ReadLock` and `WriteLock`", READS, &holds);
-}
-
-/// Names of two recipes on one path do not keep each other out.
-#[tokio::test]
-#[ignore = "make test-all"]
-async fn ours_is_refused_beside_curators_other_recipe() {
-    let Some(curator) = curator() else { return };
-    for (theirs, ours_kind) in [
-        ("write", "mutex"),
-        ("read", "mutex"),
-        ("mutex", "write"),
-        ("mutex", "read"),
-        ("mutex", "latch"),
-        ("selector", "latch"),
-        ("write", "latch"),
-        ("latch", "mutex"),
-        ("latch", "selector"),
-        ("latch", "write"),
-    ] {
-        let stage = Stage::new().await;
-        let theirs = stage.lock(&curator, theirs).await;
-        let ours = stage.lock(&ours(), ours_kind).await;
+async fn ours_is_refused_beside_names_that_it_does_not_count() {
+    each(&REFUSED, async |((whose, theirs), kind)| {
+        let (Some(ours), Some(peer)) = (shared(OURS), shared(whose)) else { return };
+        let stage = Stage::of(kind).await;
+        let theirs = stage.lock(&peer, theirs).await;
         theirs.acquire().await;
-        stage.refuses(&ours).await;
-        if ours_kind == "latch" {
-            let error = ours.begin_acquire().error().await;
-            assert!(error.starts_with("Ended(OtherRecipe"), "{error}");
-        }
+        stage.refuses(&stage.lock(&ours, kind).await).await;
         theirs.release().await;
         stage.nodes_are(0).await;
-    }
-    let who = "ours of the one, Curator's of the other";
-    shown("mutex, read-write lock", who, REFUSED, "");
-    shown("leader latch, any other", who, REFUSED, "");
+    })
+    .await;
 }
 
-/// Whoever of kazoo's comes later is not seen, and sees nobody.
-#[tokio::test]
-#[ignore = "make test-all"]
-async fn ours_is_refused_beside_kazoo_as_it_is() {
-    let Some(kazoo) = kazoo() else { return };
-    for (recipe, who, ours_kind, theirs) in [
-        ("mutex", "ours, kazoo as it is", "mutex", "stock"),
-        ("leader selector", "ours, kazoo's `Election`", "selector", "stock-election"),
-    ] {
-        let stage = Stage::new().await;
-        let ours = stage.lock(&ours(), ours_kind).await;
-        let theirs = stage.lock(&kazoo, theirs).await;
-        theirs.acquire().await;
-        stage.refuses(&ours).await;
-        theirs.release().await;
-        stage.lets_in(&ours, &theirs).await;
-        shown(recipe, who, "ours is refused, **kazoo is let in**", "");
-    }
-}
-
-/// The pattern is half of it: kazoo sees our names, and we do not count its.
-#[tokio::test]
-#[ignore = "make test-all"]
-async fn ours_is_refused_beside_kazoo_with_a_pattern() {
-    let Some(kazoo) = kazoo() else { return };
-    let stage = Stage::new().await;
-    let ours = stage.lock(&ours(), "mutex").await;
-    let plus = stage.lock(&kazoo, "plus").await;
-    stage.keeps_out(&ours, &plus).await;
-    plus.acquire().await;
-    stage.refuses(&ours).await;
-    plus.release().await;
-    stage.nodes_are(0).await;
-    shown("mutex", "ours, kazoo with a pattern", "kazoo waits, ours is refused", "");
+/// What readers of the page are to copy is what was tried: kazoo's subclasses, and Curator's driver.
+#[test]
+fn the_page_has_the_code_that_was_tried() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/mixed-fleets.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(include_str!("kazoo_locks.py")));
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let ours = words(include_str!("CuratorLock.java"));
+    let (_, driver) = ours.split_once("extends StandardLockInternalsDriver { ").unwrap();
+    let (driver, _) = driver.split_once(" } }").unwrap();
+    assert!(words(&page).contains(driver), "{driver}");
 }

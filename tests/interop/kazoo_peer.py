@@ -7,7 +7,6 @@ Stamps are CLOCK_MONOTONIC.
 """
 
 import os
-import random
 import sys
 import threading
 import time
@@ -15,8 +14,6 @@ import time
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 from kazoo_locks import CuratorLock, CuratorReadLock, CuratorWriteLock
-
-LIMIT_IN_A_LOOP = 30
 
 sessions = {}
 locks = {}
@@ -136,24 +133,6 @@ def participants(name):
     return " ".join(locks[name].contenders())
 
 
-def pause(longest):
-    time.sleep(random.uniform(0, int(longest) / 1_000_000))
-
-
-def holds(name, millis, longest):
-    """What it logs of a hold lies within it: after the acquisition, before the release."""
-    one, log, end = locks[name], [], now() + int(millis) * 1_000_000
-    while now() < end:
-        if not acquired(one, LIMIT_IN_A_LOOP):
-            raise RuntimeError("not acquired")
-        since = now()
-        pause(longest)
-        log.append(f"{since}:{now()}")
-        one.release()
-        pause(longest)
-    return " ".join(log)
-
-
 COMMANDS = {
     "connect": connect,
     "lock": lock,
@@ -161,7 +140,6 @@ COMMANDS = {
     "release": release,
     "held": held,
     "participants": participants,
-    "holds": holds,
 }
 
 

@@ -6,8 +6,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zookeeper_recipes::{
-    ContenderFilter, Curator, LeaderLatch, LeaderRun, LeaderSelector, Leadership, LossPolicy,
-    Participant,
+    ContenderFilter, Curator, LeaderLatch, LeaderRun, LeaderSelector, Leadership, Participant,
 };
 
 use crate::ours::Result;
@@ -49,9 +48,6 @@ impl Leading {
         let mut latch = LeaderLatch::new(&self.curator, &self.path)?;
         if let Some(id) = &self.id {
             latch = latch.with_id(id)?;
-        }
-        if self.kind == "latch-to-the-end" {
-            latch = latch.with_loss_policy(LossPolicy::SessionExpired);
         }
         Ok(latch)
     }
@@ -149,11 +145,7 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
 
 async fn lead_by(latch: LeaderLatch, limit: Option<Duration>) -> Result<Option<Term>> {
     latch.start()?;
-    let leadership = match limit {
-        Some(limit) => latch.await_leadership_timeout(limit).await?,
-        None => Some(latch.await_leadership().await?),
-    };
-    match leadership {
+    match within(limit, latch.await_leadership()).await.transpose()? {
         Some(leadership) => Ok(Some(Term { leadership, seat: Seat::Latch(latch) })),
         None => {
             latch.close().await?;

@@ -3,7 +3,6 @@
 //! | command | answer |
 //! | --- | --- |
 //! | `connect SESSION SERVERS TIMEOUT_MS` | |
-//! | `connect-in SESSION SERVERS TIMEOUT_MS NAMESPACE`, Curator and ours: all paths are under `/NAMESPACE` | |
 //! | `lock NAME SESSION KIND PATH`; of a leader `KIND:ID` gives its id, in hexadecimal digits | |
 //! | `acquire NAME LIMIT_MS COUNT`; a negative limit is none | `yes` or `no`, and the stamp after it |
 //! | `release NAME`: what the last `acquire` gave | the stamp before it |
@@ -11,26 +10,25 @@
 //! | `lost NAME`, Curator's leaders and ours: waits until the hold is lost | how, and the stamp after it |
 //! | `participants NAME` | paths of nodes; kazoo: identities; of leaders: `ROLE=ID` for each |
 //! | `leader NAME`, Curator and ours | the same of who leads, if anybody does |
-//! | `holds NAME MS LONGEST_MICROS`: random holds | `FROM:TO` for each |
-//! | `holds-under-faults NAME MS LONGEST_MICROS`, ours: the same, of what the guard said yes to, until one was lost | `FROM:TO` for each, and how many were lost |
-//! | `downgrades WRITE READ MS LONGEST_MICROS`, ours: random write holds, each followed by a read hold that begins within it | `FROM:TO` for each, a write and a read in turn |
 //! | `revocable NAME`, `requested NAME` | `requested` waits for a request, and answers with the stamp |
 //! | `revoke SESSION NODE` | |
 //! | `count NAME SESSION PATH SEED`, `value NAME`, `set NAME VALUE`, `try-add NAME MORE` | the value; `try-add`: `yes` or `no` |
 //!
-//! Of leaders to lead is to hold. Names are unique among all tests, for they share the processes. `OWNER.read` and `OWNER.write` belong to one owner: a
-//! thread, for Curator.
+//! Of leaders to lead is to hold. Names are unique among all tests, for they share the processes. Of ours `OWNER.read` and
+//! `OWNER.write` belong to one owner.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::peer::{Answer, Peer};
-use crate::rules::{Hold, Mode, Nanos};
 use crate::who::{Role, digits, parsed};
 
 /// Without loss, whatever the machine is busy with.
 const LONG_SESSION: Duration = Duration::from_secs(30);
+
+/// Of `CLOCK_MONOTONIC`.
+pub(crate) type Nanos = u64;
 
 /// A session of a peer.
 #[derive(Clone)]
@@ -61,14 +59,6 @@ impl Party {
         Self { peer: peer.clone(), session }
     }
 
-    /// All paths are under `/NAMESPACE`.
-    pub(crate) async fn join_in(peer: &Arc<Peer>, servers: &str, namespace: &str) -> Self {
-        let session = unique("session");
-        let timeout = LONG_SESSION.as_millis();
-        peer.ask(format!("connect-in {session} {servers} {timeout} {namespace}")).await;
-        Self { peer: peer.clone(), session }
-    }
-
     pub(crate) async fn lock(&self, kind: &str, path: &str) -> Lock {
         self.lock_as(&unique("lock"), kind, path).await
     }
@@ -96,11 +86,6 @@ impl Party {
 }
 
 impl Lock {
-    /// For the table.
-    pub(crate) fn whose(&self) -> &'static str {
-        self.peer.name
-    }
-
     /// The stamp after it.
     pub(crate) async fn acquire(&self) -> Nanos {
         acquired(self.begin_acquire()).await.expect("acquired")
@@ -159,46 +144,6 @@ impl Lock {
     pub(crate) async fn leader(&self) -> Option<(Role, String)> {
         let answer = self.peer.ask(format!("leader {}", self.name)).await;
         (!answer.is_empty()).then(|| parsed(&answer))
-    }
-
-    /// Holds of random length for a while, all of one mode.
-    pub(crate) async fn holds(&self, mode: Mode, time: Duration, longest: Duration) -> Vec<Hold> {
-        let (millis, micros) = (time.as_millis(), longest.as_micros());
-        let log = self.peer.ask(format!("holds {} {millis} {micros}", self.name)).await;
-        log.split_whitespace().map(|stamps| self.hold(mode, stamps)).collect()
-    }
-
-    /// Ours: whatever becomes of its session.
-    pub(crate) fn begin_holds_under_faults(&self, time: Duration, longest: Duration) -> Answer {
-        let (millis, micros) = (time.as_millis(), longest.as_micros());
-        self.peer.begin(format!("holds-under-faults {} {millis} {micros}", self.name))
-    }
-
-    /// What was logged under faults, and how many holds were lost.
-    pub(crate) fn logged(&self, mode: Mode, log: &str) -> (Vec<Hold>, usize) {
-        let (holds, lost) = log.rsplit_once(' ').expect("some holds");
-        let holds = holds.split_whitespace().map(|stamps| self.hold(mode, stamps)).collect();
-        (holds, lost.parse().unwrap())
-    }
-
-    /// This is the write half: write holds, each with the read hold that followed it.
-    pub(crate) async fn downgrades(
-        &self,
-        read: &Lock,
-        time: Duration,
-        longest: Duration,
-    ) -> Vec<Hold> {
-        let (millis, micros) = (time.as_millis(), longest.as_micros());
-        let question = format!("downgrades {} {} {millis} {micros}", self.name, read.name);
-        let log = self.peer.ask(question).await;
-        let modes = [Mode::Write, Mode::Read].into_iter().cycle();
-        log.split_whitespace().zip(modes).map(|(stamps, mode)| self.hold(mode, stamps)).collect()
-    }
-
-    fn hold(&self, mode: Mode, stamps: &str) -> Hold {
-        let who = format!("{} {}", self.whose(), self.name);
-        let (from, to) = stamps.split_once(':').expect("two stamps");
-        Hold { who, mode, from: from.parse().unwrap(), to: to.parse().unwrap() }
     }
 }
 

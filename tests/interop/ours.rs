@@ -7,11 +7,11 @@ use rustix::time::{ClockId, clock_gettime};
 use zookeeper_recipes::{
     ContenderFilter, Curator, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphore, InterProcessSemaphoreMutex, Leases,
-    LockGuard, LossPolicy, SharedCount, WriteGuard, WriteLock,
+    LockGuard, WriteGuard, WriteLock,
 };
 
 use crate::leading::{Leading, Term};
-use crate::rules::Nanos;
+use crate::lock::Nanos;
 
 pub(crate) type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -60,21 +60,11 @@ async fn acquire(lock: &dyn InterProcessLock, limit: Option<Duration>) -> Result
 }
 
 impl Lock {
-    /// `count` gives the shared count of a name.
-    pub(crate) fn new(
-        curator: &Curator,
-        kind: &str,
-        path: &str,
-        count: impl FnOnce(&str) -> Result<SharedCount>,
-    ) -> Result<Self> {
+    pub(crate) fn new(curator: &Curator, kind: &str, path: &str) -> Result<Self> {
         let mutex = |filter| InterProcessMutex::new(curator, path)?.with_filter(filter);
         let (kind, detail) = kind.split_once(':').unwrap_or((kind, ""));
         Ok(match kind {
             "mutex" => Self::Mutex(InterProcessMutex::new(curator, path)?),
-            "mutex-to-the-end" => {
-                let mutex = InterProcessMutex::new(curator, path)?;
-                Self::Mutex(mutex.with_loss_policy(LossPolicy::SessionExpired))
-            }
             "kazoo" => Self::Mutex(mutex(ContenderFilter::Kazoo)?),
             "inclusive" => Self::Mutex(mutex(ContenderFilter::Inclusive)?),
             "semaphore-mutex" => {
@@ -84,10 +74,6 @@ impl Lock {
             "write" => Self::Write(InterProcessReadWriteLock::new(curator, path)?.write()),
             "semaphore" => {
                 Self::Semaphore(InterProcessSemaphore::new(curator, path, detail.parse()?)?)
-            }
-            "counted" => {
-                let limit = count(detail)?;
-                Self::Semaphore(InterProcessSemaphore::with_shared_count(curator, path, &limit)?)
             }
             "multi" => {
                 let paths = path.split(',');

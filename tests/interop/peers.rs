@@ -1,11 +1,12 @@
 //! Who stands beside whom: Apache Curator, kazoo, and we.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::class_path::class_path;
 use crate::peer::Peer;
@@ -19,38 +20,20 @@ const JAVA: [&str; 4] = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=
 const SOURCES: [&str; 2] = ["CuratorPeer.java", "CuratorLock.java"];
 
 /// The one that all tests share, with a session for each of them. Nothing where it is missing, which it says.
-pub(crate) fn curator() -> Option<Arc<Peer>> {
-    static SHARED: OnceLock<Option<Arc<Peer>>> = OnceLock::new();
-    SHARED.get_or_init(own_curator).clone()
-}
-
-pub(crate) fn kazoo() -> Option<Arc<Peer>> {
-    static SHARED: OnceLock<Option<Arc<Peer>>> = OnceLock::new();
-    let start = || present(kazoo_program()).map(|program| start(KAZOO, &program));
-    SHARED.get_or_init(start).clone()
-}
-
-pub(crate) fn ours() -> Arc<Peer> {
-    static SHARED: OnceLock<Arc<Peer>> = OnceLock::new();
-    SHARED.get_or_init(own_ours).clone()
-}
-
-/// The shared one of this name.
-pub(crate) fn shared(name: &str) -> Option<Arc<Peer>> {
-    match name {
-        OURS => Some(ours()),
-        CURATOR => curator(),
-        _ => kazoo(),
-    }
+pub(crate) fn shared(name: &'static str) -> Option<Arc<Peer>> {
+    static SHARED: Mutex<BTreeMap<&str, Option<Arc<Peer>>>> = Mutex::new(BTreeMap::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.entry(name).or_insert_with(|| own(name)).clone()
 }
 
 /// A process of its own, for a test that stops or kills it.
-pub(crate) fn own_curator() -> Option<Arc<Peer>> {
-    java("CuratorPeer", &SOURCES.map(source)).map(|program| start(CURATOR, &program))
-}
-
-pub(crate) fn own_ours() -> Arc<Peer> {
-    start(OURS, &this_executable("worker::worker"))
+pub(crate) fn own(name: &'static str) -> Option<Arc<Peer>> {
+    let program = match name {
+        OURS => Some(this_executable("worker::worker")),
+        CURATOR => java("CuratorPeer", &SOURCES.map(source)),
+        _ => present(kazoo_program()),
+    };
+    program.map(|program| start(name, &program))
 }
 
 /// The command that runs one test that is ignored, and nothing else.
@@ -143,10 +126,7 @@ fn tool(name: &str) -> String {
 }
 
 pub(crate) fn source(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // `zklock/tests` has this file, too.
-    let root = if root.ends_with("zklock") { root.join("..") } else { root.to_owned() };
-    root.join("tests/interop").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop").join(name)
 }
 
 pub(crate) fn folder() -> PathBuf {

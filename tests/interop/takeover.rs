@@ -8,119 +8,86 @@ use nix::sys::signal::Signal::{SIGCONT, SIGKILL, SIGSTOP};
 use zookeeper_testkit::{Direction, FaultProxy};
 
 use crate::harness::eventually;
-use crate::lock::{Lock, Party, acquired};
-use crate::pair::Stage;
+use crate::lock::{Lock, Nanos, Party, acquired};
 use crate::peer::{Answer, Peer};
-use crate::peers::{self, CURATOR, KAZOO, OURS};
-use crate::rows::shown;
-use crate::rules::Nanos;
-
-use End::{CutOff, Killed, Stopped};
+use crate::peers::{CURATOR, KAZOO, OURS, own, shared};
+use crate::stage::{Stage, each};
 
 /// What the other waits for. A third of it is what a holder has to stop in, and what a busy machine may be late.
 const SESSION: Duration = Duration::from_secs(9);
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
-    Stopped,
-    Killed,
-    CutOff,
-}
-
-/// A test for each holder: whose it is, its recipe, and how it ends.
-macro_rules! takeovers {
-    ($level:meta => $($name:ident: $whose:expr, $kind:literal, [$($end:expr),+];)+) => {$(
-        #[$level]
-        #[tokio::test]
-        async fn $name() {
-            takes_over($whose, $kind, &[$($end),+]).await;
-        }
-    )+};
-}
-
-takeovers! { doc = "Of `make test`, too." =>
-    from_ours_cut_off: OURS, "mutex", [CutOff];
-    from_our_writer_cut_off: OURS, "write", [CutOff];
-    from_our_lease_cut_off: OURS, "semaphore:1", [CutOff];
-    from_our_selector_cut_off: OURS, "selector", [CutOff];
-    from_curators_latch_cut_off: CURATOR, "latch", [CutOff];
-}
-
-takeovers! { ignore = "make test-all" =>
-    from_our_latch_cut_off: OURS, "latch", [CutOff];
-    from_ours_stopped_and_killed: OURS, "mutex", [Stopped, Killed];
-    from_our_latch_stopped_and_killed: OURS, "latch", [Stopped, Killed];
-    from_our_selector_stopped_and_killed: OURS, "selector", [Stopped, Killed];
-    from_curator_cut_off: CURATOR, "mutex", [CutOff];
-    from_curators_writer_cut_off: CURATOR, "write", [CutOff];
-    from_curators_lease_cut_off: CURATOR, "semaphore:1", [CutOff];
-    from_curators_selector_cut_off: CURATOR, "selector", [CutOff];
-    from_curator_stopped_and_killed: CURATOR, "mutex", [Stopped, Killed];
-    from_curators_latch_stopped_and_killed: CURATOR, "latch", [Stopped, Killed];
-    from_curators_selector_stopped_and_killed: CURATOR, "selector", [Stopped, Killed];
-    from_kazoo_cut_off: KAZOO, "mutex", [CutOff];
-}
-
-async fn takes_over(whose: &str, kind: &str, ends: &[End]) {
-    let is_ours = whose == OURS;
-    // A process that is stopped or killed is the test's own.
-    let holders = match whose {
-        OURS if ends != [CutOff] => Some(peers::own_ours()),
-        CURATOR if ends != [CutOff] => peers::own_curator(),
-        _ => peers::shared(whose),
-    };
-    let heirs = if is_ours { peers::curator() } else { Some(peers::ours()) };
-    let (Some(holders), Some(heirs)) = (holders, heirs) else { return };
-    let (recipe, holder) = match kind {
-        "mutex" => ("mutex", "holder"),
-        "write" => ("read-write lock", "writer"),
-        "latch" => ("leader latch", "leader"),
-        "selector" => ("leader selector", "leader"),
-        _ => ("semaphore of one", "holder"),
-    };
-    let [of, waits] = match whose {
-        OURS => ["our", "Curator's"],
-        CURATOR => ["Curator's", "ours"],
-        _ => ["kazoo's", "ours"],
-    };
-    for &end in ends {
-        let Succession { stage, proxy, holder: held, heir, heir_waits, node } =
-            Succession::begin(kind, &holders, &heirs).await;
+/// Whose holder, of which recipe. The heir is Curator's if the holder is ours, else ours.
+#[tokio::test]
+async fn from_a_holder_that_is_cut_off() {
+    let rows = [
+        (OURS, "mutex"),
+        (OURS, "write"),
+        (OURS, "semaphore:1"),
+        (OURS, "latch"),
+        (OURS, "selector"),
+        (CURATOR, "mutex"),
+        (CURATOR, "write"),
+        (CURATOR, "semaphore:1"),
+        (CURATOR, "latch"),
+        (CURATOR, "selector"),
+        (KAZOO, "mutex"),
+    ];
+    each(&rows, async |(whose, kind)| {
+        let Some(Succession { stage, proxy, holder, heir, heir_waits, node }) =
+            Succession::begin(whose, shared(whose), kind).await
+        else {
+            return;
+        };
         // Curator tells leaders alone.
-        let lost = (end == CutOff && (is_ours || holder == "leader")).then(|| held.begin_lost());
-        let _fault = (end == CutOff).then(|| proxy.stall(Direction::Both));
-        match end {
-            Stopped => holders.signal(SIGSTOP),
-            Killed => holders.signal(SIGKILL),
-            CutOff => {}
-        }
+        let is_told = whose == OURS || ["latch", "selector"].contains(&kind) && whose == CURATOR;
+        let lost = is_told.then(|| holder.begin_lost());
+        let _fault = proxy.stall(Direction::Both);
         let at = taken_over(&stage, &node, &heir, heir_waits).await;
-        let end_said = ["stopped", "killed", "cut off"][end as usize];
-        let who = format!("{of} {holder} is {end_said}, {waits} waits");
         if let Some(lost) = lost {
             let lost = lost.await;
             let (how, knew) = lost.split_once(' ').unwrap();
             let knew: Nanos = knew.parse().unwrap();
-            assert!(!is_ours || how == "LeaseEnded", "{how}");
+            assert!(whose != OURS || how == "LeaseEnded", "{how}");
             assert!(knew < at, "it knew {} ns after", knew - at);
-            let early = format!("{} ms before", (at - knew) / 1_000_000);
-            shown(recipe, &who, "takes over after the holder knew of its loss", &early);
-        } else {
-            shown(recipe, &who, "takes over once the node is gone, not before", "");
-        }
-        if end == Stopped {
-            // Its question was there before it ran again: it is what it does first.
-            let asked = held.begin_is_held();
-            holders.signal(SIGCONT);
-            let believes = acquired(asked).await.is_some();
-            if is_ours {
-                assert!(!believes, "it believes that it holds");
-                let who = format!("our {holder}, resumed after that");
-                shown(recipe, &who, "knows at its first look", "");
-            }
         }
         heir.release().await;
-    }
+    })
+    .await;
+}
+
+/// In a process of its own, which is stopped and then killed.
+#[tokio::test]
+#[ignore = "make test-all"]
+async fn from_a_holder_that_is_stopped_or_killed() {
+    let rows = [
+        (OURS, "mutex"),
+        (OURS, "latch"),
+        (OURS, "selector"),
+        (CURATOR, "mutex"),
+        (CURATOR, "latch"),
+        (CURATOR, "selector"),
+    ];
+    each(&rows, async |(whose, kind)| {
+        let holders = own(whose);
+        for signal in [SIGSTOP, SIGKILL] {
+            let Some(Succession { stage, holder, heir, heir_waits, node, .. }) =
+                Succession::begin(whose, holders.clone(), kind).await
+            else {
+                return;
+            };
+            holder.peer.signal(signal);
+            taken_over(&stage, &node, &heir, heir_waits).await;
+            if signal == SIGSTOP {
+                // Its question was there before it ran again: it is what it does first.
+                let asked = holder.begin_is_held();
+                holder.peer.signal(SIGCONT);
+                let believes = acquired(asked).await.is_some();
+                assert!(whose != OURS || !believes, "it believes that it holds");
+            }
+            heir.release().await;
+        }
+    })
+    .await;
 }
 
 /// A holder, and an heir that waits.
@@ -136,18 +103,20 @@ struct Succession {
 }
 
 impl Succession {
-    async fn begin(kind: &str, holders: &Arc<Peer>, heirs: &Arc<Peer>) -> Self {
+    /// None if an implementation is missing.
+    async fn begin(whose: &str, holders: Option<Arc<Peer>>, kind: &str) -> Option<Self> {
+        let heirs = shared(if whose == OURS { CURATOR } else { OURS })?;
         let stage = Stage::of(kind).await;
         let proxy = FaultProxy::start(stage.servers()).await.unwrap();
-        let party = Party::join_for(holders, proxy.connect_string(), SESSION).await;
+        let party = Party::join_for(&holders?, proxy.connect_string(), SESSION).await;
         let holder = party.lock(kind, stage.path()).await;
-        let heir = stage.lock(heirs, kind).await;
+        let heir = stage.lock(&heirs, kind).await;
         holder.acquire().await;
         stage.settles().await;
         let node = stage.nodes().await.remove(0);
         let heir_waits = heir.begin_acquire();
         stage.queues_behind(1).await;
-        Self { stage, proxy, holder, heir, heir_waits, node }
+        Some(Self { stage, proxy, holder, heir, heir_waits, node })
     }
 }
 
@@ -162,42 +131,4 @@ async fn taken_over(stage: &Stage, node: &str, heir: &Lock, heir_waits: Answer) 
     })
     .await;
     acquired(heir_waits).await.expect("acquired")
-}
-
-/// Its lease ends and its session does not: the place is its own still. False where the machine was too busy, and its session
-/// was over.
-async fn leads_again(curator: &Arc<Peer>) -> bool {
-    let succession = Succession::begin("latch", &peers::ours(), curator).await;
-    let Succession { stage, proxy, holder, heir, heir_waits, node } = succession;
-    let lost = holder.begin_lost();
-    let fault = proxy.stall(Direction::Both);
-    lost.await;
-    assert!(!holder.is_held().await);
-    fault.heal();
-    let decided = async || heir_waits.is_there() || holder.is_held().await;
-    eventually("somebody leads", decided).await;
-    let again = !heir_waits.is_there();
-    if again {
-        assert!(stage.arena.stat(&node).await.is_some());
-        assert!(holder.is_held().await && !heir_waits.is_there());
-    }
-    holder.release().await;
-    heir_waits.await;
-    heir.release().await;
-    stage.nodes_are(0).await;
-    again
-}
-
-#[tokio::test]
-#[ignore = "make test-all"]
-async fn our_latch_leads_again_by_its_node() {
-    let Some(curator) = peers::curator() else { return };
-    for _ in 0..3 {
-        if leads_again(&curator).await {
-            let who = "our leader is cut off for less than its session, Curator's waits";
-            let result = "leads again by its node; Curator's never did";
-            return shown("leader latch", who, result, "");
-        }
-    }
-    panic!("it never led again");
 }

@@ -10,8 +10,6 @@ use zookeeper_recipes::{Curator, RetryPolicy, Revoker, SharedCount};
 
 use crate::ours::{Guard, Lock, Result, now};
 
-const LIMIT_IN_A_LOOP: Duration = Duration::from_secs(30);
-
 /// The lines of the standard input; nothing where no other test has started this process.
 pub(crate) fn questions() -> Option<UnboundedReceiver<String>> {
     // All that are ignored may run, in `make test-all`.
@@ -53,18 +51,6 @@ struct Entry {
     held: Mutex<Vec<Guard>>,
 }
 
-async fn pause(longest: Duration) {
-    tokio::time::sleep(longest.mul_f64(fastrand::f64())).await;
-}
-
-fn micros(word: &str) -> Result<Duration> {
-    Ok(Duration::from_micros(word.parse()?))
-}
-
-fn millis(word: &str) -> Result<Duration> {
-    Ok(Duration::from_millis(word.parse()?))
-}
-
 fn word(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "no" }
 }
@@ -83,10 +69,7 @@ impl Worker {
     async fn obey(&self, words: &[&str]) -> Result<String> {
         match *words {
             ["connect", session, servers, timeout] => {
-                self.connect(session, servers, millis(timeout)?, "/").await
-            }
-            ["connect-in", session, servers, timeout, namespace] => {
-                self.connect(session, servers, millis(timeout)?, &format!("/{namespace}")).await
+                self.connect(session, servers, timeout.parse()?).await
             }
             ["lock", name, session, kind, path] => self.lock(name, session, kind, path),
             ["acquire", name, limit, count] => {
@@ -136,30 +119,14 @@ impl Worker {
             }
             ["leader", name] => self.entry(name)?.lock.leader().await,
             ["participants", name] => Ok(self.entry(name)?.lock.participants().await?.join(" ")),
-            ["holds", name, time, longest] => {
-                self.entry(name)?.holds(millis(time)?, micros(longest)?).await
-            }
-            ["holds-under-faults", name, time, longest] => {
-                self.entry(name)?.holds_under_faults(millis(time)?, micros(longest)?).await
-            }
-            ["downgrades", write, _read, time, longest] => {
-                downgrades(&self.entry(write)?.lock, millis(time)?, micros(longest)?).await
-            }
             _ => Err(format!("unknown: {words:?}").into()),
         }
     }
 
-    async fn connect(
-        &self,
-        session: &str,
-        servers: &str,
-        timeout: Duration,
-        namespace: &str,
-    ) -> Result<String> {
+    async fn connect(&self, session: &str, servers: &str, millis: u64) -> Result<String> {
         let builder = Curator::builder()
-            .session_timeout(timeout)
+            .session_timeout(Duration::from_millis(millis))
             .retry(RetryPolicy::n_times(100, Duration::from_millis(100)))
-            .namespace(namespace)
             .identity(session);
         let curator = builder.connect(servers).await?;
         self.sessions.lock().unwrap().insert(session.to_owned(), curator);
@@ -167,7 +134,7 @@ impl Worker {
     }
 
     fn lock(&self, name: &str, session: &str, kind: &str, path: &str) -> Result<String> {
-        let lock = Lock::new(&self.session(session)?, kind, path, |name| self.count(name))?;
+        let lock = Lock::new(&self.session(session)?, kind, path)?;
         let entry = Arc::new(Entry { lock, held: Mutex::default() });
         self.locks.lock().unwrap().insert(name.to_owned(), entry);
         Ok(String::new())
@@ -209,86 +176,4 @@ impl Entry {
         guard.release().await?;
         Ok(before.to_string())
     }
-
-    /// What it logs of a hold lies within it: after the acquisition, before the release.
-    async fn holds(&self, time: Duration, longest: Duration) -> Result<String> {
-        let end = now() + u64::try_from(time.as_nanos())?;
-        let mut log = Vec::new();
-        while now() < end {
-            let guard = in_time(&self.lock).await?;
-            let from = now();
-            pause(longest).await;
-            log.push(format!("{from}:{}", now()));
-            guard.release().await?;
-            pause(longest).await;
-        }
-        Ok(log.join(" "))
-    }
-}
-
-impl Entry {
-    /// Whatever becomes of the session. Of a hold it logs what the guard said yes to: from a stamp after the first yes to
-    /// one before the last. How many were lost is the last word; it goes on until one was.
-    async fn holds_under_faults(&self, time: Duration, longest: Duration) -> Result<String> {
-        let end = now() + u64::try_from(time.as_nanos())?;
-        let (mut log, mut lost) = (Vec::new(), 0);
-        while now() < end || lost == 0 {
-            let limit = Some(Duration::from_secs(1));
-            let Ok(Some(guard)) = self.lock.acquire(limit, 1).await else { continue };
-            let is_held = guard.is_held();
-            let from = now();
-            self.held.lock().unwrap().push(guard);
-            let until = from + u64::try_from(longest.mul_f64(fastrand::f64()).as_nanos())?;
-            let mut yes = is_held.then_some(from);
-            while yes.is_some() && now() < until {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-                let before = now();
-                if !self.held.lock().unwrap().last().is_some_and(Guard::is_held) {
-                    lost += 1;
-                    break;
-                }
-                yes = Some(before);
-            }
-            log.extend(yes.map(|yes| format!("{from}:{yes}")));
-            let guard = self.held.lock().unwrap().pop().ok_or("not held")?;
-            // That it was lost is known; and a release that nobody confirms goes on.
-            let _ = guard.release().await;
-            pause(Duration::from_millis(5)).await;
-        }
-        log.push(lost.to_string());
-        Ok(log.join(" "))
-    }
-}
-
-async fn in_time(lock: &Lock) -> Result<Guard> {
-    Ok(lock.acquire(Some(LIMIT_IN_A_LOOP), 1).await?.ok_or("not acquired")?)
-}
-
-/// Each write hold is followed by a read hold, in the two ways there are.
-async fn downgrades(write: &Lock, time: Duration, longest: Duration) -> Result<String> {
-    let end = now() + u64::try_from(time.as_nanos())?;
-    let mut log = Vec::new();
-    while now() < end {
-        let Guard::Write(writes) = in_time(write).await? else { return Err("no writer".into()) };
-        let wrote = now();
-        pause(longest).await;
-        let (until, reads, read) = if fastrand::bool() {
-            let until = now();
-            let read = writes.downgrade().await?;
-            (until, now(), read)
-        } else {
-            let read = writes.read().await?;
-            let reads = now();
-            pause(longest).await;
-            let until = now();
-            writes.release().await?;
-            (until, reads, read)
-        };
-        log.push(format!("{wrote}:{until}"));
-        pause(longest).await;
-        log.push(format!("{reads}:{}", now()));
-        read.release().await?;
-        pause(longest).await;
-    }
-    Ok(log.join(" "))
 }

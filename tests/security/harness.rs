@@ -6,8 +6,10 @@ use std::time::Duration;
 use zookeeper_recipes::zookeeper_client::{
     Client, Connector, TlsCa, TlsCerts, TlsIdentity, TlsOptions,
 };
-use zookeeper_recipes::{Curator, CuratorBuilder, RetryPolicy};
-use zookeeper_testkit::ClientTls;
+use zookeeper_recipes::{
+    ConnectionState, Curator, CuratorBuilder, InterProcessMutex, Loss, MutexGuard, RetryPolicy,
+};
+use zookeeper_testkit::{self as testkit, ClientTls, TestServer};
 
 /// Longer than anything takes on a busy machine; a test that waits so long has failed.
 const LONG: Duration = Duration::from_secs(60);
@@ -30,6 +32,39 @@ pub(crate) fn connector(tls: &ClientTls, mutual: bool) -> Connector {
     }
     let options = TlsOptions::new().with_certs(certificates.build().unwrap());
     Client::connector().with_tls(options)
+}
+
+/// The lock of these tests, held in a session of these options.
+pub(crate) struct Holder {
+    pub(crate) curator: Curator,
+    pub(crate) mutex: InterProcessMutex,
+    pub(crate) guard: MutexGuard,
+}
+
+impl Holder {
+    pub(crate) async fn of(builder: CuratorBuilder, servers: &str) -> Self {
+        let curator = within("a session", builder.connect(servers)).await.unwrap();
+        let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+        let guard = within("the lock", mutex.acquire()).await.unwrap();
+        Self { curator, mutex, guard }
+    }
+
+    /// Its session is killed, and the next one has the same credentials.
+    pub(crate) async fn holds_in_the_next_session(&mut self, server: &TestServer) {
+        let session = self.curator.client().unwrap().session().clone();
+        testkit::kill_session(server.plain_connect_string(), &session).await.unwrap();
+        assert_eq!(within("the loss", self.guard.lost()).await, Loss::SessionExpired);
+        self.guard = within("the next lock", self.mutex.acquire()).await.unwrap();
+    }
+
+    /// The link breaks, and is made again in the same session.
+    pub(crate) async fn holds_on_over(&self, breaking: impl Future<Output = ()>) {
+        let mut state = self.curator.watch_state();
+        breaking.await;
+        let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
+        drop(within("reconnected", reconnected).await.unwrap());
+        assert!(self.guard.is_held());
+    }
 }
 
 /// Awaits `future`, which must not take for ever.

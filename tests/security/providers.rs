@@ -3,15 +3,14 @@
 use std::process::Command;
 
 use rustls::crypto::CryptoProvider;
-use zookeeper_recipes::InterProcessMutex;
 use zookeeper_testkit::TestServer;
 
-use crate::harness::{connector, options, within};
+use crate::harness::{Holder, connector, options};
 
 /// Set in the process of its own.
 const ALONE: &str = "SECURITY_ALONE";
 
-/// The other half is `tls::what_the_program_chose_is_left_alone`.
+/// The other half is in `tls::a_lock_over_tls_and_over_mutual_tls_by_the_provider_that_the_program_chose`.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_two_crypto_providers_and_none_chosen_one_is_chosen() {
     if std::env::var_os(ALONE).is_none() {
@@ -28,9 +27,8 @@ async fn with_two_crypto_providers_and_none_chosen_one_is_chosen() {
     assert!(unchosen.is_err(), "rustls chose one: there is only one, so this test shows nothing");
     let server = TestServer::builder().tls().start().await.unwrap();
     let builder = options().connector(connector(server.client_tls().unwrap(), false));
-    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
-    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
-    within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+    let holder = Holder::of(builder, server.connect_string()).await;
     assert!(CryptoProvider::get_default().is_some());
-    curator.close().await.unwrap();
+    holder.guard.release().await.unwrap();
+    holder.curator.close().await.unwrap();
 }

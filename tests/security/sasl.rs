@@ -3,12 +3,10 @@
 use std::time::{Duration, Instant};
 
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
-use zookeeper_recipes::{
-    AcquireError, ConnectionState, InterProcessMutex, Loss, Released, SessionError,
-};
-use zookeeper_testkit::{self as testkit, TestServer};
+use zookeeper_recipes::{AcquireError, InterProcessMutex, Released, SessionError};
+use zookeeper_testkit::TestServer;
 
-use crate::harness::{options, within};
+use crate::harness::{Holder, options, within};
 
 /// Nobody may wait so long for a refusal.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(40);
@@ -25,23 +23,17 @@ async fn start() -> TestServer {
 async fn the_right_credential_opens_what_only_its_owner_may_use() {
     let server = start().await;
     let builder = options().connector(connector("right")).acls(Acls::creator_all());
-    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
-    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
-    let guard = within("the lock", mutex.acquire()).await.unwrap();
-    for path in ["/lock", guard.node()] {
-        let (acls, _) = curator.client().unwrap().get_acl(path).await.unwrap();
+    let mut holder = Holder::of(builder, server.connect_string()).await;
+    for path in ["/lock", holder.guard.node()] {
+        let (acls, _) = holder.curator.client().unwrap().get_acl(path).await.unwrap();
         assert_eq!((acls[0].scheme(), acls[0].id()), ("sasl", "ours"), "{path}: {acls:?}");
     }
     let stranger = options().connect(server.connect_string()).await.unwrap();
     let theirs = InterProcessMutex::new(&stranger, "/lock").unwrap();
     let error = within("the refusal", theirs.acquire()).await.unwrap_err();
     assert!(matches!(error, AcquireError::NoAuth { operation: "create", .. }), "{error:?}");
-    // The next session has the same credential.
-    let session = curator.client().unwrap().session().clone();
-    testkit::kill_session(server.connect_string(), &session).await.unwrap();
-    assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
-    let guard = within("the next lock", mutex.acquire()).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+    holder.holds_in_the_next_session(&server).await;
+    assert_eq!(holder.guard.release().await.unwrap(), Released::Unlocked);
 }
 
 /// A reconnection is authenticated again, before anything else is asked over it.
@@ -53,15 +45,10 @@ async fn a_restart_keeps_the_hold() {
         .session_timeout(Duration::from_secs(60))
         .connector(connector("right"))
         .acls(Acls::creator_all());
-    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
-    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
-    let guard = within("the lock", mutex.acquire()).await.unwrap();
-    let mut state = curator.watch_state();
-    server.restart().await.unwrap();
-    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    drop(within("reconnected", reconnected).await.unwrap());
-    assert!(guard.is_held());
-    assert_eq!(within("the release", guard.release()).await.unwrap(), Released::Unlocked);
+    let holder = Holder::of(builder, server.connect_string()).await;
+    holder.holds_on_over(async { server.restart().await.unwrap() }).await;
+    let released = within("the release", holder.guard.release()).await.unwrap();
+    assert_eq!(released, Released::Unlocked);
 }
 
 #[tokio::test(flavor = "multi_thread")]

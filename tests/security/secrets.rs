@@ -13,7 +13,7 @@ use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
 use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, RetryPolicy};
 use zookeeper_testkit::{self as testkit, TestServer};
 
-use crate::harness::{connector, options, within};
+use crate::harness::{Holder, connector, options, within};
 use crate::tls::choose_ring;
 
 const DIGEST: &str = "Q7dIgEsTq7";
@@ -94,10 +94,8 @@ async fn no_secret_is_told() {
     // All credentials at once, by all ways to use a lock, over a session that is killed and one that is closed.
     let builder = with_digest(options()).connector(secure());
     told.add(&builder);
-    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
+    let Holder { curator, mutex, guard } = Holder::of(builder, server.connect_string()).await;
     told.add(&curator);
-    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
-    let guard = within("the lock", mutex.acquire()).await.unwrap();
     told.add(&(&mutex, &guard, mutex.participants().await.unwrap()));
     told.add_error(&mutex.clone().with_acls(Acls::new(&[])).unwrap_err());
     let session = curator.client().unwrap().session().clone();

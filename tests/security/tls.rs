@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustls::crypto::{CryptoProvider, ring};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, Error};
-use zookeeper_recipes::{
-    ConfigError, ConnectionState, Curator, InterProcessMutex, Loss, SessionError,
-};
-use zookeeper_testkit::{self as testkit, ClientTls, Cut, FaultProxy, TestServer};
+use zookeeper_recipes::{ConfigError, Curator, Released, SessionError};
+use zookeeper_testkit::{ClientTls, Cut, FaultProxy, TestServer};
 
-use crate::harness::{PATIENCE, connector, options, within};
+use crate::harness::{Holder, PATIENCE, connector, options, within};
 
 /// As a program does it that wants another one than ours. All tests of this binary are such a program.
 pub(crate) fn choose_ring() {
@@ -28,57 +26,31 @@ async fn start(mutual: bool) -> (TestServer, ClientTls) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_over_tls_and_over_mutual_tls() {
+async fn a_lock_over_tls_and_over_mutual_tls_by_the_provider_that_the_program_chose() {
     for mutual in [false, true] {
         let (server, tls) = start(mutual).await;
         assert!(server.connect_string().starts_with("tcp+tls://"));
         let builder = options().connector(connector(&tls, mutual));
-        let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
-        let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
-        let guard = within("the lock", mutex.acquire()).await.unwrap();
+        let mut holder = Holder::of(builder, server.connect_string()).await;
         assert!(server.four_letter_word("srvr").await.unwrap().contains("Mode: standalone"));
-        // The next session is opened with the same certificates.
-        let session = curator.client().unwrap().session().clone();
-        testkit::kill_session(server.plain_connect_string(), &session).await.unwrap();
-        assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
-        within("the next lock", mutex.acquire()).await.unwrap().release().await.unwrap();
-        within("the end", curator.close()).await.unwrap();
+        holder.holds_in_the_next_session(&server).await;
+        holder.guard.release().await.unwrap();
+        within("the end", holder.curator.close()).await.unwrap();
     }
+    let chosen = format!("{:?}", CryptoProvider::get_default().unwrap().key_provider);
+    assert_eq!(chosen, format!("{:?}", ring::default_provider().key_provider));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "make test-all"]
-async fn a_connection_over_tls_that_breaks_is_made_again() {
-    let (server, tls) = start(true).await;
-    // Longer than a container takes to stop and start.
-    let builder =
-        options().session_timeout(Duration::from_secs(60)).connector(connector(&tls, true));
-    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
-    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
-    let guard = within("the lock", mutex.acquire()).await.unwrap();
-    let mut state = curator.watch_state();
-    server.restart().await.unwrap();
-    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    drop(within("reconnected", reconnected).await.unwrap());
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-}
-
+/// And a link that breaks is made again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_passes_tls() {
     let (server, tls) = start(true).await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let builder = options().connector(connector(&tls, true));
-    let curator = within("a session", builder.connect(proxy.connect_string())).await.unwrap();
-    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
-    let guard = within("the lock", mutex.acquire()).await.unwrap();
-    let mut state = curator.watch_state();
-    assert_eq!(proxy.cut(Cut::Reset), 1);
-    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    drop(within("reconnected", reconnected).await.unwrap());
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-    curator.close().await.unwrap();
+    let holder = Holder::of(builder, proxy.connect_string()).await;
+    holder.holds_on_over(async { assert_eq!(proxy.cut(Cut::Reset), 1) }).await;
+    holder.guard.release().await.unwrap();
+    holder.curator.close().await.unwrap();
 }
 
 /// The server knows who has the certificate, and ACLs can say so.
@@ -86,23 +58,12 @@ async fn a_proxy_passes_tls() {
 async fn a_certificate_opens_what_only_its_owner_may_use() {
     let (server, tls) = start(true).await;
     let builder = options().connector(connector(&tls, true)).acls(Acls::creator_all());
-    let curator = within("a session", builder.connect(server.connect_string())).await.unwrap();
-    let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
-    let guard = within("the lock", mutex.acquire()).await.unwrap();
-    let (acls, _) = curator.client().unwrap().get_acl("/lock").await.unwrap();
+    let holder = Holder::of(builder, server.connect_string()).await;
+    let (acls, _) = holder.curator.client().unwrap().get_acl("/lock").await.unwrap();
     assert_eq!((acls[0].scheme(), acls[0].id()), ("x509", "CN=client"), "{acls:?}");
     let stranger = Client::connect(server.plain_connect_string()).await.unwrap();
     assert_eq!(stranger.list_children("/lock").await.unwrap_err(), Error::NoAuth);
-    assert_eq!(guard.release().await.unwrap(), zookeeper_recipes::Released::Unlocked);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_the_program_chose_is_left_alone() {
-    let (server, tls) = start(false).await;
-    let builder = options().connector(connector(&tls, false));
-    drop(within("a session", builder.connect(server.connect_string())).await.unwrap());
-    let chosen = format!("{:?}", CryptoProvider::get_default().unwrap().key_provider);
-    assert_eq!(chosen, format!("{:?}", ring::default_provider().key_provider));
+    assert_eq!(holder.guard.release().await.unwrap(), Released::Unlocked);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -150,23 +150,6 @@ async fn a_held_message_holds_what_is_behind_it_in_its_direction() {
 }
 
 #[tokio::test]
-async fn a_message_is_lost_when_the_stall_before_it_is_healed() {
-    let link = Link::new().await;
-    let (stall, other) = (link.proxy.stall(Direction::Both), link.proxy.stall(Direction::ToServer));
-    let lost = link.proxy.lose(Message::request(Operation::Create));
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    let creating = link.client.create(&link.path, b"", &options);
-    strikes(&stall).await;
-    stall.heal();
-    eventually("the other one holds it", || other.strikes() == 1).await;
-    assert_eq!(lost.strikes(), 0);
-    other.heal();
-    is_lost(timeout(LIMIT, creating).await.unwrap());
-    strikes(&lost).await;
-    assert!(!link.exists(&link.path).await);
-}
-
-#[tokio::test]
 async fn pings_handshakes_events_and_goodbyes_are_messages_too() {
     let link = Link::with_node().await;
     // Short enough to ping soon, and long enough for two connections in what is left of it.

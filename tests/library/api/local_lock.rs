@@ -1,14 +1,10 @@
 //! The test double of a lock, and what any code can rely on that takes an `InterProcessLock`.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::LocalLock;
-use zookeeper_recipes::{
-    AcquireError, InterProcessLock, LockGuard, Loss, ReleaseError, Released, WithError,
-};
+use zookeeper_recipes::{AcquireError, LocalLock, Loss, ReleaseError, Released};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -44,19 +40,6 @@ async fn who_comes_first_is_served_first_and_tokens_rise() {
 }
 
 #[tokio::test]
-async fn busy_is_none_and_leaves_nobody_waiting() {
-    let lock = LocalLock::new("/locks/orders");
-    let guard = lock.try_acquire().await.unwrap().unwrap();
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    assert!(lock.acquire_timeout(Duration::from_millis(20)).await.unwrap().is_none());
-    assert!(lock.waiters().is_empty());
-    assert!(LocalLock::new("/locks/orders").try_acquire().await.unwrap().is_some(), "another lock");
-    guard.release().await.unwrap();
-    assert!(lock.acquire_timeout(LONG).await.unwrap().is_some());
-    assert_eq!(lock.holder(), None, "dropped");
-}
-
-#[tokio::test]
 async fn a_waiter_that_is_dropped_leaves_and_the_next_is_served() {
     let lock = LocalLock::new("/locks/orders");
     let guard = lock.acquire().await.unwrap();
@@ -75,20 +58,12 @@ async fn a_waiter_that_is_dropped_leaves_and_the_next_is_served() {
     // Nor does a future that was admitted and is not polled any more keep the lock.
     let admitted = lock.with_identity("admitted");
     let mut admitted = Box::pin(admitted.acquire());
-    assert!(is_pending(&mut admitted).await);
+    assert!(futures_util::poll!(&mut admitted).is_pending());
     guard.release().await.unwrap();
     tasks.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(lock.holder().as_deref(), Some("admitted"));
     drop(admitted);
     assert_eq!(lock.holder(), None);
-}
-
-/// Whether it is pending.
-async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
-    std::future::poll_fn(|context| {
-        std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context).is_pending())
-    })
-    .await
 }
 
 #[tokio::test]
@@ -148,36 +123,11 @@ async fn who_lost_before_it_looked_gets_a_guard_that_says_so() {
     let lock = LocalLock::new("/locks/orders");
     let holder = lock.acquire().await.unwrap();
     let mut waiting = Box::pin(lock.acquire());
-    assert!(is_pending(&mut waiting).await);
+    assert!(futures_util::poll!(&mut waiting).is_pending());
     drop(holder);
     lock.lose(Loss::SessionExpired);
     let late = tokio::time::timeout(LONG, waiting).await.expect("it waits for ever").unwrap();
     assert_eq!(late.loss(), Some(Loss::SessionExpired));
-}
-
-/// What takes any lock sees the same through a pointer.
-#[tokio::test]
-async fn behind_the_trait_it_is_the_same() {
-    let local = LocalLock::new("/locks/orders");
-    let lock: Arc<dyn InterProcessLock> = Arc::new(local.clone());
-    assert_eq!(lock.path(), "/locks/orders");
-    assert!(lock.members().is_empty());
-    let guard: Box<dyn LockGuard> = lock.acquire().await.unwrap();
-    assert!(guard.is_held() && guard.loss().is_none());
-    let token = guard.fencing_token().unwrap();
-    assert_eq!(guard.path(), "/locks/orders");
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    let lost = guard.lost();
-    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
-    assert_eq!(lost.await, Loss::Released);
-    let guard = lock.acquire_timeout(LONG).await.unwrap().unwrap();
-    assert!(guard.fencing_token().unwrap() > token);
-    // Not polled: it releases all the same.
-    drop(guard.release());
-    assert_eq!(local.holder(), None);
-    local.fail_next_acquire(AcquireError::other("/locks/orders", "as the test wants"));
-    let error = WithError::from(lock.acquire().await.unwrap_err());
-    assert_eq!(error.to_string(), "cannot acquire /locks/orders");
 }
 
 #[test]

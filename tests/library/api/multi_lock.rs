@@ -2,10 +2,7 @@
 //! process, so that each order can be forced.
 
 use std::error::Error;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -15,7 +12,7 @@ use zookeeper_recipes::{
     Released, WithError,
 };
 
-use super::odd_locks::{Members, Odd};
+use super::odd_locks::Members;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -66,7 +63,10 @@ async fn members_are_acquired_in_order_and_released_in_reverse() {
     assert!(guard.members().iter().all(|member| member.fencing_token().is_some()));
     assert!(members.multi.try_acquire().await.unwrap().is_none());
     assert_eq!(members.asked(), ["acquire /a"], "those behind a busy one are not asked");
+    let (token, lost) = (guard.cancellation_token(), guard.lost());
     assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+    assert!(token.is_cancelled());
+    assert_eq!(lost.await.loss, Loss::Released);
     assert_eq!(members.asked(), ["release /c", "release /b", "release /a"]);
     assert_eq!(members.held(), [false; 3]);
     // Dropping goes the same way.
@@ -115,7 +115,7 @@ async fn the_first_that_is_busy_stops_and_rolls_back() {
 #[tokio::test]
 async fn one_deadline_covers_all_members() {
     let takes = Duration::from_millis(30);
-    let members = Members::that_take(3, takes);
+    let members = Members::changed(3, |member| member.takes = takes);
     let holder = members.locks[2].acquire().await.unwrap();
     // Long against what a busy machine holds a task up for: what is left stops at zero.
     let limit = Duration::from_secs(3);
@@ -171,21 +171,6 @@ async fn one_that_is_lost_is_told_at_once_and_stays_the_one() {
     assert_eq!(members.held(), [false; 3]);
 }
 
-#[tokio::test]
-async fn a_token_ends_with_its_guard_and_with_its_runtime() {
-    let members = Members::new(2);
-    let guard = members.multi.acquire().await.unwrap();
-    let (token, lost) = (guard.cancellation_token(), guard.lost());
-    assert!(!token.is_cancelled());
-    guard.release().await.unwrap();
-    assert!(token.is_cancelled());
-    assert_eq!(lost.await.loss, Loss::Released);
-    let guard = members.multi.acquire().await.unwrap();
-    let token = guard.cancellation_token();
-    drop(guard);
-    assert!(token.is_cancelled());
-}
-
 #[test]
 fn a_token_can_be_had_outside_the_runtime() {
     let members = Members::new(2);
@@ -228,87 +213,30 @@ async fn one_that_is_lost_while_the_next_is_waited_for_ends_the_attempt() {
 
 #[tokio::test]
 async fn one_that_is_lost_already_is_never_given() {
-    let [a, b] = ["/a", "/b"].map(LocalLock::new);
-    let stopped = Odd { lock: a.clone(), loss: Some(Loss::LeaseEnded), silent: false };
-    let members: [Arc<dyn InterProcessLock>; 2] = [Arc::new(stopped), member(&b)];
-    let error = InterProcessMultiLock::new(members).unwrap().acquire().await.unwrap_err();
+    let members = Members::changed(2, |member| member.loss = Some(Loss::LeaseEnded));
+    let error = members.multi.acquire().await.unwrap_err();
     let lost =
         matches!(error, AcquireError::MemberLost { position: 0, loss: Loss::LeaseEnded, .. });
     assert!(lost, "{error:?}");
-    assert_eq!((a.holder(), b.holder()), (None, None));
+    assert_eq!(members.held(), [false; 2]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deadline_is_not_exceeded_for_a_release() {
-    let [a, b] = ["/a", "/b"].map(LocalLock::new);
-    let silent = Odd { lock: a.clone(), loss: None, silent: true };
-    let members: [Arc<dyn InterProcessLock>; 2] = [Arc::new(silent), member(&b)];
-    let both = InterProcessMultiLock::new(members).unwrap();
-    let holder = b.acquire().await.unwrap();
-    let acquiring = both.acquire_timeout(Duration::from_millis(20));
-    let got = tokio::time::timeout(LONG, acquiring).await.expect("it waits for the release");
-    assert!(got.unwrap().is_none());
-    assert_eq!(a.holder(), None);
+    let members = Members::changed(2, |member| member.is_silent = true);
+    let acquired = async || {
+        let acquiring = members.multi.acquire_timeout(Duration::from_millis(20));
+        tokio::time::timeout(LONG, acquiring).await.expect("it waits for the release")
+    };
+    let holder = members.locks[1].acquire().await.unwrap();
+    assert!(acquired().await.unwrap().is_none());
+    assert_eq!(members.held(), [false, true]);
     // Nor does one that fails for another reason.
     drop(holder);
-    b.fail_next_acquire(AcquireError::other("/b", "as the test wants"));
-    let acquiring = both.acquire_timeout(Duration::from_millis(20));
-    let got = tokio::time::timeout(LONG, acquiring).await.expect("it waits for the release");
-    assert!(matches!(got, Err(AcquireError::Member { position: 1, .. })), "{got:?}");
-    assert_eq!(a.holder(), None);
-}
-
-/// Each time after one poll more.
-#[tokio::test]
-async fn dropped_at_every_poll_it_leaves_nobody() {
-    for polls in 0..50 {
-        let members = Members::new(3);
-        let mut polled = 0;
-        let done = {
-            let mut acquiring = pin!(async {
-                members
-                    .multi
-                    .acquire()
-                    .await?
-                    .release()
-                    .await
-                    .map_err(|error| AcquireError::other("", error))
-            });
-            poll_fn(|context| {
-                if polled == polls {
-                    return Poll::Ready(false);
-                }
-                polled += 1;
-                acquiring.as_mut().poll(context).map(|released| released.is_ok())
-            })
-            .await
-        };
-        assert_eq!(members.held(), [false; 3], "after {polls} polls");
-        assert!(members.locks.iter().all(|lock| lock.waiters().is_empty()));
-        if done {
-            assert!(polls > 3, "it was dropped within the release");
-            return;
-        }
-    }
-    panic!("it never finishes");
-}
-
-#[tokio::test]
-async fn a_waiter_that_is_dropped_releases_what_it_had() {
-    let members = Members::new(3);
-    let holder = members.locks[2].acquire().await.unwrap();
-    {
-        let mut acquiring = pin!(members.multi.acquire());
-        tokio::select! {
-            guard = &mut acquiring => panic!("{guard:?}"),
-            () = members.locks[2].until_waiters(1) => {}
-        }
-        assert_eq!(members.held(), [true; 3]);
-    }
-    assert_eq!(members.asked()[3..], ["drop /b", "drop /a"]);
-    assert_eq!(members.held(), [false, false, true]);
-    assert!(members.locks[2].waiters().is_empty());
-    drop(holder);
+    members.locks[1].fail_next_acquire(AcquireError::other("/b", "as the test wants"));
+    let failed = acquired().await;
+    assert!(matches!(failed, Err(AcquireError::Member { position: 1, .. })), "{failed:?}");
+    assert_eq!(members.held(), [false; 2]);
 }
 
 /// Two that take the same members in opposite order, each holding its first when it asks for the other.

@@ -1,32 +1,35 @@
-//! Locks that note what is asked of them, and locks that behave in odd ways.
+//! Locks that note what is asked of them, and that behave in odd ways if a test wants it.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zookeeper_recipes::{
-    AcquireError, BoxFuture, FencingToken, InterProcessLock, InterProcessMultiLock, LockGuard,
-    Loss, ReleaseError, Released,
+    AcquireError, BoxFuture, FencingToken, InterProcessLock, InterProcessMultiLock, LocalLock,
+    LockGuard, Loss, ReleaseError, Released,
 };
-use zookeeper_recipes::{LocalGuard, LocalLock};
 
 type Acquiring<'a, T> = BoxFuture<'a, Result<T, AcquireError>>;
 type Log = Arc<Mutex<Vec<String>>>;
 
 /// Notes whatever is asked of a lock, and how long it may take.
 #[derive(Clone, Debug)]
-struct Noted {
+pub(crate) struct Noted {
     lock: LocalLock,
     log: Log,
     limits: Arc<Mutex<Vec<Duration>>>,
     /// Before it is given.
-    takes: Duration,
+    pub(crate) takes: Duration,
+    /// A lease that has ended before any timer fired: who looks at the clock knows, who waits does not yet.
+    pub(crate) loss: Option<Loss>,
+    /// Its release is never answered.
+    pub(crate) is_silent: bool,
 }
 
 #[derive(Debug)]
 struct NotedGuard {
     guard: Option<Box<dyn LockGuard>>,
-    log: Log,
+    of: Noted,
 }
 
 impl Noted {
@@ -35,7 +38,7 @@ impl Noted {
     }
 
     fn guard(&self, guard: impl LockGuard + 'static) -> Box<dyn LockGuard> {
-        Box::new(NotedGuard { guard: Some(Box::new(guard)), log: self.log.clone() })
+        Box::new(NotedGuard { guard: Some(Box::new(guard)), of: self.clone() })
     }
 }
 
@@ -74,7 +77,7 @@ impl LockGuard for NotedGuard {
     }
 
     fn loss(&self) -> Option<Loss> {
-        self.guard.as_ref().unwrap().loss()
+        self.of.loss.or_else(|| self.guard.as_ref().unwrap().loss())
     }
 
     fn lost(&self) -> BoxFuture<'static, Loss> {
@@ -88,8 +91,11 @@ impl LockGuard for NotedGuard {
     fn release(mut self: Box<Self>) -> BoxFuture<'static, Result<Released, ReleaseError>> {
         Box::pin(async move {
             let guard = self.guard.take().unwrap();
-            self.log.lock().unwrap().push(format!("release {}", guard.path()));
+            self.of.note("release");
             tokio::task::yield_now().await;
+            if self.of.is_silent {
+                pending::<()>().await;
+            }
             guard.release().await
         })
     }
@@ -97,8 +103,8 @@ impl LockGuard for NotedGuard {
 
 impl Drop for NotedGuard {
     fn drop(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            self.log.lock().unwrap().push(format!("drop {}", guard.path()));
+        if self.guard.take().is_some() {
+            self.of.note("drop");
         }
     }
 }
@@ -113,19 +119,24 @@ pub(crate) struct Members {
 
 impl Members {
     pub(crate) fn new(count: usize) -> Self {
-        Self::that_take(count, Duration::ZERO)
+        Self::changed(count, |_| {})
     }
 
-    pub(crate) fn that_take(count: usize, takes: Duration) -> Self {
+    /// With members that are `odd` in some way.
+    pub(crate) fn changed(count: usize, odd: impl Fn(&mut Noted)) -> Self {
         let locks: Vec<_> = ('a'..).take(count).map(|c| LocalLock::new(&format!("/{c}"))).collect();
         let (log, limits) = (Log::default(), Arc::default());
         let noted = |lock: &LocalLock| -> Arc<dyn InterProcessLock> {
-            Arc::new(Noted {
+            let mut noted = Noted {
                 lock: lock.clone(),
                 log: log.clone(),
                 limits: Arc::clone(&limits),
-                takes,
-            })
+                takes: Duration::ZERO,
+                loss: None,
+                is_silent: false,
+            };
+            odd(&mut noted);
+            Arc::new(noted)
         };
         let multi = InterProcessMultiLock::new(locks.iter().map(noted)).unwrap();
         Self { locks, limits, log, multi }
@@ -138,75 +149,5 @@ impl Members {
 
     pub(crate) fn held(&self) -> Vec<bool> {
         self.locks.iter().map(|lock| lock.holder().is_some()).collect()
-    }
-}
-
-/// A lock whose guard is not as it should be.
-#[derive(Debug)]
-pub(crate) struct Odd {
-    pub(crate) lock: LocalLock,
-    /// A lease that has ended before any timer fired: who looks at the clock knows, who waits does not yet.
-    pub(crate) loss: Option<Loss>,
-    /// Its release is never answered.
-    pub(crate) silent: bool,
-}
-
-#[derive(Debug)]
-struct OddGuard {
-    guard: LocalGuard,
-    loss: Option<Loss>,
-    silent: bool,
-}
-
-impl Odd {
-    fn guard(&self, guard: LocalGuard) -> Box<dyn LockGuard> {
-        Box::new(OddGuard { guard, loss: self.loss, silent: self.silent })
-    }
-}
-
-impl InterProcessLock for Odd {
-    fn path(&self) -> &str {
-        self.lock.path()
-    }
-
-    fn acquire(&self) -> Acquiring<'_, Box<dyn LockGuard>> {
-        Box::pin(async { Ok(self.guard(self.lock.acquire().await?)) })
-    }
-
-    fn acquire_timeout(&self, limit: Duration) -> Acquiring<'_, Option<Box<dyn LockGuard>>> {
-        Box::pin(async move {
-            Ok(self.lock.acquire_timeout(limit).await?.map(|guard| self.guard(guard)))
-        })
-    }
-
-    fn try_acquire(&self) -> Acquiring<'_, Option<Box<dyn LockGuard>>> {
-        Box::pin(async { Ok(self.lock.try_acquire().await?.map(|guard| self.guard(guard))) })
-    }
-}
-
-impl LockGuard for OddGuard {
-    fn path(&self) -> &str {
-        self.guard.path()
-    }
-
-    fn loss(&self) -> Option<Loss> {
-        self.loss
-    }
-
-    fn lost(&self) -> BoxFuture<'static, Loss> {
-        Box::pin(self.guard.lost())
-    }
-
-    fn fencing_token(&self) -> Option<FencingToken> {
-        None
-    }
-
-    fn release(self: Box<Self>) -> BoxFuture<'static, Result<Released, ReleaseError>> {
-        Box::pin(async move {
-            if self.silent {
-                pending::<()>().await;
-            }
-            self.guard.release().await
-        })
     }
 }

@@ -1,22 +1,12 @@
 //! Waiters and holders, wherever they are dropped.
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, MutexGuard};
+use zookeeper_recipes::InterProcessMutex;
 
 use super::scrape::Scraped;
 use crate::harness::{Arena, BUSY, within};
 
 const MUTEX: &[(&str, &str)] = &[("recipe", "mutex")];
-
-type Waiting = JoinHandle<Result<MutexGuard, AcquireError>>;
-
-/// Queues up, and waits until the node is there.
-async fn queue_up(arena: &Arena, curator: &Curator) -> Waiting {
-    let (before, mutex) = (arena.children().await.len(), arena.mutex(curator));
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
-    arena.children_are(before + 1).await;
-    waiting
-}
 
 fn ended(outcome: &'static str) -> [(&'static str, &'static str); 2] {
     [("recipe", "mutex"), ("outcome", outcome)]
@@ -26,7 +16,7 @@ fn ended(outcome: &'static str) -> [(&'static str, &'static str); 2] {
 #[tokio::test(start_paused = true)]
 async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let [curator, other] = arena.curators().await;
     let is = |waiting, holding, acquired, held| {
         scraped.is(&[
             ("waiting", MUTEX, waiting),
@@ -38,8 +28,8 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     is(0.0, 1.0, 1.0, 0.0);
     let nested = guard.reenter();
-    let stranger = queue_up(&arena, &other).await;
-    let own = queue_up(&arena, &curator).await;
+    let stranger = arena.waits(&other).await;
+    let own = arena.waits(&curator).await;
     is(2.0, 1.0, 1.0, 0.0);
     guard.release().await.unwrap();
     is(2.0, 1.0, 1.0, 0.0);
@@ -57,7 +47,7 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     scraped.is(&[("acquire_seconds_count", &ended("given_up"), 1.0)]);
     assert!(scraped.value("acquire_seconds_sum", &ended("given_up")) >= BUSY.as_secs_f64());
     arena.children_are(1).await;
-    let waiting = [queue_up(&arena, &other).await, queue_up(&arena, &curator).await];
+    let waiting = [arena.waits(&other).await, arena.waits(&curator).await];
     is(2.0, 1.0, 3.0, 2.0);
     waiting.iter().for_each(JoinHandle::abort);
     for waiting in waiting {
@@ -67,7 +57,7 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     drop(mutex.acquire());
     scraped.is(&[("waiting", MUTEX, 0.0), ("acquire_seconds_count", &ended("given_up"), 3.0)]);
     arena.children_are(1).await;
-    let waiting = queue_up(&arena, &other).await;
+    let waiting = arena.waits(&other).await;
     other.close().await.unwrap();
     within("the error", waiting).await.unwrap().unwrap_err();
     scraped.is(&[("acquire_seconds_count", &ended("failed"), 1.0)]);
@@ -80,10 +70,9 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
 /// A gauge that was not told of the beginning is not told of the end.
 #[tokio::test(start_paused = true)]
 async fn a_recorder_that_comes_late_sees_no_less_than_nothing() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let early = arena.mutex(&curator).acquire().await.unwrap();
-    let waiting = queue_up(&arena, &other).await;
+    let waiting = arena.waits(&other).await;
     let scraped = Scraped::new();
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());

@@ -1,14 +1,10 @@
 //! What each recipe counts as.
 
-use std::sync::Arc;
-
-use zookeeper_recipes::{
-    InterProcessLock, InterProcessMultiLock, InterProcessSemaphore, InterProcessSemaphoreMutex,
-    LeaderLatch, LeaderSelector, Owner,
-};
+use zookeeper_recipes::{InterProcessSemaphore, LeaderLatch, Owner};
 
 use super::scrape::Scraped;
 use crate::harness::{Arena, within};
+use crate::recipes::conformance::ROWS;
 
 /// Before the first acquire: a query for recipes that are not held would find nothing otherwise.
 #[tokio::test(start_paused = true)]
@@ -33,39 +29,50 @@ async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
     all_are("mutex", Some(0.0));
 }
 
-/// A multi-lock counts as its members, which are mutexes.
+/// A multi-lock counts as its members, which are mutexes; a selector's run and a started latch as candidates.
 #[tokio::test(start_paused = true)]
-async fn each_lock_counts_as_its_recipe() {
+async fn each_recipe_counts_as_itself() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let curator = arena.curator().await;
-    let paths = ["a", "b", "c"].map(|member| format!("{}/{member}", arena.path));
-    let locks: [(_, _, Arc<dyn InterProcessLock>); 4] = [
-        ("read_lock", 1.0, Arc::new(arena.read_write(&curator).read())),
-        ("write_lock", 1.0, Arc::new(arena.read_write(&curator).write())),
-        ("mutex", 3.0, Arc::new(InterProcessMultiLock::from_paths(&curator, &paths).unwrap())),
-        (
-            "semaphore_mutex",
-            1.0,
-            Arc::new(InterProcessSemaphoreMutex::new(&curator, &arena.path).unwrap()),
-        ),
-    ];
-    for (recipe, count, lock) in locks {
-        let guard = lock.acquire().await.unwrap();
-        scraped.is(&[("holding", &[("recipe", recipe)], count), ("holding", &[], count)]);
+    for (row, recipe, count) in [
+        ("mutex", "mutex", 1.0),
+        ("read", "read_lock", 1.0),
+        ("write", "write_lock", 1.0),
+        ("multi", "mutex", 2.0),
+        ("semaphore-mutex", "semaphore_mutex", 1.0),
+        ("latch", "leader_latch", 1.0),
+        ("selector", "leader_selector", 1.0),
+    ] {
+        let labels = [("recipe", recipe)];
+        let lock = ROWS.iter().find(|one| one.name == row).unwrap().ours;
+        let lock = lock(&curator, &format!("{}/{row}", arena.path));
+        let before = scraped.value("hold_seconds_count", &labels);
+        let guard = within(row, lock.acquire()).await.unwrap();
+        scraped.is(&[("holding", &labels, count), ("holding", &[], count)]);
+        if row != "read" {
+            let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
+            scraped.comes_to("waiting", &labels, 1.0).await;
+            waiting.abort();
+        }
         guard.release().await.unwrap();
-        scraped.is(&[("holding", &[], 0.0), ("hold_seconds_count", &[("recipe", recipe)], count)]);
-        assert_eq!(scraped.find("losses_total", &[("recipe", recipe)]), Some(0.0));
+        scraped.comes_to("waiting", &[], 0.0).await;
+        scraped.is(&[("holding", &[], 0.0), ("hold_seconds_count", &labels, before + count)]);
+        scraped.is(&[("losses_total", &labels, 0.0)]);
     }
-    // An owner that re-enters holds once.
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_hold_does_not_count_and_a_read_beside_a_write_does() {
+    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let curator = arena.curator().await;
     let mutex = arena.mutex(&curator);
     let nested = async {
         let guards = (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap());
-        scraped.is(&[("holding", &[], 1.0), ("acquire_seconds_count", &[], 7.0)]);
+        scraped.is(&[("holding", &[], 1.0), ("acquire_seconds_count", &[], 1.0)]);
         drop(guards);
     };
     Owner::new().scope(nested).await;
-    scraped.is(&[("holding", &[], 0.0)]);
-    // A read beside a write is a hold of its own.
+    arena.children_are(0).await;
     let write = arena.read_write(&curator).write().acquire().await.unwrap();
     let read = write.read().await.unwrap();
     scraped.is(&[("holding", &[("recipe", "read_lock")], 1.0), ("holding", &[], 2.0)]);
@@ -97,35 +104,4 @@ async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
     scraped.is(&[("waiting", &[], 0.0), ("holding", &labels, 2.0)]);
     two.release().await.unwrap();
     scraped.is(&[("holding", &[], 0.0), ("hold_seconds_count", &labels, 4.0)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn leaders_hold_and_candidates_wait() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let labels = [("recipe", "leader_latch")];
-    let [first, second] =
-        [&curator, &other].map(|curator| LeaderLatch::new(curator, &arena.path).unwrap());
-    first.start().unwrap();
-    within("a leader", first.await_leadership()).await.unwrap();
-    second.start().unwrap();
-    arena.children_are(2).await;
-    scraped.is(&[("holding", &labels, 1.0), ("waiting", &labels, 1.0)]);
-    // The first latch loses its session and enters again, behind the second.
-    arena.kill_session(&curator).await;
-    within("the next leader", second.await_leadership()).await.unwrap();
-    scraped.comes_to("waiting", &labels, 1.0).await;
-    let expired = [("recipe", "leader_latch"), ("cause", "session_expired")];
-    scraped.is(&[("holding", &labels, 1.0), ("losses_total", &expired, 1.0)]);
-    first.close().await.unwrap();
-    scraped.is(&[("holding", &labels, 1.0), ("waiting", &labels, 0.0)]);
-    second.close().await.unwrap();
-    scraped.is(&[("holding", &[], 0.0), ("waiting", &[], 0.0), ("losses_total", &[], 1.0)]);
-    let labels = [("recipe", "leader_selector")];
-    let selector = LeaderSelector::new(&curator, &arena.path).unwrap();
-    let run = selector.run(async |leadership| leadership.lost().await);
-    scraped.comes_to("holding", &labels, 1.0).await;
-    scraped.is(&[("waiting", &[], 0.0)]);
-    run.close().await.unwrap();
-    scraped.is(&[("holding", &[], 0.0), ("hold_seconds_count", &labels, 1.0)]);
 }

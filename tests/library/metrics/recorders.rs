@@ -109,8 +109,7 @@ const ALL: usize = 14;
 async fn holders_are_notified_before_a_recorder_is_called_and_its_panics_do_no_harm() {
     let theirs: &Hostile = Box::leak(Box::default());
     let _recorder = metrics::set_default_local_recorder(Box::leak(Box::new(Theirs(theirs))));
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
+    let (arena, link, curator) = Arena::with_link(Arena::short_lived_builder).await;
     let mutex = arena.mutex(&curator);
     for loss in [Loss::NodeDeleted, Loss::SessionExpired, Loss::LeaseEnded, Loss::Released] {
         let guard = Arc::new(within("the lock", mutex.acquire()).await.unwrap());

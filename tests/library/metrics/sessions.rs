@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::{ConnectionState, Curator};
+use zookeeper_recipes::ConnectionState;
 
 use super::scrape::Scraped;
-use crate::harness::{Arena, Cut, Operation, eventually, within};
-
-async fn state_is(curator: &Curator, wanted: ConnectionState) {
-    let mut state = curator.watch_state();
-    drop(within("the state", state.wait_for(|state| *state == wanted)).await.unwrap());
-}
+use crate::harness::{Arena, Cut, Operation, eventually, until};
 
 /// So many `Curator`s are in this state, and none in another.
 fn all_are(scraped: &Scraped, state: &str, count: f64) {
@@ -30,7 +25,7 @@ async fn each_curator_is_in_one_state() {
     })
     .await;
     refused.heal();
-    state_is(&curator, ConnectionState::Connected).await;
+    until(&curator, ConnectionState::Connected).await;
     all_are(&scraped, "connected", 1.0);
     let other = arena.curator().await;
     all_are(&scraped, "connected", 2.0);
@@ -39,10 +34,10 @@ async fn each_curator_is_in_one_state() {
     scraped.comes_to("connections", &[], 1.0).await;
     let refused = link.refuse();
     assert!(link.cut(Cut::Reset) > 0);
-    state_is(&curator, ConnectionState::Suspended).await;
+    until(&curator, ConnectionState::Suspended).await;
     all_are(&scraped, "suspended", 1.0);
     refused.heal();
-    state_is(&curator, ConnectionState::Reconnected).await;
+    until(&curator, ConnectionState::Reconnected).await;
     all_are(&scraped, "connected", 1.0);
     scraped.is(&[("sessions_opened_total", &[], 2.0)]);
     arena.kill_session(&curator).await;
@@ -80,6 +75,7 @@ async fn a_session_measures_its_lease_while_it_holds_and_its_watches() {
 
 mod real {
     use super::*;
+    use zookeeper_recipes::Curator;
     use zookeeper_recipes::zookeeper_client::Client;
 
     /// Nothing can be acquired any more, and nobody has closed it: that must not look as if all were well.
@@ -92,7 +88,7 @@ mod real {
             let curator = Curator::builder().from_client(client).unwrap();
             all_are(&scraped, "connected", 1.0);
             arena.kill_session(&curator).await;
-            state_is(&curator, ConnectionState::Closed).await;
+            until(&curator, ConnectionState::Closed).await;
             all_are(&scraped, "failed", 1.0);
             if is_closed {
                 curator.close().await.unwrap();

@@ -4,14 +4,13 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::recipes::latches::until;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex, Loss, SessionError};
 use zookeeper_testkit::{TestEnsemble, TestServer};
 
-use crate::harness::{Arena, Direction, LONG, Servers, eventually, within};
+use crate::harness::{Arena, Direction, LONG, Servers, eventually, until, within};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -36,15 +36,15 @@ pub(crate) struct Row {
     is_lock: bool,
 }
 
-fn mutex(curator: &Curator, path: &str) -> Lock {
+pub(crate) fn mutex(curator: &Curator, path: &str) -> Lock {
     Arc::new(InterProcessMutex::new(curator, path).unwrap())
 }
 
-fn read(curator: &Curator, path: &str) -> Lock {
+pub(crate) fn read(curator: &Curator, path: &str) -> Lock {
     Arc::new(InterProcessReadWriteLock::new(curator, path).unwrap().read())
 }
 
-fn write(curator: &Curator, path: &str) -> Lock {
+pub(crate) fn write(curator: &Curator, path: &str) -> Lock {
     Arc::new(InterProcessReadWriteLock::new(curator, path).unwrap().write())
 }
 
@@ -61,7 +61,7 @@ fn multi(curator: &Curator, path: &str) -> Lock {
     Arc::new(InterProcessMultiLock::from_paths(curator, members).unwrap())
 }
 
-fn latch(curator: &Curator, path: &str) -> Lock {
+pub(crate) fn latch(curator: &Curator, path: &str) -> Lock {
     let (curator, path) = (curator.clone(), path.to_owned());
     Arc::new(Election { curator, path, selects: false })
 }
@@ -214,6 +214,14 @@ fn token(guard: &Guard) -> FencingToken {
     first(guard).fencing_token().unwrap()
 }
 
+/// A multi-lock fails by one of its members.
+pub(crate) fn of_member(error: AcquireError) -> AcquireError {
+    match error {
+        AcquireError::Member { source, .. } => (*source).clone(),
+        error => error,
+    }
+}
+
 /// A contender's node: its path, its session, and the transaction that created it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Node {
@@ -318,31 +326,51 @@ async fn restartable() -> (Arena, Curator, Curator) {
     (arena, curator, other)
 }
 
+/// An administrator ends its session, or deletes its node.
+async fn robbed(arena: &Arena, row: Row, loss: Loss) {
+    let (curator, other) = (attentive(arena).await, arena.curator().await);
+    let (ours, rival) = (row.ours(arena, &curator), row.rival(arena, &other));
+    let guard = row.holds(&ours).await;
+    let lost = tokio::spawn(guard.lost());
+    let next = row.queues(arena, &other, &rival).await;
+    if loss == Loss::SessionExpired {
+        arena.kill_session(&curator).await;
+    } else {
+        arena.remove(node(&guard)).await;
+    }
+    assert_eq!(within(row.name, lost).await.unwrap(), loss, "{row:?}");
+    assert!(!guard.is_held(), "{row:?}");
+    let before = token(&guard);
+    // Another member than the first stays held.
+    let is_whole = loss == Loss::SessionExpired || guard.members().is_empty();
+    let next = if is_whole { Ok(next.served(row).await) } else { Err(next) };
+    assert!(!guard.is_held(), "{row:?}: once and for good");
+    let released = guard.release().await;
+    assert!(released.is_err() || !row.is_lock, "{row:?}: {released:?}");
+    let next = match next {
+        Ok(next) => next,
+        Err(next) => next.served(row).await,
+    };
+    assert!(token(&next) > before, "{row:?}: invariant 4");
+    next.release().await.unwrap();
+    // The same handle works on, in the next session too.
+    row.holds(&ours).await.release().await.unwrap();
+    row.nothing_is_left(arena).await;
+}
+
 /// Curator: TestInterProcessMutexBase#testKilledSession. (There the second waits for the servers to expire the first one's
 /// session, and the first is never told.) CURATOR-696: nobody leads by a node of the session before.
 #[tokio::test(start_paused = true)]
 async fn a_holder_whose_session_is_killed_knows_and_the_next_is_served() {
     let arena = &Arena::new().await;
-    each(async |row| {
-        let (curator, other) = (arena.curator().await, arena.curator().await);
-        let (ours, rival) = (row.ours(arena, &curator), row.rival(arena, &other));
-        let guard = row.holds(&ours).await;
-        let lost = tokio::spawn(guard.lost());
-        let next = row.queues(arena, &other, &rival).await;
-        arena.kill_session(&curator).await;
-        assert_eq!(within(row.name, lost).await.unwrap(), Loss::SessionExpired, "{row:?}");
-        assert!(!guard.is_held(), "{row:?}");
-        let next = next.served(row).await;
-        assert!(token(&next) > token(&guard), "{row:?}: invariant 4");
-        assert!(!guard.is_held(), "{row:?}: once and for good");
-        let released = guard.release().await;
-        assert!(released.is_err() || !row.is_lock, "{row:?}: {released:?}");
-        next.release().await.unwrap();
-        // The same handle works on, in the next session.
-        row.holds(&ours).await.release().await.unwrap();
-        row.nothing_is_left(arena).await;
-    })
-    .await;
+    each(|row| robbed(arena, row, Loss::SessionExpired)).await;
+}
+
+/// CURATOR-171 and 49. (The latch of `zookeeper-async` hangs here for ever.)
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_node_an_administrator_deletes_knows_and_the_next_is_served() {
+    let arena = &Arena::new().await;
+    each(|row| robbed(arena, row, Loss::NodeDeleted)).await;
 }
 
 /// Kills its session, or deletes its nodes.
@@ -381,47 +409,18 @@ async fn disturbed(arena: &Arena, row: Row, killed: bool) {
     row.nothing_is_left(arena).await;
 }
 
+/// CURATOR-211 and 307, of readers.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_is_killed_enters_again_at_the_tail() {
     let arena = &Arena::new().await;
     each(|row| disturbed(arena, row, true)).await;
 }
 
-/// While the holder still holds.
+/// While the holder still holds. Curator: TestInterProcessSemaphore#testNoOrphanedNodes (CURATOR-315).
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_nodes_an_administrator_deletes_enters_again_at_the_tail() {
     let arena = &Arena::new().await;
     each(|row| disturbed(arena, row, false)).await;
-}
-
-/// CURATOR-171 and 49. (The latch of `zookeeper-async` hangs here for ever.)
-#[tokio::test(start_paused = true)]
-async fn a_holder_whose_node_an_administrator_deletes_knows_and_the_next_is_served() {
-    let arena = &Arena::new().await;
-    each(async |row| {
-        let (curator, other) = (attentive(arena).await, arena.curator().await);
-        let ours = row.ours(arena, &curator);
-        let guard = row.holds(&ours).await;
-        let rival = row.rival(arena, &other);
-        // Another member than the first stays held.
-        let is_whole = guard.members().is_empty();
-        let next = row.queues(arena, &other, &rival).await;
-        arena.admin.delete(node(&guard), None).await.unwrap();
-        assert_eq!(within(row.name, guard.lost()).await, Loss::NodeDeleted, "{row:?}");
-        assert!(!guard.is_held(), "{row:?}");
-        let lost = token(&guard);
-        let next = if is_whole { Ok(next.served(row).await) } else { Err(next) };
-        let released = guard.release().await;
-        assert!(released.is_err() || !row.is_lock, "{row:?}: {released:?}");
-        let next = match next {
-            Ok(next) => next,
-            Err(next) => next.served(row).await,
-        };
-        assert!(token(&next) > lost, "{row:?}: invariant 4");
-        next.release().await.unwrap();
-        row.nothing_is_left(arena).await;
-    })
-    .await;
 }
 
 /// Curator: TestInterProcessMutexBase#testWaitingProcessKilledServer.
@@ -460,10 +459,7 @@ async fn a_deadline_holds_when_no_server_answers() {
     let limit = Duration::from_millis(500);
     for lock in locks(arena, curator) {
         let error = within("the deadline", lock.acquire_timeout(limit)).await.unwrap_err();
-        let error = match error {
-            AcquireError::Member { source, .. } => (*source).clone(),
-            error => error,
-        };
+        let error = of_member(error);
         let AcquireError::TimedOut { path, waited, .. } = &error else {
             panic!("{lock:?}: {error:?}")
         };
@@ -526,7 +522,7 @@ async fn exclude_each_other(arena: &Arena) {
 async fn all_are_served_in_the_order_they_came() {
     let arena = &Arena::new().await;
     each(async |row| {
-        let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
+        let curators: [_; 3] = arena.curators().await;
         let holder = row.holds(&row.rival(arena, &curators[0])).await;
         let mut last = token(&holder);
         let mut waiting = Vec::new();
@@ -552,15 +548,12 @@ async fn all_are_served_in_the_order_they_came() {
 async fn a_curator_that_closes_ends_hold_and_wait() {
     let arena = &Arena::new().await;
     each(async |row| {
-        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let [curator, other] = arena.curators().await;
         let guard = row.holds(&row.ours(arena, &curator)).await;
         let waiting = row.queues(arena, &other, &row.rival(arena, &other)).await;
         within(row.name, other.close()).await.unwrap();
         let error = within(row.name, waiting.0).await.unwrap().unwrap_err();
-        let error = match error {
-            AcquireError::Member { source, .. } => (*source).clone(),
-            error => error,
-        };
+        let error = of_member(error);
         assert!(matches!(error, AcquireError::Session { .. }), "{row:?}: {error:?}");
         assert!(guard.is_held(), "{row:?}");
         within(row.name, curator.close()).await.unwrap();
@@ -625,7 +618,7 @@ async fn the_nodes_are_curators() {
 async fn an_acquire_dropped_at_every_poll_leaves_nothing() {
     let arena = &Arena::new().await;
     each(async |row| {
-        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let [curator, other] = arena.curators().await;
         let (ours, rival) = (row.ours(arena, &curator), row.rival(arena, &other));
         for busy in [false, true] {
             for polls in 0.. {
@@ -672,7 +665,7 @@ async fn a_release_dropped_at_every_poll_releases() {
 async fn a_waiter_that_is_dropped_lets_the_next_move_up() {
     let arena = &Arena::new().await;
     each(async |row| {
-        let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
+        let curators: [_; 3] = arena.curators().await;
         let guard = row.holds(&row.rival(arena, &curators[0])).await;
         let goes = row.queues(arena, &curators[1], &row.ours(arena, &curators[1])).await;
         let stays = row.queues(arena, &curators[2], &row.ours(arena, &curators[2])).await;
@@ -745,7 +738,7 @@ mod real {
     async fn a_guard_that_is_dropped_on_a_plain_thread_serves_the_next() {
         let arena = &Arena::real().await;
         each(async |row| {
-            let (curator, other) = (arena.curator().await, arena.curator().await);
+            let [curator, other] = arena.curators().await;
             let guard = row.holds(&row.rival(arena, &curator)).await;
             let next = row.queues(arena, &other, &row.ours(arena, &other)).await;
             let panicked = std::thread::spawn(move || {

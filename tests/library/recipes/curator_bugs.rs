@@ -1,26 +1,16 @@
 //! Bugs of Apache Curator, by its ids, whose absence no other test shows.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use zookeeper_recipes::zookeeper_client::{Acl, AuthId, CreateMode, Permission};
+use zookeeper_recipes::zookeeper_client::Permission;
 use zookeeper_recipes::{AcquireError, ConnectionState, Curator, Loss, ReleaseError, RetryPolicy};
 
 use crate::harness::{
-    Arena, Cut, Direction, Link, Message, Operation, eventually, struck_once, within,
+    Arena, Cut, Direction, Link, Message, Operation, eventually, struck_once, until, within,
 };
-
-/// Makes the lock path, so that nobody but the administrator may delete below it.
-pub(crate) async fn parent_without_delete(arena: &Arena) {
-    let admin = &arena.admin;
-    admin.auth("admin:admin").await;
-    let acls = [
-        Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone()),
-        Acl::new(Permission::ALL, AuthId::authed()),
-    ];
-    admin.create(&arena.path, &[], CreateMode::Persistent, &acls).await.unwrap();
-}
 
 /// With a session that a client gives up after a few seconds of silence.
 async fn short_linked(arena: &Arena) -> (Link, Curator) {
@@ -68,37 +58,29 @@ async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_
 
 #[tokio::test(start_paused = true)]
 async fn curator_489_every_entering_has_a_guid_of_its_own() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let mutex = arena.mutex(&curator);
     let guid = |path: &str| {
-        let name = path.rsplit('/').next().unwrap();
-        assert!(name.starts_with("_c_") && name[39..].starts_with("-lock-"), "{name}");
-        let guid = name[3..39].to_owned();
-        assert!(guid.chars().filter(|c| c.is_ascii_hexdigit()).count() == 32, "{name}");
+        let guid = path.strip_prefix(&format!("{}/_c_", arena.path)).unwrap()[..36].to_owned();
+        assert_eq!(guid.chars().filter(char::is_ascii_hexdigit).count(), 32, "{path}");
         guid
     };
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for _ in 0..3 {
         let guard = mutex.acquire().await.unwrap();
-        seen.push(guid(guard.node()));
+        assert!(seen.insert(guid(guard.node())), "{seen:?}");
         guard.release().await.unwrap();
     }
     // Also one and the same waiter that has to enter again.
     let holder = arena.mutex(&other).acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
-    arena.children_are(2).await;
+    let waiting = arena.waits(&curator).await;
     let queue = arena.mutex(&other).participants().await.unwrap();
-    seen.push(guid(&queue[1].path));
-    arena.admin.delete(&queue[1].path, None).await.unwrap();
+    assert!(seen.insert(guid(&queue[1].path)), "{seen:?}");
+    arena.remove(&queue[1].path).await;
     holder.release().await.unwrap();
     let guard = within("the waiter", waiting).await.unwrap().unwrap();
-    seen.push(guid(guard.node()));
+    assert!(seen.insert(guid(guard.node())), "{seen:?}");
     guard.release().await.unwrap();
-    let count = seen.len();
-    seen.sort();
-    seen.dedup();
-    assert_eq!(seen.len(), count, "{seen:?}");
 }
 
 /// And CURATOR-486.
@@ -107,7 +89,8 @@ async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
     let arena = Arena::new().await;
     let patience = Duration::from_millis(300);
     let builder = arena.patient_builder().connection_timeout(patience);
-    let (link, curator) = arena.impatient_link(builder).await;
+    let link = arena.link().await;
+    let curator = arena.impatient(link.connect_string(), builder).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let silence = link.stall(Direction::Both);
     let began = Instant::now();
@@ -128,7 +111,7 @@ async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
 #[tokio::test(start_paused = true)]
 async fn curator_106_a_delete_that_fails_for_ever_is_repeated_with_growing_pauses() {
     let arena = Arena::new().await;
-    parent_without_delete(&arena).await;
+    arena.restrict(Permission::CREATE | Permission::READ).await;
     let (link, curator) = arena.linked(arena.builder()).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let began = Instant::now();
@@ -166,9 +149,7 @@ async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() 
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
     let other = arena.curator().await;
     let goes = arena.mutex(&other).acquire().await.unwrap();
-    let stays = arena.mutex(&other);
-    let stays = tokio::spawn(async move { stays.acquire().await });
-    arena.children_are(2).await;
+    let stays = arena.waits(&other).await;
     let listed = link.hold(Message::request(Operation::GetData));
     let mutex = arena.mutex(&curator);
     let asking = tokio::spawn(async move { mutex.participants().await });
@@ -214,7 +195,7 @@ mod real {
     #[tokio::test(flavor = "multi_thread")]
     async fn curator_604_a_node_of_the_old_session_that_stays_is_waited_for() {
         let arena = Arena::real().await;
-        parent_without_delete(&arena).await;
+        arena.restrict(Permission::CREATE | Permission::READ).await;
         let (link, curator) = arena.linked(arena.short_lived_builder()).await;
         let lost = link.hold(Message::reply(Operation::Create));
         let mutex = arena.mutex(&curator);
@@ -245,9 +226,7 @@ mod real {
         let (link, curator) = short_linked(&arena).await;
         let guard = arena.mutex(&curator).acquire().await.unwrap();
         let other = arena.curator().await;
-        let mutex = arena.mutex(&other);
-        let waiting = tokio::spawn(async move { mutex.acquire().await });
-        arena.children_are(2).await;
+        let waiting = arena.waits(&other).await;
         let keeper = give_the_session_up(&link, &curator, &arena).await;
         assert_eq!(guard.loss(), Some(Loss::LeaseEnded));
         // The guard is not let go: nobody may have to wait for that.
@@ -265,10 +244,8 @@ mod real {
         arena: &Arena,
     ) -> Client {
         let session = curator.client().unwrap().session().clone();
-        let mut state = curator.watch_state();
         let silence = link.stall(Direction::ToClient);
-        let lost = state.wait_for(|state| *state == ConnectionState::Lost);
-        drop(within("the client's own expiry", lost).await.unwrap());
+        until(curator, ConnectionState::Lost).await;
         let resumed = Client::connector().with_session(session);
         let keeper = resumed.connect(arena.server.connect_string()).await;
         let keeper = keeper.expect("the session, which the server still has");

@@ -83,8 +83,7 @@ async fn a_stale_holder_is_refused_after_the_lock_path_was_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_server_refuses_is_told_apart() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let fenced = guard.fenced();
     let missing = format!("{}-missing", arena.path);
@@ -125,8 +124,7 @@ async fn what_the_server_refuses_is_told_apart() {
 /// The check of the hold's node reads it.
 #[tokio::test(start_paused = true)]
 async fn a_lock_whose_node_we_may_not_read_cannot_be_fenced_and_says_so() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let unreadable = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
     arena.create(&arena.path, CreateMode::Container).await;
     let mutex = arena.mutex(&curator).with_acls(Acls::new(&unreadable)).unwrap();
@@ -143,8 +141,7 @@ async fn a_lock_whose_node_we_may_not_read_cannot_be_fenced_and_says_so() {
 /// A future that is kept and not polled any more keeps the client, and so the session.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_nobody_polls_any_more_does_not_keep_the_lock_over_close() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let (fenced, counter) = (guard.fenced(), format!("{}-counter", arena.path));
     let writing = loop {

@@ -1,17 +1,11 @@
 //! What the tests of leader latches share: making them, and reading what their watches tell.
 
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_util::poll;
-use zookeeper_recipes::{
-    ConnectionState, Curator, LeaderError, LeaderLatch, LeaderState, LeaderWatch, Leadership,
-};
+use zookeeper_recipes::{Curator, LeaderError, LeaderLatch, LeaderState, LeaderWatch, Leadership};
 
 use crate::harness::{Arena, eventually, within};
-
-/// So long that no disturbance that a test makes ends it.
-pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
 
 impl Arena {
     /// At the test's path, not started.
@@ -34,15 +28,6 @@ impl Arena {
         latch.start().unwrap();
         let leadership = leadership(&latch).await;
         (latch, leadership)
-    }
-
-    /// Curators with a client each.
-    pub(crate) async fn curators(&self, count: usize) -> Vec<Curator> {
-        let mut curators = Vec::with_capacity(count);
-        for _ in 0..count {
-            curators.push(self.curator().await);
-        }
-        curators
     }
 
     pub(crate) async fn remove(&self, node: &str) {
@@ -88,18 +73,9 @@ pub(crate) async fn is_quiet(watch: &mut LeaderWatch) {
     assert!(told.is_pending(), "{told:?}");
 }
 
-pub(crate) fn leaders(latches: &[LeaderLatch]) -> usize {
-    latches.iter().filter(|latch| latch.has_leadership()).count()
-}
-
 /// Waits until one of them leads and the others do not, and says which it is.
 pub(crate) async fn the_leader(latches: &[LeaderLatch]) -> usize {
-    eventually("one leads", async || leaders(latches) == 1).await;
+    let leaders = || latches.iter().filter(|latch| latch.has_leadership()).count();
+    eventually("one leads", async || leaders() == 1).await;
     latches.iter().position(LeaderLatch::has_leadership).expect("the leader goes on")
-}
-
-pub(crate) async fn until(curator: &Curator, wanted: ConnectionState) {
-    let mut state = curator.watch_state();
-    let reached = state.wait_for(|state| *state == wanted);
-    drop(within("a state of the connection", reached).await.unwrap());
 }

@@ -1,17 +1,16 @@
-//! How a leader latch begins and ends: starts, closes, drops, and whoever waits meanwhile.
+//! How a leader latch begins and ends: starts, closes, drops, whoever waits meanwhile, and the end of what it stands on.
 
 use std::time::Duration;
 
 use zookeeper_recipes::zookeeper_client::Acls;
 use zookeeper_recipes::{AcquireError, CloseMode, LeaderError, Loss, LossPolicy, RetryPolicy};
 
-use super::latches::{ended, gained, leadership, told};
+use super::latches::{ended, gained, is_quiet, leadership, told};
 use crate::harness::{Arena, LONG, round_trip, within};
 
 #[tokio::test(start_paused = true)]
 async fn a_latch_takes_part_from_its_start_on_and_starts_once() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let latch = arena.latch(&curator);
     assert!(!latch.has_leadership());
     assert!(latch.await_leadership_timeout(Duration::from_millis(50)).await.unwrap().is_none());
@@ -33,8 +32,7 @@ async fn a_latch_takes_part_from_its_start_on_and_starts_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_latch_closes_once_whoever_asks_and_however_often() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let (latch, leads) = arena.leading(&curator).await;
     let closes = (latch.close(), latch.clone());
     let (one, two) = tokio::join!(closes.0, closes.1.close_with(CloseMode::NotifyLeader));
@@ -43,24 +41,19 @@ async fn a_latch_closes_once_whoever_asks_and_however_often() {
     assert_eq!(arena.children().await.len(), 0, "confirmed");
     latch.close().await.unwrap();
     assert_eq!(leads.loss(), Some(Loss::Released));
-    // Also of one that waits, and of one that was never started.
-    let (leader, _) = arena.leading(&curator).await;
-    let waits = arena.queued(&curator).await;
-    waits.close().await.unwrap();
-    assert_eq!(arena.children().await.len(), 1, "confirmed");
-    waits.close().await.unwrap();
+    // Also of one that was never started.
     let never = arena.latch(&curator);
+    let mut watch = never.watch();
     never.close().await.unwrap();
+    assert!(matches!(ended(&mut watch).await, LeaderError::Closed { .. }));
     assert!(matches!(never.start(), Err(LeaderError::Closed { .. })));
     assert!(matches!(never.await_leadership().await, Err(LeaderError::Closed { .. })));
-    leader.close().await.unwrap();
 }
 
 /// An option gives a latch of its own, which is not started, whatever the other one is.
 #[tokio::test(start_paused = true)]
 async fn an_option_makes_another_latch() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let (first, leads) = arena.leading(&curator).await;
     let changed = [
         first.clone().with_id("other").unwrap(),
@@ -89,8 +82,7 @@ async fn an_option_makes_another_latch() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_last_handle_closes() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(2).await;
+    let (arena, curators) = Arena::with_curators::<2>().await;
     let (latch, leads) = arena.leading(&curators[0]).await;
     let rival = arena.queued(&curators[1]).await;
     let (mut watch, clone) = (told(&latch), latch.clone());
@@ -103,40 +95,27 @@ async fn dropping_the_last_handle_closes() {
     assert!(matches!(ended(&mut watch).await, LeaderError::Closed { .. }));
     assert_eq!(within("its end", leads.lost()).await, Loss::Released);
     assert!(next.fencing_token() > leads.fencing_token());
-    // Also of one that waits; and of one that was never started nothing is left to tell.
-    let waits = arena.queued(&curators[0]).await;
-    drop(waits);
-    arena.children_are(1).await;
-    let never = arena.latch(&curators[0]);
-    let mut watch = never.watch();
-    drop(never);
-    assert!(matches!(ended(&mut watch).await, LeaderError::Closed { .. }));
     drop(rival);
     arena.children_are(0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_is_told_that_it_was_closed() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let (leader, _) = arena.leading(&curator).await;
     let latch = arena.queued(&curator).await;
-    let waiting = tokio::spawn({
-        let latch = latch.clone();
-        async move { latch.await_leadership().await.map(drop) }
+    let waiting = latch.clone();
+    let waiting = tokio::spawn(async move {
+        tokio::join!(waiting.await_leadership(), waiting.await_leadership_timeout(LONG))
     });
-    let (mut watch, limit) = (latch.watch(), LONG);
-    let limited = tokio::spawn({
-        let latch = latch.clone();
-        async move { latch.await_leadership_timeout(limit).await.map(drop) }
-    });
-    assert!(futures_util::poll!(std::pin::pin!(watch.changed())).is_pending());
+    let mut watch = latch.watch();
+    is_quiet(&mut watch).await;
+    round_trip(&curator).await;
     latch.close().await.unwrap();
-    for waiting in [waiting, limited] {
-        let told = within("the end", waiting).await.unwrap();
-        assert!(matches!(told, Err(LeaderError::Closed { .. })), "{told:?}");
+    let (one, other) = within("the end", waiting).await.unwrap();
+    for error in [one.unwrap_err(), other.unwrap_err(), ended(&mut watch).await] {
+        assert!(matches!(error, LeaderError::Closed { .. }), "{error:?}");
     }
-    ended(&mut watch).await;
     assert!(!latch.has_leadership());
     leader.close().await.unwrap();
 }
@@ -145,8 +124,7 @@ async fn whoever_waits_is_told_that_it_was_closed() {
 /// trouble, and uses nothing up.
 #[tokio::test(start_paused = true)]
 async fn a_latch_whose_retries_are_used_up_ends_and_says_so() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let (leader, _) = arena.leading(&other).await;
     let patient = arena.queued(&curator).await;
     let latch = arena.latch(&curator).with_retry(RetryPolicy::never());

@@ -2,8 +2,8 @@
 
 use zookeeper_recipes::{ConnectionState, Loss, LossPolicy};
 
-use super::latches::{ceased, gained, is_quiet, leadership, told, until};
-use crate::harness::{Arena, round_trip, within};
+use super::latches::{ceased, gained, is_quiet, leadership, told};
+use crate::harness::{Arena, round_trip, until, within};
 
 /// Curator: `TestLeaderLatch#testSessionErrorPolicy`: a server that is gone for a moment. Only under the suspended policy,
 /// Curator's standard one, is that a loss; and then it leads again by the same node, and the same token, for nobody else

@@ -1,10 +1,10 @@
 //! Leader latches that are started before there is any connection.
 
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
+use zookeeper_recipes::zookeeper_client::Permission;
 use zookeeper_recipes::{AcquireError, ConnectionState, LeaderError, LeaderLatch};
 
-use super::latches::{ended, gained, is_quiet, until};
-use crate::harness::{Arena, Operation, round_trip, within};
+use super::latches::{ended, gained, is_quiet};
+use crate::harness::{Arena, Operation, round_trip, until, within};
 
 /// CURATOR-110. Curator: `TestLeaderLatch#testNoServerAtStart`: one gain, no loss.
 #[tokio::test(start_paused = true)]
@@ -60,11 +60,7 @@ async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
 #[tokio::test(start_paused = true)]
 async fn a_latch_whose_namespace_cannot_be_made_ends_and_says_so() {
     let arena = Arena::new().await;
-    arena
-        .admin
-        .create(&arena.path, &[], CreateMode::Persistent, &Acls::anyone_read())
-        .await
-        .unwrap();
+    arena.restrict(Permission::READ).await;
     let namespace = format!("{}/namespace", arena.path);
     let builder = arena.builder().namespace(&namespace);
     let (_link, refused, curator) = arena.unconnected(builder).await;

@@ -1,43 +1,26 @@
 //! What the watches of a leader latch tell, and when they end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
 use tokio::task::JoinSet;
-use zookeeper_recipes::{
-    CloseMode, FencingToken, LeaderError, LeaderLatch, LeaderState, LeaderWatch, Loss,
-};
+use zookeeper_recipes::{CloseMode, FencingToken, LeaderError, LeaderLatch, LeaderWatch, Loss};
 
 use super::latches::{ceased, ended, gained, is_quiet, leadership};
-use crate::harness::{Arena, eventually, round_trip, within};
-
-#[derive(Default)]
-struct Tally {
-    gains: AtomicUsize,
-    losses: AtomicUsize,
-}
-
-impl Tally {
-    fn both(&self) -> (usize, usize) {
-        (self.gains.load(Ordering::SeqCst), self.losses.load(Ordering::SeqCst))
-    }
-}
+use crate::harness::{Arena, round_trip, within};
 
 /// Follows `latch` to the end of its watch. The first leadership is taken away, its node deleted; in the second it
-/// closes. Gives how often the states alternated.
-async fn leads_twice(arena: Arc<Arena>, latch: LeaderLatch, tally: Arc<Tally>) {
+/// closes. Gives how many gains and losses were told.
+async fn leads_twice(arena: Arc<Arena>, latch: LeaderLatch) -> (usize, usize) {
     let mut watch = latch.watch();
     latch.start().unwrap();
-    let (mut gains, mut leads) = (0, false);
+    let (mut gains, mut losses) = (0, 0);
     while let Some(state) = watch.next().await {
-        assert_ne!(state.is_leader(), leads, "they alternate");
-        leads = state.is_leader();
+        assert_eq!(state.is_leader(), gains == losses, "they alternate");
         let Some(leadership) = state.leadership() else {
-            tally.losses.fetch_add(1, Ordering::SeqCst);
+            losses += 1;
             continue;
         };
-        tally.gains.fetch_add(1, Ordering::SeqCst);
         gains += 1;
         match gains {
             1 => arena.remove(leadership.node()).await,
@@ -46,110 +29,63 @@ async fn leads_twice(arena: Arc<Arena>, latch: LeaderLatch, tally: Arc<Tally>) {
     }
     assert!(!latch.has_leadership());
     assert!(matches!(latch.start(), Err(LeaderError::Closed { .. })));
+    (gains, losses)
 }
 
-/// Ten latches that lead twice each, by how they close.
-async fn all_lead_twice(notify: usize) -> (usize, usize) {
-    let arena = Arc::new(Arena::new().await);
-    let curators = arena.curators(2).await;
-    let tally = Arc::new(Tally::default());
-    let mut tasks = JoinSet::new();
-    for place in 0..10 {
-        let mode = if place < notify { CloseMode::NotifyLeader } else { CloseMode::Silent };
-        let latch = arena.latch(&curators[place % 2]).with_close_mode(mode);
-        tasks.spawn(leads_twice(arena.clone(), latch, tally.clone()));
-    }
-    within("twenty terms", tasks.join_all()).await;
-    arena.children_are(0).await;
-    tally.both()
-}
-
-/// Curator: `TestLeaderLatch#testCallbackSanity`: of ten that lead twice each, the first term of each ends with a loss, and the second
-/// with a silent close.
+/// Curator: `TestLeaderLatch#testCallbackSanity` and `#testCallbackNotifyLeader`: of ten that lead twice each, the first term
+/// ends with a loss, and the second with a close, which is told as a loss by those that notify.
 #[tokio::test(start_paused = true)]
 async fn every_gain_and_every_loss_is_told_and_a_silent_close_is_not() {
-    assert_eq!(all_lead_twice(0).await, (20, 10));
-}
-
-/// Curator: `TestLeaderLatch#testCallbackNotifyLeader`: the same, three of them silent; the close of a leader that notifies is a loss,
-/// too.
-#[tokio::test(start_paused = true)]
-async fn a_close_that_notifies_is_told_as_a_loss() {
-    assert_eq!(all_lead_twice(7).await, (20, 17));
-}
-
-/// Curator: `TestLeaderLatch#testCallbackDontNotify`: who does not lead has nothing to be told, whatever its mode; and a
-/// close can be told another mode than the latch has.
-#[tokio::test(start_paused = true)]
-async fn only_a_leader_is_told_of_its_close_and_the_close_may_choose() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(2).await;
-    let leader = arena.latch(&curators[0]).with_close_mode(CloseMode::Silent);
-    let waiter = arena.latch(&curators[1]).with_close_mode(CloseMode::NotifyLeader);
-    let (mut of_leader, mut of_waiter) = (leader.watch(), waiter.watch());
-    leader.start().unwrap();
-    gained(&mut of_leader).await;
-    waiter.start().unwrap();
-    arena.children_are(2).await;
-    waiter.close().await.unwrap();
-    assert!(matches!(ended(&mut of_waiter).await, LeaderError::Closed { .. }));
-    is_quiet(&mut of_leader).await;
-    leader.close_with(CloseMode::NotifyLeader).await.unwrap();
-    ceased(&mut of_leader).await;
-    assert!(matches!(ended(&mut of_leader).await, LeaderError::Closed { .. }));
-    // The reverse: a latch that would notify, closed in silence.
-    let latch = arena.latch(&curators[0]).with_close_mode(CloseMode::NotifyLeader);
-    let mut watch = latch.watch();
-    latch.start().unwrap();
-    let leads = gained(&mut watch).await;
-    latch.close_with(CloseMode::Silent).await.unwrap();
-    assert!(matches!(ended(&mut watch).await, LeaderError::Closed { .. }));
-    // Who asks the leadership itself is told however it was closed.
-    assert_eq!(within("its end", leads.lost()).await, Loss::Released);
-    assert!(leads.cancellation_token().is_cancelled());
-}
-
-/// The last handle goes as a close does.
-#[tokio::test(start_paused = true)]
-async fn a_latch_that_is_dropped_tells_what_its_mode_says() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    for mode in [CloseMode::NotifyLeader, CloseMode::Silent] {
-        let latch = arena.latch(&curator).with_close_mode(mode);
-        let mut watch = latch.watch();
-        latch.start().unwrap();
-        gained(&mut watch).await;
-        drop(latch);
-        if mode == CloseMode::NotifyLeader {
-            ceased(&mut watch).await;
+    for notify in [0, 7] {
+        let arena = Arc::new(Arena::new().await);
+        let curators: [_; 2] = arena.curators().await;
+        let mut tasks = JoinSet::new();
+        for place in 0..10 {
+            let mode = if place < notify { CloseMode::NotifyLeader } else { CloseMode::Silent };
+            let latch = arena.latch(&curators[place % 2]).with_close_mode(mode);
+            tasks.spawn(leads_twice(arena.clone(), latch));
         }
-        assert!(matches!(ended(&mut watch).await, LeaderError::Closed { .. }));
+        let told = within("twenty terms", tasks.join_all()).await;
+        let sums = told.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        assert_eq!(sums, (20, 10 + notify));
+        arena.children_are(0).await;
     }
 }
 
-/// A watch that was told nothing counts as told that it does not lead.
+/// Curator: `TestLeaderLatch#testCallbackDontNotify`: who does not lead has nothing to be told, whatever its mode. A close may
+/// choose another mode than the latch has; a drop goes by that of the latch.
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_changes_and_the_present_state_is_asked() {
-    let arena = Arena::new().await;
-    let curators = arena.curators(2).await;
-    let (latch, leads) = arena.leading(&curators[0]).await;
-    let mut watch = latch.watch();
-    assert_eq!(gained(&mut watch).await.node(), leads.node());
-    is_quiet(&mut watch).await;
-    let mut watch = latch.watch();
-    let state = watch.state();
-    assert_eq!(state.leadership().map(|now| now.node().to_owned()).as_deref(), Some(leads.node()));
-    is_quiet(&mut watch).await;
-    let second = arena.queued(&curators[1]).await;
-    let mut watch = second.watch();
-    assert!(!watch.state().is_leader());
-    latch.close().await.unwrap();
-    leadership(&second).await;
-    // A look at the state is being told.
-    assert!(watch.state().is_leader());
-    is_quiet(&mut watch).await;
-    second.close().await.unwrap();
-    assert!(!watch.state().is_leader());
+async fn a_close_is_told_to_a_leader_whose_mode_says_so() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    for (mode, close, told) in [
+        (CloseMode::Silent, None, false),
+        (CloseMode::NotifyLeader, None, true),
+        (CloseMode::Silent, Some(CloseMode::NotifyLeader), true),
+        (CloseMode::NotifyLeader, Some(CloseMode::Silent), false),
+    ] {
+        let latch = arena.latch(&curator).with_close_mode(mode);
+        let waiter = arena.latch(&other).with_close_mode(CloseMode::NotifyLeader);
+        let (mut watch, mut of_waiter) = (latch.watch(), waiter.watch());
+        latch.start().unwrap();
+        let leads = gained(&mut watch).await;
+        waiter.start().unwrap();
+        arena.children_are(2).await;
+        waiter.close().await.unwrap();
+        assert!(matches!(ended(&mut of_waiter).await, LeaderError::Closed { .. }));
+        is_quiet(&mut watch).await;
+        match close {
+            Some(mode) => latch.close_with(mode).await.unwrap(),
+            None => drop(latch),
+        }
+        if told {
+            ceased(&mut watch).await;
+        }
+        let end = ended(&mut watch).await;
+        assert!(matches!(end, LeaderError::Closed { .. }), "{mode:?}, {close:?}: {end:?}");
+        // Who asks the leadership itself is told however it was closed.
+        assert_eq!(within("its end", leads.lost()).await, Loss::Released);
+        assert!(leads.cancellation_token().is_cancelled());
+    }
 }
 
 async fn token(watch: &mut LeaderWatch) -> FencingToken {
@@ -160,8 +96,7 @@ async fn token(watch: &mut LeaderWatch) -> FencingToken {
 /// was told last.
 #[tokio::test(start_paused = true)]
 async fn what_a_slow_watch_misses_is_told_as_one_change() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let latch = arena.latch(&curator);
     let mut swift = latch.watch();
     let (mut slow, mut slower, mut behind) = (latch.watch(), latch.watch(), latch.watch());
@@ -203,8 +138,7 @@ async fn what_a_slow_watch_misses_is_told_as_one_change() {
 /// A watch that was polled in vain, and then asked otherwise, tells nothing twice and misses nothing.
 #[tokio::test(start_paused = true)]
 async fn a_stream_and_its_watch_tell_the_same() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let latch = arena.latch(&curator);
     let mut watch = latch.watch();
     assert!(futures_util::poll!(watch.next()).is_pending());
@@ -221,30 +155,8 @@ async fn a_stream_and_its_watch_tell_the_same() {
     latch.close().await.unwrap();
     assert!(within("the end", watch.next()).await.is_none());
     assert!(within("the end", watch.next()).await.is_none(), "and so it stays");
-    assert!(matches!(ended(&mut watch).await, LeaderError::Closed { .. }));
-}
-
-/// Every watch is told the end, those made after it at once, and those that outlive their latch.
-#[tokio::test(start_paused = true)]
-async fn watches_end_with_their_latch() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let latch = arena.latch(&curator);
-    let watch = latch.watch();
-    let collecting = tokio::spawn(watch.collect::<Vec<LeaderState>>());
-    let mut waiting = latch.watch();
-    latch.start().unwrap();
-    leadership(&latch).await;
-    eventually("the stream is told", async || waiting.state().is_leader()).await;
-    latch.close_with(CloseMode::NotifyLeader).await.unwrap();
     let mut late = latch.watch();
     assert!(!late.state().is_leader());
     assert!(matches!(ended(&mut late).await, LeaderError::Closed { .. }));
-    ceased(&mut waiting).await;
-    drop(latch);
-    assert!(matches!(ended(&mut waiting).await, LeaderError::Closed { .. }));
-    let told = within("the stream", collecting).await.unwrap();
-    let leads: Vec<_> = told.iter().map(LeaderState::is_leader).collect();
-    // A stream that is slow may have missed the only term, and with it its end.
-    assert!(leads.is_empty() || leads == [true, false], "{told:?}");
+    assert!(matches!(ended(&mut watch).await, LeaderError::Closed { .. }));
 }

@@ -1,11 +1,11 @@
 //! `LeaderObserver`: who leads, and that nobody does, as seen by who does not take part.
 
 use futures_util::StreamExt;
-use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
 use zookeeper_recipes::{AcquireError, Curator, LeaderError, LeaderObserver, Participant};
 
 use super::leading::Led;
-use crate::harness::{Arena, round_trip, within};
+use crate::harness::{Arena, anyone, round_trip, within};
 
 async fn told(observer: &mut LeaderObserver) -> Option<Participant> {
     within("who leads", observer.changed()).await.unwrap()
@@ -39,8 +39,7 @@ impl Arena {
 
 #[tokio::test(start_paused = true)]
 async fn it_tells_each_leader_and_that_there_is_none() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let selector = arena.selector(&curator).with_id("me").unwrap();
     let mut observer = arena.observer(&other);
     assert_eq!(told(&mut observer).await, None, "the path is not there");
@@ -64,8 +63,7 @@ async fn it_tells_each_leader_and_that_there_is_none() {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_a_stream() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let mut observer = arena.observer(&other);
     assert_eq!(within("nobody", observer.next()).await, Some(None));
     let mut led = Led::obedient(&arena.selector(&curator));
@@ -84,32 +82,22 @@ async fn it_is_a_stream() {
 /// Also where the path is below one that is not there.
 #[tokio::test(start_paused = true)]
 async fn a_path_comes_and_goes() {
-    let mut arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mut observer = arena.observer(&curator);
-    assert_eq!(told(&mut observer).await, None);
+    let (mut arena, curator) = Arena::with_curator().await;
     let top = arena.path.clone();
     arena.path = format!("{top}/a/b");
-    let mut below = arena.observer(&curator);
-    assert_eq!(told(&mut below).await, None);
-    for round in 0..3 {
-        let (mut led, mut deep) = {
-            let selector = zookeeper_recipes::LeaderSelector::new(&curator, &top).unwrap();
-            (Led::obedient(&selector), Led::obedient(&arena.selector(&curator)))
-        };
-        let (term, deep_term) = (led.leads().await, deep.leads().await);
+    let mut observer = arena.observer(&curator);
+    assert_eq!(told(&mut observer).await, None);
+    for _ in 0..3 {
+        let mut led = Led::obedient(&arena.selector(&curator));
+        let term = led.leads().await;
         told_of(&mut observer, term.leadership.node()).await;
-        told_of(&mut below, deep_term.leadership.node()).await;
-        drop((term, deep_term));
-        assert_eq!((told(&mut observer).await, told(&mut below).await), (None, None));
+        drop(term);
+        assert_eq!(told(&mut observer).await, None);
         led.close().await;
-        deep.close().await;
-        if round == 1 {
-            is_told_nothing(&mut observer, &curator).await;
-        }
-        // From the bottom up, unless the server has reaped them.
+        is_told_nothing(&mut observer, &curator).await;
+        // From the bottom up.
         for path in [&arena.path, &format!("{top}/a"), &top] {
-            let _ = arena.admin.delete(path, None).await;
+            arena.remove(path).await;
         }
     }
 }
@@ -117,8 +105,7 @@ async fn a_path_comes_and_goes() {
 /// What the node says is who leads.
 #[tokio::test(start_paused = true)]
 async fn data_that_change_are_told() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let mut led = Led::obedient(&arena.selector(&curator).with_id("before").unwrap());
     let term = led.leads().await;
     let mut observer = arena.observer(&other);
@@ -145,10 +132,7 @@ async fn without_permission_to_read_it_ends() {
     let stranger = arena.curator().await;
     let mut observer = arena.observer(&stranger);
     for _ in 0..2 {
-        match within("the error", observer.changed()).await {
-            Err(LeaderError::Ended(AcquireError::NoAuth { .. })) => {}
-            other => panic!("{other:?}"),
-        }
+        is_refused(&mut observer).await;
     }
     assert_eq!(within("its end", observer.next()).await, None);
     assert_eq!(observer.leader(), None);
@@ -156,12 +140,13 @@ async fn without_permission_to_read_it_ends() {
     told_of(&mut allowed, term.leadership.node()).await;
     // Or without permission to list.
     let path = format!("{}-closed", arena.path);
-    let acls = [Acl::new(Permission::CREATE, AuthId::anyone())];
-    arena.admin.create(&path, &[], CreateMode::Persistent, &acls).await.unwrap();
+    arena.node(&path, &[], CreateMode::Persistent, &[anyone(Permission::CREATE)]).await;
     let mut observer = LeaderObserver::of_latch(&stranger, &path).unwrap();
-    match within("the error", observer.changed()).await {
-        Err(LeaderError::Ended(AcquireError::NoAuth { .. })) => {}
-        other => panic!("{other:?}"),
-    }
-    arena.admin.delete(&path, None).await.unwrap();
+    is_refused(&mut observer).await;
+}
+
+async fn is_refused(observer: &mut LeaderObserver) {
+    let error = within("the error", observer.changed()).await.unwrap_err();
+    let no_auth = matches!(error, LeaderError::Ended(AcquireError::NoAuth { .. }));
+    assert!(no_auth, "{error:?}");
 }

@@ -1,74 +1,24 @@
-//! `LeaderSelector`: one of several runs its body, in the order in which they came.
+//! `LeaderSelector`: beside others on its path, where it is not allowed to take part, and how it loses its place.
 
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes::{ContenderFilter, LeaderSelector};
+use std::time::Duration;
 
-use super::leading::{Ended, Led};
-use crate::harness::{Arena, within};
+use tokio::time::Instant;
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
+use zookeeper_recipes::{
+    AcquireError, ConnectionState, ContenderFilter, LeaderSelector, Loss, LossPolicy, TermError,
+};
 
-/// Curator: TestLeaderSelector#testInterruptLeadership and #testInterruption (CURATOR-468: no release fails).
-#[tokio::test(start_paused = true)]
-async fn an_interrupted_body_ends_and_the_place_goes() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let selectors = [arena.selector(&curator), arena.selector(&other)];
-    let (leader, term, mut next) = arena.leader_and_next([&selectors[0], &selectors[1]]).await;
-    assert!(leader.run.has_leadership() && term.leadership.is_held());
-    assert_eq!(leader.run.leadership().unwrap().node(), term.leadership.node());
-    assert!(leader.run.interrupt_leadership());
-    assert_eq!(leader.report().await.unwrap(), Ended::SteppedDown);
-    assert!(!leader.run.has_leadership() && leader.run.leadership().is_none());
-    assert!(!term.leadership.is_held());
-    let second = next.leads().await;
-    assert!(second.leadership.fencing_token() > term.leadership.fencing_token(), "invariant 4");
-    arena.children_are(1).await;
-    second.end();
-    assert_eq!(next.report().await.unwrap(), Ended::Told);
-    arena.children_are(0).await;
-}
-
-/// And each waits for the other.
-#[tokio::test(start_paused = true)]
-async fn its_nodes_are_those_of_a_mutex() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let acls = Acls::anyone_all();
-    let selector = arena.selector(&curator).with_id("me").unwrap().with_acls(acls).unwrap();
-    let mut led = Led::obedient(&selector);
-    let term = led.leads().await;
-    assert_eq!(term.leadership.path(), arena.path);
-    let name = term.leadership.node().strip_prefix(&arena.path).unwrap();
-    assert!(name.starts_with("/_c_") && name[40..].starts_with("-lock-00"), "{name}");
-    let (data, stat) = arena.admin.get_data(term.leadership.node()).await.unwrap();
-    assert_eq!(data, b"me");
-    assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
-    assert_eq!(term.leadership.fencing_token().value(), stat.czxid);
-    assert!(arena.mutex(&other).try_acquire().await.unwrap().is_none());
-    let mutex = arena.mutex(&other);
-    let waiting = tokio::spawn(async move { mutex.acquire().await });
-    arena.children_are(2).await;
-    term.end();
-    led.report().await.unwrap();
-    let guard = within("the mutex", waiting).await.unwrap().unwrap();
-    assert!(led.run.requeue().unwrap());
-    arena.children_are(2).await;
-    assert!(!led.run.has_leadership() && led.began().is_none());
-    guard.release().await.unwrap();
-    led.leads().await;
-}
+use super::leading::{Ended, Led, Report};
+use crate::harness::{Arena, Operation, eventually, until, within};
 
 /// As kazoo's election does, which sees our nodes then.
 #[tokio::test(start_paused = true)]
 async fn with_a_filter_its_nodes_are_kazoos() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
     let theirs = format!("{}/0123456789abcdef0123456789abcdef__lock__", arena.path);
-    let theirs = arena
-        .admin
-        .create(&theirs, b"kazoo", CreateMode::EphemeralSequential, &Acls::anyone_all())
-        .await
-        .unwrap();
+    let acls = Acls::anyone_all();
+    let theirs = arena.node(&theirs, b"kazoo", CreateMode::EphemeralSequential, &acls).await;
     let selector = arena.selector(&curator).with_filter(ContenderFilter::Kazoo).unwrap();
     let mut led = Led::obedient(&selector);
     arena.children_are(2).await;
@@ -78,8 +28,119 @@ async fn with_a_filter_its_nodes_are_kazoos() {
     arena.admin.delete(&theirs, None).await.unwrap();
     let term = led.leads().await;
     assert!(term.leadership.node().contains("__lock__"));
-    // What kazoo could not decode.
-    let selector = LeaderSelector::new(&curator, &arena.path).unwrap();
-    let selector = selector.with_filter(ContenderFilter::Kazoo).unwrap();
-    selector.with_id([0xff]).unwrap_err();
+}
+
+fn no_auth(report: Report) {
+    match report {
+        Err(TermError::Acquire(AcquireError::NoAuth { .. })) => {}
+        report => panic!("{report:?}"),
+    }
+}
+
+/// And CURATOR-195, 16 and 73: the error went where nobody reads it, and the selector was silent.
+#[tokio::test(start_paused = true)]
+async fn curator_15_who_cannot_take_part_is_told_and_can_try_again() {
+    let arena = Arena::new().await;
+    arena.restrict(Permission::READ).await;
+    let curator = arena.curator().await;
+    let mut led = Led::obedient(&arena.selector(&curator));
+    for _ in 0..3 {
+        no_auth(led.report().await);
+        assert!(!led.run.has_leadership() && !led.run.interrupt_leadership());
+        eventually("it can be queued again", async || led.run.requeue().unwrap()).await;
+    }
+    no_auth(led.report().await);
+    arena.open().await;
+    assert!(led.run.requeue().unwrap());
+    led.leads().await;
+}
+
+/// Curator asked 738 times a second, and told nobody.
+#[tokio::test(start_paused = true)]
+async fn who_queues_up_by_itself_where_it_may_not_is_told_and_does_not_spin() {
+    let arena = Arena::new().await;
+    arena.restrict(Permission::READ).await;
+    let (link, curator) = arena.linked(arena.builder()).await;
+    let before = link.requests(Operation::Any) - link.requests(Operation::Sync);
+    let began = Instant::now();
+    let mut led = Led::obedient(&arena.selector(&curator).auto_requeue());
+    no_auth(led.report().await);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let requests = link.requests(Operation::Any) - link.requests(Operation::Sync) - before;
+    println!("requests where it may not create: {requests}");
+    // It begins with short pauses.
+    let most = 20.0 * began.elapsed().as_secs_f64();
+    assert!((requests as f64) < most, "{requests} in {:?}", began.elapsed());
+    assert!(led.began().is_none());
+    led.close().await;
+}
+
+/// How the place was lost, and what the body returned.
+fn lost(report: Report) -> (Loss, Ended) {
+    match report {
+        Err(TermError::Lost { loss, value, .. }) => (loss, value),
+        report => panic!("{report:?}"),
+    }
+}
+
+/// Curator: TestLeaderSelector#testErrorPolicies, and #testServerDying, which asserts less. (There a listener has to
+/// ask for it, else the leader goes on.) TestLeaderSelectorCluster#testLostRestart (CURATOR-671: it could not queue up again).
+#[tokio::test(start_paused = true)]
+async fn each_policy_says_when_a_leader_has_to_stop() {
+    let arena = Arena::own().await;
+    let builder = arena.short_lived_builder();
+    let curator = arena.connect(builder).await;
+    let policies = [LossPolicy::Suspended, LossPolicy::Lease, LossPolicy::SessionExpired];
+    let mut all = Vec::new();
+    for policy in policies {
+        let path = format!("{}-{policy:?}", arena.path);
+        let selector = LeaderSelector::new(&curator, &path).unwrap().with_loss_policy(policy);
+        let mut led = Led::obedient(&selector);
+        let term = led.leads().await;
+        all.push((led, term));
+    }
+    arena.server.stop().await.unwrap();
+    let [suspended, lease, session] = &all[..] else { unreachable!() };
+    let loss = within("suspended", suspended.1.leadership.lost()).await;
+    assert_eq!(loss, Loss::Suspended);
+    assert_eq!(within("the lease", lease.1.leadership.lost()).await, Loss::LeaseEnded);
+    assert!(session.1.leadership.is_held() && session.0.run.has_leadership());
+    let loss = within("the session", session.1.leadership.lost()).await;
+    assert_eq!(loss, Loss::SessionExpired);
+    until(&curator, ConnectionState::Lost).await;
+    for (led, term) in &all {
+        term.over().await;
+        assert!(!led.run.has_leadership() && led.run.leadership().is_none());
+    }
+    arena.server.start_again().await.unwrap();
+    let losses = [Loss::Suspended, Loss::LeaseEnded, Loss::SessionExpired];
+    for ((mut led, term), expected) in all.into_iter().zip(losses) {
+        assert_eq!(lost(led.report().await), (expected, Ended::SteppedDown));
+        assert!(led.run.requeue().unwrap());
+        let again = led.leads().await.leadership;
+        assert!(again.is_held() && again.fencing_token() > term.leadership.fencing_token());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_while_the_body_runs_is_told_with_what_it_returns() {
+    let arena = Arena::new().await;
+    let curator = arena.short_lived_curator().await;
+    let mut led = Led::stubborn(&arena.selector(&curator).auto_requeue());
+    for loss in [Loss::NodeDeleted, Loss::SessionExpired] {
+        let term = led.leads().await;
+        if loss == Loss::NodeDeleted {
+            arena.admin.delete(term.leadership.node(), None).await.unwrap();
+        } else {
+            arena.kill_session(&curator).await;
+        }
+        assert_eq!(within("the loss", term.leadership.lost()).await, loss);
+        assert!(term.leadership.cancellation_token().is_cancelled());
+        assert!(!term.is_over(), "it has the grace to tidy up");
+        assert!(!led.run.has_leadership() && led.run.leadership().is_none());
+        assert!(led.began().is_none(), "one body at a time");
+        term.end();
+        assert_eq!(lost(led.report().await), (loss, Ended::Told));
+    }
+    led.leads().await;
 }

@@ -105,13 +105,13 @@ impl Arena {
     }
 
     /// A candidate that leads, and one of another client behind it.
-    pub(crate) async fn leader_and_next(
+    pub(crate) async fn with_next(
         &self,
-        selectors: [&LeaderSelector; 2],
+        mut leader: Led,
+        next: &LeaderSelector,
     ) -> (Led, Term, Led) {
-        let mut leader = Led::obedient(selectors[0]);
         let term = leader.leads().await;
-        let next = Led::obedient(selectors[1]);
+        let next = Led::obedient(next);
         self.children_are(2).await;
         (leader, term, next)
     }

@@ -29,8 +29,7 @@ async fn a_lease_is_renewed_while_the_servers_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn it_runs_down_when_no_server_answers_and_ends_with_the_hold() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
+    let (arena, link, curator) = Arena::with_link(Arena::short_lived_builder).await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let stalled = link.stall(Direction::Both);
     // What was under way may still renew it.
@@ -52,8 +51,7 @@ async fn it_runs_down_when_no_server_answers_and_ends_with_the_hold() {
 /// The shortest counts, and the loss of one is that of all.
 #[tokio::test(start_paused = true)]
 async fn of_several_locks_the_shortest_lease_counts() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
+    let (arena, link, curator) = Arena::with_link(Arena::short_lived_builder).await;
     let long = arena.patient_curator().await;
     let locks: Vec<Arc<dyn InterProcessLock>> = vec![
         Arc::new(arena.mutex(&curator)),

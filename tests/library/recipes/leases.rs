@@ -1,47 +1,13 @@
-//! What the tests of semaphores share: the kinds of limit that there are, and what the server shows of `locks` and
-//! `leases`.
+//! What the tests of semaphores share: asking for leases, and what the server shows of `locks` and `leases`.
 
 use std::ops::Deref;
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::{
     AcquireError, Curator, InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases,
-    SharedCount,
 };
 
 use crate::harness::{Arena, children, eventually, within};
-
-/// Where a semaphore has its limit from. The kind matters to the limit and to a try; other tests have a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limited {
-    /// A number.
-    Fixed,
-    /// A count at the servers.
-    Shared,
-}
-
-impl Limited {
-    pub(crate) const KINDS: [Self; 2] = [Self::Fixed, Self::Shared];
-
-    /// At the test's path.
-    pub(crate) async fn semaphore(
-        self,
-        arena: &Arena,
-        curator: &Curator,
-        limit: usize,
-    ) -> InterProcessSemaphore {
-        match self {
-            Self::Fixed => arena.semaphore(curator, limit),
-            Self::Shared => {
-                let path = format!("{}-limit", arena.path);
-                let seed = limit.try_into().unwrap();
-                // The last value that was known stays when it goes.
-                let count = SharedCount::start(curator, &path, seed).await.unwrap();
-                InterProcessSemaphore::with_shared_count(curator, &arena.path, &count).unwrap()
-            }
-        }
-    }
-}
 
 /// Waits in a task; dropping this leaves.
 pub(crate) struct Waiting<T>(JoinHandle<Result<T, AcquireError>>);
@@ -53,13 +19,12 @@ impl<T: Send + 'static> Waiting<T> {
         Self(tokio::spawn(acquiring))
     }
 
-    pub(crate) async fn served(mut self) -> T {
-        self.first().await
+    pub(crate) async fn served(self) -> T {
+        self.ended().await.unwrap()
     }
 
-    /// Where several wait, and one is served.
-    pub(crate) async fn first(&mut self) -> T {
-        within("the waiter", &mut self.0).await.unwrap().unwrap()
+    pub(crate) async fn ended(mut self) -> Result<T, AcquireError> {
+        within("the waiter", &mut self.0).await.unwrap()
     }
 }
 
@@ -125,11 +90,6 @@ impl Arena {
             (self.locks().await.len(), self.leases().await.len()) == (locks, leases)
         })
         .await;
-    }
-
-    /// Leases that are free were refused: what the servers have.
-    pub(crate) async fn not_free(&self) -> ! {
-        panic!("refused; locks: {:?}, leases: {:?}", self.locks().await, self.leases().await);
     }
 
     /// Deletes all of them.

@@ -1,11 +1,8 @@
 //! When a hold counts as lost, by policy.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
 use zookeeper_recipes::{ConnectionState, Loss, LossPolicy, ReleaseError};
 
-use crate::harness::{Arena, Cut, within};
+use crate::harness::{Arena, Cut, until, within};
 
 /// A server that is gone for a moment, well within the lease.
 #[tokio::test(start_paused = true)]
@@ -27,9 +24,7 @@ async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
     assert!(token.is_cancelled() && !suspended.is_held());
     assert!(lease.is_held() && session.is_held());
     arena.server.start_again().await.unwrap();
-    let mut state = curator.watch_state();
-    let back = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    within("the connection", back).await.unwrap();
+    until(&curator, ConnectionState::Reconnected).await;
     assert!(!suspended.is_held(), "once and for good");
     lease.release().await.unwrap();
     session.release().await.unwrap();
@@ -43,60 +38,6 @@ async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
     let again = within("the lock", mutex("suspended").acquire()).await.unwrap();
     assert!(again.is_held());
     again.release().await.unwrap();
-}
-
-/// Servers that do not answer for longer than the lease, but for less than the session.
-#[tokio::test(start_paused = true)]
-async fn a_hold_outlives_its_lease_only_under_the_session_policy() {
-    let arena = Arena::own().await;
-    // Between the lease's end and the session's a busy machine has 8 s to let the servers go on.
-    let builder = arena.builder().session_timeout(Duration::from_secs(24));
-    let curator = arena.connect(builder).await;
-    let path = format!("{}-session", arena.path);
-    let mutex = zookeeper_recipes::InterProcessMutex::new(&curator, &path).unwrap();
-    let session = mutex.with_loss_policy(LossPolicy::SessionExpired).acquire().await.unwrap();
-    let lease = arena.mutex(&curator).acquire().await.unwrap();
-    arena.server.pause().await.unwrap();
-    assert_eq!(within("the loss", lease.lost()).await, Loss::LeaseEnded);
-    assert!(session.is_held());
-    arena.server.resume().await.unwrap();
-    let mut state = curator.watch_state();
-    let back = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    within("the connection", back).await.unwrap();
-    session.release().await.unwrap();
-
-    let again = within("the lock", arena.mutex(&curator).try_acquire()).await.unwrap();
-    assert!(again.is_none(), "the lost hold keeps its node");
-    assert!(matches!(lease.release().await, Err(ReleaseError::Lost { .. })));
-}
-
-#[tokio::test(start_paused = true)]
-async fn every_policy_loses_with_the_session_and_with_the_node() {
-    let policies = [LossPolicy::Lease, LossPolicy::Suspended, LossPolicy::SessionExpired];
-    let lost = async |policy| {
-        let arena = Arena::new().await;
-        // A busy machine has 40 s to keep the connection; the deleted node is noticed within 10 s.
-        let builder = arena.builder().session_timeout(Duration::from_secs(60));
-        let (link, curator) = arena.linked(builder.loss_policy(policy)).await;
-        let guard = arena.mutex(&curator).acquire().await.unwrap();
-        arena.admin.delete(guard.node(), None).await.unwrap();
-        assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted, "{policy:?}");
-        drop(guard);
-        let guard = arena.mutex(&curator).acquire().await.unwrap();
-        // The killed session's connection breaks first, and there is no other one before that is noticed.
-        let refused = link.refuse();
-        arena.kill_session(&curator).await;
-        within("a refusal", refused.struck()).await;
-        if policy == LossPolicy::Suspended {
-            assert_eq!(within("the loss", guard.lost()).await, Loss::Suspended);
-        } else {
-            refused.heal();
-            let loss = within("the loss", guard.lost()).await;
-            assert_eq!(loss, Loss::SessionExpired, "{policy:?}");
-        }
-        drop(guard);
-    };
-    join_all(policies.map(lost)).await;
 }
 
 mod real {

@@ -2,10 +2,9 @@
 
 use futures_util::future::join_all;
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{
-    AcquireError, ContenderFilter, InterProcessMutex, InterProcessReadWriteLock,
-};
+use zookeeper_recipes::{AcquireError, ContenderFilter, InterProcessMutex};
 
+use super::conformance::{Make, latch, mutex, read, write};
 use crate::harness::{Arena, BUSY, within};
 
 /// The child that an acquiring was refused for.
@@ -16,45 +15,36 @@ fn refused<T: std::fmt::Debug>(acquired: Result<T, AcquireError>) -> String {
     }
 }
 
+/// A selector is a mutex.
 #[tokio::test(start_paused = true)]
-async fn a_mutex_and_a_read_write_lock_on_one_path_refuse_each_other() {
+async fn recipes_that_do_not_count_each_others_nodes_refuse_each_other() {
     let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-    let lock = InterProcessReadWriteLock::new(&other, &arena.path).unwrap();
-    let guard = within("the mutex", mutex.acquire()).await.unwrap();
-    let name = guard.node().rsplit('/').next().unwrap().to_owned();
-    assert_eq!(refused(within("a write", lock.write().acquire()).await), name);
-    assert_eq!(refused(within("a read", lock.read().acquire()).await), name);
-    assert_eq!(refused(within("a try", lock.read().try_acquire()).await), name);
-    let error = lock.write().acquire().await.unwrap_err().to_string();
-    assert!(error.contains(&name) && error.contains(&arena.path), "{error}");
-    assert!(guard.is_held(), "who was there first goes on");
-    guard.release().await.unwrap();
-    // The nodes of those that were refused are gone.
-    arena.children_are(0).await;
-    let read = within("a read", lock.read().acquire()).await.unwrap();
-    refused(within("the mutex", mutex.acquire()).await);
-    refused(within("a try of the mutex", mutex.try_acquire()).await);
-    read.release().await.unwrap();
-    within("the mutex", mutex.acquire()).await.unwrap().release().await.unwrap();
-}
-
-/// Who knew the path, and would need no listing, sees it all the same: any create counts.
-#[tokio::test(start_paused = true)]
-async fn a_known_path_is_not_trusted_after_another_recipe_came() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-    for _ in 0..3 {
-        within("the mutex", mutex.acquire()).await.unwrap().release().await.unwrap();
+    for (first, second, tries) in [
+        (mutex as Make, read as Make, true),
+        (mutex, write, true),
+        (read, mutex, true),
+        (write, mutex, true),
+        (mutex, latch, false),
+        (latch, mutex, true),
+    ] {
+        let [curator, other] = arena.curators().await;
+        let (first, second) = (first(&curator, &arena.path), second(&other, &arena.path));
+        let guard = within("the first", first.acquire()).await.unwrap();
+        let name = guard.node().unwrap().rsplit('/').next().unwrap();
+        let error = within("the second", second.acquire()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(name) && text.contains(&arena.path), "{text}");
+        assert_eq!(refused(Err::<(), _>(error)), name, "{second:?}");
+        assert_eq!(refused(within("the second", second.acquire_timeout(BUSY)).await), name);
+        if tries {
+            assert_eq!(refused(within("a try", second.try_acquire()).await), name);
+        }
+        assert!(guard.is_held(), "who was there first goes on");
+        guard.release().await.unwrap();
+        // The nodes of those that were refused are gone.
+        arena.children_are(0).await;
+        within("the second", second.acquire()).await.unwrap().release().await.unwrap();
     }
-    let lock = InterProcessReadWriteLock::new(&other, &arena.path).unwrap();
-    let read = within("a read", lock.read().acquire()).await.unwrap();
-    for _ in 0..3 {
-        refused(within("the mutex", mutex.acquire()).await);
-    }
-    read.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,8 +62,7 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
         (ContenderFilter::Inclusive, curators, true),
         (custom, "7-core-n_0000000000", true),
     ];
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let row = async |(number, (filter, child, counts)): (usize, (ContenderFilter, &str, bool))| {
         let path = format!("{}/{number}", arena.path);
         let mutex = InterProcessMutex::new(&curator, &path).unwrap();
@@ -99,8 +88,7 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
 
 #[tokio::test(start_paused = true)]
 async fn kazoo_needs_text() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     for filter in [ContenderFilter::Kazoo, ContenderFilter::Inclusive] {
         let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
         let filtered = mutex.clone().with_filter(filter.clone()).unwrap();
@@ -109,19 +97,4 @@ async fn kazoo_needs_text() {
         let binary = mutex.with_identity([0xff, 0xfe]).unwrap();
         assert!(binary.with_filter(filter).unwrap_err().to_string().contains("UTF-8"));
     }
-}
-
-/// Others may write what they like: it is told as it is.
-#[tokio::test(start_paused = true)]
-async fn data_of_others_need_not_be_text() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-    let mutex = mutex.with_filter(ContenderFilter::Kazoo).unwrap();
-    within("the path", mutex.acquire()).await.unwrap().release().await.unwrap();
-    let node = format!("{}/5f3c28ba2fa141d2883f0016d3cca427__lock__0000000000", arena.path);
-    arena.create(&node, CreateMode::Ephemeral).await;
-    arena.admin.set_data(&node, &[0xff, 0, 0xfe], None).await.unwrap();
-    let told = mutex.participants().await.unwrap();
-    assert_eq!((told.len(), &*told[0].data, told[0].holds), (1, &[0xff, 0, 0xfe][..], true));
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use zookeeper_recipes::{InterProcessMutex, Loss, Released, RetryPolicy};
 
 use crate::harness::{Arena, BUSY, within};
@@ -9,8 +10,7 @@ use crate::harness::{Arena, BUSY, within};
 /// Curator: TestInterProcessMutexBase#testLocker.
 #[tokio::test(start_paused = true)]
 async fn with_holds_the_lock_while_its_body_runs() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let (mutex, rival) = (arena.mutex(&curator), arena.mutex(&other));
     let value = mutex
         .with(async |hold| {
@@ -26,8 +26,7 @@ async fn with_holds_the_lock_while_its_body_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_lock_is_none_not_an_error_and_leaves_no_node() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let rival = arena.mutex(&other);
     assert!(rival.try_acquire().await.unwrap().is_none());
@@ -39,28 +38,16 @@ async fn a_busy_lock_is_none_not_an_error_and_leaves_no_node() {
     assert!(rival.try_acquire().await.unwrap().is_some());
 }
 
+/// kazoo counts its time-out anew for every predecessor.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_covers_the_whole_queue() {
-    // kazoo counts its time-out anew for every predecessor.
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let mutex = arena.mutex(&curator);
     let holder = mutex.acquire().await.unwrap();
-    let queue: Vec<_> = (0..3)
-        .map(|_| {
-            let mutex = mutex.clone();
-            tokio::spawn(async move { mutex.acquire().await })
-        })
-        .collect();
+    let queue = [arena.waits(&curator).await, arena.waits(&curator).await];
+    let last = tokio::spawn(async move { mutex.acquire_timeout(BUSY).await });
     arena.children_are(4).await;
-    let last = {
-        let mutex = mutex.clone();
-        tokio::spawn(async move { mutex.acquire_timeout(BUSY).await })
-    };
-    arena.children_are(5).await;
-    for waiter in &queue {
-        waiter.abort();
-    }
+    queue.iter().for_each(JoinHandle::abort);
     assert!(within("the deadline", last).await.unwrap().unwrap().is_none());
     arena.children_are(1).await;
     holder.release().await.unwrap();
@@ -68,8 +55,7 @@ async fn a_deadline_covers_the_whole_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn nested_guards_share_one_hold_in_any_order() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let nested = guard.reenter();
     assert_eq!(nested.fencing_token(), guard.fencing_token());
@@ -86,8 +72,7 @@ async fn nested_guards_share_one_hold_in_any_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_alone_keeps_the_session_open() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     drop(curator);
     arena.children_are(1).await;

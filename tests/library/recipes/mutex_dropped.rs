@@ -55,8 +55,7 @@ async fn begun(mutex: &InterProcessMutex) -> (Releasing, String) {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_not_polled_any_more_goes_on() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
+    let (arena, link, curator) = Arena::with_link(Arena::short_lived_builder).await;
     let rival = arena.curator().await;
     let session = curator.session_id().unwrap();
     for message in [Message::request, Message::reply] {
@@ -74,8 +73,7 @@ async fn a_release_that_is_not_polled_any_more_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_not_polled_any_more_does_not_keep_close() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let (releasing, node) = begun(&arena.mutex(&curator)).await;
     within("the end", curator.close()).await.unwrap();
     assert!(arena.stat(&node).await.is_none());

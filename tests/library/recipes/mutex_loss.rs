@@ -1,13 +1,12 @@
 //! How a hold or a place in the queue is lost, and who learns of it.
 
-use zookeeper_recipes::{FencedError, Loss, ReleaseError, WithError};
+use zookeeper_recipes::{ConnectionState, FencedError, Loss, ReleaseError, WithError};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, until, within};
 
 #[tokio::test(start_paused = true)]
 async fn with_cancels_its_body_at_the_loss() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let mutex = arena.mutex(&curator);
     let result = mutex
         .with(async |_| {
@@ -36,10 +35,7 @@ async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_
     // The server kept the session (its clock starts anew): the node is still there, and the hold stays
     // lost all the same.
     arena.server.start_again().await.unwrap();
-    let mut state = curator.watch_state();
-    let connected =
-        state.wait_for(|state| *state == zookeeper_recipes::ConnectionState::Reconnected);
-    within("the connection", connected).await.unwrap();
+    until(&curator, ConnectionState::Reconnected).await;
     assert!(!guard.is_held());
     let other = format!("{}-other", arena.path);
     let error = within("the write", guard.fenced().create(&other, b"")).await.unwrap_err();

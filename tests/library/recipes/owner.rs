@@ -1,19 +1,19 @@
 //! Who re-enters, and who does not.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use zookeeper_recipes::{AcquireError, Loss, Owner, Released};
 
+use super::conformance::{Make, mutex, read, write};
 use crate::harness::{Arena, BUSY, LONG, within};
 
 /// Curator: TestInterProcessMutexBase#testReentrant.
 #[tokio::test(start_paused = true)]
 async fn an_owner_enters_three_times_and_the_last_guard_releases() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let (mutex, rival) = (arena.mutex(&curator), arena.mutex(&other));
     Owner::new()
         .scope(async {
@@ -39,8 +39,7 @@ async fn an_owner_enters_three_times_and_the_last_guard_releases() {
 /// Curator: TestInterProcessMutexBase#testReentrant2Threads, with the assertion that it lacks.
 #[tokio::test(start_paused = true)]
 async fn another_owner_does_not_get_in_while_one_is_nested() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let mutex = arena.mutex(&curator);
     Owner::new()
         .scope(async {
@@ -61,40 +60,31 @@ async fn another_owner_does_not_get_in_while_one_is_nested() {
 
 #[tokio::test(start_paused = true)]
 async fn several_tasks_of_one_owner_share_one_hold() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let holder = arena.mutex(&other).acquire().await.unwrap();
-    let owner = Owner::new();
-    let inside = Arc::new(AtomicUsize::new(0));
-    let all_in = Arc::new(tokio::sync::Barrier::new(5));
+    let other_token = holder.fencing_token();
+    let (owner, all_in) = (Owner::new(), Arc::new(Barrier::new(5)));
     let mut tasks = JoinSet::new();
     for _ in 0..5 {
-        let (mutex, owner) = (arena.mutex(&curator), owner.clone());
-        let (inside, all_in) = (inside.clone(), all_in.clone());
-        tasks.spawn(async move {
-            owner
-                .scope(async {
-                    let guard = mutex.acquire().await.unwrap();
-                    inside.fetch_add(1, Ordering::SeqCst);
-                    // All are in at the same time, on one hold.
-                    all_in.wait().await;
-                    guard.fencing_token()
-                })
-                .await
-        });
+        let (mutex, owner, all_in) = (arena.mutex(&curator), owner.clone(), all_in.clone());
+        let task = async move {
+            let guard = mutex.acquire().await.unwrap();
+            // All are in at the same time, on one hold.
+            all_in.wait().await;
+            guard.fencing_token()
+        };
+        tasks.spawn(async move { owner.scope(task).await });
     }
     arena.children_are(2).await;
-    assert_eq!(inside.load(Ordering::SeqCst), 0);
     holder.release().await.unwrap();
     let tokens = within("five tasks", tasks.join_all()).await;
-    assert!(tokens.windows(2).all(|pair| pair[0] == pair[1]), "{tokens:?}");
+    assert!(tokens.iter().all(|token| *token > other_token && *token == tokens[0]), "{tokens:?}");
     arena.children_are(0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_task_of_an_owner_that_is_dropped_lets_the_next_one_try() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let holder = arena.mutex(&other).acquire().await.unwrap();
     let owner = Owner::new();
     let spawn = || {
@@ -135,41 +125,32 @@ async fn an_owner_that_no_server_answers_is_not_told_that_the_lock_is_busy() {
     assert_eq!(first.fencing_token(), second.fencing_token());
 }
 
+/// Also where it asks for the other half of a read-write lock.
 #[tokio::test(start_paused = true)]
-async fn two_branches_of_one_join_exclude_each_other_without_an_owner_and_nest_with_one() {
+async fn an_owner_that_lost_its_hold_is_told_whatever_it_asks_for() {
     let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mutex = arena.mutex(&curator);
-    let branch = async || mutex.acquire_timeout(BUSY).await.unwrap();
-    let (one, two) = tokio::join!(branch(), branch());
-    assert!(one.is_some() != two.is_some(), "exactly one holds");
-    drop((one, two));
-    let (one, two) = Owner::new().scope(async { tokio::join!(branch(), branch()) }).await;
-    let (one, two) = (one.unwrap(), two.unwrap());
-    assert_eq!(one.fencing_token(), two.fencing_token());
-    drop((one, two));
-    arena.children_are(0).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_owner_that_lost_its_hold_is_told_when_it_enters_again() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let mutex = arena.mutex(&curator);
-    Owner::new()
-        .scope(async {
-            let guard = mutex.acquire().await.unwrap();
-            let lost = guard.lost();
+    let read_write: &[Make] = &[read, write];
+    for (held, asked) in
+        [(mutex as Make, &[mutex as Make][..]), (read, read_write), (write, read_write)]
+    {
+        let curator = arena.curator().await;
+        let lock = held(&curator, &arena.path);
+        let scope = async {
+            let guard = within("the lock", lock.acquire()).await.unwrap();
             arena.kill_session(&curator).await;
-            within("the loss", lost).await;
-            match mutex.acquire().await {
-                Err(AcquireError::HoldLost { path, loss, .. }) => {
-                    assert_eq!((path.as_str(), loss), (arena.path.as_str(), Loss::SessionExpired));
+            within("the loss", guard.lost()).await;
+            for other in asked {
+                match within("an answer", other(&curator, &arena.path).acquire()).await {
+                    Err(AcquireError::HoldLost { path, loss, .. }) => {
+                        assert_eq!((path, loss), (arena.path.clone(), Loss::SessionExpired));
+                    }
+                    other => panic!("{lock:?}: {other:?}"),
                 }
-                other => panic!("{other:?}"),
             }
             drop(guard);
-            drop(within("a new hold", mutex.acquire()).await.unwrap());
-        })
-        .await;
+            drop(within("a new hold", lock.acquire()).await.unwrap());
+        };
+        Owner::new().scope(scope).await;
+        arena.children_are(0).await;
+    }
 }

@@ -2,15 +2,15 @@
 
 use std::time::SystemTime;
 
-use tokio::task::JoinSet;
-use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use tokio::task::JoinHandle;
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
 use zookeeper_recipes::{
-    ContenderFilter, ContenderKind, Curator, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, InterProcessSemaphoreMutex, Participant,
+    ContenderFilter, ContenderKind, Curator, InterProcessSemaphore, Participant,
 };
 
+use super::latches::leadership;
 use super::leases::{asks, asks_for};
-use crate::harness::{Arena, Message, Operation, eventually, within};
+use crate::harness::{Arena, Message, Operation, anyone, eventually, within};
 
 async fn named(arena: &Arena, identity: &str) -> Curator {
     arena.connect(arena.builder().identity(identity)).await
@@ -22,39 +22,53 @@ fn told(participants: &[Participant]) -> Vec<(&str, bool)> {
     participants.iter().map(|one| (name(&one.data), one.holds)).collect()
 }
 
+/// CURATOR-436. Curator: `TestLeaderLatch#testUncreatedPathGetLeader`.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_at_a_path_that_is_not_there() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let path = arena.path.as_str();
-    let semaphore = InterProcessSemaphore::new(&curator, path, 3).unwrap();
-    let all = [
-        InterProcessMutex::new(&curator, path).unwrap().participants().await,
-        InterProcessReadWriteLock::new(&curator, path).unwrap().participants().await,
-        InterProcessSemaphoreMutex::new(&curator, path).unwrap().participants().await,
-        semaphore.participants().await,
-    ];
-    for participants in all {
-        assert_eq!(participants.unwrap(), []);
-    }
+    let (latch, semaphore) = (arena.latch(&curator), arena.semaphore(&curator, 3));
+    let selector = arena.selector(&curator);
+    assert_eq!(arena.mutex(&curator).participants().await.unwrap(), []);
+    assert_eq!(arena.read_write(&curator).participants().await.unwrap(), []);
+    assert_eq!(arena.semaphore_mutex(&curator).participants().await.unwrap(), []);
+    assert_eq!(semaphore.participants().await.unwrap(), []);
+    assert_eq!(latch.participants().await.unwrap(), []);
+    assert_eq!(selector.participants().await.unwrap(), []);
+    assert_eq!((latch.leader().await.unwrap(), selector.leader().await.unwrap()), (None, None));
+    assert!(arena.stat(path).await.is_none(), "to look makes nothing");
     // Nor where it is there and nobody is.
     within("a lease", semaphore.acquire()).await.unwrap().release().await.unwrap();
     assert_eq!(semaphore.participants().await.unwrap(), []);
+}
+
+/// Any latch may ask, also one that has not been started.
+#[tokio::test(start_paused = true)]
+async fn of_a_latch_all_are_told_the_leader_first() {
+    let arena = Arena::new().await;
+    let (one, two) = (named(&arena, "one").await, named(&arena, "two").await);
+    let (first, leads) = arena.leading(&one).await;
+    let second = arena.queued(&two).await;
+    let latent = arena.latch(&two);
+    for latch in [&first, &second, &latent] {
+        let all = latch.participants().await.unwrap();
+        assert_eq!(told(&all), [("one", true), ("two", false)]);
+        assert_eq!(all[0].path, leads.node());
+        assert_eq!(all[0].fencing_token(), leads.fencing_token());
+        assert_eq!(latch.leader().await.unwrap().as_ref(), Some(&all[0]));
+    }
+    first.close().await.unwrap();
+    let next = leadership(&second).await;
+    assert_eq!(latent.leader().await.unwrap().unwrap().path, next.node());
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_a_mutex_one_holds_and_the_others_wait() {
     let arena = Arena::new().await;
     let (one, two) = (named(&arena, "one").await, named(&arena, "two").await);
-    let mutex = arena.mutex(&two);
     let guard = within("the lock", arena.mutex(&one).acquire()).await.unwrap();
-    let mut waiting = JoinSet::new();
-    for place in 2..4 {
-        let mutex = mutex.clone();
-        waiting.spawn(async move { mutex.acquire().await });
-        arena.children_are(place).await;
-    }
-    let all = mutex.participants().await.unwrap();
+    let waiting = [arena.waits(&two).await, arena.waits(&two).await];
+    let all = arena.mutex(&two).participants().await.unwrap();
     assert_eq!(told(&all), [("one", true), ("two", false), ("two", false)]);
     assert_eq!(all[0].path, guard.node());
     assert!(all.is_sorted_by(|one, next| one.sequence < next.sequence && one.since <= next.since));
@@ -68,62 +82,27 @@ async fn of_a_mutex_one_holds_and_the_others_wait() {
         let age = participant.since.elapsed().unwrap();
         assert!(age < crate::harness::LONG || since < crate::harness::LONG, "{since:?}");
     }
-    drop(waiting);
+    waiting.iter().for_each(JoinHandle::abort);
     guard.release().await.unwrap();
 }
 
-/// Who may queue may make a node that nobody reads. It holds all the same.
+/// Who may queue may make a node that nobody reads. It is told without its data; looks at all such are sent together, as all
+/// reads are.
 #[tokio::test(start_paused = true)]
-async fn one_that_may_not_be_read_is_told_without_its_data() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-lock-", arena.path);
-    let mut nodes = Vec::new();
-    for (data, may) in [("hidden", Permission::CREATE), ("open", Permission::ALL)] {
-        let acls = [Acl::new(may, AuthId::anyone())];
-        let node = arena
-            .admin
-            .create(&name, data.as_bytes(), CreateMode::EphemeralSequential, &acls)
-            .await
-            .unwrap();
-        nodes.push(node);
-    }
-    let all = arena.mutex(&curator).participants().await.unwrap();
-    assert_eq!(told(&all), [("", true), ("open", false)]);
-    for (participant, node) in all.iter().zip(&nodes) {
-        assert_eq!(&participant.path, node);
-        let told = (participant.session, participant.fencing_token().value());
-        // Servers from 3.9.5 on want READ for that: see `src/participants.rs`.
-        if let Ok(stat) = arena.admin.check_stat(node).await {
-            let stat = stat.unwrap();
-            assert_eq!(told, (stat.ephemeral_owner, stat.czxid));
-            assert!(participant.since > SystemTime::UNIX_EPOCH);
-        }
-    }
-    for node in nodes {
-        arena.admin.delete(&node, None).await.unwrap();
-    }
-    arena.admin.delete(&arena.path, None).await.unwrap();
-}
-
-/// Their looks are sent together, as all reads are.
-#[tokio::test(start_paused = true)]
-async fn all_that_may_not_be_read_are_looked_at_in_one_round_trip() {
+async fn those_that_may_not_be_read_are_told_without_their_data_after_one_round_trip() {
     const HIDDEN: usize = 40;
-    let arena = Arena::new().await;
-    let (proxy, curator) = arena.linked(arena.builder()).await;
+    let (arena, proxy, curator) = Arena::with_link(Arena::builder).await;
     arena.create(&arena.path, CreateMode::Persistent).await;
     let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-lock-", arena.path);
-    let acls = [Acl::new(Permission::CREATE, AuthId::anyone())];
     let mut nodes = Vec::new();
-    for _ in 0..HIDDEN {
-        let node = arena
-            .admin
-            .create(&name, b"hidden", CreateMode::EphemeralSequential, &acls)
-            .await
-            .unwrap();
-        nodes.push(node);
+    for number in 0..=HIDDEN {
+        let (data, may) = if number < HIDDEN {
+            (&b"hidden"[..], Permission::CREATE)
+        } else {
+            (&b"open"[..], Permission::ALL)
+        };
+        let mode = CreateMode::EphemeralSequential;
+        nodes.push(arena.node(&name, data, mode, &[anyone(may)]).await);
     }
     let first_answer = proxy.hold(Message::reply(Operation::Exists));
     let mutex = arena.mutex(&curator);
@@ -133,10 +112,19 @@ async fn all_that_may_not_be_read_are_looked_at_in_one_round_trip() {
     first_answer.heal();
     let all = within("all", listing).await.unwrap().unwrap();
     assert_eq!(all.iter().map(|one| &one.path).collect::<Vec<_>>(), Vec::from_iter(&nodes));
-    for node in nodes {
-        arena.admin.delete(&node, None).await.unwrap();
+    let hidden = told(&all[..HIDDEN]);
+    assert_eq!(hidden[0], ("", true));
+    assert!(hidden[1..].iter().all(|one| *one == ("", false)), "{hidden:?}");
+    assert_eq!(told(&all[HIDDEN..]), [("open", false)]);
+    for (participant, node) in all.iter().zip(&nodes) {
+        // Servers from 3.9.5 on want READ for that: see `src/participants.rs`.
+        if let Ok(stat) = arena.admin.check_stat(node).await {
+            let (stat, told) = (stat.unwrap(), participant.fencing_token().value());
+            assert_eq!((participant.session, told), (stat.ephemeral_owner, stat.czxid));
+            assert!(participant.since > SystemTime::UNIX_EPOCH);
+        }
     }
-    arena.admin.delete(&arena.path, None).await.unwrap();
+    arena.wipe().await;
 }
 
 /// Whatever else stands in the name, and whether or not the recipe is for such.
@@ -145,85 +133,29 @@ async fn what_each_is_is_told_by_the_name_of_its_node() {
     const GUID: &str = "_c_01234567-89ab-4def-8123-456789abcdef-";
     let rows = [
         (format!("{GUID}lock-"), Some(ContenderKind::Lock)),
-        (format!("{GUID}__READ__"), Some(ContenderKind::Read)),
-        (format!("{GUID}__WRIT__"), Some(ContenderKind::Write)),
         (format!("{GUID}lease-"), Some(ContenderKind::Lease)),
-        (format!("{GUID}latch-"), Some(ContenderKind::Latch)),
         ("0123__lock__".to_owned(), Some(ContenderKind::KazooLock)),
-        ("0123__rlock__".to_owned(), Some(ContenderKind::KazooRead)),
         ("__READ__lock-".to_owned(), Some(ContenderKind::Lock)),
         ("7-core-n_".to_owned(), None),
     ];
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
     let mut expected = Vec::new();
     for (name, kind) in rows {
         let path = format!("{}/{name}", arena.path);
-        let node = arena
-            .admin
-            .create(&path, b"", CreateMode::EphemeralSequential, &Acls::anyone_all())
-            .await
-            .unwrap();
+        let mode = CreateMode::EphemeralSequential;
+        let node = arena.node(&path, b"", mode, &Acls::anyone_all()).await;
         expected.push((node[arena.path.len() + 1..].to_owned(), kind));
     }
     let all = ContenderFilter::custom("all", |_| true);
     let all = arena.mutex(&curator).with_filter(all).unwrap().participants().await.unwrap();
     let told: Vec<_> = all.iter().map(|one| (one.node_name().to_owned(), one.kind())).collect();
     assert_eq!(told, expected);
-    for one in all {
-        arena.admin.delete(&one.path, None).await.unwrap();
-    }
-    arena.admin.delete(&arena.path, None).await.unwrap();
+    arena.wipe().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn of_a_read_write_lock_readers_hold_together() {
-    let arena = Arena::new().await;
-    let (one, two) = (named(&arena, "one").await, named(&arena, "two").await);
-    let lock = InterProcessReadWriteLock::new(&one, &arena.path).unwrap();
-    let rival = InterProcessReadWriteLock::new(&two, &arena.path).unwrap();
-    let first = within("a read", lock.read().acquire()).await.unwrap();
-    let second = within("a read", rival.read().acquire()).await.unwrap();
-    let write = rival.write();
-    let writes = tokio::spawn(async move { write.acquire().await });
-    arena.children_are(3).await;
-    let read = lock.read();
-    let reads = tokio::spawn(async move { read.acquire().await });
-    arena.children_are(4).await;
-    let all = lock.participants().await.unwrap();
-    assert_eq!(told(&all), [("one", true), ("two", true), ("two", false), ("one", false)]);
-    assert_eq!((all[0].path.as_str(), all[1].path.as_str()), (first.node(), second.node()));
-    first.release().await.unwrap();
-    second.release().await.unwrap();
-    let write = within("the write", writes).await.unwrap().unwrap();
-    assert_eq!(told(&rival.participants().await.unwrap()), [("two", true), ("one", false)]);
-    write.release().await.unwrap();
-    within("the read", reads).await.unwrap().unwrap().release().await.unwrap();
-}
-
-/// Curator: TestInterProcessSemaphore#testGetParticipantNodes. kazoo: test_holders.
-#[tokio::test(start_paused = true)]
-async fn of_a_semaphore_all_leases_are_told() {
-    let arena = Arena::new().await;
-    let curators = [named(&arena, "fred").await, named(&arena, "george").await];
-    let mut leases = Vec::new();
-    for curator in [&curators[0], &curators[1], &curators[0]] {
-        let semaphore = InterProcessSemaphore::new(curator, &arena.path, 3).unwrap();
-        leases.push(within("a lease", semaphore.acquire()).await.unwrap());
-    }
-    let semaphore = InterProcessSemaphore::new(&curators[1], &arena.path, 3).unwrap();
-    let all = semaphore.participants().await.unwrap();
-    assert_eq!(told(&all), [("fred", true), ("george", true), ("fred", true)]);
-    for (participant, lease) in all.iter().zip(&leases) {
-        assert_eq!(participant.path, lease.node());
-    }
-    leases.remove(0).release().await.unwrap();
-    let all = semaphore.participants().await.unwrap();
-    assert_eq!(told(&all), [("george", true), ("fred", true)]);
-}
-
-/// Whoever is first has leases that are not granted; the others wait in `locks`.
+/// Curator: TestInterProcessSemaphore#testGetParticipantNodes. kazoo: test_holders. Whoever is first has leases that are not
+/// granted; the others wait in `locks`.
 #[tokio::test(start_paused = true)]
 async fn of_a_semaphore_who_waits_is_told_wherever_it_waits() {
     let arena = Arena::new().await;
@@ -258,8 +190,7 @@ async fn of_a_semaphore_who_waits_is_told_wherever_it_waits() {
 /// All of one session, whose later ones queued before the earlier had their leases.
 #[tokio::test(start_paused = true)]
 async fn of_a_semaphore_a_lease_holds_whoever_of_its_session_waits() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 2).unwrap();
     let rival = InterProcessSemaphore::new(&other, &arena.path, 2).unwrap();
     let blocker = within("both", semaphore.acquire_many(2)).await.unwrap();

@@ -3,21 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zookeeper_recipes::{
-    AcquireError, Curator, Loss, ReadGuard, ReleaseError, Released, WriteGuard,
-};
+use zookeeper_recipes::{AcquireError, Loss, ReadGuard, ReleaseError, Released};
 
-use super::read_write_lock::{got_read, got_write, settled};
-use crate::harness::{Arena, Link, eventually, within};
-
-/// A client whose messages can be lost, and a write hold of it.
-async fn linked(arena: &Arena) -> (Link, Curator, WriteGuard) {
-    // So long that nobody looks for its node within a test's time.
-    let builder = arena.patient_builder();
-    let (link, curator) = arena.linked(builder).await;
-    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
-    (link, curator, write)
-}
+use super::read_write_lock::{got_write, settled};
+use crate::harness::{Arena, eventually, within};
 
 fn lost_by(read: Result<ReadGuard, AcquireError>) -> Loss {
     match read {
@@ -29,8 +18,7 @@ fn lost_by(read: Result<ReadGuard, AcquireError>) -> Loss {
 /// Curator: TestInterProcessReadWriteLock#testDowngrading.
 #[tokio::test(start_paused = true)]
 async fn a_writer_reads_as_well_and_releases_both_in_either_order() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let (lock, rival) = (arena.read_write(&curator), arena.read_write(&other));
     for write_first in [true, false] {
         let write = within("the writer", lock.write().acquire()).await.unwrap();
@@ -60,8 +48,7 @@ async fn a_writer_reads_as_well_and_releases_both_in_either_order() {
 /// As Curator names it since 5.5 (CURATOR-621).
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_has_its_number_and_its_token() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let lock = arena.read_write(&curator).with_identity("me@here").unwrap();
     // So that the number is not the first.
     lock.read().acquire().await.unwrap().release().await.unwrap();
@@ -97,8 +84,7 @@ async fn a_read_beside_a_write_has_its_number_and_its_token() {
 /// Curator: TestInterProcessReadWriteLock#testContendingDowngrading, in many rounds. CURATOR-621, CURATOR-276.
 #[tokio::test(start_paused = true)]
 async fn no_writer_slips_in_between() {
-    let arena = Arena::new().await;
-    let [curator, other, third] = arena.three_curators().await;
+    let (arena, [curator, other, third]) = Arena::with_curators().await;
     let reads = Arc::new(AtomicBool::new(false));
     for round in 0..30 {
         let lock = arena.read_write(&curator);
@@ -130,8 +116,7 @@ async fn no_writer_slips_in_between() {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let rival = arena.read_write(&other);
     let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
     let nested = write.reenter();
@@ -145,71 +130,57 @@ async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
     arena.children_are(0).await;
 }
 
+/// Before it knows, and after.
 #[tokio::test(start_paused = true)]
-async fn a_read_beside_a_write_node_that_an_administrator_deleted_is_refused() {
-    let arena = Arena::new().await;
-    let (_link, _curator, write) = linked(&arena).await;
-    arena.admin.delete(write.node(), None).await.unwrap();
-    assert!(write.is_held(), "nobody has told it");
-    assert_eq!(lost_by(within("a read", write.read()).await), Loss::NodeDeleted);
-    assert_eq!(arena.children().await.len(), 0, "invariant 3");
-    assert!(!write.is_held(), "now it knows");
-    assert_eq!(lost_by(within("again", write.read()).await), Loss::NodeDeleted);
-    assert_eq!(lost_by(within("a down-grade", write.downgrade()).await), Loss::NodeDeleted);
-    arena.children_are(0).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_read_beside_a_write_whose_session_is_over_is_refused() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
-    let lost = write.lost();
-    arena.kill_session(&curator).await;
-    // Before it knows, in this round or that, and after.
-    let loss = lost_by(within("a read", write.read()).await);
-    assert_eq!(loss, Loss::SessionExpired);
-    assert_eq!(within("the loss", lost).await, Loss::SessionExpired);
-    assert_eq!(lost_by(within("a down-grade", write.downgrade()).await), Loss::SessionExpired);
-    arena.children_are(0).await;
+async fn a_read_beside_a_write_that_is_lost_is_refused() {
+    for loss in [Loss::NodeDeleted, Loss::SessionExpired] {
+        let arena = Arena::new().await;
+        // So long that nobody looks for its node within a test's time.
+        let curator = arena.patient_curator().await;
+        let write = arena.read_write(&curator).write().acquire().await.unwrap();
+        if loss == Loss::NodeDeleted {
+            arena.remove(write.node()).await;
+            assert!(write.is_held(), "nobody has told it");
+        } else {
+            arena.kill_session(&curator).await;
+        }
+        assert_eq!(lost_by(within("a read", write.read()).await), loss);
+        assert_eq!(arena.children().await.len(), 0, "invariant 3");
+        assert_eq!(within("the loss", write.lost()).await, loss);
+        assert_eq!(lost_by(within("again", write.read()).await), loss);
+        assert_eq!(lost_by(within("a down-grade", write.downgrade()).await), loss);
+        arena.children_are(0).await;
+    }
 }
 
 /// The two have nodes of their own: one that is lost does not take the other with it.
 #[tokio::test(start_paused = true)]
-async fn a_read_outlives_the_write_node_that_an_administrator_deletes() {
-    let arena = Arena::new().await;
-    let curator = arena.short_lived_curator().await;
-    let other = arena.curator().await;
-    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
-    let beside = within("a read beside it", write.read()).await.unwrap();
-    let reader = arena.reads(&other).await;
-    let writer = arena.writes(&other).await;
-    arena.admin.delete(write.node(), None).await.unwrap();
-    let reader = got_read(reader).await;
-    assert_eq!(within("the loss", write.lost()).await, Loss::NodeDeleted);
-    assert!(beside.is_held(), "{:?}", beside.loss());
-    let error = write.release().await.unwrap_err();
-    assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }), "{error:?}");
-    reader.release().await.unwrap();
-    settled(&other).await;
-    assert!(!writer.is_finished(), "one still reads");
-    assert_eq!(beside.release().await.unwrap(), Released::Unlocked);
-    got_write(writer).await.release().await.unwrap();
-    arena.children_are(0).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_read_whose_node_an_administrator_deletes_leaves_the_write_hold() {
-    let arena = Arena::new().await;
-    let curator = arena.short_lived_curator().await;
-    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
-    let beside = within("a read beside it", write.read()).await.unwrap();
-    arena.admin.delete(beside.node(), None).await.unwrap();
-    assert_eq!(within("the loss", beside.lost()).await, Loss::NodeDeleted);
-    assert!(write.is_held());
-    drop(beside);
-    let read = within("the down-grade", write.downgrade()).await.unwrap();
-    assert!(read.is_held());
-    read.release().await.unwrap();
-    arena.children_are(0).await;
+async fn a_write_and_the_read_beside_it_are_lost_one_by_one() {
+    for write_goes in [true, false] {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.short_lived_curator().await, arena.curator().await);
+        let write = arena.read_write(&curator).write().acquire().await.unwrap();
+        let beside = within("a read beside it", write.read()).await.unwrap();
+        let writer = arena.writes(&other).await;
+        if write_goes {
+            arena.remove(write.node()).await;
+            assert_eq!(within("the loss", write.lost()).await, Loss::NodeDeleted);
+            assert!(beside.is_held(), "{:?}", beside.loss());
+            let error = write.release().await.unwrap_err();
+            assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }));
+            settled(&other).await;
+            assert!(!writer.is_finished(), "one still reads");
+            assert_eq!(beside.release().await.unwrap(), Released::Unlocked);
+        } else {
+            arena.remove(beside.node()).await;
+            assert_eq!(within("the loss", beside.lost()).await, Loss::NodeDeleted);
+            assert!(write.is_held());
+            let read = within("the down-grade", write.downgrade()).await.unwrap();
+            assert!(read.is_held());
+            read.release().await.unwrap();
+            drop(beside);
+        }
+        got_write(writer).await.release().await.unwrap();
+        arena.children_are(0).await;
+    }
 }

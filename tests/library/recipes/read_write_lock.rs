@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use zookeeper_recipes::{AcquireError, Curator, FencingToken, ReadGuard, Released, WriteGuard};
+use zookeeper_recipes::{AcquireError, Curator, ReadGuard, Released, WriteGuard};
 
 use crate::harness::{Arena, BUSY, round_trip, within};
 
@@ -26,10 +25,6 @@ impl Arena {
         let writing = tokio::spawn(async move { lock.acquire().await });
         self.children_are(before + 1).await;
         writing
-    }
-
-    pub(crate) async fn three_curators(&self) -> [Curator; 3] {
-        [self.curator().await, self.curator().await, self.curator().await]
     }
 }
 
@@ -57,8 +52,7 @@ pub(crate) async fn settled(curator: &Curator) {
 /// waiting writer would keep out.
 #[tokio::test(start_paused = true)]
 async fn readers_hold_together_and_a_writer_alone() {
-    let arena = Arena::new().await;
-    let [one, two, three] = arena.three_curators().await;
+    let (arena, [one, two, three]) = Arena::with_curators().await;
     let locks = [&one, &two, &three].map(|curator| arena.read_write(curator));
     let first = locks[0].read().try_acquire().await.unwrap().expect("free");
     let second = locks[1].read().try_acquire().await.unwrap().expect("shared with a reader");
@@ -86,74 +80,32 @@ async fn readers_hold_together_and_a_writer_alone() {
 /// Readers that come later do not pass it by, though all who hold are readers.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_waits_is_served_before_readers_that_come_later() {
-    let arena = Arena::new().await;
-    let curators = arena.three_curators().await;
-    for round in 0..5 {
+    let (arena, curators) = Arena::with_curators::<3>().await;
+    for curator in &curators {
         let first = arena.read_write(&curators[0]).read().acquire().await.unwrap();
-        let (served, mut order) = mpsc::unbounded_channel::<(&str, FencingToken)>();
-        let writer = arena.writes(&curators[round % 3]).await;
-        let writing = served.clone();
-        let writer = tokio::spawn(async move {
-            let guard = got_write(writer).await;
-            writing.send(("writes", guard.fencing_token())).unwrap();
-            guard.release().await.unwrap();
-        });
+        let writer = arena.writes(curator).await;
         let mut readers = Vec::new();
         for curator in curators.iter().cycle().take(9) {
-            let (reader, served) = (arena.reads(curator).await, served.clone());
-            readers.push(tokio::spawn(async move {
-                let guard = got_read(reader).await;
-                served.send(("reads", guard.fencing_token())).unwrap();
-                guard.release().await.unwrap();
-            }));
+            readers.push(arena.reads(curator).await);
             let late = arena.read_write(curator).read();
             assert!(late.try_acquire().await.unwrap().is_none(), "a try passes nobody by either");
         }
-        for curator in &curators {
-            settled(curator).await;
-        }
-        assert!(order.try_recv().is_err(), "nobody is served while the first one reads");
+        let none_reads = async || {
+            for curator in &curators {
+                settled(curator).await;
+            }
+            assert!(!readers.iter().any(JoinHandle::is_finished), "one passed the writer by");
+        };
+        none_reads().await;
+        assert!(!writer.is_finished(), "one reads");
         first.release().await.unwrap();
-        let (does, token) = within("the writer", order.recv()).await.unwrap();
-        assert_eq!(does, "writes", "round {round}");
-        for _ in 0..9 {
-            let (does, later) = within("a reader", order.recv()).await.unwrap();
-            assert!(does == "reads" && later > token, "invariant 4");
-        }
-        within("the writer", writer).await.unwrap();
+        let writer = got_write(writer).await;
+        let token = writer.fencing_token();
+        none_reads().await;
+        writer.release().await.unwrap();
         for reader in readers {
-            within("a reader", reader).await.unwrap();
+            assert!(got_read(reader).await.fencing_token() > token, "invariant 4");
         }
         arena.children_are(0).await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn all_readers_behind_one_writer_get_in_when_it_is_done() {
-    const READERS: usize = 24;
-    let arena = Arena::new().await;
-    let curators = arena.three_curators().await;
-    let holder = arena.read_write(&curators[0]).write().acquire().await.unwrap();
-    let mut readers = Vec::new();
-    for curator in curators.iter().cycle().take(READERS) {
-        readers.push(arena.reads(curator).await);
-    }
-    let behind = arena.writes(&curators[1]).await;
-    for curator in &curators {
-        settled(curator).await;
-    }
-    assert!(!readers.iter().any(JoinHandle::is_finished));
-    holder.release().await.unwrap();
-    let mut guards = Vec::new();
-    for reader in readers {
-        guards.push(got_read(reader).await);
-    }
-    // All of them at one time.
-    assert!(guards.iter().all(ReadGuard::is_held));
-    assert!(guards.is_sorted_by(|one, next| one.fencing_token() < next.fencing_token()));
-    assert_eq!(arena.children().await.len(), READERS + 1);
-    assert!(!behind.is_finished());
-    drop(guards);
-    got_write(behind).await.release().await.unwrap();
-    arena.children_are(0).await;
 }

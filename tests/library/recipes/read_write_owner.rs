@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::{AcquireError, Loss, Owner, Released};
+use zookeeper_recipes::{AcquireError, Owner, Released};
 
 use super::read_write_lock::{got_write, settled};
 use crate::harness::{Arena, within};
@@ -18,18 +18,18 @@ fn is_upgrade<T: std::fmt::Debug>(arena: &Arena, acquired: Result<T, AcquireErro
 /// As Curator's thread does (TestInterProcessReadWriteLock#testDowngrading), each way of acquiring.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_writes_reads_beside_it() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let lock = arena.read_write(&curator);
     Owner::new()
         .scope(async {
-            for way in 0..3 {
+            for way in 0..4 {
                 let written = within("the writer", lock.write().acquire()).await.unwrap();
                 let next = arena.writes(&other).await;
                 let limit = Duration::from_secs(50);
                 let read = match way {
                     0 => within("a read", lock.read().acquire()).await.unwrap(),
                     1 => lock.read().try_acquire().await.unwrap().expect("beside"),
+                    2 => within("by the guard", written.read()).await.unwrap(),
                     _ => lock.read().acquire_timeout(limit).await.unwrap().expect("beside"),
                 };
                 assert_eq!(read.fencing_token(), written.fencing_token());
@@ -55,8 +55,7 @@ async fn an_owner_that_writes_reads_beside_it() {
 /// Curator: TestInterProcessReadWriteLock#testThatUpgradingIsDisallowed; there it waits until the time is up.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_reads_is_told_at_once_that_it_cannot_write() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let lock = arena.read_write(&curator);
     Owner::new()
         .scope(async {
@@ -77,74 +76,10 @@ async fn an_owner_that_reads_is_told_at_once_that_it_cannot_write() {
         .await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_owner_that_lost_its_hold_is_told_whatever_it_asks_for() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let lock = arena.read_write(&curator);
-    let is_lost = |error: Option<AcquireError>| match error {
-        Some(AcquireError::HoldLost { path, loss, .. }) => {
-            assert_eq!((path, loss), (arena.path.clone(), Loss::SessionExpired));
-        }
-        other => panic!("{other:?}"),
-    };
-    for writes in [true, false] {
-        Owner::new()
-            .scope(async {
-                let (mut read, mut write) = (None, None);
-                let lost = if writes {
-                    let guard = within("the writer", lock.write().acquire()).await.unwrap();
-                    tokio::spawn(write.insert(guard).lost())
-                } else {
-                    let guard = within("the reader", lock.read().acquire()).await.unwrap();
-                    tokio::spawn(read.insert(guard).lost())
-                };
-                arena.kill_session(&curator).await;
-                within("the loss", lost).await.unwrap();
-                is_lost(within("a read", lock.read().acquire()).await.err());
-                is_lost(within("a write", lock.write().acquire()).await.err());
-                drop((read, write));
-                drop(within("a new hold", lock.write().acquire()).await.unwrap());
-            })
-            .await;
-        arena.children_are(0).await;
-    }
-}
-
-/// What the guard's own methods give counts as the owner's as well.
-#[tokio::test(start_paused = true)]
-async fn an_owner_that_goes_on_reading_nests_in_that() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
-    let lock = arena.read_write(&curator);
-    Owner::new()
-        .scope(async {
-            for down_grades in [true, false] {
-                let written = within("the writer", lock.write().acquire()).await.unwrap();
-                let next = arena.writes(&other).await;
-                let (read, kept) = if down_grades {
-                    (within("a down-grade", written.downgrade()).await.unwrap(), None)
-                } else {
-                    (within("a read beside it", written.read()).await.unwrap(), Some(written))
-                };
-                // It does not wait behind the writer that waits for it.
-                let nested = within("nested", lock.read().acquire()).await.unwrap();
-                assert_eq!(nested.node(), read.node());
-                drop(kept);
-                is_upgrade(&arena, within("at once", lock.write().acquire()).await);
-                drop((read, nested));
-                got_write(next).await.release().await.unwrap();
-            }
-        })
-        .await;
-    arena.children_are(0).await;
-}
-
 /// Whatever else it reads, and wherever the write guard is: else it would wait for a writer that waits for itself.
 #[tokio::test(start_paused = true)]
 async fn what_an_owner_down_grades_is_the_owners() {
-    let arena = Arena::new().await;
-    let [curator, other, _] = arena.three_curators().await;
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let lock = arena.read_write(&curator);
     let owner = Owner::new();
     let (write, first) = owner

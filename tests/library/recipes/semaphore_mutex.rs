@@ -1,14 +1,13 @@
 //! The mutex that is a semaphore with one lease: the tests that Curator runs for all its mutexes, and what is its own.
 
-use zookeeper_recipes::{InterProcessMutex, InterProcessSemaphore, Owner, Released};
+use zookeeper_recipes::{InterProcessMutex, Owner, Released};
 
 use crate::harness::{Arena, BUSY, within};
 
 /// Curator: TestInterProcessSemaphoreMutex#testReentrant and its two like are disabled there: it is not reentrant.
 #[tokio::test(start_paused = true)]
 async fn nobody_re_enters_not_even_an_owner() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let mutex = arena.semaphore_mutex(&curator);
     let scoped = async {
         let guard = mutex.acquire().await.unwrap();
@@ -25,26 +24,10 @@ async fn nobody_re_enters_not_even_an_owner() {
     arena.nodes_are(0, 0).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn it_is_a_semaphore_of_one_to_others() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
-    let mutex = arena.semaphore_mutex(&curator).with_identity("the mutex").unwrap();
-    let semaphore = InterProcessSemaphore::new(&other, &arena.path, 1).unwrap();
-    let guard = within("the lock", mutex.acquire()).await.unwrap();
-    assert_eq!(arena.admin.get_data(guard.node()).await.unwrap().0, b"the mutex");
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    guard.release().await.unwrap();
-    let lease = within("the lease", semaphore.acquire()).await.unwrap();
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    lease.release().await.unwrap();
-}
-
 /// As Curator's. A warning is all there is.
 #[tokio::test(start_paused = true)]
 async fn a_mutex_right_at_its_path_is_another_lock() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let mutex = InterProcessMutex::new(&other, &arena.path).unwrap();
     let one = within("the mutex", mutex.acquire()).await.unwrap();
     let two = within("the lock", arena.semaphore_mutex(&curator).acquire()).await.unwrap();

@@ -1,5 +1,6 @@
 //! What a `Curator` does with its sessions.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,40 +9,32 @@ use zookeeper_recipes::{
     AcquireError, ConnectionState, Loss, RetryPolicy, SessionError, Shortcuts,
 };
 
-use crate::harness::{Arena, Cut, Operation, eventually, within};
+use crate::harness::{Arena, Cut, Operation, eventually, until, within};
+
+/// Why there is none to acquire in.
+fn no_session<T: Debug>(acquired: Result<T, AcquireError>) -> SessionError {
+    match acquired {
+        Err(AcquireError::Session { source, .. }) => source,
+        other => panic!("{other:?}"),
+    }
+}
 
 #[tokio::test(start_paused = true)]
 async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let waiting = {
-        let mutex = arena.mutex(&other);
-        tokio::spawn(async move { mutex.acquire().await })
-    };
-    arena.children_are(2).await;
-    let waiter_of_ours = {
-        let mutex = arena.mutex(&curator);
-        tokio::spawn(async move { mutex.acquire().await })
-    };
-    arena.children_are(3).await;
+    let (waiting, waiter_of_ours) = (arena.waits(&other).await, arena.waits(&curator).await);
     within("the end", curator.close()).await.unwrap();
     assert_eq!(guard.loss(), Some(Loss::Closed));
     assert_eq!(curator.state(), ConnectionState::Closed);
     assert!(arena.stat(guard.node()).await.is_none(), "the session is over when close returns");
-    let error = within("our waiter", waiter_of_ours).await.unwrap().unwrap_err();
-    assert!(
-        matches!(error, AcquireError::Session { source: SessionError::Closed, .. }),
-        "{error:?}"
-    );
+    let ours = no_session(within("our waiter", waiter_of_ours).await.unwrap());
+    assert!(matches!(ours, SessionError::Closed), "{ours:?}");
     drop(within("the other's waiter", waiting).await.unwrap().unwrap());
     // Closing again changes nothing, and nothing can be acquired any more.
     curator.close().await.unwrap();
-    let error = arena.mutex(&curator).acquire().await.unwrap_err();
-    assert!(
-        matches!(error, AcquireError::Session { source: SessionError::Closed, .. }),
-        "{error:?}"
-    );
+    let again = no_session(arena.mutex(&curator).acquire().await);
+    assert!(matches!(again, SessionError::Closed), "{again:?}");
     assert!(matches!(curator.session_id(), Err(SessionError::Closed)));
 }
 
@@ -66,92 +59,6 @@ async fn tries_that_find_a_lock_busy_do_not_postpone_the_probes() {
     within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
-/// The reconnect is an anchor of the lease, also for a `Curator` that holds nothing: so its next hold has a lease at once,
-/// and lists no second time to get one.
-#[tokio::test(start_paused = true)]
-async fn the_first_hold_after_an_outage_has_a_lease_at_once() {
-    let arena = Arena::new().await;
-    // The client doubles its pauses, from 0.1 s: it is back after 13/24 of these timeouts. A machine too busy for the first gets more.
-    let mut logs = Vec::new();
-    for timeout in [12, 24, 48].map(Duration::from_secs) {
-        let log = requests_of_the_first_hold_after_an_outage(&arena, timeout).await;
-        if log.iter().filter(|one| **one == Operation::List).count() <= 1 {
-            return;
-        }
-        logs.push(log);
-    }
-    panic!("{logs:?}");
-}
-
-async fn requests_of_the_first_hold_after_an_outage(
-    arena: &Arena,
-    timeout: Duration,
-) -> Vec<Operation> {
-    let builder = arena.builder().session_timeout(timeout);
-    let (link, curator) = arena.linked_with_parent(builder).await;
-    let probes = async |count| {
-        let answered = link.replies(Operation::Sync) + count;
-        eventually("probes", async || link.replies(Operation::Sync) >= answered).await;
-    };
-    // Idle for so long that the anchor is two probes old, and then without a server until the lease has ended, and until the
-    // servers could have expired a session of the anchor's age.
-    probes(3).await;
-    tokio::time::sleep(timeout / 4).await;
-    let refused = link.refuse();
-    assert!(link.cut(Cut::Reset) > 0);
-    tokio::time::sleep(timeout * 5 / 12).await;
-    refused.heal();
-    probes(1).await;
-    link.clear_log();
-    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    let log = link.log();
-    guard.release().await.unwrap();
-    log
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_states_of_a_restart_are_seen() {
-    let arena = Arena::own().await;
-    let curator = arena.curator().await;
-    assert_eq!(curator.state(), ConnectionState::Connected);
-    let mut state = curator.watch_state();
-    arena.server.stop().await.unwrap();
-    let suspended = state.wait_for(|state| *state == ConnectionState::Suspended);
-    drop(within("suspended", suspended).await.unwrap());
-    arena.server.start_again().await.unwrap();
-    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    drop(within("reconnected", reconnected).await.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_session_that_dies_with_its_server_is_lost_and_followed_by_another() {
-    let arena = Arena::own().await;
-    let curator = arena.short_lived_curator().await;
-    let first = curator.session_id().unwrap();
-    let mut state = curator.watch_state();
-    arena.server.stop().await.unwrap();
-    let lost = state.wait_for(|state| *state == ConnectionState::Lost);
-    drop(within("lost", lost).await.unwrap());
-    assert!(matches!(curator.session_id(), Err(SessionError::NotNow)));
-    arena.server.start_again().await.unwrap();
-    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    drop(within("reconnected", reconnected).await.unwrap());
-    assert_ne!(curator.session_id().unwrap(), first);
-    drop(within("a lock", arena.mutex(&curator).acquire()).await.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_close_that_no_server_can_confirm_says_so() {
-    let arena = Arena::own().await;
-    let builder = arena.builder().connection_timeout(Duration::from_secs(2));
-    let curator = arena.impatient(arena.server.connect_string(), builder).await;
-    // A client that was lent once is closed in another way.
-    drop(curator.client());
-    arena.server.pause().await.unwrap();
-    let closed = within("the end", curator.close()).await;
-    assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn retries_end_when_the_policy_is_used_up() {
     let arena = Arena::own().await;
@@ -161,10 +68,11 @@ async fn retries_end_when_the_policy_is_used_up() {
         .connection_timeout(Duration::from_millis(1_500))
         .retry(RetryPolicy::n_times(2, Duration::from_millis(50)));
     let curator = arena.impatient(arena.server.connect_string(), builder).await;
+    // A client that was lent once is closed in another way.
+    drop(curator.client());
     arena.server.stop().await.unwrap();
-    let mut state = curator.watch_state();
-    let lost = state.wait_for(|state| *state == ConnectionState::Lost);
-    drop(within("lost", lost).await.unwrap());
+    until(&curator, ConnectionState::Lost).await;
+    assert!(matches!(curator.session_id(), Err(SessionError::NotNow)));
     // Each try waits longer for a session than a session lasts: no try counts as a success for that.
     let error = within("the error", arena.mutex(&curator).acquire()).await.unwrap_err();
     assert!(matches!(error, AcquireError::RetriesExhausted { .. }), "{error:?}");
@@ -216,18 +124,6 @@ mod real {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn close_frees_the_locks_also_when_a_user_keeps_the_session() {
-        let arena = Arena::real().await;
-        let curator = arena.curator().await;
-        let kept = curator.client().unwrap();
-        let guard = arena.mutex(&curator).acquire().await.unwrap();
-        within("the end", curator.close()).await.unwrap();
-        assert_eq!(guard.loss(), Some(Loss::Closed));
-        assert!(arena.stat(guard.node()).await.is_none());
-        kept.sync("/").await.expect("the session is the user's now");
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
     async fn dropping_the_last_handle_closes() {
         let arena = Arena::real().await;
         let curator = arena.curator().await;
@@ -246,19 +142,27 @@ mod real {
         eventually("it says so", async || *state.borrow() == ConnectionState::Closed).await;
     }
 
+    /// That is lent to a user who keeps it, or was the user's from the beginning.
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_clients_session_can_be_used_and_is_left_to_its_owner() {
+    async fn close_frees_the_locks_also_when_a_user_has_the_session() {
         let arena = Arena::real().await;
-        let client = arena.client().await;
-        let curator = Curator::from_client(client.clone()).unwrap();
-        let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-        let guard = mutex.acquire().await.unwrap();
-        let stat = arena.stat(guard.node()).await.unwrap();
-        assert_eq!(stat.ephemeral_owner, client.session_id().0);
-        within("the end", curator.close()).await.unwrap();
-        assert_eq!(guard.loss(), Some(Loss::Closed));
-        assert!(arena.stat(guard.node()).await.is_none(), "close deletes what was held");
-        client.sync("/").await.expect("the session lives on");
+        for lent in [true, false] {
+            let (curator, client) = if lent {
+                let curator = arena.curator().await;
+                let kept = curator.client().unwrap();
+                (curator, kept.clone())
+            } else {
+                let client = arena.client().await;
+                (Curator::from_client(client.clone()).unwrap(), client)
+            };
+            let guard = arena.mutex(&curator).acquire().await.unwrap();
+            let stat = arena.stat(guard.node()).await.unwrap();
+            assert_eq!(stat.ephemeral_owner, client.session_id().0);
+            within("the end", curator.close()).await.unwrap();
+            assert_eq!(guard.loss(), Some(Loss::Closed));
+            assert!(arena.stat(guard.node()).await.is_none(), "close deletes what was held");
+            client.sync("/").await.expect("the session is the user's");
+        }
     }
 
     /// The session outlives the `Curator`, and so does the duty to delete from it.
@@ -286,40 +190,23 @@ mod real {
         client.sync("/").await.expect("the session lives on");
     }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_waiter_is_told_that_there_will_be_no_session_rather_than_that_retries_ended() {
-        let arena = Arena::real().await;
-        let other = arena.curator().await;
-        let holder = arena.mutex(&other).acquire().await.unwrap();
-        let client = arena.client().await;
-        // The connection breaks before the session does.
-        let retry = RetryPolicy::n_times(3, Duration::from_millis(50));
-        let curator = Curator::builder().retry(retry).from_client(client).unwrap();
-        let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-        let waiting = tokio::spawn(async move { mutex.acquire().await });
-        arena.children_are(2).await;
-        arena.kill_session(&curator).await;
-        let error = within("the error", waiting).await.unwrap().unwrap_err();
-        assert!(
-            matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
-            "{error:?}"
-        );
-        drop(holder);
-    }
-
+    /// A holder and a waiter are told that, and not that retries ended.
     #[tokio::test(flavor = "multi_thread")]
     async fn there_is_no_session_after_a_clients_own() {
         let arena = Arena::real().await;
-        let client = arena.client().await;
-        let curator = Curator::from_client(client).unwrap();
-        let guard = InterProcessMutex::new(&curator, &arena.path).unwrap().acquire().await.unwrap();
+        let _holder = arena.mutex(&arena.curator().await).acquire().await.unwrap();
+        // The connection breaks before the session does.
+        let retry = RetryPolicy::n_times(3, Duration::from_millis(50));
+        let curator = Curator::builder().retry(retry).from_client(arena.client().await).unwrap();
+        let other = InterProcessMutex::new(&curator, &format!("{}-other", arena.path)).unwrap();
+        let guard = other.acquire().await.unwrap();
+        let waiting = arena.waits(&curator).await;
         arena.kill_session(&curator).await;
         assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
-        let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-        let error = within("the error", mutex.acquire()).await.unwrap_err();
-        assert!(
-            matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
-            "{error:?}"
-        );
+        let waiter = within("the error", waiting).await.unwrap();
+        for acquired in [waiter, within("the error", other.acquire()).await] {
+            let error = no_session(acquired);
+            assert!(matches!(error, SessionError::Expired), "{error:?}");
+        }
     }
 }

@@ -3,14 +3,10 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use zookeeper_recipes::zookeeper_client::{
-    Acl, AuthId, CreateMode, Error as ClientError, Permission,
-};
-use zookeeper_recipes::{
-    ConnectionState, CountWatch, Curator, SessionError, SharedCount, SharedCountError,
-};
+use zookeeper_recipes::zookeeper_client::{CreateMode, Permission};
+use zookeeper_recipes::{CountWatch, Curator, SessionError, SharedCount, SharedCountError};
 
-use crate::harness::{Arena, Cut, Link, Operation, eventually, round_trip, within};
+use crate::harness::{Arena, Cut, Link, Operation, anyone, eventually, round_trip, within};
 
 async fn start(arena: &Arena, curator: &Curator, seed: i32) -> SharedCount {
     within("the start", SharedCount::start(curator, &arena.path, seed)).await.unwrap()
@@ -58,8 +54,7 @@ async fn each_of_five_clients_is_told_each_value_in_order() {
 /// Curator: `TestSharedCount#testSimple`.
 #[tokio::test(start_paused = true)]
 async fn what_is_set_is_the_value() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let count = start(&arena, &curator, 0).await;
     assert_eq!((count.value(), count.path()), (0, arena.path.as_str()));
     for value in [1, 10, -1, i32::MIN, i32::MAX] {
@@ -70,7 +65,7 @@ async fn what_is_set_is_the_value() {
     }
 }
 
-/// Curator: `TestSharedCount#testSimpleVersioned`.
+/// Curator: `TestSharedCount#testSimpleVersioned` and `#testMultiClientVersioned`.
 #[tokio::test(start_paused = true)]
 async fn a_write_over_what_is_not_there_any_more_is_refused() {
     let arena = Arena::new().await;
@@ -109,37 +104,12 @@ async fn a_write_over_what_is_not_there_any_more_is_refused() {
     assert_eq!(data(&arena).await, 11_i32.to_be_bytes());
 }
 
-/// Curator: `TestSharedCount#testMultiClientVersioned`.
-#[tokio::test(start_paused = true)]
-async fn of_two_clients_who_write_over_one_version_one_succeeds() {
-    let arena = Arena::new().await;
-    let one = start(&arena, &arena.curator().await, 0).await;
-    let two = start(&arena, &arena.curator().await, 0).await;
-    assert_eq!(one.versioned(), two.versioned());
-    let mut watch = two.watch();
-    for value in 1..20 {
-        let (mine, theirs) = (one.versioned(), two.versioned());
-        assert_eq!(mine, theirs);
-        let (first, second) =
-            tokio::join!(one.try_set(&mine, 2 * value), two.try_set(&theirs, 2 * value + 1));
-        let (first, second) = (first.unwrap(), second.unwrap());
-        assert!(first != second, "{first} {second}");
-        let winner = if first { &one } else { &two };
-        assert_eq!(data(&arena).await, winner.value().to_be_bytes());
-        // Whoever was refused knows the other's by now.
-        assert_eq!(one.versioned(), two.versioned());
-    }
-    one.set(1000).await.unwrap();
-    told(&mut watch, 1000).await;
-    assert_eq!(one.versioned(), two.versioned());
-}
-
 /// Curator: `TestSharedCount#testMultiClientDifferentSeed`.
 #[tokio::test(start_paused = true)]
 async fn of_different_seeds_the_first_wins() {
     let arena = Arena::new().await;
     let path = format!("{}/deep/below", arena.path);
-    let curators = [arena.curator().await, arena.curator().await, arena.curator().await];
+    let curators: [_; 3] = arena.curators().await;
     let starts = [(0, 10), (1, 20), (2, 30)];
     let starting = starts.map(|(at, seed)| SharedCount::start(&curators[at], &path, seed));
     let counts = futures_util::future::join_all(starting).await;
@@ -151,48 +121,30 @@ async fn of_different_seeds_the_first_wins() {
     told(&mut watch, 40).await;
 }
 
-/// Curator: `TestSharedCount#testDisconnectEventOnWatcherDoesNotRetry`.
-#[tokio::test(start_paused = true)]
-async fn a_disconnection_blocks_nothing() {
-    let arena = Arena::own().await;
-    let curator = arena.patient_curator().await;
-    let count = start(&arena, &curator, 3).await;
-    let mut state = curator.watch_state();
-    let mut watch = count.watch();
-    arena.server.stop().await.unwrap();
-    let suspended = state.wait_for(|state| *state == ConnectionState::Suspended);
-    drop(within("suspended", suspended).await.unwrap());
-    assert_eq!((count.value(), watch.value()), (3, 3));
-    // A write waits for the connection.
-    let writing = {
-        let count = count.clone();
-        tokio::spawn(async move { count.set(4).await })
-    };
-    arena.server.start_again().await.unwrap();
-    within("the write", writing).await.unwrap().unwrap();
-    assert_eq!(count.value(), 4);
-    told(&mut watch, 4).await;
-}
-
-/// Curator: `TestSharedCount#testDisconnectReconnectWithMultipleClients`.
+/// Curator: `TestSharedCount#testDisconnectReconnectWithMultipleClients` and `#testDisconnectEventOnWatcherDoesNotRetry`. In the same session, or in the next one.
 #[tokio::test(start_paused = true)]
 async fn a_write_during_a_disconnection_is_told_after_it() {
     let arena = Arena::own().await;
-    let (link, _curator, count) = linked(&arena, 10).await;
+    let (link, curator, count) = linked(&arena, 10).await;
     let other = start(&arena, &arena.curator().await, 10).await;
     let mut watch = count.watch();
-    for value in [20, 30, 40] {
+    for (value, expires) in [(20, false), (30, true), (40, false), (50, true)] {
         let refused = link.refuse();
-        link.cut(Cut::Reset);
+        if expires {
+            arena.kill_session(&curator).await;
+        } else {
+            link.cut(Cut::Reset);
+        }
         within("a refusal", refused.struck()).await;
         other.set(value).await.unwrap();
         assert_ne!(count.value(), value);
         refused.heal();
         told(&mut watch, value).await;
         assert_eq!(count.versioned(), other.versioned());
-        // The watch is still there, or another.
+        // The watch is still there, or another; and writes go on.
         other.set(value + 1).await.unwrap();
         told(&mut watch, value + 1).await;
+        assert!(count.try_set(&count.versioned(), value + 2).await.unwrap());
     }
 }
 
@@ -216,43 +168,29 @@ async fn the_node_is_curators() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreign_data_are_refused_at_the_start_and_left_as_they_are() {
+async fn foreign_data_are_an_error_and_leave_the_last_value() {
     let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    for foreign in [b"".as_slice(), b"\0\0\x01", b"\0\0\0\0\x01", b"seventeen"] {
-        write(&arena, foreign).await;
-        let error = SharedCount::start(&curator, &arena.path, 3).await.unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains(&arena.path) && text.contains(&foreign.len().to_string()), "{text}");
-        match error {
-            SharedCountError::ForeignData { path, found, .. } => {
-                assert_eq!((path.as_str(), found.as_slice()), (arena.path.as_str(), foreign));
-            }
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(data(&arena).await, foreign);
-    }
-    write(&arena, b"text\nof more than thirty-two bytes in all").await;
-    let error = SharedCount::start(&curator, &arena.path, 3).await.unwrap_err().to_string();
-    assert!(error.contains("text\\nof") && error.contains('…'), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn foreign_data_while_it_runs_leave_the_last_value() {
-    let arena = Arena::new().await;
-    let (link, _curator, count) = linked(&arena, 3).await;
+    let (link, curator, count) = linked(&arena, 3).await;
     let mut watch = count.watch();
     for foreign in [b"".as_slice(), b"\0\0\x01", b"\0\0\0\0\x01", b"seventeen"] {
         let reads = link.replies(Operation::GetData);
         write(&arena, foreign).await;
         eventually("it is read", async || link.replies(Operation::GetData) > reads).await;
         assert_eq!(count.value(), 3);
-        let error = count.try_set(&count.versioned(), 4).await.unwrap_err();
-        assert!(matches!(error, SharedCountError::ForeignData { .. }), "{error:?}");
-        assert_eq!(data(&arena).await, foreign);
+        let starting = SharedCount::start(&curator, &arena.path, 3).await.unwrap_err();
+        let text = starting.to_string();
+        assert!(text.contains(&arena.path) && text.contains(&foreign.len().to_string()), "{text}");
+        for error in [starting, count.try_set(&count.versioned(), 4).await.unwrap_err()] {
+            let SharedCountError::ForeignData { path, found, .. } = error else {
+                panic!("{error:?}")
+            };
+            assert_eq!((path, found.as_slice()), (arena.path.clone(), foreign));
+        }
+        assert_eq!(data(&arena).await, foreign, "it is left as it is");
     }
-    assert_eq!(count.value(), 3);
+    write(&arena, b"text\nof more than thirty-two bytes in all").await;
+    let error = SharedCount::start(&curator, &arena.path, 3).await.unwrap_err().to_string();
+    assert!(error.contains("text\\nof") && error.contains('…'), "{error}");
     write(&arena, &5_i32.to_be_bytes()).await;
     assert_eq!(within("a count", watch.changed()).await.unwrap(), 5);
     // A blind write is one.
@@ -286,29 +224,8 @@ async fn a_deleted_node_leaves_the_last_value_until_it_is_there_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_session_goes_on() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
-    let (count, other) =
-        (start(&arena, &curator, 1).await, start(&arena, &arena.curator().await, 1).await);
-    let mut watch = count.watch();
-    for round in [10, 20, 30] {
-        let old = curator.session_id().unwrap();
-        arena.kill_session(&curator).await;
-        other.set(round).await.unwrap();
-        told(&mut watch, round).await;
-        eventually("the next session", async || curator.session_id().is_ok_and(|new| new != old))
-            .await;
-        assert!(count.try_set(&count.versioned(), round + 1).await.unwrap());
-        other.set(round + 2).await.unwrap();
-        told(&mut watch, round + 2).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_end_is_told_to_whoever_watches() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let count = start(&arena, &curator, 1).await;
     let (mut watch, stream) = (count.watch(), count.watch());
     count.set(2).await.unwrap();
@@ -381,19 +298,11 @@ async fn without_room_for_a_watch_it_is_read_now_and_then() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_permitted_is_named() {
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let path = arena.path.as_str();
     let create = async |permission| {
-        let acls = [
-            Acl::new(permission, AuthId::anyone()),
-            Acl::new(Permission::DELETE | Permission::ADMIN, AuthId::anyone()),
-        ];
-        arena
-            .admin
-            .create(path, &7_i32.to_be_bytes(), CreateMode::Persistent, &acls)
-            .await
-            .unwrap();
+        let acls = [anyone(permission | Permission::DELETE | Permission::ADMIN)];
+        arena.node(path, &7_i32.to_be_bytes(), CreateMode::Persistent, &acls).await;
     };
     create(Permission::READ).await;
     let count = SharedCount::start(&curator, path, 3).await.unwrap();
@@ -410,6 +319,4 @@ async fn what_is_not_permitted_is_named() {
     create(Permission::WRITE).await;
     let error = SharedCount::start(&curator, path, 3).await.unwrap_err();
     assert!(matches!(error, SharedCountError::NoAuth { operation: "read", .. }), "{error:?}");
-    arena.admin.delete(path, None).await.unwrap();
-    assert_eq!(arena.admin.get_data(path).await.unwrap_err(), ClientError::NoNode);
 }

@@ -14,8 +14,7 @@ struct Linked {
 impl Linked {
     /// Behind a proxy, with 1 as the count, and the watch on its node in place.
     async fn new() -> Self {
-        let arena = Arena::new().await;
-        let (link, curator) = arena.linked(arena.builder()).await;
+        let (arena, link, curator) = Arena::with_link(Arena::builder).await;
         let count = SharedCount::start(&curator, &arena.path, 1).await.unwrap();
         eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
         Self { arena, link, count }
@@ -67,26 +66,6 @@ async fn a_lost_write_that_another_value_overtook_did_not_happen() {
     assert!(!within("the write", writing).await.unwrap().unwrap());
     assert_eq!(linked.stored().await, (9, 1));
     assert_eq!(linked.count.value(), 9, "read again");
-}
-
-/// Whether it happened or not.
-#[tokio::test(start_paused = true)]
-async fn a_lost_write_is_unknown_after_the_same_value_and_after_several() {
-    for (message, others) in [
-        (Message::request as fn(_) -> _, [2].as_slice()),
-        (Message::request, &[8, 9]),
-        (Message::reply, &[9]),
-    ] {
-        let linked = Linked::new().await;
-        let (refused, writing) = linked.swap_and_lose(message(Operation::SetData)).await;
-        for value in others {
-            linked.write(*value).await;
-        }
-        refused.heal();
-        let error = within("the write", writing).await.unwrap().unwrap_err();
-        assert!(matches!(error, SharedCountError::Unknown { .. }), "{others:?}: {error:?}");
-        assert_eq!(linked.stored().await.0, others[others.len() - 1]);
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,22 +21,6 @@ async fn held_and_awaited(arena: &Arena) -> (Linked, MutexGuard, Acquiring) {
     (linked, holder, next)
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_fenced_write_after_the_release_is_not_sent() {
-    let arena = Arena::with_parent().await;
-    let (linked, holder, next) = held_and_awaited(&arena).await;
-    let fenced = holder.fenced();
-    let on_the_way = linked.proxy.hold(Message::request(Operation::Delete));
-    let released = tokio::spawn(holder.release());
-    let guard = got(next).await;
-    let refused = fenced.set(&arena.path, b"late").await.unwrap_err();
-    assert!(matches!(refused, FencedError::Lost { loss: Loss::Released, .. }), "{refused:?}");
-    on_the_way.heal();
-    within("the release", released).await.unwrap().unwrap();
-    assert_eq!(linked.took(), [Operation::Delete]);
-    guard.release().await.unwrap();
-}
-
 /// It is on the way when the hold is released: the delete goes behind it, and so does whatever the next one writes.
 #[tokio::test(start_paused = true)]
 async fn a_fenced_write_that_is_on_the_way_goes_ahead_of_the_delete() {
@@ -77,8 +61,7 @@ async fn the_delete_is_sent_before_the_next_one_can_send_anything() {
 /// The link breaks behind a fenced write. A server may have it still, so the next one holds only when the delete was
 /// answered; `again`: another write is asked for meanwhile, and kept for the next connection.
 async fn broken_off(again: bool) {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
+    let (arena, linked) = Linked::known().await;
     let counter = format!("{}-counter", arena.path);
     arena.create(&counter, CreateMode::Persistent).await;
     let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
@@ -129,8 +112,7 @@ async fn a_later_write_does_not_make_up_for_one_that_was_broken_off() {
 /// Without a fenced write nothing can be late: it is not waited for.
 #[tokio::test(start_paused = true)]
 async fn without_fenced_writes_a_broken_link_delays_nobody() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
+    let (arena, linked) = Linked::known().await;
     let holder = arena.mutex(&linked.curator).acquire().await.unwrap();
     let next = linked.parks(&arena).await;
     let refused = linked.cut_off().await;

@@ -1,37 +1,17 @@
-//! Attacks on the gap rule, in one incarnation of the lock path: a create that gets the number that was expected has
-//! nobody new before it.
+//! Attacks on the gap rule: a create that gets the number that was expected has nobody new before it. Also where the lock path
+//! is deleted and made again, and its counter is driven to exactly that number, while somebody else holds there.
 
-use crate::harness::Operation::{Create, Delete, GetData, List};
-use zookeeper_recipes::Shortcuts;
 use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_recipes::{MutexGuard, Shortcuts};
 
-use super::link::{Linked, held, still_waits, without_removals};
-use crate::harness::{Arena, Cut, Operation, eventually};
-
-const ALL: Shortcuts = Shortcuts::ALL;
-
-#[tokio::test(start_paused = true)]
-async fn somebody_who_came_in_between_is_waited_for() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
-    let stranger = arena.stranger().await;
-    let next = linked.waits(&arena, 2).await;
-    still_waits(&linked, &next).await;
-    assert_eq!(linked.took(), [Create, List, GetData, GetData]);
-    arena.admin.delete(&stranger, None).await.unwrap();
-    held(next).await.release().await.unwrap();
-    // What the listing showed was not ours alone.
-    linked.took();
-    let guard = arena.mutex(&linked.curator).acquire().await.unwrap();
-    assert_eq!(linked.took(), [Create, List]);
-    guard.release().await.unwrap();
-}
+use super::link::{Linked, Waiting, held, sequence, still_waits, without_removals};
+use crate::harness::Operation::{self, Create, Delete, GetData, List};
+use crate::harness::{Arena, Cut, Direction, Message, eventually, within};
 
 /// It is gone when our create comes; only the number tells that it was there.
 #[tokio::test(start_paused = true)]
 async fn any_create_in_between_lists() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
+    let (arena, linked) = Linked::known().await;
     let mutex = arena.mutex(&linked.curator);
     for round in 0..3 {
         let node = format!("{}/{round}", arena.path);
@@ -59,35 +39,10 @@ async fn any_create_in_between_lists() {
     guard.release().await.unwrap();
 }
 
-/// A listing that shows somebody else teaches nothing, though the count is right.
-#[tokio::test(start_paused = true)]
-async fn a_listing_that_shows_a_stranger_is_not_built_on() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
-    let stranger = arena.stranger().await;
-    let gives_up = linked.waits(&arena, 2).await;
-    gives_up.abort();
-    arena.children_are(1).await;
-    linked.took();
-    let next = linked.waits(&arena, 2).await;
-    still_waits(&linked, &next).await;
-    // The contender that gave up removes its watches, sooner or later.
-    assert_eq!(without_removals(linked.took()), [Create, List, GetData, GetData]);
-    // Nor does one that only looked.
-    assert!(arena.mutex(&linked.curator).try_acquire().await.unwrap().is_none());
-    next.abort();
-    arena.children_are(1).await;
-    let next = linked.waits(&arena, 2).await;
-    still_waits(&linked, &next).await;
-    arena.admin.delete(&stranger, None).await.unwrap();
-    held(next).await.release().await.unwrap();
-}
-
 /// The client arms its watches again in its own time: what is known by one ends with the connection.
 #[tokio::test(start_paused = true)]
 async fn after_a_reconnect_it_lists_and_watches_again() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, ALL).await;
+    let (arena, linked) = Linked::known().await;
     let mutex = arena.mutex(&linked.curator);
     for held_meanwhile in [false, true] {
         let guard = if held_meanwhile { Some(mutex.acquire().await.unwrap()) } else { None };
@@ -106,4 +61,71 @@ async fn after_a_reconnect_it_lists_and_watches_again() {
         guard.release().await.unwrap();
         linked.is_known(&mutex).await;
     }
+}
+
+const ALL: Shortcuts = Shortcuts::ALL;
+
+/// Makes the path again, so that the next create gets the number `expected`, and the one before it holds.
+async fn drive_to(arena: &Arena, other: &Linked, expected: usize) -> MutexGuard {
+    arena.make_again().await;
+    arena.count_up(expected - 1).await;
+    let theirs = arena.mutex(&other.curator).acquire().await.unwrap();
+    assert_eq!(sequence(theirs.node()), i64::try_from(expected).unwrap() - 1);
+    theirs
+}
+
+/// Starts to acquire.
+fn spawn(arena: &Arena, linked: &Linked) -> Waiting {
+    let mutex = arena.mutex(&linked.curator);
+    tokio::spawn(async move { mutex.acquire().await })
+}
+
+/// It has the number that was expected, and waits all the same.
+async fn is_not_fooled(arena: &Arena, linked: &Linked, theirs: MutexGuard, ours: Waiting) {
+    arena.children_are(2).await;
+    let own = arena.newcomer(&[theirs.node()]).await;
+    assert_eq!(sequence(&own), sequence(theirs.node()) + 1);
+    still_waits(linked, &ours).await;
+    assert!(theirs.is_held());
+    theirs.release().await.unwrap();
+    held(ours).await.release().await.unwrap();
+}
+
+/// The event of the parent's deletion reaches the client after its create was sent, right before the answer.
+#[tokio::test(start_paused = true)]
+async fn a_path_made_again_unheard_is_listed() {
+    let (arena, linked) = Linked::known().await;
+    let other = Linked::new(&arena, ALL).await;
+    // The next one gets the number 2.
+    linked.is_known(&arena.mutex(&linked.curator)).await;
+    linked.took();
+    let stalled = linked.proxy.stall(Direction::ToClient);
+    let theirs = drive_to(&arena, &other, 2).await;
+    let ours = spawn(&arena, &linked);
+    arena.children_are(2).await;
+    assert_eq!(linked.took(), [Create], "it trusts what it knows");
+    stalled.heal();
+    is_not_fooled(&arena, &linked, theirs, ours).await;
+    assert!(linked.took().contains(&List));
+}
+
+/// The watch comes to a path made again, behind the create in the old one: the listing is from behind the watch, or
+/// it would be of the old one.
+#[tokio::test(start_paused = true)]
+async fn a_path_made_again_before_the_watch_is_not_mistaken_for_the_one_that_was_listed() {
+    let arena = Arena::with_parent().await;
+    let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
+    let late = linked.proxy.hold(Message::request(Operation::GetData));
+    let ours = spawn(&arena, &linked);
+    within("the watch", late.struck()).await;
+    arena.children_are(1).await;
+    let theirs = drive_to(&arena, &other, 1).await;
+    late.heal();
+    is_not_fooled(&arena, &linked, theirs, ours).await;
+    let mutex = arena.mutex(&linked.curator);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    linked.took();
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(linked.took(), [Create], "and the rule holds for the new one");
+    guard.release().await.unwrap();
 }

@@ -1,12 +1,12 @@
 //! What a semaphore sends, request by request.
 
 use crate::harness::Operation::{self, Create, Delete, GetData, List};
-use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{AcquireError, InterProcessSemaphore, Leases, Shortcuts};
+use zookeeper_recipes::{InterProcessSemaphore, Leases, Shortcuts};
 
 use super::link::{Linked, settle, without_removals};
-use crate::harness::{Arena, BUSY, children, eventually, within};
+use crate::harness::{Arena, eventually, within};
+use crate::recipes::leases::{asks, asks_for};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 const LIMIT: usize = 3;
@@ -77,48 +77,6 @@ async fn leases_of_a_known_path_cost_a_create_and_a_delete_each_and_the_same_for
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn clients_that_take_turns_list_what_the_other_created() {
-    let arena = arena().await;
-    let clients = [client(&arena, ALL).await, client(&arena, ALL).await];
-    for round in 0..4 {
-        for (linked, semaphore) in &clients {
-            let (leases, took) = acquired(linked, semaphore, 1).await;
-            // The listing of leases comes with a watch, in case there are too few.
-            if round > 0 {
-                assert_eq!(
-                    without_removals(took),
-                    [Create, List, Create, List, Delete],
-                    "in round {round}"
-                );
-            }
-            released(linked, leases).await;
-        }
-    }
-}
-
-type Waiting = JoinHandle<Result<Leases, AcquireError>>;
-
-/// Waits for so many leases; returns when all that it asks at once is answered.
-async fn waits(
-    arena: &Arena,
-    linked: &Linked,
-    semaphore: &InterProcessSemaphore,
-    count: usize,
-) -> Waiting {
-    let leases = format!("{}/leases", arena.path);
-    let before = children(&arena.admin, &leases).await.len();
-    let semaphore = semaphore.clone();
-    let waiting = tokio::spawn(async move { semaphore.acquire_many(count).await });
-    eventually("its nodes", async || children(&arena.admin, &leases).await.len() == before + count)
-        .await;
-    for _ in 0..2 {
-        linked.round_trip().await;
-        settle().await;
-    }
-    waiting
-}
-
 /// Each change of the children is an event and a listing to the one that waits, and to nobody else.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_others_nothing() {
@@ -134,21 +92,21 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
         }
         assert_eq!(linked.took(), [List], "all is taken");
     }
-    let waiting = waits(&arena, &second.0, &second.1, 2).await;
-    // The last is with a watch.
-    let took = second.0.took();
-    assert_eq!(took.iter().filter(|one| **one == Create).count(), 3);
-    assert_eq!(took.last(), Some(&List));
-    let semaphore = third.1.clone();
-    let last = tokio::spawn(async move { semaphore.acquire().await });
-    let locks = format!("{}/locks", arena.path);
-    eventually("it queues", async || children(&arena.admin, &locks).await.len() == 2).await;
     let settled = async || {
         for (linked, _) in [&second, &third, &second, &third] {
             linked.round_trip().await;
             settle().await;
         }
     };
+    let waiting = asks_for(&second.1, 2);
+    arena.nodes_are(1, 5).await;
+    settled().await;
+    // The last is with a watch.
+    let took = second.0.took();
+    assert_eq!(took.iter().filter(|one| **one == Create).count(), 3);
+    assert_eq!(took.last(), Some(&List));
+    let last = asks(&third.1);
+    arena.nodes_are(2, 5).await;
     settled().await;
     third.0.took();
     let mut leases = leases.into_iter();
@@ -157,7 +115,7 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
     assert_eq!((second.0.took(), third.0.took()), (vec![List], vec![]));
     assert!(!waiting.is_finished());
     leases.next().unwrap().release().await.unwrap();
-    let two = within("the first waiter", waiting).await.unwrap().unwrap();
+    let two = waiting.served().await;
     settled().await;
     // It gives the lock back, and the next makes its lease.
     assert_eq!(without_removals(second.0.took()), [List, Delete]);
@@ -165,30 +123,5 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
     assert_eq!(third.0.took()[0], Create);
     assert!(!last.is_finished());
     two.release().await.unwrap();
-    drop(within("the second waiter", last).await.unwrap().unwrap());
-}
-
-/// Where no listing is made, those of others that were in the last one count all the same.
-#[tokio::test(start_paused = true)]
-async fn a_strangers_lease_counts_where_nothing_is_listed() {
-    let arena = arena().await;
-    let (linked, semaphore) = client(&arena, ALL).await;
-    let (theirs, their_semaphore) = client(&arena, ALL).await;
-    let (held, _) = acquired(&theirs, &their_semaphore, 1).await;
-    // Both folders are known from now on, with one lease of somebody else's.
-    let (leases, _) = acquired(&linked, &semaphore, 1).await;
-    released(&linked, leases).await;
-    let (mine, took) = acquired(&linked, &semaphore, LIMIT - 1).await;
-    assert!(!took.contains(&List), "{took:?}");
-    assert!(semaphore.acquire_timeout(BUSY).await.unwrap().is_none(), "one too many");
-    let folder = format!("{}/leases", arena.path);
-    eventually("what was asked for in vain is gone", async || {
-        children(&arena.admin, &folder).await.len() == mine.len() + held.len()
-    })
-    .await;
-    held.release().await.unwrap();
-    let (last, _) = acquired(&linked, &semaphore, 1).await;
-    for leases in [mine, last] {
-        leases.release().await.unwrap();
-    }
+    drop(last.served().await);
 }

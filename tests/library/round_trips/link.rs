@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -10,11 +9,12 @@ use tokio::runtime::RuntimeFlavor;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{
-    AcquireError, Curator, CuratorBuilder, InterProcessLock, InterProcessMutex,
-    InterProcessReadWriteLock, LockGuard, MutexGuard, Shortcuts,
+    AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock, LockGuard,
+    MutexGuard, Shortcuts,
 };
 
 use crate::harness::{Arena, Fault, Link, Operation, eventually, round_trip, within};
+use crate::recipes::conformance::{Lock, Make};
 
 /// So long that no probe of the own nodes comes within a test's time.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(60);
@@ -27,24 +27,6 @@ pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<MutexGuard, Acqui
 pub(crate) fn without_removals(mut took: Vec<Operation>) -> Vec<Operation> {
     took.retain(|operation| *operation != Operation::RemoveWatches);
     took
-}
-
-/// The rows of tables: locks on the test's path.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Recipe {
-    Mutex,
-    Read,
-    Write,
-}
-
-impl Recipe {
-    pub(crate) fn of(self, linked: &Linked, arena: &Arena) -> Arc<dyn InterProcessLock> {
-        match self {
-            Self::Mutex => Arc::new(arena.mutex(&linked.curator)),
-            Self::Read => Arc::new(arena.read_write(&linked.curator).read()),
-            Self::Write => Arc::new(arena.read_write(&linked.curator).write()),
-        }
-    }
 }
 
 pub(crate) type Entering = JoinHandle<Result<Box<dyn LockGuard>, AcquireError>>;
@@ -76,6 +58,13 @@ impl Linked {
 
     pub(crate) fn lock(&self, arena: &Arena) -> InterProcessReadWriteLock {
         arena.read_write(&self.curator)
+    }
+
+    /// The same, at a path of its own.
+    pub(crate) async fn known() -> (Arena, Self) {
+        let arena = Arena::with_parent().await;
+        let linked = Self::knowing(&arena, Shortcuts::ALL).await;
+        (arena, linked)
     }
 
     /// Requests so far, without probes of the session.
@@ -124,9 +113,14 @@ impl Linked {
         self.waits_in(arena, reads, async move { mutex.acquire().await }).await
     }
 
+    /// The lock of this recipe on the test's path.
+    pub(crate) fn made(&self, arena: &Arena, recipe: Make) -> Lock {
+        recipe(&self.curator, &arena.path)
+    }
+
     /// The same by this recipe.
-    pub(crate) async fn enters(&self, arena: &Arena, recipe: Recipe, reads: usize) -> Entering {
-        let lock = recipe.of(self, arena);
+    pub(crate) async fn enters(&self, arena: &Arena, recipe: Make, reads: usize) -> Entering {
+        let lock = self.made(arena, recipe);
         self.waits_in(arena, reads, async move { lock.acquire().await }).await
     }
 

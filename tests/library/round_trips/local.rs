@@ -42,8 +42,7 @@ async fn a_hand_over_does_not_wait_for_the_server() {
 async fn a_hold_that_is_deleted_by_somebody_else_admits_nobody_at_once() {
     let arena = Arena::with_parent().await;
     // A short session: a sixth of it is how long a node is there before it is watched.
-    let builder = || arena.builder().session_timeout(std::time::Duration::from_secs(6));
-    let linked = Linked::built(&arena, builder()).await;
+    let linked = Linked::built(&arena, arena.short_lived_builder()).await;
     let mutex = arena.mutex(&linked.curator);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let watched = linked.proxy.replies(Operation::GetData);
@@ -55,8 +54,7 @@ async fn a_hold_that_is_deleted_by_somebody_else_admits_nobody_at_once() {
     linked.round_trip().await;
     let second_event = linked.proxy.hold(Message::reply(Operation::Event).nth(2));
     arena.admin.delete_all(&[holder.node().to_owned(), own.clone()]).await;
-    let other = Linked::built(&arena, builder()).await;
-    let theirs = arena.mutex(&other.curator).acquire().await.unwrap();
+    let theirs = arena.mutex(&arena.curator().await).acquire().await.unwrap();
     within("the second event", second_event.struck()).await;
     assert_eq!(within("the loss", holder.lost()).await, Loss::NodeDeleted);
     settle().await;

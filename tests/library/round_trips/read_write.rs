@@ -1,39 +1,20 @@
-//! What a read-write lock asks of the servers; which of the rules hold for it, and what happens to who bends them.
+//! What a read-write lock asks of the servers, and whom a release wakes: invariant 6 for readers and writers.
 
-use crate::harness::Operation::{Create, Delete, GetData, List, Multi};
-use tokio::task::JoinHandle;
-use zookeeper_recipes::{AcquireError, ReadGuard, Shortcuts, WriteGuard};
+use zookeeper_recipes::{LockGuard, Shortcuts};
 
-use super::link::{Linked, linked, settle, still_waits};
-use crate::harness::{Arena, Message, Operation, eventually, within};
+use super::link::{Entering, Linked, linked, settle, still_waits};
+use crate::harness::Operation::{self, Create, Delete, GetData, List, Multi};
+use crate::harness::{Arena, within};
+use crate::recipes::conformance::{read, write};
 
-const ALL: Shortcuts = Shortcuts::ALL;
-
-pub(crate) type Reading = JoinHandle<Result<ReadGuard, AcquireError>>;
-pub(crate) type Writing = JoinHandle<Result<WriteGuard, AcquireError>>;
-
-impl Linked {
-    /// Starts to read, and returns when everything that it asks at once is answered: `reads` of nodes.
-    pub(crate) async fn reads(&self, arena: &Arena, reads: usize) -> Reading {
-        let lock = self.lock(arena).read();
-        self.waits_in(arena, reads, async move { lock.acquire().await }).await
-    }
-
-    /// The same to write.
-    pub(crate) async fn writes(&self, arena: &Arena, reads: usize) -> Writing {
-        let lock = self.lock(arena).write();
-        self.waits_in(arena, reads, async move { lock.acquire().await }).await
-    }
-}
-
-pub(crate) async fn got<T>(waiting: JoinHandle<Result<T, AcquireError>>) -> T {
-    within("the waiter", waiting).await.unwrap().unwrap()
+async fn got(entering: Entering) -> Box<dyn LockGuard> {
+    within("the waiter", entering).await.unwrap().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::new(&arena, ALL).await;
+    let linked = Linked::new(&arena, Shortcuts::ALL).await;
     let lock = linked.lock(&arena);
     let write = lock.write().acquire().await.unwrap();
     linked.took();
@@ -52,84 +33,60 @@ async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
     assert_eq!(linked.took(), [Create, Delete]);
 }
 
-/// Its predecessor was the head of its listing and is gone; a read with that one's number came in the meantime.
-#[tokio::test(start_paused = true)]
-async fn a_down_graded_read_keeps_out_the_writer_that_waits() {
-    let arena = Arena::with_parent().await;
-    let [first, second] = linked(&arena, ALL).await;
-    let write = first.lock(&arena).write().acquire().await.unwrap();
-    let next = second.writes(&arena, 3).await;
-    second.took();
-    let read = write.downgrade().await.unwrap();
-    eventually("a listing", async || {
-        next.is_finished() || second.log().iter().filter(|one| **one == GetData).count() > 0
-    })
-    .await;
-    still_waits(&second, &next).await;
-    assert!(read.is_held());
-    assert_eq!(second.took(), [List, GetData], "it watches the read");
-    read.release().await.unwrap();
-    let next = got(next).await;
-    assert_eq!(second.took(), [List]);
-    next.release().await.unwrap();
+/// Events that each client has been sent since the last time, all that there are so far.
+async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
+    let mut woken = Vec::new();
+    for _ in 0..2 {
+        // What an event brings about can bring about others.
+        for client in clients {
+            client.round_trip().await;
+        }
+        settle().await;
+    }
+    for (client, seen) in clients.iter().zip(seen) {
+        let events = client.proxy.replies(Operation::Event);
+        woken.push(events - *seen);
+        *seen = events;
+    }
+    woken
 }
 
-/// Contenders of one session do not hand over among themselves here.
+/// A queue of a writer, two readers, two writers, and a reader, each of another client.
 #[tokio::test(start_paused = true)]
-async fn a_down_graded_read_keeps_out_a_writer_of_the_same_client() {
+async fn a_release_wakes_its_successors_only() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::new(&arena, ALL).await;
-    let write = linked.lock(&arena).write().acquire().await.unwrap();
-    let next = linked.writes(&arena, 2).await;
-    let read = write.downgrade().await.unwrap();
-    still_waits(&linked, &next).await;
-    assert!(read.is_held());
-    read.release().await.unwrap();
-    got(next).await.release().await.unwrap();
-}
-
-/// Known of the path is that nobody else came; our own keep each other out all the same.
-#[tokio::test(start_paused = true)]
-async fn a_writer_of_ours_waits_for_a_reader_of_ours() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::new(&arena, ALL).await;
-    let lock = linked.lock(&arena);
-    lock.write().acquire().await.unwrap().release().await.unwrap();
-    let read = lock.read().acquire().await.unwrap();
-    linked.took();
-    let beside = lock.read().acquire().await.unwrap();
-    assert_eq!(linked.took(), [Create], "beside a reader of ours");
-    beside.release().await.unwrap();
-    linked.took();
-    let writer = linked.writes(&arena, 2).await;
-    still_waits(&linked, &writer).await;
-    assert_eq!(linked.took(), [Create, List, GetData, GetData]);
-    read.release().await.unwrap();
-    let write = got(writer).await;
-    assert_eq!(linked.took(), [Delete, List]);
-    write.release().await.unwrap();
-    assert_eq!(linked.took(), [Delete]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reader_of_ours_waits_for_a_writer_of_ours() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::new(&arena, ALL).await;
-    let lock = linked.lock(&arena);
-    let write = lock.write().acquire().await.unwrap();
-    linked.took();
-    let reader = linked.reads(&arena, 2).await;
-    still_waits(&linked, &reader).await;
-    assert_eq!(linked.took(), [Create, List, GetData, GetData]);
-    // Its release is not theirs before the servers say so: they hand over, not the process.
-    let on_the_way = linked.proxy.hold(Message::request(Operation::Delete));
-    let released = tokio::spawn(write.release());
-    within("the delete", on_the_way.struck()).await;
-    settle().await;
-    assert!(!reader.is_finished());
-    on_the_way.heal();
-    within("the release", released).await.unwrap().unwrap();
-    let read = got(reader).await;
-    assert_eq!(linked.took(), [Delete], "the event admits it");
-    read.release().await.unwrap();
+    let clients: [_; 6] = linked(&arena, Shortcuts::ALL).await;
+    let first = clients[0].lock(&arena).write().acquire().await.unwrap();
+    let second = clients[1].enters(&arena, read, 3).await;
+    let third = clients[2].enters(&arena, read, 3).await;
+    let fourth = clients[3].enters(&arena, write, 3).await;
+    let fifth = clients[4].enters(&arena, write, 3).await;
+    let sixth = clients[5].enters(&arena, read, 3).await;
+    let mut seen = vec![0; 6];
+    woken(&clients, &mut seen).await;
+    for client in &clients {
+        client.took();
+    }
+    first.release().await.unwrap();
+    let (second, third) = (got(second).await, got(third).await);
+    assert_eq!(woken(&clients, &mut seen).await[1..], [1, 1, 0, 0, 0]);
+    assert!(clients[1].took().is_empty() && clients[2].took().is_empty());
+    // The own node of whoever waited is watched: its deletion comes back to itself.
+    second.release().await.unwrap();
+    assert_eq!(woken(&clients, &mut seen).await, [0, 1, 0, 0, 0, 0], "nobody else");
+    still_waits(&clients[3], &fourth).await;
+    third.release().await.unwrap();
+    let fourth = got(fourth).await;
+    assert_eq!(woken(&clients, &mut seen).await, [0, 0, 1, 1, 0, 0]);
+    assert_eq!(clients[3].took(), [List]);
+    fourth.release().await.unwrap();
+    let fifth = got(fifth).await;
+    assert_eq!(woken(&clients, &mut seen).await, [0, 0, 0, 1, 1, 0]);
+    fifth.release().await.unwrap();
+    let sixth = got(sixth).await;
+    assert_eq!(woken(&clients, &mut seen).await, [0, 0, 0, 0, 1, 1]);
+    // Before its own writer was the first, another one stood there: it has to look.
+    assert_eq!(clients[5].took(), [List]);
+    sixth.release().await.unwrap();
+    arena.children_are(0).await;
 }

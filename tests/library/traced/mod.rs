@@ -12,7 +12,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use zookeeper_recipes::{ConnectionState, InterProcessSemaphore, SharedCount};
 
-use crate::harness::{Arena, BUSY, eventually, within};
+use crate::harness::{Arena, BUSY, eventually, until, within};
 
 /// What the whole process told. Tests find what is theirs by their path.
 static NOTES: LazyLock<Notes> = LazyLock::new(|| {
@@ -99,8 +99,7 @@ impl Notes {
 #[tokio::test(start_paused = true)]
 async fn spans_name_path_and_contender_and_losses_are_warnings() {
     let notes = &*NOTES;
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     assert!(notes.has_span("connect", &[arena.servers.connect_string()]));
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let contender = guard.node().rsplit('/').next().unwrap().to_owned();
@@ -115,9 +114,7 @@ async fn spans_name_path_and_contender_and_losses_are_warnings() {
     let lost = arena.mutex(&curator).acquire().await.unwrap();
     arena.kill_session(&curator).await;
     within("the loss", lost.lost()).await;
-    let mut state = curator.watch_state();
-    let reconnected = state.wait_for(|state| *state == ConnectionState::Reconnected);
-    drop(within("the next session", reconnected).await.unwrap());
+    until(&curator, ConnectionState::Reconnected).await;
     for (level, words) in [
         (Level::WARN, vec![arena.path.as_str(), "lost"]),
         (Level::INFO, vec!["connection state", "Lost"]),
@@ -130,16 +127,13 @@ async fn spans_name_path_and_contender_and_losses_are_warnings() {
 #[tokio::test(start_paused = true)]
 async fn waiting_for_oneself_is_a_warning() {
     let notes = &*NOTES;
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let mutex = arena.mutex(&curator);
     let words = [arena.path.as_str(), "this very task holds"];
     let guard = mutex.acquire().await.unwrap();
     // Somebody else waits for it: nothing to warn of.
-    let other = {
-        let mutex = mutex.clone();
-        tokio::spawn(async move { mutex.acquire_timeout(BUSY).await })
-    };
+    let other = mutex.clone();
+    let other = tokio::spawn(async move { other.acquire_timeout(BUSY).await });
     assert!(other.await.unwrap().unwrap().is_none());
     assert!(!notes.has_event(Level::WARN, &words));
     assert!(mutex.acquire_timeout(BUSY).await.unwrap().is_none());
@@ -153,8 +147,7 @@ async fn waiting_for_oneself_is_a_warning() {
 async fn who_reads_and_waits_behind_itself_is_warned() {
     let notes = &*NOTES;
     let warned = async |upgrades| {
-        let arena = Arena::new().await;
-        let (curator, other) = (arena.curator().await, arena.curator().await);
+        let (arena, [curator, other]) = Arena::with_curators().await;
         let lock = arena.read_write(&curator);
         let words = [arena.path.as_str(), "this very task holds"];
         let (reader, writer) = (lock.read(), lock.write());
@@ -182,8 +175,7 @@ async fn who_reads_and_waits_behind_itself_is_warned() {
 #[tokio::test(start_paused = true)]
 async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
     let notes = &*NOTES;
-    let arena = Arena::new().await;
-    let (curator, other) = (arena.curator().await, arena.curator().await);
+    let (arena, [curator, other]) = Arena::with_curators().await;
     let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 3).unwrap();
     let lease = within("a lease", semaphore.acquire()).await.unwrap();
     let words = [arena.path.as_str(), "semaphore"];
@@ -206,8 +198,7 @@ async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
 #[tokio::test(start_paused = true)]
 async fn data_that_are_no_count_are_one_warning() {
     let notes = &*NOTES;
-    let arena = Arena::new().await;
-    let curator = arena.curator().await;
+    let (arena, curator) = Arena::with_curator().await;
     let count = SharedCount::start(&curator, &arena.path, 3).await.unwrap();
     let mut watch = count.watch();
     let words = [arena.path.as_str(), "no count"];

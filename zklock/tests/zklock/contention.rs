@@ -1,59 +1,11 @@
 //! Who gets a lock, and who waits.
 
-use std::time::Duration;
-
 use zookeeper_recipes::InterProcessMutex;
 use zookeeper_testkit::{FaultProxy, Operation};
 
-use crate::lock::{Party, acquired};
-use crate::peers;
 use crate::scene::Scene;
-use crate::scripts::{GOES_ON, STAYS, ends};
+use crate::scripts::{STAYS, ends};
 use crate::tool::Tool;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn on_two_machines_at_two_in_the_morning_one_runs_and_the_other_says_so() {
-    let (scene, mut life, gate) = Scene::staged().await;
-    let tool = scene.run_with(["-n"], GOES_ON);
-    let first = tool.env("ZKLOCK_ID", "host-a").start();
-    life.says("up").await;
-    let second = scene.run_with(["-n"], "touch ran").env("ZKLOCK_ID", "host-b").ended().await;
-    second.one_line(75, &[&format!("{} is busy: held by host-a for ", scene.path)]);
-    assert!(!scene.folder.join("ran").exists());
-    scene.children_are(1).await;
-    gate.open().await;
-    first.ended().await.quietly(6);
-    scene.run_with(["-n"], "exit 7").ended().await.quietly(7);
-    scene.end().await;
-}
-
-/// In turn: who holds keeps the other out, and is named.
-#[tokio::test(flavor = "multi_thread")]
-async fn zklock_and_curator_on_one_path() {
-    let Some(curator) = peers::curator() else { return };
-    let scene = Scene::new().await;
-    let party = Party::join(&curator, scene.server.connect_string()).await;
-    let lock = party.lock("mutex", &scene.path).await;
-    lock.acquire().await;
-    let ended = scene.run_with(["-n"], "touch ran").ended().await;
-    ended.one_line(75, &["is busy: held by "]);
-    let (mut life, gate) = (scene.lifeline(), scene.gate());
-    let tool = scene.run(GOES_ON).env("LIFE", &life.path).env("GATE", &gate.path);
-    let waiting = tool.start();
-    scene.children_are(2).await;
-    assert_eq!(life.heard(), Vec::<String>::new());
-    lock.release().await;
-    life.says("up").await;
-    assert!(acquired(lock.begin_acquire_for(Duration::from_millis(300))).await.is_none());
-    let next = lock.begin_acquire();
-    scene.children_are(2).await;
-    gate.open().await;
-    waiting.ended().await.quietly(6);
-    next.await;
-    lock.release().await;
-    scene.children_are(0).await;
-    scene.end().await;
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn several_paths_are_held_at_once_or_not_at_all() {
@@ -61,8 +13,7 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
     let (a, b) = (format!("{}/a", scene.path), format!("{}/b", scene.path));
     let mut life = scene.lifeline();
     let script = ["--", "sh", "-c", STAYS];
-    let both = scene.zklock(["run", &a, &b]).args(script).env("LIFE", &life.path).start();
-    life.says("up").await;
+    let both = life.up(scene.zklock(["run", &a, &b]).args(script)).await;
     for path in [&a, &b] {
         let ended = scene.zklock(["run", path, "-n", "--", "true"]).ended().await;
         ended.one_line(75, &[path, "held by "]);
@@ -75,9 +26,7 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
     let guard = InterProcessMutex::new(&curator, &b).unwrap().acquire().await.unwrap();
     for options in [["-n", "-v"], ["-w", "3"]] {
         let tool = scene.zklock(["run", &a, &b]).args(options).args(["--", "true"]);
-        let ended = tool.ended().await;
-        assert_eq!(ended.code(), Some(75), "{ended}");
-        assert!(ended.stderr.contains(&b), "{ended}");
+        tool.ended().await.last_line(75, &[&b]);
         scene.zklock(["run", &a, "-n", "--", "true"]).ended().await.quietly(0);
     }
     guard.release().await.unwrap();
@@ -136,7 +85,7 @@ async fn the_session_is_closed_at_the_end() {
         let mut waiting = through(scene.run_with(["-v"], "exit 3")).start();
         waiting.stderr.says("2nd in the queue").await;
         holder.release().await;
-        assert_eq!(waiting.ended().await.code(), Some(3));
+        waiting.ended().await.with(3);
     })
     .await;
     let holder = scene.holder("first").await;
@@ -166,14 +115,12 @@ async fn closes(link: &FaultProxy, run: impl AsyncFn()) {
 async fn a_semaphore_beside_another_recipe_is_69() {
     let scene = Scene::new().await;
     let others: [&[&str]; 4] = [&["run"], &["run", "--read"], &["run", "--write"], &["elect"]];
+    let semaphore: &[&str] = &["run", "--count=2"];
     for other in others {
-        for (first, second) in [(&["run", "--count=2"][..], other), (other, &["run", "--count=2"])]
-        {
+        for (first, second) in [(semaphore, other), (other, semaphore)] {
             let mut life = scene.lifeline();
             let command = ["--", "sh", "-c", STAYS];
-            let tool = scene.zklock(first).arg(&scene.path).args(command);
-            let running = tool.env("LIFE", &life.path).start();
-            life.says("up").await;
+            let running = life.up(scene.zklock(first).arg(&scene.path).args(command)).await;
             let tool = scene.zklock(second).arg(&scene.path).args(["--", "touch", "ran"]);
             tool.ended().await.one_line(69, &[&scene.path, "another recipe"]);
             ends(running).await;

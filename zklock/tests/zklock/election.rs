@@ -1,11 +1,10 @@
 //! `zklock elect` and `zklock observe`.
 
-use std::time::Duration;
+use std::fs::File;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use zookeeper_recipes::LeaderLatch;
-use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_testkit::Cut;
 
 use crate::harness::within;
@@ -68,7 +67,7 @@ async fn who_loses_the_leadership_ends_the_command_and_stands_again() {
         if round == 3 {
             break;
         }
-        scene.admin.delete(&scene.node().await, None).await.unwrap();
+        scene.taken().await;
         life.says("TERM").await;
         life.end().await;
         let said = running.stderr.lines(round).await;
@@ -76,53 +75,9 @@ async fn who_loses_the_leadership_ends_the_command_and_stands_again() {
     }
     running.signal(Signal::SIGTERM);
     life.says("TERM").await;
-    let ended = running.ended().await;
-    assert_eq!((ended.code(), ended.stderr.lines().count()), (Some(7), 2), "{ended}");
+    let ended = running.ended().await.with(7);
+    assert_eq!(ended.stderr.lines().count(), 2, "{ended}");
     scene.end().await;
-}
-
-/// Also before its command is started, which takes some milliseconds.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "make test-all"]
-async fn whenever_the_leadership_is_lost_it_stands_again() {
-    let scene = Scene::new().await;
-    let tool = elect(&scene, &[], "exec sleep 1000");
-    let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "2s").start();
-    let mut last = String::new();
-    for round in 0..5 {
-        let node = another_node(&scene, &last).await;
-        // Before the stop: once stopped, its session lasts two seconds.
-        let gone = scene.deletion(&node).await;
-        tokio::time::sleep(Duration::from_millis(4) * round).await;
-        running.signal(Signal::SIGSTOP);
-        within("its session is over", gone).await.unwrap();
-        running.signal(Signal::SIGCONT);
-        last = node;
-    }
-    another_node(&scene, &last).await;
-    running.signal(Signal::SIGTERM);
-    let ended = running.ended().await;
-    assert_eq!(ended.code(), Some(143), "{ended}");
-    scene.end().await;
-}
-
-/// As soon as it is there.
-async fn another_node(scene: &Scene, last: &str) -> String {
-    let next = async {
-        loop {
-            let listed = scene.admin.list_and_watch_children(&scene.path).await;
-            let Ok((children, watcher)) = listed.map_err(|error| assert_eq!(error, Error::NoNode))
-            else {
-                // The first one makes the path, too.
-                continue;
-            };
-            match children.first().map(|child| format!("{}/{child}", scene.path)) {
-                Some(node) if node != last => return node,
-                _ => watcher.changed().await,
-            };
-        }
-    };
-    within("another node", next).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,30 +87,12 @@ async fn with_once_a_lost_leadership_is_76() {
     for on_lost in ["term", "kill"] {
         let mut life = scene.lifeline();
         let options = ["--once", "--on-lost", on_lost, "--kill-after", "200ms"];
-        let running = elect(&scene, &options, STUBBORN).env("LIFE", &life.path).start();
-        life.says("up").await;
-        scene.admin.delete(&scene.node().await, None).await.unwrap();
+        let running = life.up(elect(&scene, &options, STUBBORN)).await;
+        scene.taken().await;
         life.end().await;
         running.ended().await.one_line(76, &["lost ", &scene.path]);
         scene.children_are(0).await;
     }
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_signal_ends_who_stands_by() {
-    let scene = Scene::new().await;
-    let curator = scene.curator().await;
-    let latch = LeaderLatch::new(&curator, &scene.path).unwrap();
-    latch.start().unwrap();
-    within("it leads", latch.await_leadership()).await.unwrap();
-    let standing = elect(&scene, &[], "touch ran").start();
-    scene.children_are(2).await;
-    standing.signal(Signal::SIGTERM);
-    standing.ended().await.one_line(143, &["SIGTERM"]);
-    assert_eq!(scene.children().await.len(), 1);
-    latch.close().await.unwrap();
-    assert!(!scene.folder.join("ran").exists());
     scene.end().await;
 }
 
@@ -174,33 +111,25 @@ async fn without_a_command_it_says_who_we_are() {
     assert!(ended.text().lines().last().unwrap().starts_with("leader"), "{ended}");
     other.stdout.says("leader").await;
     // Lost, and led again.
-    scene.admin.delete(&scene.node().await, None).await.unwrap();
+    scene.taken().await;
     let said = other.stdout.lines(4).await;
     let words: Vec<&str> = said.iter().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(words, ["follower", "leader", "follower", "leader"]);
-    other.signal(Signal::SIGINT);
-    other.ended().await.quietly(0);
+    other.ended_by(Signal::SIGINT).await.quietly(0);
     assert_eq!(scene.children().await, Vec::<String>::new());
     scene.end().await;
 }
 
+/// That `--id` is the identity is in `table`.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_identity_is_what_was_given() {
+async fn without_an_id_it_says_where_it_is_and_which_process() {
     let scene = Scene::new().await;
-    let mut running = scene.zklock(["elect", &scene.path, "--id", "größe 1"]).start();
-    running.stdout.says("leader").await;
-    let (data, _) = scene.admin.get_data(&scene.node().await).await.unwrap();
-    assert_eq!(String::from_utf8(data).unwrap(), "größe 1");
-    running.signal(Signal::SIGTERM);
-    running.ended().await.quietly(0);
-    // Else who it is, and where.
     let mut running = scene.zklock(["elect", &scene.path]).start();
     running.stdout.says("leader").await;
     let (data, _) = scene.admin.get_data(&scene.node().await).await.unwrap();
     let id = String::from_utf8(data).unwrap();
     assert!(id.ends_with(&format!(":{}", running.id)), "{id}");
-    running.signal(Signal::SIGTERM);
-    running.ended().await.quietly(0);
+    running.ended_by(Signal::SIGTERM).await.quietly(0);
     scene.end().await;
 }
 
@@ -231,10 +160,8 @@ async fn who_observes_is_told_of_each_change() {
     let lines = parsed(&json.stdout.lines(3).await);
     assert!(lines[2]["leader"].is_null(), "{lines:?}");
     assert_eq!(text.stdout.lines(3).await.len(), 3);
-    text.signal(Signal::SIGINT);
-    json.signal(Signal::SIGTERM);
-    text.ended().await.quietly(0);
-    json.ended().await.quietly(0);
+    text.ended_by(Signal::SIGINT).await.quietly(0);
+    json.ended_by(Signal::SIGTERM).await.quietly(0);
     scene.end().await;
 }
 
@@ -256,56 +183,39 @@ async fn who_observes_without_a_connection_says_so() {
     let lines = parsed(&observing.stdout.lines(3).await);
     assert_eq!(lines[2]["leader"]["identity"], "host-a", "{lines:?}");
     for running in [observing, leader] {
-        running.signal(Signal::SIGTERM);
-        running.ended().await.quietly(0);
+        running.ended_by(Signal::SIGTERM).await.quietly(0);
     }
     scene.end().await;
 }
 
-/// `zklock observe … | head -1`; also where there is nothing more to write.
+/// A command that reports until it is ended: by a signal, by a reader that has ended (`| head -1`), also if there is nothing more
+/// to write, and by a stdout that cannot be written.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_only_tells_ends_when_nobody_reads_any_more() {
+async fn who_only_tells_ends_with_0_unless_it_cannot_write() {
     let scene = Scene::new().await;
-    for (command, until) in
-        [("observe", "nobody"), ("observe --json", "nobody"), ("elect", "leader")]
-    {
-        let script = format!(
-            r#""$ZKLOCK" {command} "$LOCK" | grep -m 1 {until}; echo "${{PIPESTATUS[*]}}""#
-        );
-        let tool = scene.tool("bash").args(["-c", &script]);
-        let ended = tool.ended().await;
+    for (command, word) in [
+        ("observe", "nobody"),
+        ("observe --json", "nobody"),
+        ("elect", "leader"),
+        ("ls --watch=100ms", "PLACE"),
+    ] {
+        let tool = || scene.zklock(command.split(' ')).arg(&scene.path);
+        for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {
+            let mut running = tool().start();
+            running.stdout.says(word).await;
+            running.ended_by(signal).await.quietly(0);
+            assert_eq!(scene.children().await, Vec::<String>::new());
+        }
+        let script =
+            format!(r#""$ZKLOCK" {command} "$LOCK" | grep -m 1 {word}; echo "${{PIPESTATUS[*]}}""#);
+        let ended = scene.tool("bash").args(["-c", &script]).ended().await;
         ended.quietly(0);
         assert_eq!(ended.text().lines().last(), Some("0 0"), "{ended}");
-        assert_eq!(scene.children().await, Vec::<String>::new());
-    }
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn who_only_tells_says_that_it_cannot_write() {
-    let scene = Scene::new().await;
-    for command in ["observe", "elect"] {
-        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let mut tool = scene.zklock([command, &scene.path]);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut tool = tool();
         tool.command().stdout(full);
         tool.ended().await.one_line(70, &["cannot write to stdout"]);
         assert_eq!(scene.children().await, Vec::<String>::new());
-    }
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "make test-all"]
-async fn who_only_tells_ends_well_at_each_signal() {
-    let scene = Scene::new().await;
-    for (command, word) in [("observe", "nobody"), ("elect", "leader")] {
-        for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {
-            let mut running = scene.zklock([command, &scene.path]).start();
-            running.stdout.says(word).await;
-            running.signal(signal);
-            running.ended().await.quietly(0);
-            assert_eq!(scene.children().await, Vec::<String>::new());
-        }
     }
     scene.end().await;
 }
@@ -338,8 +248,7 @@ async fn an_election_of_selectors_is_observed_too() {
     holder.release().await;
     let lines = parsed(&observing.stdout.lines(3).await);
     assert!(lines[2]["leader"].is_null(), "{lines:?}");
-    observing.signal(Signal::SIGTERM);
-    observing.ended().await.quietly(0);
+    observing.ended_by(Signal::SIGTERM).await.quietly(0);
     assert_eq!(scene.children().await, Vec::<String>::new());
     scene.end().await;
 }

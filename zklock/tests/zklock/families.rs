@@ -12,9 +12,8 @@ use nix::unistd::mkfifo;
 use zookeeper_testkit::Operation;
 
 use crate::harness::eventually;
-use crate::peers;
 use crate::processes::{Process, send};
-use crate::scene::Scene;
+use crate::scene::{Scene, skipped};
 use crate::terminal::Terminal;
 use crate::tool::Tool;
 
@@ -24,9 +23,7 @@ use crate::tool::Tool;
 async fn who_cannot_be_looked_for_is_not_taken_for_gone() {
     let (scene, mut life, gate) = Scene::staged().await;
     let script = r#"exec 9>"$LIFE"; (trap '' TERM; echo up >&9; while :; do sleep 0.1; done) & read line < "$GATE""#;
-    let tool = scene.run(script);
-    let running = tool.start();
-    life.says("up").await;
+    let running = life.up(scene.run(script)).await;
     let supervisor = running.supervisor().to_string();
     let limit = |files: &str| {
         scene.tool("prlimit").args(["--pid", &supervisor, &format!("--nofile={files}:1024")])
@@ -62,10 +59,8 @@ async fn who_does_not_read_stderr_does_not_keep_the_lease_from_being_renewed() {
     let link = scene.link().await;
     let (path, mut pipe) = full_pipe(&scene);
     let script = r#"exec "$ZKLOCK" -v run "$LOCK" --on-revoke=ignore -- sh -c 'exec 9>"$LIFE" 2>/dev/null; echo up >&9; read line < "$GATE"; exit 3' 2>"$FULL""#;
-    let tool: Tool = scene.tool("sh").args(["-c", script]);
-    let tool = tool.env("FULL", &path);
-    let running = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
-    life.says("up").await;
+    let tool = scene.tool("sh").args(["-c", script]).env("FULL", &path);
+    let running = life.up(tool.env("ZKLOCK_SERVER", link.connect_string())).await;
     scene.zklock(["revoke", &scene.path]).ended().await;
     // So many that the session would be over without them: one comes each seventh of its time.
     let answered = link.replies(Operation::Sync);
@@ -88,37 +83,33 @@ async fn in_a_pipeline_another_can_read_the_terminal() {
     let (scene, mut life, gate) = Scene::staged().await;
     let script = r#"set -m; "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; echo done; exit 5' | sh -c 'read line < /dev/tty; echo "got $line"; cat'; echo "codes ${PIPESTATUS[*]}""#;
     let program = ["bash", "--norc", "--noprofile", "-c", script];
-    let variables = [];
-    let mut terminal = Terminal::start(&scene, &program, &variables);
+    let mut terminal = Terminal::start(&scene, &program, &[]);
     life.says("up").await;
     terminal.types("a line\n");
     terminal.shows("got a line").await;
     gate.open().await;
     terminal.shows("codes 5 0").await;
-    terminal.ended().await;
+    terminal.ends(0).await;
     scene.end().await;
 }
 
 /// As it ends that of any command, whoever has the terminal.
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_ends_a_script() {
-    let scene = Scene::new().await;
+    let (scene, mut life, _) = Scene::staged().await;
     for waits in ["sleep 1000", "cat"] {
-        let mut life = scene.lifeline();
         let script = format!(
             r#"for i in 1 2 3; do "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo "up $$" >&9; exec {waits}'; echo "after $?"; done"#
         );
         let program = ["bash", "--norc", "--noprofile", "-c", &script];
-        let variables = [("LIFE", life.path.as_os_str())];
-        let terminal = Terminal::start(&scene, &program, &variables);
+        let terminal = Terminal::start(&scene, &program, &[]);
         let command = life.process("up").await;
         if waits == "cat" {
             // It is given the terminal when it reads.
             terminal.foreground_is(command).await;
         }
         terminal.types("\u{3}");
-        let (code, text) = terminal.ended().await;
-        assert_eq!(code, Some(130), "{text:?}");
+        let text = terminal.ends(130).await;
         assert!(!text.contains("after"), "{text:?}");
         life.end().await;
     }
@@ -144,22 +135,28 @@ async fn what_was_there_before_is_spared() {
     scene.end().await;
 }
 
+/// As of a container.
+const CONTAINER: [&str; 4] = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+
+/// Runs what follows in such namespaces. None if none can be made here.
+async fn in_namespace(scene: &Scene, kinds: &[&str]) -> Option<Tool> {
+    let inside = || scene.tool("unshare").args(kinds);
+    if inside().arg("true").ended().await.code() == Some(0) {
+        return Some(inside());
+    }
+    skipped("no namespace can be made");
+    None
+}
+
 /// In a container the leader of our session may be outside, and have no number.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-all"]
 async fn in_a_namespace_of_its_own_it_is_the_same() {
     let scene = Scene::new().await;
-    let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
-    if scene.tool("unshare").args(inside).arg("true").ended().await.code() != Some(0) {
-        peers::skipped("no namespace can be made");
-        return scene.end().await;
-    }
+    let Some(inside) = in_namespace(&scene, &CONTAINER).await else { return scene.end().await };
     let (mut life, gate) = (scene.lifeline(), scene.gate());
     let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; (trap "" TERM; echo up >&9; timeout 1000 sleep 1000) & read line < "$GATE"; exit 3'; echo "code $?""#;
-    let tool = scene.tool("unshare").args(inside).args(["sh", "-c", script]);
-    let tool = tool.env("LIFE", &life.path).env("GATE", &gate.path);
-    let running = tool.start();
-    life.says("up").await;
+    let running = life.up(inside.args(["sh", "-c", script]).env("GATE", &gate.path)).await;
     gate.open().await;
     life.end().await;
     let ended = running.ended().await;
@@ -172,19 +169,16 @@ async fn in_a_namespace_of_its_own_it_is_the_same() {
 #[ignore = "make test-all"]
 async fn who_is_left_without_a_parent_is_buried() {
     let scene = Scene::new().await;
-    let inside = ["--pid", "--fork", "--mount-proc", "--kill-child"];
-    if scene.tool("unshare").args(inside).arg("true").ended().await.code() != Some(0) {
-        println!("not here: no namespace can be made");
-        return scene.end().await;
-    }
+    let Some(inside) = in_namespace(&scene, &CONTAINER).await else { return scene.end().await };
     let holder = scene.holder("host-a").await;
     let (mut life, end, gates) = (scene.lifeline(), scene.gate(), [scene.gate(), scene.gate()]);
     let script = r#"for gate in "$FIRST" "$SECOND"; do sh -c '(read line < "$0") & echo "id $!"' "$gate" & done; wait
         exec "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; read line < "$GATE"; exit 3'"#;
-    let tool = scene.tool("unshare").args(inside).args(["sh", "-c", script]);
-    let tool = tool.env("FIRST", &gates[0].path).env("SECOND", &gates[1].path);
-    let tool = tool.env("LIFE", &life.path).env("GATE", &end.path);
-    let mut running = tool.start();
+    let tool = inside
+        .args(["sh", "-c", script])
+        .env("FIRST", &gates[0].path)
+        .env("SECOND", &gates[1].path);
+    let mut running = tool.env("LIFE", &life.path).env("GATE", &end.path).start();
     running.stdout.lines(2).await;
     scene.children_are(2).await;
     let first_process = Process::children_of(running.id)[0].id;
@@ -215,8 +209,7 @@ async fn a_command_is_not_started_when_the_lease_has_ended() {
     };
     stage("1").ended().await.quietly(76);
     for lease_end in [&u64::MAX.to_string(), "never"] {
-        let ended = stage(lease_end).ended().await;
-        assert_eq!((ended.code(), ended.text().as_str()), (Some(0), "it runs\n"));
+        assert_eq!(stage(lease_end).ended().await.with(0).text(), "it runs\n");
     }
     scene.end().await;
 }
@@ -229,12 +222,8 @@ async fn a_proc_that_is_missing_or_of_others_is_named() {
     let hidden = format!("mount -t tmpfs none /proc && {run}");
     let namespaces: [(&[&str], &str); 2] = [(&["--mount"], &hidden), (&["--pid", "--fork"], run)];
     for (namespace, script) in namespaces {
-        if scene.tool("unshare").args(namespace).arg("true").ended().await.code() != Some(0) {
-            peers::skipped("no namespace can be made");
-            continue;
-        }
-        let tool = scene.tool("unshare").args(namespace).args(["sh", "-c", script]);
-        let ended = tool.ended().await;
+        let Some(inside) = in_namespace(&scene, namespace).await else { continue };
+        let ended = inside.args(["sh", "-c", script]).ended().await;
         let line = ended.one_line(70, &["/proc is missing, or is that of another PID namespace"]);
         assert!(!line.contains("No such file"), "{line}");
     }
@@ -252,7 +241,7 @@ async fn a_command_that_could_not_be_ended_is_not_said_to_have_been() {
     let script = r#"cp "$(command -v setpriv)" "$0" && chmod 4755 "$0" && setpriv --reuid 65534 --clear-groups "$0" --reuid 0 id -u"#;
     let made = scene.tool("sh").args(["-c", script, &change]).ended().await;
     if made.text() != "0\n" {
-        peers::skipped("no set-uid program can be made");
+        skipped("no set-uid program can be made");
         return scene.end().await;
     }
     let (mut life, gate) = (scene.lifeline(), scene.gate());
@@ -260,14 +249,12 @@ async fn a_command_that_could_not_be_ended_is_not_said_to_have_been() {
     let arguments = ["--reuid", "65534", "--clear-groups", crate::tool::ZKLOCK, "run", &scene.path];
     let tool = scene.tool("setpriv").args(arguments);
     let tool = tool.args(["--", &change, "--reuid", "0", "sh", "-c", command]);
-    let mut running = tool.env("LIFE", &life.path).env("GATE", &gate.path).start();
-    life.says("up").await;
+    let mut running = life.up(tool.env("GATE", &gate.path)).await;
     scene.zklock(["break", &scene.path, "--yes"]).ended().await;
     running.stderr.says("cannot be ended: it is another user's").await;
     gate.open().await;
     life.end().await;
-    let ended = running.ended().await;
-    assert_eq!(ended.code(), Some(76), "{ended}");
+    let ended = running.ended().await.with(76);
     assert!(ended.stderr.contains("could not be ended"), "{ended}");
     assert!(!ended.stderr.contains("the command was ended"), "{ended}");
     scene.end().await;

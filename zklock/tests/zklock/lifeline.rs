@@ -11,6 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
 use crate::harness::within;
+use crate::tool::{Running, Tool};
 
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
@@ -55,6 +56,13 @@ impl Lifeline {
         let next = self.path.with_extension("next");
         make_pipe(&next);
         std::fs::rename(next, &self.path).unwrap();
+    }
+
+    /// Starts it with this pipe, and waits until its command is there.
+    pub(crate) async fn up(&mut self, tool: Tool) -> Running {
+        let running = tool.env("LIFE", &self.path).start();
+        self.says("up").await;
+        running
     }
 
     async fn next(&mut self, awaited: &str) -> (Told, Instant) {

@@ -2,24 +2,27 @@
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
+use crate::harness::within;
 use crate::scene::Scene;
 use crate::scripts::{GIVES_WAY, STAYS, ends};
-use crate::terminal::Terminal;
-use crate::tool::{Ended, Running, ZKLOCK};
+use crate::tool::{Ended, Running};
 
-fn array(ended: &Ended) -> Vec<Value> {
-    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{ended}");
-    serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
+impl Scene {
+    /// What `ls --json` prints.
+    pub(crate) async fn listed(&self) -> (Vec<Value>, Ended) {
+        let ended = self.zklock(["ls", &self.path, "--json"]).ended().await.with(0);
+        (serde_json::from_slice(&ended.stdout).unwrap(), ended)
+    }
 }
 
 async fn up(scene: &Scene, id: &str, options: &[&str]) -> Running {
-    let mut life = scene.lifeline();
-    let tool = scene.run_with(options, STAYS).env("LIFE", &life.path).env("ZKLOCK_ID", id);
-    let running = tool.start();
-    life.says("up").await;
-    running
+    scene.lifeline().up(scene.run_with(options, STAYS).env("ZKLOCK_ID", id)).await
+}
+
+/// `zklock break PATH --yes`, and more: it succeeds.
+async fn breaks(scene: &Scene, options: &[&str]) -> Ended {
+    scene.zklock(["break", &scene.path, "--yes"]).args(options).ended().await.with(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,8 +31,8 @@ async fn ls_shows_who_holds_and_who_waits() {
     let holding = up(&scene, "host-a", &[]).await;
     let waiting = scene.run("true").env("ZKLOCK_ID", "host-b").start();
     scene.children_are(2).await;
-    let ended = scene.zklock(["ls", &scene.path, "--json"]).ended().await;
-    let (all, listed) = (array(&ended), ended.text());
+    let (all, ended) = scene.listed().await;
+    ended.quietly(0);
     let names: Vec<[&str; 3]> = all
         .iter()
         .map(|one| ["identity", "state", "kind"].map(|key| one[key].as_str().unwrap()))
@@ -44,7 +47,8 @@ async fn ls_shows_who_holds_and_who_waits() {
         assert!(one["age"].is_number(), "{one}");
     }
     let keys = ["place", "state", "kind", "identity", "session", "since", "age", "token", "node"];
-    let line = listed.lines().nth(1).unwrap();
+    let text = ended.text();
+    let line = text.lines().nth(1).unwrap();
     let found: Vec<_> = keys
         .into_iter()
         .chain(["path", "revocation_requested"])
@@ -59,10 +63,17 @@ async fn ls_shows_who_holds_and_who_waits() {
     assert_eq!(rows[1][..4], ["1", "holds", "mutex", "host-a"]);
     assert_eq!(rows[2][..4], ["2", "waits", "mutex", "host-b"]);
     assert_eq!(rows.len(), 3);
-    waiting.signal(Signal::SIGTERM);
-    waiting.ended().await.one_line(143, &[]);
+    waiting.ended_by(Signal::SIGTERM).await.one_line(143, &[]);
     ends(holding).await;
     scene.end().await;
+}
+
+async fn one_holds(scene: &Scene, kind: &str) {
+    let (all, ended) = scene.listed().await;
+    ended.quietly(0);
+    assert_eq!(all.len(), 1, "{ended}");
+    let one = ["kind", "state", "identity"].map(|key| all[0][key].as_str().unwrap());
+    assert_eq!(one, [kind, "holds", "host-a"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,10 +83,7 @@ async fn ls_finds_out_which_recipe_it_is() {
         [(&["--read"][..], "read"), (&["--write"], "write"), (&["--count=3"], "lease")]
     {
         let running = up(&scene, "host-a", options).await;
-        let all = array(&scene.zklock(["ls", &scene.path, "--json"]).ended().await);
-        assert_eq!(all.len(), 1, "{all:?}");
-        let one = ["kind", "state", "identity"].map(|key| all[0][key].as_str().unwrap());
-        assert_eq!(one, [kind, "holds", "host-a"]);
+        one_holds(&scene, kind).await;
         ends(running).await;
         // The next recipe finds nothing of this one.
         for child in scene.children().await {
@@ -84,33 +92,8 @@ async fn ls_finds_out_which_recipe_it_is() {
     }
     let mut leader = scene.zklock(["elect", &scene.path, "--id", "host-a"]).start();
     leader.stdout.says("leader").await;
-    let all = array(&scene.zklock(["ls", &scene.path, "--json"]).ended().await);
-    let one = ["kind", "state", "identity"].map(|key| all[0][key].as_str().unwrap());
-    assert_eq!(one, ["leader", "holds", "host-a"]);
-    leader.signal(Signal::SIGTERM);
-    leader.ended().await.quietly(0);
-    scene.end().await;
-}
-
-/// What strangers write into their nodes does nothing to our terminal.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_others_are_called_is_shown_and_not_obeyed() {
-    let scene = Scene::new().await;
-    scene.create(&scene.path, CreateMode::Container).await;
-    let name = format!("{}/_c_{}-lock-", scene.path, "01234567-89ab-4def-8123-456789abcdef");
-    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-    let data = b"evil\x1b[2J\x1b]0;title\x07\r\n\xff\xfe".as_slice();
-    scene.admin.create(&name, data, &options).await.unwrap();
-    for options in [&[][..], &["--json"]] {
-        let ended = scene.zklock(["ls", &scene.path]).args(options).ended().await;
-        ended.quietly(0);
-        let text = ended.text();
-        assert!(text.contains("evil"), "{ended}");
-        assert!(!text.contains(['\u{1b}', '\u{7}', '\r']), "{ended}");
-    }
-    let busy = scene.run_with(["-n"], "true").ended().await;
-    assert!(!busy.one_line(75, &["evil"]).contains(['\u{1b}', '\u{7}', '\r']), "{busy}");
-    scene.admin.delete(&scene.node().await, None).await.unwrap();
+    one_holds(&scene, "leader").await;
+    leader.ended_by(Signal::SIGTERM).await.quietly(0);
     scene.end().await;
 }
 
@@ -130,23 +113,15 @@ async fn ls_watches() {
     for line in json.stdout.text().lines() {
         let _: Vec<Value> = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
     }
-    text.signal(Signal::SIGINT);
-    json.signal(Signal::SIGTERM);
-    text.ended().await.quietly(0);
-    json.ended().await.quietly(0);
-    let script = r#""$ZKLOCK" ls "$LOCK" --watch=100ms | head -n 1; echo "${PIPESTATUS[*]}""#;
-    let ended = scene.tool("bash").args(["-c", script]).ended().await;
-    ended.quietly(0);
-    assert_eq!(ended.text().lines().last(), Some("0 0"), "{ended}");
+    text.ended_by(Signal::SIGINT).await.quietly(0);
+    json.ended_by(Signal::SIGTERM).await.quietly(0);
     scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn break_takes_the_lock_away_and_the_holder_is_told() {
     let (scene, mut life, _) = Scene::staged().await;
-    let tool = scene.run(GIVES_WAY).env("ZKLOCK_ID", "host-a");
-    let holding = tool.start();
-    life.says("up").await;
+    let holding = life.up(scene.run(GIVES_WAY).env("ZKLOCK_ID", "host-a")).await;
     let name = scene.children().await.remove(0);
     // Nobody to ask, and nobody said yes.
     let ended = scene.zklock(["break", &scene.path]).ended().await;
@@ -154,31 +129,11 @@ async fn break_takes_the_lock_away_and_the_holder_is_told() {
     let ended = scene.zklock(["break", &scene.path]).input("y\n").ended().await;
     ended.one_line(64, &["--yes"]);
     scene.children_are(1).await;
-    let ended = scene.zklock(["break", &scene.path, "--yes"]).ended().await;
-    assert_eq!(ended.code(), Some(0), "{ended}");
+    let ended = breaks(&scene, &[]).await;
     assert!(ended.text().contains(&name) && ended.text().contains("host-a"), "{ended}");
     assert!(ended.stderr.contains("not stopped"), "{ended}");
     life.says("TERM").await;
     holding.ended().await.one_line(76, &["lost ", &scene.path]);
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "make test-all"]
-async fn break_asks_on_a_terminal() {
-    let scene = Scene::new().await;
-    let holding = scene.holder("host-a").await;
-    let program = [ZKLOCK, "break", &scene.path];
-    for (answer, deletes) in [("n\n", false), ("\n", false), ("\u{4}", false), ("y\n", true)] {
-        let mut terminal = Terminal::start(&scene, &program, &[]);
-        terminal.shows("[y/N]").await;
-        assert!(terminal.text().contains("host-a"), "{:?}", terminal.text());
-        terminal.types(answer);
-        let (code, text) = terminal.ended().await;
-        assert_eq!(code == Some(0), deletes, "{text:?}");
-        assert_eq!(scene.children().await.is_empty(), deletes, "{text:?}");
-    }
-    crate::harness::within("the loss", holding.guard.lost()).await;
     scene.end().await;
 }
 
@@ -194,16 +149,13 @@ async fn break_with_several_holders_wants_to_know_which() {
     ended.one_line(64, &["--all", "--node"]);
     scene.children_are(3).await;
     let name = guards[1].node().rsplit('/').next().unwrap().to_owned();
-    let ended = scene.zklock(["break", &scene.path, "--yes", "--node", &name]).ended().await;
-    assert_eq!(ended.code(), Some(0), "{ended}");
-    crate::harness::within("the loss", guards[1].lost()).await;
+    breaks(&scene, &["--node", &name]).await;
+    within("the loss", guards[1].lost()).await;
     assert!(guards[0].is_held() && guards[2].is_held());
     scene.children_are(2).await;
-    let ended = scene.zklock(["break", &scene.path, "--yes", "--all"]).ended().await;
-    assert_eq!(ended.code(), Some(0), "{ended}");
+    breaks(&scene, &["--all"]).await;
     assert_eq!(scene.children().await, Vec::<String>::new());
-    let ended = scene.zklock(["break", &scene.path, "--yes"]).ended().await;
-    assert_eq!((ended.code(), ended.stderr.lines().count()), (Some(0), 1), "{ended}");
+    breaks(&scene, &[]).await.one_line(0, &[]);
     scene.end().await;
 }
 
@@ -215,10 +167,9 @@ async fn break_of_a_waiter_takes_only_its_place() {
     let holder = scene.holder("host-a").await;
     let waiting = scene.run("exit 4").env("ZKLOCK_ID", "host-b").start();
     scene.children_are(2).await;
-    let all = array(&scene.zklock(["ls", &scene.path, "--json"]).ended().await);
+    let (all, _) = scene.listed().await;
     let name = all[1]["node"].as_str().unwrap().to_owned();
-    let ended = scene.zklock(["break", &scene.path, "--yes", "--node", &name]).ended().await;
-    assert_eq!(ended.code(), Some(0), "{ended}");
+    breaks(&scene, &["--node", &name]).await;
     assert!(holder.guard.is_held());
     scene.children_are(2).await;
     assert!(!scene.children().await.contains(&name));

@@ -10,12 +10,11 @@ use futures_util::{StreamExt, stream};
 use nix::sys::signal::Signal;
 use zookeeper_testkit::{Cut, Direction, Operation};
 
-use crate::harness::eventually;
-use crate::lifeline::Lifeline;
+use crate::harness::{eventually, within};
 use crate::processes::{Process, send};
 use crate::scene::Scene;
 use crate::scripts::{GIVES_WAY, GOES_ON, STAYS, STUBBORN};
-use crate::tool::{Running, Tool, stop};
+use crate::tool::stop;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
@@ -67,7 +66,7 @@ const LEAVES: [&str; 3] = [
 ];
 
 /// In each of them the command and all that it started dies, and the lock is given away after that unless its node was deleted.
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 26] = [
     (Stalled, "", STUBBORN, Some(2), 76, LOST),
     (Refused, "", STUBBORN, Some(2), 76, LOST),
     (Stopped, "", STUBBORN, Some(2), 76, LOST),
@@ -81,6 +80,7 @@ const ROWS: [Row; 25] = [
     (BothKilled, "", STAYS, Some(0), -1, &[]),
     (Deleted, "", GIVES_WAY, Some(1), 76, LOST),
     (Deleted, "", STUBBORN, Some(2), 76, LOST),
+    (Deleted, "--kill-after=2s", STUBBORN, Some(2), 76, LOST),
     (Deleted, "--on-lost=kill", STUBBORN, Some(0), 76, LOST),
     (Deleted, "", GROUP, Some(0), 76, LOST),
     (Deleted, "", JOB, Some(0), 76, LOST),
@@ -102,7 +102,7 @@ async fn lost_by(number: usize, row: Row) {
     let link = scene.link().await;
     let tool = scene.run_with(option.split_whitespace(), script);
     let tool = tool.env("ZKLOCK_SESSION_TIMEOUT", "6s");
-    let running = up(tool.env("ZKLOCK_SERVER", link.connect_string()), &mut life).await;
+    let running = life.up(tool.env("ZKLOCK_SERVER", link.connect_string())).await;
     let deletion = scene.alive_at_deletion(&scene.node().await, &life).await;
     let supervisor = running.supervisor();
     let lost = Instant::now();
@@ -126,7 +126,7 @@ async fn lost_by(number: usize, row: Row) {
             send(Signal::SIGKILL, supervisor);
             running.signal(Signal::SIGKILL);
         }
-        Deleted => taken(&scene).await,
+        Deleted => scene.taken().await,
         Terminated => running.signal(Signal::SIGTERM),
         Ended => gate.open().await,
     }
@@ -143,6 +143,10 @@ async fn lost_by(number: usize, row: Row) {
         "{number:>3} {loss:?} {option}: dead after {:?}, {before:?} before the node went",
         dead - lost
     );
+    if let Some(seconds) = option.strip_prefix("--kill-after=") {
+        let given = Duration::from_secs(seconds.trim_end_matches('s').parse().unwrap());
+        assert!(dead - lost >= given, "{number} {row:?}: dead after {:?}", dead - lost);
+    }
     drop(fault);
     send(Signal::SIGCONT, supervisor);
     running.signal(Signal::SIGCONT);
@@ -167,41 +171,11 @@ async fn a_command_is_dead_before_the_lock_is_given_away_with_these_margins() {
     rows.buffer_unordered(8).collect::<Vec<()>>().await;
 }
 
-/// Runs the command and waits until it is there.
-async fn up(tool: Tool, life: &mut Lifeline) -> Running {
-    let running = tool.env("LIFE", &life.path).start();
-    life.says("up").await;
-    running
-}
-
-/// Somebody deletes the node.
-async fn taken(scene: &Scene) {
-    scene.admin.delete(&scene.node().await, None).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stubborn_command_is_killed_with_all_of_its_group() {
-    let (scene, mut life, _) = Scene::staged().await;
-    let running = up(scene.run_with(["--kill-after=3s"], STUBBORN), &mut life).await;
-    taken(&scene).await;
-    let mut first = vec![life.line().await, life.line().await];
-    first.sort();
-    let (said, times): (Vec<_>, Vec<_>) = first.into_iter().unzip();
-    assert_eq!(said, ["TERM", "inner TERM"]);
-    let (rest, dead) = life.end().await;
-    assert_eq!(rest, Vec::<String>::new(), "TERM is sent once");
-    let between = dead - times[0].min(times[1]);
-    assert!(between > Duration::from_millis(500), "KILL came {between:?} after TERM");
-    running.ended().await.one_line(76, &["lost ", "the command was ended"]);
-    scene.end().await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn with_on_lost_warn_it_is_said_and_the_command_goes_on() {
     let (scene, mut life, gate) = Scene::staged().await;
-    let tool = scene.run_with(["--on-lost=warn"], GOES_ON);
-    let mut running = up(tool, &mut life).await;
-    taken(&scene).await;
+    let mut running = life.up(scene.run_with(["--on-lost=warn"], GOES_ON)).await;
+    scene.taken().await;
     running.stderr.says(&format!("zklock: lost {}", scene.path)).await;
     assert!(!running.has_ended());
     // Somebody else has it, and it goes on.
@@ -213,58 +187,26 @@ async fn with_on_lost_warn_it_is_said_and_the_command_goes_on() {
     scene.end().await;
 }
 
-/// The link breaks and is back within the lease: nothing is lost, and nobody is told.
+/// The link breaks and is back within the lease, and `zklock` is stopped for less than that: nothing is lost, and nobody is
+/// told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_disturbance_loses_nothing() {
     let (scene, mut life, gate) = Scene::staged().await;
     let link = scene.link().await;
     let tool = scene.run_with(["--session-timeout=60s"], GOES_ON);
-    let running = up(tool.env("ZKLOCK_SERVER", link.connect_string()), &mut life).await;
+    let running = life.up(tool.env("ZKLOCK_SERVER", link.connect_string())).await;
     let node = scene.node().await;
     for cut in [Cut::Reset, Cut::Finish, Cut::Reset] {
         let before = link.accepted();
         assert_eq!(link.cut(cut), 1);
         eventually("the link is back", async || link.accepted() > before).await;
     }
+    running.stop().await;
+    running.signal(Signal::SIGCONT);
     assert_eq!(scene.node().await, node);
     gate.open().await;
     running.ended().await.quietly(6);
     assert_eq!(life.end().await.0, ["done"]);
-    scene.end().await;
-}
-
-/// The command ends as the lock goes: one or the other is said, nothing hangs and nothing is left.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "make test-all"]
-async fn a_loss_at_the_moment_of_the_end_is_one_or_the_other() {
-    let scene = Scene::new().await;
-    let (mut normal, mut lost) = (0, 0);
-    for round in 0..12_u64 {
-        let (mut life, gate) = (scene.lifeline(), scene.gate());
-        let tool = scene.run_with(["--on-lost=kill"], GOES_ON).env("GATE", &gate.path);
-        let running = up(tool, &mut life).await;
-        let node = scene.node().await;
-        let deleting = async {
-            // Earlier and later from round to round; wherever it hits is right.
-            tokio::time::sleep(Duration::from_micros(150 * round)).await;
-            let _ = scene.admin.delete(&node, None).await; // it may be released already
-        };
-        tokio::join!(gate.open(), deleting);
-        let ended = running.ended().await;
-        match ended.code() {
-            Some(6) => {
-                normal += 1;
-                ended.quietly(6);
-            }
-            _ => {
-                lost += 1;
-                ended.one_line(76, &["lost "]);
-            }
-        }
-        life.end().await;
-        scene.children_are(0).await;
-    }
-    println!("{normal} ended, {lost} lost");
     scene.end().await;
 }
 
@@ -275,10 +217,10 @@ async fn a_loss_that_is_learned_at_the_release_is_76() {
     let link = scene.link().await;
     let tool = scene.run(GOES_ON);
     let tool = tool.env("ZKLOCK_SERVER", link.connect_string());
-    let running = up(tool.env("ZKLOCK_SESSION_TIMEOUT", "30s"), &mut life).await;
+    let running = life.up(tool.env("ZKLOCK_SESSION_TIMEOUT", "30s")).await;
     // It hears nothing more; what it sends arrives.
     let deaf = link.stall(Direction::ToClient);
-    taken(&scene).await;
+    scene.taken().await;
     gate.open().await;
     life.says("done").await;
     life.end().await;
@@ -295,29 +237,13 @@ async fn what_left_the_group_outlives_a_command_that_ends_by_itself() {
     let (scene, mut life, gate) = Scene::staged().await;
     let script = r#"exec 9>"$LIFE"
         setsid sh -c 'echo daemon $$ >&9; exec 9>&-; exec sleep 1000 <&- >&- 2>&-' & exec 9>&-; until read line < "$GATE"; do :; done 2>/dev/null; exit 3"#;
-    let tool = scene.run(script);
-    let running = tool.start();
+    let running = scene.run(script).start();
     let daemon = life.process("daemon").await;
     gate.open().await;
     running.ended().await.quietly(3);
     assert_eq!(scene.children().await, Vec::<String>::new());
     assert!(Process::is_alive(daemon));
     send(Signal::SIGKILL, daemon);
-    scene.end().await;
-}
-
-/// Stopped for less than its lease, it goes on as if nothing had been.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_zklock_that_is_stopped_and_continued_in_time_loses_nothing() {
-    let (scene, mut life, gate) = Scene::staged().await;
-    let tool = scene.run(GOES_ON);
-    let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
-    life.says("up").await;
-    running.stop().await;
-    running.signal(Signal::SIGCONT);
-    gate.open().await;
-    running.ended().await.quietly(6);
-    assert_eq!(life.end().await.0, ["done"]);
     scene.end().await;
 }
 
@@ -338,7 +264,7 @@ async fn a_command_that_closes_all_its_files_is_still_watched() {
         if kill {
             running.signal(Signal::SIGKILL);
         } else {
-            scene.admin.delete(&scene.node().await, None).await.unwrap();
+            scene.taken().await;
         }
         eventually("the command is dead", async || !Process::is_alive(id)).await;
         let ended = running.ended().await;
@@ -357,7 +283,7 @@ async fn nothing_is_left_the_moment_zklock_ends() {
     for script in ["exit 0", "sleep 1000 & exit 3", "kill -9 $$", "sleep 1000 & kill -9 $$"] {
         let mut tool = scene.run(script);
         let mut child = tool.command().stdout(std::process::Stdio::null()).spawn().unwrap();
-        let status = crate::harness::within("the end", child.wait()).await.unwrap();
+        let status = within("the end", child.wait()).await.unwrap();
         assert!(status.code().is_some());
         assert_eq!(scene.processes(), [], "{script}");
         assert_eq!(scene.children().await, Vec::<String>::new(), "{script}");
@@ -372,11 +298,10 @@ async fn of_two_that_are_stopped_the_first_to_go_on_kills_the_command() {
     let scene = Scene::new().await;
     for supervisor_first in [true, false] {
         let mut life = scene.lifeline();
-        let tool = scene.run(STUBBORN).env("LIFE", &life.path).env("ZKLOCK_SESSION_TIMEOUT", "6s");
-        let running = tool.start();
-        life.says("up").await;
+        let tool = scene.run(STUBBORN).env("ZKLOCK_SESSION_TIMEOUT", "6s");
+        let running = life.up(tool).await;
         let supervisor = running.supervisor();
-        let deletion = scene.deletion(&scene.node().await).await;
+        let deletion = scene.alive_at_deletion(&scene.node().await, &life).await;
         running.stop().await;
         stop(supervisor).await;
         deletion.await.unwrap();

@@ -1,5 +1,5 @@
-//! Needs a real ZooKeeper, which the testkit starts; for one test each Apache Curator, as `tests/interop` does, a ZooKeeper with TLS,
-//! and the right to make namespaces (where it is missing, the test says so and is skipped; with `CI` set it fails).
+//! Needs a real ZooKeeper, which the testkit starts; for some tests one with TLS, or the right to make namespaces (where it is
+//! missing, the test says so and is skipped; with `CI` set it fails).
 //!
 //! The real `zklock`, as a process with an environment of its own: no configuration file of the machine, nothing inherited but `PATH`.
 //! What becomes of its command is seen by events: the command holds a pipe, and tells what happens to it; that the last
@@ -10,8 +10,6 @@
 #![allow(clippy::disallowed_methods)] // the processes, threads and tasks are the test's own
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
 
-#[path = "../../../tests/interop/class_path.rs"]
-mod class_path;
 mod contention;
 mod election;
 mod environment;
@@ -20,24 +18,12 @@ mod families;
 #[path = "../../../tests/harness/mod.rs"]
 mod harness;
 mod lifeline;
-#[allow(dead_code)]
-#[path = "../../../tests/interop/lock.rs"]
-mod lock;
 mod looking;
 mod loss;
 mod pages;
 mod patience;
-#[allow(dead_code)]
-#[path = "../../../tests/interop/peer.rs"]
-mod peer;
-#[allow(dead_code)]
-#[path = "../../../tests/interop/peers.rs"]
-mod peers;
 mod processes;
 mod revocation;
-#[allow(dead_code)]
-#[path = "../../../tests/interop/rules.rs"]
-mod rules;
 mod scene;
 mod scripts;
 mod secrets;
@@ -48,6 +34,3 @@ mod table;
 mod terminal;
 mod terminals;
 mod tool;
-#[allow(dead_code)]
-#[path = "../../../tests/interop/who.rs"]
-mod who;

@@ -37,15 +37,14 @@ impl Process {
 
     /// All whose environment has this variable. (Of a dead one nothing can be read.)
     pub(crate) fn with(variable: &str) -> Vec<Self> {
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        ids.filter(|id| {
-            let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
-        })
-        .filter_map(Self::find)
-        .filter(|process| process.state != 'Z')
-        .collect()
+        ids()
+            .filter(|id| {
+                let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+                environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+            })
+            .filter_map(Self::find)
+            .filter(|process| process.state != 'Z')
+            .collect()
     }
 
     pub(crate) fn has_open(&self, file: &Path) -> bool {
@@ -54,10 +53,13 @@ impl Process {
     }
 
     pub(crate) fn children_of(parent: i32) -> Vec<Self> {
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        ids.filter_map(Self::find).filter(|process| process.parent == parent).collect()
+        ids().filter_map(Self::find).filter(|process| process.parent == parent).collect()
     }
+}
+
+fn ids() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// To one process; that it is gone is no failure.

@@ -21,6 +21,5 @@ pub(crate) const STUBBORN: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM
 
 /// Ends one that [`STAYS`].
 pub(crate) async fn ends(running: Running) {
-    running.signal(Signal::SIGTERM);
-    running.ended().await.quietly(143);
+    running.ended_by(Signal::SIGTERM).await.quietly(143);
 }

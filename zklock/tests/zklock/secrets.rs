@@ -2,8 +2,7 @@
 
 use zookeeper_testkit::TestServer;
 
-use crate::peers;
-use crate::scene::Scene;
+use crate::scene::{Scene, skipped};
 
 const SECRET: &str = "Q7dIgEsTq7";
 
@@ -54,41 +53,49 @@ async fn credentials_are_not_told() {
 async fn tls_by_files() {
     let server = match TestServer::builder().mutual_tls().start().await {
         Ok(server) => server,
-        Err(error) => return peers::skipped(&format!("no server with TLS, {error}")),
+        Err(error) => return skipped(&format!("no server with TLS, {error}")),
     };
     let tls = server.client_tls().unwrap().clone();
     let (secure, plain) =
         (server.connect_string().to_owned(), server.plain_connect_string().to_owned());
     let scene = Scene::on(server).await;
-    let ca = scene.file("ca.pem", &tls.ca);
-    let (cert, key) = (scene.file("cert.pem", &tls.certificate), scene.file("key.pem", &tls.key));
-    let address = secure.trim_start_matches("tcp+tls://").to_owned();
-    let run = || scene.run("exit 3").env("ZKLOCK_CONNECTION_TIMEOUT", "60s");
-    let in_vain = || scene.run("exit 3").env("ZKLOCK_CONNECTION_TIMEOUT", "3s");
-    // With `--tls-ca` every server is spoken to by TLS.
-    for server in [&secure, &address] {
-        let tool = run().env("ZKLOCK_SERVER", server).env("ZKLOCK_TLS_CA", &ca);
-        tool.env("ZKLOCK_TLS_CERT", &cert).env("ZKLOCK_TLS_KEY", &key).ended().await.quietly(3);
+    for (name, text) in [("ca", &tls.ca), ("cert", &tls.certificate), ("key", &tls.key)] {
+        scene.file(name, text);
     }
-    // Files of the configuration are seen from where that is.
-    let text = "tls-ca = \"ca.pem\"\ntls-cert = \"cert.pem\"\ntls-key = \"key.pem\"\n";
-    let config = scene.file("tls.toml", text);
-    let tool = run().env("ZKLOCK_SERVER", &address).env("ZKLOCK_CONFIG", &config);
-    tool.ended().await.quietly(3);
-    // Without our certificate, without TLS, by TLS to who does not speak it.
-    let tool = in_vain().env("ZKLOCK_SERVER", &address).env("ZKLOCK_TLS_CA", &ca);
-    tool.ended().await.one_line(69, &[]);
-    in_vain().env("ZKLOCK_SERVER", &address).ended().await.one_line(69, &[]);
-    let tool = in_vain().env("ZKLOCK_SERVER", &plain).env("ZKLOCK_TLS_CA", &ca);
-    let tool = tool.env("ZKLOCK_TLS_CERT", &cert).env("ZKLOCK_TLS_KEY", &key);
-    tool.ended().await.one_line(69, &[]);
-    // What is no certificate is said with its file.
-    let tool = run().env("ZKLOCK_SERVER", &address).env("ZKLOCK_TLS_CA", &config);
-    tool.ended().await.one_line(64, &["tls.toml"]);
-    let tool = run().env("ZKLOCK_SERVER", &address).env("ZKLOCK_TLS_CA", &ca);
-    let tool = tool.env("ZKLOCK_TLS_CERT", &key).env("ZKLOCK_TLS_KEY", &cert);
-    let ended = tool.ended().await;
-    ended.one_line(64, &[]);
-    assert!(!ended.stderr.contains(tls.key.lines().nth(1).unwrap()), "{ended}");
+    let config =
+        scene.file("tls.toml", "tls-ca = \"ca\"\ntls-cert = \"cert\"\ntls-key = \"key\"\n");
+    let address = secure.trim_start_matches("tcp+tls://");
+    // Server, `--tls-ca`, `--tls-cert` and `--tls-key`, exit code, a word of the one line.
+    let rows: [(&str, &[&str], i32, &str); 7] = [
+        // With `--tls-ca` every server is spoken to by TLS.
+        (&secure, &["ca", "cert", "key"], 3, ""),
+        (address, &["ca", "cert", "key"], 3, ""),
+        // Without our certificate, without TLS, by TLS to who does not speak it.
+        (address, &["ca"], 69, ""),
+        (address, &[], 69, ""),
+        (&plain, &["ca", "cert", "key"], 69, ""),
+        // What is no certificate is said with its file.
+        (address, &["tls.toml"], 64, "tls.toml"),
+        (address, &["ca", "key", "cert"], 64, ""),
+    ];
+    for (server, files, code, word) in rows {
+        let patience = if code == 3 { "60s" } else { "3s" };
+        let tool = scene.zklock(["--server", server, "--connection-timeout", patience]);
+        let options = ["--tls-ca", "--tls-cert", "--tls-key"].iter().zip(files);
+        let tool = options.fold(tool, |tool, (option, file)| tool.args([option, file]));
+        let ended = tool.args(["run", &scene.path, "--", "sh", "-c", "exit 3"]).ended().await;
+        println!("{server} {files:?}: {ended}");
+        if code == 3 {
+            ended.quietly(3);
+        } else {
+            ended.one_line(code, &[word]);
+        }
+        assert!(!ended.stderr.contains(tls.key.lines().nth(1).unwrap()), "{ended}");
+    }
+    // Files of the configuration are seen from where that is; and the same by variables.
+    let run = || scene.run("exit 3").env("ZKLOCK_SERVER", address);
+    run().env("ZKLOCK_CONFIG", &config).ended().await.quietly(3);
+    let tool = run().env("ZKLOCK_TLS_CA", "ca").env("ZKLOCK_TLS_CERT", "cert");
+    tool.env("ZKLOCK_TLS_KEY", "key").ended().await.quietly(3);
     scene.end().await;
 }

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tokio::net::TcpListener;
+use zookeeper_recipes::LeaderLatch;
+use zookeeper_testkit::Direction;
 
-use crate::harness::within;
-use crate::processes::Process;
+use crate::harness::{eventually, within};
+use crate::processes::{Process, send};
 use crate::scene::Scene;
-use crate::scripts::{GOES_ON, STAYS, STAYS_AS};
+use crate::scripts::{STAYS, STAYS_AS};
+use crate::tool::ZKLOCK;
 
 const FORWARDED: [Signal; 6] = [
     Signal::SIGHUP,
@@ -18,62 +22,35 @@ const FORWARDED: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-/// And not the command alone: what it started, too.
+/// The command and what it started. `zklock` waits for a command that takes its time, and the code of one that dies is 128 + N.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_signal_reaches_the_commands_group() {
     let scene = Scene::new().await;
     for signal in FORWARDED {
-        let mut life = scene.lifeline();
+        let (mut life, gate) = (scene.lifeline(), scene.gate());
         let name = signal.as_str().trim_start_matches("SIG");
         // The inner shell is in the foreground of the outer one, which waits for it.
         let script = format!(
             r#"exec 9>"$LIFE"; trap : {name}
                sh -c 'trap "echo inner >&9; exit 0" {name}; echo up >&9; while :; do sleep 1000 & wait; done'
-               echo outer >&9; exit 8"#
+               echo outer >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 8"#
         );
-        let running = scene.run(&script).env("LIFE", &life.path).start();
-        life.says("up").await;
+        let mut running = life.up(scene.run(&script).env("GATE", &gate.path)).await;
         running.signal(signal);
         life.says("inner").await;
         life.says("outer").await;
+        assert!(!running.has_ended());
+        assert_eq!(scene.children().await.len(), 1, "it holds on");
+        gate.open().await;
         running.ended().await.quietly(8);
         life.end().await;
-        scene.children_are(0).await;
-    }
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_dies_of_it_gives_128_and_the_signal() {
-    let scene = Scene::new().await;
-    for signal in FORWARDED {
-        let mut life = scene.lifeline();
-        let script = format!("ulimit -c 0; {STAYS}");
-        let running = scene.run(&script).env("LIFE", &life.path).start();
-        life.says("up").await;
-        running.signal(signal);
-        running.ended().await.quietly(128 + signal as i32);
+        // A command that dies of it.
+        let running = life.up(scene.run(&format!("ulimit -c 0; {STAYS}"))).await;
+        running.ended_by(signal).await.quietly(128 + signal as i32);
         life.end().await;
         // It was given back, not left to the end of the session.
         assert_eq!(scene.children().await, Vec::<String>::new());
     }
-    scene.end().await;
-}
-
-/// The tool goes on to wait for a command that takes its time.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_command_may_take_its_time_to_end() {
-    let (scene, mut life, gate) = Scene::staged().await;
-    let tool = scene.run(GOES_ON);
-    let mut running = tool.start();
-    life.says("up").await;
-    running.signal(Signal::SIGTERM);
-    life.says("TERM").await;
-    assert!(!running.has_ended());
-    assert_eq!(scene.children().await.len(), 1, "it holds on");
-    gate.open().await;
-    running.ended().await.quietly(6);
-    life.end().await;
     scene.end().await;
 }
 
@@ -84,7 +61,7 @@ async fn a_hangup_that_was_ignored_stays_ignored() {
     let holder = scene.holder("host-a:123").await;
     let script = r#"exec 9>"$LIFE"; trap 'echo HUP >&9' HUP; trap 'echo USR1 >&9; exit 3' USR1
         grep SigIgn /proc/self/status >&9; echo up >&9; while :; do sleep 1000 & wait; done"#;
-    let tool = scene.tool("nohup").args([crate::tool::ZKLOCK, "run", &scene.path]);
+    let tool = scene.tool("nohup").args([ZKLOCK, "run", &scene.path]);
     let tool = tool.args(["--", "sh", "-c", script]);
     let running = tool.start();
     scene.children_are(2).await;
@@ -102,25 +79,6 @@ async fn a_hangup_that_was_ignored_stays_ignored() {
     scene.end().await;
 }
 
-/// Nothing of what `zklock` does for itself is inherited.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_command_starts_with_signals_as_without_us() {
-    // Those that glibc keeps for itself: whoever starts a program by `posix_spawn` has it ignore them at first.
-    const OF_THE_LIBRARY: u64 = 0b11 << 31;
-    let scene = Scene::new().await;
-    let look = "grep -E 'Sig(Blk|Ign|Pnd)' /proc/self/status";
-    let masks = |text: &str| -> Vec<u64> {
-        let masks = text.lines().map(|line| line.rsplit(':').next().unwrap().trim());
-        masks.map(|mask| u64::from_str_radix(mask, 16).unwrap() & !OF_THE_LIBRARY).collect()
-    };
-    let without_us = scene.tool("sh").args(["-c", look]).ended().await.text();
-    let ended = scene.run(look).ended().await;
-    ended.quietly(0);
-    assert_eq!(masks(&ended.text()), masks(&without_us));
-    assert_eq!(masks(&without_us).len(), 3, "{without_us}");
-    scene.end().await;
-}
-
 /// As `systemd` stops a service: all processes at once are told.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_processes_can_be_told_at_once() {
@@ -128,14 +86,12 @@ async fn all_processes_can_be_told_at_once() {
     // `zklock` sends the command what it got itself, perhaps while the trap runs: a shell would begin it once more.
     let script = r#"exec 9>"$LIFE"; trap 'trap "" TERM; echo TERM >&9; echo cleaned up >&9; exit 4' TERM
         echo up >&9; while :; do sleep 1000 & wait; done"#;
-    let running = scene.run(script).start();
-    life.says("up").await;
+    let running = life.up(scene.run(script)).await;
     for process in scene.processes() {
-        crate::processes::send(Signal::SIGTERM, process.id);
+        send(Signal::SIGTERM, process.id);
     }
     life.says("TERM").await;
-    let ended = running.ended().await;
-    assert_eq!(ended.code(), Some(4), "{ended}");
+    running.ended().await.with(4);
     let (said, _) = life.end().await;
     assert_eq!(said.iter().filter(|line| *line == "cleaned up").count(), 1, "{said:?}");
     scene.end().await;
@@ -151,45 +107,44 @@ async fn the_command_has_a_group_of_its_own() {
     assert_eq!(command.group, command.id);
     assert_eq!((supervisor.parent, command.parent), (tool.id, supervisor.id));
     assert!(supervisor.group != tool.group && supervisor.group != command.group);
-    running.signal(Signal::SIGTERM);
-    running.ended().await.quietly(143);
+    running.ended_by(Signal::SIGTERM).await.quietly(143);
     life.end().await;
     scene.end().await;
 }
 
+/// Of `run` and of `elect`, and while there is no connection to wait over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_the_wait_and_nothing_is_left() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a:123").await;
-    for signal in FORWARDED {
-        for patience in [&[][..], &["-w", "1h"]] {
-            let waiting = scene.run_with(patience, "touch ran").start();
-            scene.children_are(2).await;
-            waiting.signal(signal);
-            waiting.ended().await.one_line(128 + signal as i32, &[signal.as_str()]);
-            // Not by the end of its session.
-            assert_eq!(scene.children().await.len(), 1, "{signal}");
-        }
-    }
-    assert!(!scene.folder.join("ran").exists());
-    holder.release().await;
-    scene.end().await;
-}
-
-/// Also while there is no connection to wait over.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_signal_ends_the_wait_for_a_server() {
-    let scene = Scene::new().await;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let leader = format!("{}/election", scene.path);
+    let latch = LeaderLatch::new(&holder.curator, &leader).unwrap();
+    latch.start().unwrap();
+    within("it leads", latch.await_leadership()).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = listener.local_addr().unwrap().to_string();
     for signal in FORWARDED {
+        for arguments in
+            [&["run", &scene.path][..], &["run", &scene.path, "-w", "1h"], &["elect", &leader]]
+        {
+            let path = arguments[1];
+            let queue = async || scene.admin.list_children(path).await.unwrap().len();
+            let others = queue().await;
+            let waiting = scene.zklock(arguments).args(["--", "touch", "ran"]).start();
+            eventually("it waits", async || queue().await > others).await;
+            waiting.ended_by(signal).await.one_line(128 + signal as i32, &[signal.as_str()]);
+            // Not by the end of its session.
+            assert_eq!(queue().await, others, "{signal}, {arguments:?}");
+        }
         let tool = scene.run("touch ran").env("ZKLOCK_SERVER", &silent);
         let waiting = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "1h").start();
         // It has come as far as to ask for a session.
         let (_connection, _) = within("a connection", listener.accept()).await.unwrap();
-        waiting.signal(signal);
-        waiting.ended().await.one_line(128 + signal as i32, &[signal.as_str()]);
+        waiting.ended_by(signal).await.one_line(128 + signal as i32, &[signal.as_str()]);
     }
+    assert!(!scene.folder.join("ran").exists());
+    latch.close().await.unwrap();
+    holder.release().await;
     scene.end().await;
 }
 
@@ -203,7 +158,7 @@ async fn a_signal_ends_the_wait_while_the_link_is_dead() {
     let tool = scene.run("touch ran").env("ZKLOCK_SERVER", link.connect_string());
     let waiting = tool.env("ZKLOCK_SESSION_TIMEOUT", "3s").start();
     scene.children_are(2).await;
-    let stalled = link.stall(zookeeper_testkit::Direction::Both);
+    let stalled = link.stall(Direction::Both);
     waiting.signal(Signal::SIGTERM);
     let ended = tokio::time::timeout(Duration::from_secs(30), waiting.ended()).await;
     ended.expect("it ends").one_line(143, &["SIGTERM"]);

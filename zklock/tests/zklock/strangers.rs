@@ -9,7 +9,7 @@ use crate::harness::within;
 use crate::scene::Scene;
 use crate::scripts::STAYS;
 use crate::terminal::Terminal;
-use crate::tool::{Ended, ZKLOCK};
+use crate::tool::ZKLOCK;
 
 const GUID: &str = "_c_01234567-89ab-4def-8123-456789abcdef-";
 const ANYTHING: Permission = Permission::ALL;
@@ -27,12 +27,6 @@ impl Scene {
         let path = format!("{}/{name}", self.path);
         let (_, sequence) = self.admin.create(&path, data, &options).await.unwrap();
         format!("{path}{sequence}")
-    }
-
-    async fn listed(&self) -> (Vec<Value>, Ended) {
-        let ended = self.zklock(["ls", &self.path, "--json"]).ended().await;
-        assert_eq!(ended.code(), Some(0), "{ended}");
-        (serde_json::from_slice(&ended.stdout).unwrap(), ended)
     }
 }
 
@@ -68,13 +62,31 @@ async fn kazoo_and_curator_have_a_queue_each() {
     scene.end().await;
 }
 
+/// What strangers write into their nodes does nothing to our terminal.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_are_called_is_shown_and_not_obeyed() {
+    let scene = Scene::new().await;
+    let data = b"evil\x1b[2J\x1b]0;title\x07\r\n\xff\xfe";
+    scene.contender(&format!("{GUID}lock-"), data, ANYTHING).await;
+    for options in [&[][..], &["--json"]] {
+        let ended = scene.zklock(["ls", &scene.path]).args(options).ended().await;
+        ended.quietly(0);
+        let text = ended.text();
+        assert!(text.contains("evil"), "{ended}");
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\r']), "{ended}");
+    }
+    let busy = scene.run_with(["-n"], "true").ended().await;
+    assert!(!busy.one_line(75, &["evil"]).contains(['\u{1b}', '\u{7}', '\r']), "{busy}");
+    scene.taken().await;
+    scene.end().await;
+}
+
 /// Who waited when it was asked about may hold when the answer comes.
 #[tokio::test(flavor = "multi_thread")]
-async fn break_asks_again_where_a_waiter_holds_meanwhile() {
+async fn break_asks_and_asks_again_where_a_waiter_holds_meanwhile() {
     let (scene, mut life, _) = Scene::staged().await;
     let holder = scene.holder("host-a").await;
-    let tool = scene.run(STAYS).env("ZKLOCK_ID", "host-b");
-    let waiting = tool.start();
+    let waiting = scene.run(STAYS).env("ZKLOCK_ID", "host-b").start();
     scene.children_are(2).await;
     let (all, _) = scene.listed().await;
     let node = all[1]["node"].as_str().unwrap().to_owned();
@@ -87,15 +99,21 @@ async fn break_asks_again_where_a_waiter_holds_meanwhile() {
     terminal.types("y\n");
     terminal.shows("host-b holds").await;
     terminal.types("n\n");
-    let (code, text) = terminal.ended().await;
-    assert_eq!((code, text.matches("[y/N]").count()), (Some(1), 2), "{text:?}");
+    let text = terminal.ends(1).await;
+    assert_eq!(text.matches("[y/N]").count(), 2, "{text:?}");
     assert_eq!(scene.node().await, format!("{}/{node}", scene.path));
-    // Who says yes to that is told what it means.
-    let mut terminal = Terminal::start(&scene, &program, &[]);
-    terminal.shows("[y/N]").await;
-    terminal.types("y\n");
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(0), "{text:?}");
+    // Nothing but a yes deletes it. Who says that is told what it means.
+    let answers = async |keys: &str, code: i32| {
+        let mut terminal = Terminal::start(&scene, &program, &[]);
+        terminal.shows("[y/N]").await;
+        terminal.types(keys);
+        terminal.ends(code).await
+    };
+    for keys in ["\n", "\u{4}"] {
+        answers(keys, 1).await;
+        assert_eq!(scene.children().await.len(), 1, "{keys:?}");
+    }
+    let text = answers("y\n", 0).await;
     assert!(text.contains("not stopped by this") && !text.contains("waited"), "{text:?}");
     waiting.ended().await.one_line(76, &["lost "]);
     scene.end().await;
@@ -117,8 +135,7 @@ async fn a_holder_that_may_not_be_read_is_seen_and_broken() {
     assert_eq!(all[0]["token"], scene.stat(&hidden).await.unwrap().czxid);
     let ended = scene.zklock(["revoke", &scene.path]).ended().await;
     ended.one_line(69, &["no permission", name_of(&hidden)]);
-    let ended = scene.zklock(["break", &scene.path, "--yes"]).ended().await;
-    assert_eq!(ended.code(), Some(0), "{ended}");
+    let ended = scene.zklock(["break", &scene.path, "--yes"]).ended().await.with(0);
     assert!(ended.text().contains(name_of(&hidden)), "{ended}");
     let (all, ended) = scene.listed().await;
     assert_eq!((all.len(), all[0]["state"].as_str()), (1, Some("holds")), "{ended}");
@@ -143,8 +160,7 @@ async fn one_refusal_does_not_end_it_for_the_others() {
     let child = format!("{third}/child");
     scene.create(&child, CreateMode::Persistent).await;
     let fourth = scene.contender(&name, b"alone", ANYTHING).await;
-    let ended = scene.zklock(["break", &scene.path, "--all", "--yes"]).ended().await;
-    assert_eq!(ended.code(), Some(69), "{ended}");
+    let ended = scene.zklock(["break", &scene.path, "--all", "--yes"]).ended().await.with(69);
     let parts = ["not stopped by this", "cannot delete", name_of(&third), "children"];
     assert!(parts.iter().all(|part| ended.stderr.contains(part)), "{ended}");
     assert_eq!(ended.text().lines().count(), 3, "{ended}");
@@ -177,8 +193,7 @@ async fn who_watches_ends_when_told_also_while_nobody_reads() {
             std::io::Read::read_exact(&mut reader, &mut [0]).map(|()| reader)
         });
         let reader = within("its output", begun).await.unwrap().unwrap();
-        running.signal(signal);
-        running.ended().await.quietly(0);
+        running.ended_by(signal).await.quietly(0);
         drop(reader);
     }
     scene.admin.delete(&node, None).await.unwrap();
@@ -201,8 +216,7 @@ async fn who_watches_a_lock_goes_on_after_an_outage() {
     let other = scene.contender(&format!("{GUID}lock-"), b"host-b", ANYTHING).await;
     refused.heal();
     watching.stdout.says("host-b").await;
-    watching.signal(Signal::SIGTERM);
-    watching.ended().await.quietly(0);
+    watching.ended_by(Signal::SIGTERM).await.quietly(0);
     for node in [node, other] {
         scene.admin.delete(&node, None).await.unwrap();
     }
@@ -216,8 +230,7 @@ async fn an_identity_that_is_no_text_is_there_in_hex() {
     let node = scene.contender(&format!("{GUID}latch-"), b"a\xff", ANYTHING).await;
     let mut observing = scene.zklock(["observe", &scene.path, "--json"]).start();
     let line: Value = serde_json::from_str(&observing.stdout.lines(1).await[0]).unwrap();
-    observing.signal(Signal::SIGTERM);
-    observing.ended().await.quietly(0);
+    observing.ended_by(Signal::SIGTERM).await.quietly(0);
     let (mut all, _) = scene.listed().await;
     for one in [&line["leader"], &all[0]] {
         assert_eq!(one["identity"], "a\u{fffd}", "{one}");
@@ -251,8 +264,7 @@ async fn who_observes_a_leader_that_was_asked_to_go_does_not_take_that_for_its_n
     let told = ["identity", "revocation_requested"].map(|key| line["leader"][key].clone());
     assert_eq!(told, [Value::Null, Value::Bool(true)], "{line}");
     // Without a command it does not listen, and leads on.
-    leader.signal(Signal::SIGTERM);
-    leader.ended().await.quietly(0);
+    leader.ended_by(Signal::SIGTERM).await.quietly(0);
     for mut observing in [before, text, json] {
         observing.stdout.says("nobody").await;
         observing.signal(Signal::SIGTERM);

@@ -1,6 +1,7 @@
 //! Input, output, arguments and environment are the command's, untouched.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
@@ -14,16 +15,6 @@ const TEN_MEGABYTES: usize = 10 * 1024 * 1024;
 fn noise(length: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(8);
     std::iter::repeat_with(|| random.u8(..)).take(length).collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_command_reads_our_input() {
-    let scene = Scene::new().await;
-    let sent = noise(3_000_001);
-    let ended = scene.zklock(["run", &scene.path, "--", "cat"]).input(sent.clone()).ended().await;
-    ended.quietly(0);
-    assert!(ended.stdout == sent, "{} bytes", ended.stdout.len());
-    scene.end().await;
 }
 
 /// What the command does not read is left to who reads after `zklock`.
@@ -41,35 +32,32 @@ async fn not_a_byte_of_the_input_is_taken_that_the_command_does_not_take() {
 /// As under `cron` of some systems, or `<&-` in a shell.
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_streams_are_no_obstacle() {
-    let scene = Scene::new().await;
+    let (scene, mut life, _) = Scene::staged().await;
     for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
-        let mut life = scene.lifeline();
         let script = format!(
             r#"exec "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo ran >&9; exit 3' {closed}"#
         );
         let tool = scene.tool("sh").args(["-c", &script]);
-        let ended = tool.env("LIFE", &life.path).ended().await;
-        ended.quietly(3);
+        tool.ended().await.quietly(3);
         life.says("ran").await;
         life.end().await;
     }
     // What is said then is said to nobody.
     let holder = scene.holder("host-a:123").await;
     let script = r#"exec "$ZKLOCK" run -n -v "$LOCK" -- true <&- >&- 2>&-"#;
-    let ended = scene.tool("sh").args(["-c", script]).ended().await;
-    assert_eq!(ended.code(), Some(75), "{ended}");
+    scene.tool("sh").args(["-c", script]).ended().await.with(75);
     holder.release().await;
     scene.end().await;
 }
 
+/// In, and out by both streams.
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_megabytes_come_out_byte_for_byte_however_slowly_they_are_read() {
+async fn ten_megabytes_pass_byte_for_byte_however_slowly_they_are_read() {
     let scene = Scene::new().await;
     let content = noise(TEN_MEGABYTES);
-    let file = scene.file("content", &content).display().to_string();
-    let mut tool =
-        scene.zklock(["run", &scene.path, "--", "sh", "-c", "cat \"$0\"; cat \"$0\" >&2", &file]);
-    let mut child = tool.command().spawn().unwrap();
+    let input = File::open(scene.file("content", &content)).unwrap();
+    let mut tool = scene.zklock(["run", &scene.path, "--", "tee", "/dev/stderr"]);
+    let mut child = tool.command().stdin(input).spawn().unwrap();
     let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let errors = tokio::spawn(async move {
         let mut all = Vec::new();
@@ -87,8 +75,7 @@ async fn ten_megabytes_come_out_byte_for_byte_however_slowly_they_are_read() {
     });
     let out = within("all of the output", reading).await.unwrap();
     let err = within("all of the errors", errors).await.unwrap();
-    let status = within("the end", child.wait()).await.unwrap();
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(within("the end", child.wait()).await.unwrap().code(), Some(0));
     assert!(out == content, "{} bytes", out.len());
     assert!(err == content, "{} bytes on stderr", err.len());
     scene.end().await;
@@ -107,16 +94,6 @@ async fn a_reader_that_goes_ends_the_command_as_without_us() {
     let output = within("the end", child.wait_with_output()).await.unwrap();
     assert_eq!(output.status.code(), Some(128 + nix::libc::SIGPIPE));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn it_stands_in_a_pipe_line() {
-    let scene = Scene::new().await;
-    let script = r#"yes | "$ZKLOCK" run "$LOCK" -- head -n 2 | cat; echo end"#;
-    let ended = scene.tool("sh").args(["-c", script]).ended().await;
-    ended.quietly(0);
-    assert_eq!(ended.text(), "y\ny\nend\n");
     scene.end().await;
 }
 
@@ -149,12 +126,10 @@ async fn arguments_and_environment_may_be_any_bytes() {
 async fn a_path_that_is_no_text_is_64() {
     let scene = Scene::new().await;
     let path = OsStr::from_bytes(b"/lock\xff");
-    for arguments in [[OsStr::new("run"), path], [OsStr::new("ls"), path]] {
-        let ended = scene.zklock(arguments).ended().await;
-        assert_eq!(ended.code(), Some(64), "{ended}");
+    for command in ["run", "ls"] {
+        scene.zklock([OsStr::new(command), path]).ended().await.with(64);
     }
-    let ended = scene.run("true").env("ZKLOCK_SERVER", path).ended().await;
-    assert_eq!(ended.code(), Some(64), "{ended}");
+    scene.run("true").env("ZKLOCK_SERVER", path).ended().await.with(64);
     scene.end().await;
 }
 
@@ -169,35 +144,36 @@ async fn what_stands_behind_the_dashes_is_the_commands() {
     scene.end().await;
 }
 
-/// A pipe of ours in the command's hands would keep others from seeing its end.
+/// Nothing is inherited of what `zklock` does for itself: a pipe of ours in the command's hands would keep others from seeing
+/// its end.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_has_the_files_that_we_were_started_with_and_no_other() {
+async fn the_command_starts_with_files_folder_limits_signals_and_environment_as_without_us() {
+    // Those that glibc keeps for itself: whoever starts a program by `posix_spawn` has it ignore them at first.
+    const OF_THE_LIBRARY: u64 = 0b11 << 31;
     let scene = Scene::new().await;
-    // Before there is a pipe line, for whose pipes the shell has files open.
-    let look = r#"set -- /proc/$$/fd/*; echo "$@" | sed 's,/proc/[0-9]*/fd/,,g'"#;
+    // The files come first: for the pipes of a pipe line the shell has more open.
+    let look = r#"set -- /proc/$$/fd/*; echo "$@" | sed 's,/proc/[0-9]*/fd/,,g'; pwd; umask; ulimit -n
+        grep -E 'Sig(Blk|Ign|Pnd)' /proc/self/status; env | grep -v ^ZK_LOCK_ | sort"#;
     // The same shell starts both: what it has itself is the same.
-    let script =
-        r#"exec 9</dev/null; sh -c "$LOOK" </dev/null; "$ZKLOCK" run "$LOCK" -- sh -c "$LOOK""#;
-    let tool = scene.tool("sh").args(["-c", script]);
-    let ended = tool.env("LOOK", look).ended().await;
+    let script = r#"umask 027; cd home; ulimit -n 500; exec 9</dev/null
+        sh -c "$LOOK" </dev/null; echo with us; "$ZKLOCK" run "$LOCK" -- sh -c "$LOOK""#;
+    let tool = scene.tool("sh").args(["-c", script]).env("LOOK", look);
+    let ended = tool.env("MINE", "1 2\n3").env("EMPTY", "").ended().await;
     ended.quietly(0);
+    let started_with = |line: &str| match line.split_once(":\t") {
+        Some((name, mask)) if name.starts_with("Sig") => {
+            let mask = u64::from_str_radix(mask, 16).unwrap() & !OF_THE_LIBRARY;
+            format!("{name} {mask:x}")
+        }
+        _ => line.to_owned(),
+    };
     let text = ended.text();
-    let lines: Vec<&str> = text.lines().collect();
-    let [without_us, with_us] = lines[..] else { panic!("{text}") };
-    assert_eq!(with_us, without_us);
-    assert!(without_us.contains(" 9"), "{without_us}");
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_folder_and_the_umask_are_ours() {
-    let scene = Scene::new().await;
-    let script =
-        r#"umask 027; cd home; exec "$ZKLOCK" run "$LOCK" -- sh -c 'pwd; umask; ulimit -n'"#;
-    let tool = scene.tool("sh").args(["-c", &format!("ulimit -n 500; {script}")]);
-    let ended = tool.ended().await;
-    ended.quietly(0);
-    let home = scene.folder.join("home");
-    assert_eq!(ended.text(), format!("{}\n0027\n500\n", home.display()));
+    let (without_us, with_us) = text.split_once("with us\n").unwrap();
+    let [with, without] = [with_us, without_us].map(|half| half.lines().map(started_with));
+    assert!(with.eq(without), "{ended}");
+    let shell = format!("{}\n0027\n500\nSigPnd", scene.folder.join("home").display());
+    for expected in [" 9", &shell, "SigBlk", "SigIgn", "MINE=1 2\n", "EMPTY=\n"] {
+        assert!(without_us.contains(expected), "{expected}: {without_us}");
+    }
     scene.end().await;
 }

@@ -17,17 +17,9 @@ const SECRET: &str = "Q7dIgEsTq7";
 /// blank within an argument or a word, `{…}` a path or a file of the stage. `touch ran` must never run.
 const TABLE: &str = r#"
 run {path} -c exit~0 | | 0 |
-run {path} -c exit~1 | | 1 |
-run {path} -c exit~64 | | 64 |
 run {path} -c exit~75 | | 75 |
-run {path} -c exit~76 | | 76 |
 run {path} -c exit~255 | | 255 |
-run {path} -c kill~-1~$$ | | 129 |
 run {path} -c kill~-9~$$ | | 137 |
-run {path} -c kill~-13~$$ | | 141 |
-run {path} -c kill~-15~$$ | | 143 |
-run {path} -c kill~-12~$$ | | 140 |
-run {path} -c ulimit~-c~0;kill~-6~$$ | | 134 |
 run {path} -c echo~$((6*7));exit~5 | | 5 | >42
 run {path} -- no-such-command-anywhere | | 127 | no-such-command-anywhere
 run {path} -- ./no-such-command | | 127 | ./no-such-command
@@ -37,13 +29,11 @@ run {path} -- / | | 126 | /
 run {path} -- {script} | | 0 | >it~ran
 run {held} -n -- touch ran | | 75 | {held}~is~busy:~held~by~host-a:123~for
 run {held} --nonblock -- touch ran | | 75 | {held}~is~busy held~by~host-a:123
-run {held} -n -E 1 -- touch ran | | 1 | {held}~is~busy
 run {held} -n --conflict-exit-code 200 -- touch ran | | 200 | {held}~is~busy
 run {held} -n -E 0 -- touch ran | | 0 | {held}~is~busy
 run {held} -w 3 -- touch ran | | 75 | {held}~is~busy~after~3s:~held~by~host-a:123
 run {held} --timeout 3s -E 3 -- touch ran | | 3 | {held}~is~busy~after~3s:~held~by~host-a:123
 run {held} -w 0 -- touch ran | | 75 | {held}~is~busy held~by~host-a:123
-run {path} -w 0 -c exit~4 | | 4 |
 run {path} -n -E 9 -c exit~3 | | 3 |
 run {path} -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
 run {mutex} --read -- touch ran | | 69 | {mutex}
@@ -54,35 +44,26 @@ run {barren}/lock -- touch ran | | 69 | {barren}/lock
 run {path} --server {nowhere} --connection-timeout 1s -- touch ran | | 69 | no~ZooKeeper~within~1s refused
 run {path} --server no-such-host.invalid --connection-timeout 1s -- touch ran | | 69 | not~known~by~that~name
 run {path} --server {silent} --connection-timeout 1s -- touch ran | | 69 | accepts~connections
+run {path} -w 2 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1h | 69 | no~ZooKeeper~within~2s:~ refused
+run {path} -w 2 -- touch ran | ZKLOCK_SERVER={silent} ZKLOCK_CONNECTION_TIMEOUT=1h | 69 | no~ZooKeeper~within~2s:~ accepts~connections
 ls {path} --server {nowhere} --connection-timeout 1s | | 69 | no~ZooKeeper
 revoke {path} --server {nowhere} --connection-timeout 1s | | 69 | no~ZooKeeper
 break {path} --yes --server {nowhere} --connection-timeout 1s | | 69 | no~ZooKeeper
 run {path} --server localhost:1 --connection-timeout 1s -- touch ran | RUST_MIN_STACK=281474976710656 | 69 | no~thread~can~be~started
 run {path} -w soon -- touch ran | | 64 | soon
-run {path} -w -1 -- touch ran | | 64 | -1
 run {path} -w 1e19 -- touch ran | | 64 | 1e19 at~most~365~days
-run {path} -w 1000y -- touch ran | | 64 | 1000y at~most~365~days
-run {path} -w a~~b -- touch ran | | 64 | 'a~~b'
 run {path} -n -w 1 -- touch ran | | 64 | cannot~be~used~with
 run {path} -E 256 -- touch ran | | 64 | 256
-run {path} -E busy -- touch ran | | 64 | busy
 run {path} --read --write -- touch ran | | 64 | cannot~be~used~with
 run {path} --read --count 2 -- touch ran | | 64 | cannot~be~used~with
 run {path} --count 0 -- touch ran | | 64 | --count
-run {path} --count -1 -- touch ran | | 64 | -1
-run {path} --count many -- touch ran | | 64 | many
 run {path} --on-lost cry -- touch ran | | 64 | cry
 run {path} --on-revoke cry -- touch ran | | 64 | cry
-run {path} --kill-after 1h -- touch ran | | 64 | --kill-after
 run {path} --kill-after 4s -- touch ran | | 64 | --kill-after 10s
-run {path} --kill-after 1e19 -- touch ran | | 64 | 1e19
-run {path} --session-timeout never -- touch ran | | 64 | --session-timeout never
 run {path} --session-timeout 0 -- touch ran | | 64 | from~100~ms~to~24~h
 run {path} --connection-timeout 25h -- touch ran | | 64 | from~100~ms~to~24~h
-run {path} --connection-timeout 1e19 -- touch ran | | 64 | 1e19
 run {path} -- touch ran | ZKLOCK_SESSION_TIMEOUT=soon | 64 | --session-timeout soon
 run {path} --namespace relative -- touch ran | | 64 | namespace relative
-run {path} -- touch ran | ZKLOCK_NAMESPACE=a//b | 64 | namespace a//b
 run {path} --server= -- touch ran | | 64 | names~no~server
 run {path} --config not-there.toml -- touch ran | | 64 | config:~cannot~read~not-there.toml
 run {path} -- touch ran | ZKLOCK_CONFIG=/no/such/file | 64 | config:~cannot~read~/no/such/file
@@ -93,22 +74,17 @@ run {path} --nonsense -- touch ran | | 64 | --nonsense
 nonsense | | 64 | nonsense
 run | | 64 | PATH
 run {path} | | 64 | no~command
-run {path} -- | | 64 | no~command
 run -- touch ran | | 64 | PATH
 run {path} -c true -- true | | 64 | cannot~be~used~with
 run relative -- touch ran | | 64 | "relative"
 run /a//b -- touch ran | | 64 | "/a//b"
-run /a/ -- touch ran | | 64 | "/a/"
-run /a/../b -- touch ran | | 64 | "/a/../b"
 run {path} {path} -- touch ran | | 64 | {path}
 elect {path} -- sh -c echo~$ZK_LOCK_PATH;exit~3 | | 3 | >{path}
 ls {path} | | 0 | >PLACE~~STATE~~KIND
 ls {path} --json | | 0 | >[]
-elect | | 64 | PATH
 elect relative | | 64 | "relative"
 observe relative | | 64 | "relative"
 ls a~~b | | 64 | "a~~b"
-ls {path} --watch=1e19 | | 64 | 1e19
 revoke relative | | 64 | "relative"
 revoke {path} --node _c_none | | 64 | --node~_c_none:~no~name~of~a~contender's~node
 break relative --yes | | 64 | "relative"
@@ -136,9 +112,6 @@ run /lock -c echo~$ZK_LOCK_PATH | ZKLOCK_SERVER={server}{path} | 0 | >/lock
 run {path} -- touch ran | XDG_CONFIG_HOME={unreadable} | 64 | cannot~read~{unreadable}/zklock.toml --config
 run {path} --config {all} -c exit~3 | XDG_CONFIG_HOME={unreadable} | 3 |
 run {path} --config {wrong} -- touch ran | | 64 | {wrong}:2:~unknown~key server
-run {path} --config {seven} -- touch ran | | 64 | {seven}:1: string
-run {path} --config {bytes} -- touch ran | | 64 | {bytes}:1: UTF-8
-run {path} --config {open} -- touch ran | | 64 | {open}:1:
 run {private} -c exit~3 | ZKLOCK_AUTH=digest:ours:{secret} | 3 |
 run {private} -c exit~3 | ZKLOCK_AUTH_FILE={auth} | 3 |
 run {private} -c exit~3 --auth-file {auth} | | 3 |
@@ -180,9 +153,6 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
         ("named", file("named.toml", b"id = \"named\"\n")),
         ("all", file("all.toml", all.as_bytes())),
         ("wrong", file("wrong.toml", b"id = \"a\"\nservers = \"a\"\n")),
-        ("seven", file("seven.toml", b"server = 7\n")),
-        ("bytes", file("bytes.toml", b"id = \"\xff\"\n")),
-        ("open", file("open.toml", b"server = \"a\n")),
         ("own", shown("own")),
         ("unreadable", shown("unreadable")),
         ("secret", SECRET.to_owned()),

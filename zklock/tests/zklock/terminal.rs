@@ -18,6 +18,7 @@ use tokio::process::Child;
 use tokio::sync::watch;
 
 use crate::harness::{LONG, eventually, within};
+use crate::lifeline::Lifeline;
 use crate::scene::Scene;
 
 pub(crate) const WIDTH: u16 = 100;
@@ -132,14 +133,23 @@ impl Terminal {
         within("the end of the program", child.wait()).await.unwrap();
     }
 
-    /// Its code, and all that was shown.
-    pub(crate) async fn ended(mut self) -> (Option<i32>, String) {
+    /// The command says which process it is, and is given the terminal.
+    pub(crate) async fn is_of(&self, life: &mut Lifeline) -> i32 {
+        let command = life.process("id").await;
+        self.foreground_is(command).await;
+        command
+    }
+
+    /// It ends with this code; gives all that was shown.
+    pub(crate) async fn ends(mut self, code: i32) -> String {
         let status = within("the end of the program", self.child.wait()).await.unwrap();
         // The other end is closed with it, and with all that it started.
         let mut shown = self.shown.clone();
         within("the terminal is left", async { while shown.changed().await.is_ok() {} }).await;
         // As a shell gives it: who is interrupted on a terminal ends by the signal.
-        (status.code().or_else(|| Some(128 + status.signal()?)), self.text())
+        let ended = status.code().or_else(|| Some(128 + status.signal()?));
+        assert_eq!(ended, Some(code), "{:?}", self.text());
+        self.text()
     }
 }
 

@@ -13,15 +13,12 @@ use crate::terminal::Terminal;
 use crate::tool::ZKLOCK;
 
 /// A shell with job control at a terminal, which runs these lines.
-fn shell(scene: &Scene, script: &str, life: &OsStr) -> Terminal {
-    let program = ["bash", "--norc", "--noprofile", "-c", script];
-    Terminal::start(scene, &program, &[("LIFE", life)])
+fn shell(scene: &Scene, script: &str) -> Terminal {
+    Terminal::start(scene, &["bash", "--norc", "--noprofile", "-c", script], &[])
 }
 
-fn directly(scene: &Scene, options: &[&str], script: &str, life: &OsStr) -> Terminal {
-    let program =
-        [&[ZKLOCK, "run", &scene.path][..], options, &["--", "sh", "-c", script]].concat();
-    Terminal::start(scene, &program, &[("LIFE", life)])
+fn directly(scene: &Scene, script: &str) -> Terminal {
+    Terminal::start(scene, &[ZKLOCK, "run", &scene.path, "--", "sh", "-c", script], &[])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,8 +33,8 @@ async fn a_terminal_shows_who_holds_for_how_long_and_the_place_in_the_queue() {
     let line = format!("waiting for {}: 2nd in the queue, held by host-a:123 for ", scene.path);
     terminal.shows(&line).await;
     holder.release().await;
-    let (code, text) = terminal.ended().await;
-    assert_eq!((code, text.matches('\n').count()), (Some(3), 1), "{text:?}");
+    let text = terminal.ends(3).await;
+    assert_eq!(text.matches('\n').count(), 1, "{text:?}");
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "output\n");
     scene.end().await;
 }
@@ -47,12 +44,11 @@ async fn a_key_ends_a_wait_with_one_more_line() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a:123").await;
     for (keys, code, said) in [("\u{3}", 130, "SIGINT"), ("\u{1c}", 131, "SIGQUIT")] {
-        let life = scene.lifeline();
-        let mut terminal = directly(&scene, &[], "echo it runs", life.path.as_os_str());
+        let mut terminal = directly(&scene, "echo it runs");
         terminal.shows("2nd in the queue").await;
         terminal.types(keys);
-        let (ended, text) = terminal.ended().await;
-        assert_eq!((ended, text.matches("zklock: ").count()), (Some(code), 2), "{text:?}");
+        let text = terminal.ends(code).await;
+        assert_eq!(text.matches("zklock: ").count(), 2, "{text:?}");
         assert!(text.contains(said) && !text.contains("it runs"), "{text:?}");
         scene.children_are(1).await;
     }
@@ -64,13 +60,12 @@ async fn a_key_ends_a_wait_with_one_more_line() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-all"]
 async fn a_terminal_that_is_stopped_keeps_nobody_waiting() {
-    let scene = Scene::new().await;
+    let (scene, mut life, _) = Scene::staged().await;
     for is_ended in [true, false] {
         let holder = scene.holder("host-a:123").await;
-        let (mut life, link) = (scene.lifeline(), scene.link().await);
+        let link = scene.link().await;
         let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo up >&9; exit 3'; echo "code $?""#;
-        let variables =
-            [("LIFE", life.path.as_os_str()), ("ZKLOCK_SERVER", OsStr::new(link.connect_string()))];
+        let variables = [("ZKLOCK_SERVER", OsStr::new(link.connect_string()))];
         let program = ["bash", "--norc", "--noprofile", "-c", script];
         let mut terminal = Terminal::start(&scene, &program, &variables);
         terminal.shows("2nd in the queue").await;
@@ -93,7 +88,7 @@ async fn a_terminal_that_is_stopped_keeps_nobody_waiting() {
         }
         terminal.types("\u{11}");
         terminal.shows(&format!("code {code}")).await;
-        terminal.ended().await;
+        terminal.ends(0).await;
     }
     scene.end().await;
 }
@@ -103,34 +98,29 @@ async fn a_terminal_that_is_stopped_keeps_nobody_waiting() {
 async fn the_command_can_read_from_the_terminal() {
     let (scene, mut life, _) = Scene::staged().await;
     let script = r#"exec 9>"$LIFE"; echo id $$ >&9; read line; echo "read: $line"; exit 4"#;
-    let mut terminal = directly(&scene, &[], script, life.path.as_os_str());
-    let command = life.process("id").await;
-    terminal.foreground_is(command).await;
+    let mut terminal = directly(&scene, script);
+    terminal.is_of(&mut life).await;
     terminal.types("hello\n");
     terminal.shows("read: hello").await;
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(4), "{text:?}");
+    terminal.ends(4).await;
     scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_keys_for_signals_go_to_the_command() {
-    let scene = Scene::new().await;
+    let (scene, mut life, _) = Scene::staged().await;
     for (key, name) in [("\u{3}", "INT"), ("\u{1c}", "QUIT")] {
-        let mut life = scene.lifeline();
         let script = r#"exec 9>"$LIFE"; n=0; got() { echo $1 >&9; n=$((n+1)); [ $n -lt 2 ] || exit 7; }
             trap 'got INT' INT; trap 'got QUIT' QUIT; echo id $$ >&9
             while :; do sleep 1000 & wait; done"#;
-        let terminal = directly(&scene, &[], script, life.path.as_os_str());
-        let command = life.process("id").await;
-        terminal.foreground_is(command).await;
+        let terminal = directly(&scene, script);
+        terminal.is_of(&mut life).await;
         terminal.types(key);
         life.says(name).await;
         // And `zklock` waits for what the command makes of it.
         terminal.types(key);
         life.says(name).await;
-        let (code, text) = terminal.ended().await;
-        assert_eq!(code, Some(7), "{text:?}");
+        terminal.ends(7).await;
         life.end().await;
         scene.children_are(0).await;
     }
@@ -142,17 +132,23 @@ async fn the_keys_for_signals_go_to_the_command() {
 async fn ctrl_z_does_not_suspend_a_holder() {
     let (scene, mut life, _) = Scene::staged().await;
     let script = r#"exec 9>"$LIFE"; echo id $$ >&9; read line; echo "read: $line" >&9; exit 5"#;
-    let mut terminal = directly(&scene, &[], script, life.path.as_os_str());
-    let command = life.process("id").await;
-    terminal.foreground_is(command).await;
+    let mut terminal = directly(&scene, script);
+    let command = terminal.is_of(&mut life).await;
     terminal.types("\u{1a}");
     terminal.shows("zklock: ").await;
     eventually("it goes on", async || !Process::is_stopped(command)).await;
     terminal.types("after\n");
     life.says("read: after").await;
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(5), "{text:?}");
+    terminal.ends(5).await;
     scene.end().await;
+}
+
+/// The shell reads the terminal, and ends.
+async fn is_the_shells(mut terminal: Terminal) {
+    terminal.foreground_is(terminal.id).await;
+    terminal.types("hello\n");
+    terminal.shows("shell read: hello").await;
+    terminal.ends(0).await;
 }
 
 /// A shell with job control takes it; a script's does not, and would be stopped when it reads.
@@ -169,18 +165,12 @@ async fn the_shell_has_the_terminal_again_at_the_end() {
             r#"{jobs}; "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; read line; {ends}'
                echo "code $?"; read line; echo "shell read: $line""#
         );
-        let mut terminal = shell(&scene, &script, life.path.as_os_str());
-        let shell = terminal.id;
-        let command = life.process("id").await;
-        terminal.foreground_is(command).await;
+        let mut terminal = shell(&scene, &script);
+        terminal.is_of(&mut life).await;
         terminal.types("go\n");
         terminal.shows(&format!("code {code}")).await;
-        terminal.foreground_is(shell).await;
         assert!(terminal.is_as_before());
-        terminal.types("hello\n");
-        terminal.shows("shell read: hello").await;
-        let (code, text) = terminal.ended().await;
-        assert_eq!(code, Some(0), "{text:?}");
+        is_the_shells(terminal).await;
         life.end().await;
     }
     scene.end().await;
@@ -194,18 +184,12 @@ async fn the_shell_has_the_terminal_again_after_a_loss_and_after_a_failure() {
     let script = r#"set +m; "$ZKLOCK" run --on-lost=kill "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; read line'
         echo "code $?"; "$ZKLOCK" run "$LOCK" -- no-such-command; echo "code $?"
         read line; echo "shell read: $line""#;
-    let mut terminal = shell(&scene, script, life.path.as_os_str());
-    let shell = terminal.id;
-    let command = life.process("id").await;
-    terminal.foreground_is(command).await;
-    scene.admin.delete(&scene.node().await, None).await.unwrap();
+    let mut terminal = shell(&scene, script);
+    terminal.is_of(&mut life).await;
+    scene.taken().await;
     terminal.shows("code 76").await;
     terminal.shows("code 127").await;
-    terminal.foreground_is(shell).await;
-    terminal.types("hello\n");
-    terminal.shows("shell read: hello").await;
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(0), "{text:?}");
+    is_the_shells(terminal).await;
     scene.end().await;
 }
 
@@ -216,19 +200,14 @@ async fn in_the_background_the_terminal_is_left_alone() {
     let script = r#"set -m
         "$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; echo id $$ >&9; until read line < "$GATE"; do :; done 2>/dev/null; exit 6' &
         read line; echo "shell read: $line"; wait $!; echo "code $?""#;
-    let program = ["bash", "--norc", "--noprofile", "-c", script];
-    let variables = [];
-    let mut terminal = Terminal::start(&scene, &program, &variables);
-    let shell = terminal.id;
-    let command = life.process("id").await;
-    assert_ne!(command, shell);
+    let mut terminal = shell(&scene, script);
+    life.process("id").await;
     terminal.types("hello\n");
     terminal.shows("shell read: hello").await;
-    assert_eq!(terminal.foreground(), shell);
+    assert_eq!(terminal.foreground(), terminal.id);
     gate.open().await;
     terminal.shows("code 6").await;
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(0), "{text:?}");
+    terminal.ends(0).await;
     scene.end().await;
 }
 
@@ -237,18 +216,15 @@ async fn in_the_background_the_terminal_is_left_alone() {
 async fn ctrl_z_suspends_a_waiter() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a:123").await;
-    let life = scene.lifeline();
     let script = r#"set -m; "$ZKLOCK" --session-timeout 60s run "$LOCK" -- sh -c 'echo it runs; exit 3'
         echo "code $?"; fg; echo "code $?""#;
-    let mut terminal = shell(&scene, script, life.path.as_os_str());
+    let mut terminal = shell(&scene, script);
     terminal.shows("2nd in the queue").await;
     terminal.types("\u{1a}");
     terminal.shows("code 148").await; // 128 + TSTP
     holder.release().await;
     terminal.shows("code 3").await;
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(0), "{text:?}");
-    assert!(text.contains("it runs"), "{text:?}");
+    assert!(terminal.ends(0).await.contains("it runs"));
     scene.end().await;
 }
 
@@ -258,9 +234,8 @@ async fn a_terminal_that_goes_away_ends_the_command() {
     let (scene, mut life, _) = Scene::staged().await;
     let script = r#"exec 9>"$LIFE"; trap 'echo HUP >&9; exit 1' HUP; echo id $$ >&9
         while :; do sleep 1000 & wait; done"#;
-    let terminal = directly(&scene, &[], script, life.path.as_os_str());
-    let command = life.process("id").await;
-    terminal.foreground_is(command).await;
+    let terminal = directly(&scene, script);
+    terminal.is_of(&mut life).await;
     terminal.hangs_up().await;
     let (said, _) = life.end().await;
     assert!(said.contains(&"HUP".to_owned()), "{said:?}");
@@ -274,12 +249,11 @@ async fn with_the_input_from_a_file_ctrl_c_still_reaches_the_command() {
     let (scene, mut life, _) = Scene::staged().await;
     let script = r#""$ZKLOCK" run "$LOCK" -- sh -c 'exec 9>"$LIFE"; trap "echo INT >&9; exit 2" INT; echo id $$ >&9
         while :; do sleep 1000 & wait; done' </dev/null; echo "code $?""#;
-    let mut terminal =
-        shell(&scene, &format!("set -m; trap : INT; {script}"), life.path.as_os_str());
+    let mut terminal = shell(&scene, &format!("set -m; trap : INT; {script}"));
     life.process("id").await;
     terminal.types("\u{3}");
     life.says("INT").await;
     terminal.shows("code 2").await;
-    terminal.ended().await;
+    terminal.ends(0).await;
     scene.end().await;
 }

@@ -2,13 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Once};
 
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -21,7 +22,6 @@ pub(crate) const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
 /// One that is not yet started.
 pub(crate) struct Tool {
     command: Command,
-    input: Option<Vec<u8>>,
 }
 
 /// What we were started with ignored, as by `nohup` or in a script's background, is ignored in all that we start. A handler
@@ -60,7 +60,6 @@ pub(crate) struct Running {
     pub(crate) id: i32,
     pub(crate) stdout: Heard,
     pub(crate) stderr: Heard,
-    writing: Option<JoinHandle<()>>,
 }
 
 impl Tool {
@@ -70,7 +69,7 @@ impl Tool {
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.current_dir(folder).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self { command, input: None }
+        Self { command }
     }
 
     pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
@@ -88,9 +87,11 @@ impl Tool {
         self
     }
 
-    pub(crate) fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.command.stdin(Stdio::piped());
-        self.input = Some(bytes.into());
+    /// Its input: a text that fits into a pipe.
+    pub(crate) fn input(mut self, text: &str) -> Self {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(text.as_bytes()).unwrap();
+        self.command.stdin(reader);
         self
     }
 
@@ -102,14 +103,9 @@ impl Tool {
     pub(crate) fn start(mut self) -> Running {
         let mut child = self.command.spawn().expect("a process");
         let id = child.id().expect("it was not awaited").cast_signed();
-        let writing = self.input.zip(child.stdin.take()).map(|(input, mut pipe)| {
-            tokio::spawn(async move {
-                let _ = pipe.write_all(&input).await; // who does not read all of it may end
-            })
-        });
         let stdout = Heard::from(child.stdout.take());
         let stderr = Heard::from(child.stderr.take());
-        Running { child, id, stdout, stderr, writing }
+        Running { child, id, stdout, stderr }
     }
 
     pub(crate) async fn ended(self) -> Ended {
@@ -167,12 +163,15 @@ impl Running {
     /// Its exit, and the end of its output.
     pub(crate) async fn ended(mut self) -> Ended {
         let status = within("the end of zklock", self.child.wait()).await.unwrap();
-        if let Some(writing) = self.writing {
-            within("its input is read, or its reader gone", writing).await.unwrap();
-        }
         let stdout = self.stdout.all().await;
         let stderr = String::from_utf8_lossy(&self.stderr.all().await).into_owned();
         Ended { status, stdout, stderr }
+    }
+
+    /// The same, after this signal.
+    pub(crate) async fn ended_by(self, signal: Signal) -> Ended {
+        self.signal(signal);
+        self.ended().await
     }
 
     pub(crate) fn has_ended(&mut self) -> bool {
@@ -201,6 +200,13 @@ impl Ended {
     /// None where a signal ended it.
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
+    }
+
+    /// It ended with this code, whatever it said.
+    #[track_caller]
+    pub(crate) fn with(self, code: i32) -> Self {
+        assert_eq!(self.code(), Some(code), "{self}");
+        self
     }
 
     /// It ended with this code and said nothing.

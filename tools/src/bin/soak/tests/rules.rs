@@ -4,7 +4,7 @@ use super::script::{Script, T, at, deletes, evidence, kills, log, logs, ms, verd
 use crate::checker::{Kind, PATIENCE, Verdict, judge};
 use crate::log::Counter::{self, Store, ZooKeeper};
 use crate::log::Outcome::{Accepted, Refused, Unknown};
-use crate::log::{Event, Signal, What, parse};
+use crate::log::{Event, Mode, Name, Signal, What, parse};
 use crate::schedule::schedule;
 
 rules! {
@@ -59,13 +59,19 @@ fn struck(believes: u64, strike: [What; 2]) -> Verdict {
 
 #[test]
 fn a_holder_that_was_struck_may_believe_for_the_grace() {
-    for (strike, grace) in [(deletes("/5"), T / 6 + T * 2 / 3), (kills(105), T * 2 / 3)] {
-        let within = struck(110 + grace, strike.clone());
-        assert!(within.is_clean(), "{:?}", within.findings);
-        let [excused] = within.excused[..] else { panic!("{:?}", within.excused) };
-        assert_eq!((excused.at, excused.long), (ms(120), ms(grace - 10)));
-        // One millisecond more, and both the overlap and the belief break a rule.
-        assert_eq!(struck(111 + grace, strike).count(Kind::Double), 2);
+    for (one, other) in [("lock", "lock"), ("read", "write"), ("leader", "leader")] {
+        for (strike, grace) in [(deletes("/5"), T / 6 + T * 2 / 3), (kills(105), T * 2 / 3)] {
+            let until = |end: u64| {
+                let logs = logs(&format!("0 {one} 10-{end}#5 | 1 {other} 120-9000#6"));
+                verdict(&logs, &at(100, 110, strike.clone()))
+            };
+            let within = until(110 + grace);
+            assert!(within.is_clean(), "{one}: {:?}", within.findings);
+            let [excused] = within.excused[..] else { panic!("{one}: {:?}", within.excused) };
+            assert_eq!((excused.at, excused.long), (ms(120), ms(grace - 10)), "{one}");
+            // One millisecond more, and both the overlap and the belief break a rule.
+            assert_eq!(until(111 + grace).count(Kind::Double), 2, "{one}");
+        }
     }
 }
 
@@ -170,6 +176,9 @@ fn a_line_is_read_back_as_it_was_written_and_a_cut_one_is_none() {
     let line = serde_json::to_string(&event).unwrap();
     assert_eq!(parse(line.as_bytes()).unwrap(), [event]);
     assert!(parse(&line.as_bytes()[..line.len() - 1]).is_err());
+    let hold = Name(Mode::Beside, 7);
+    let text = serde_json::to_string(&hold).unwrap();
+    assert_eq!(serde_json::from_str::<Name>(&text).unwrap(), hold);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The checker's rules for holds that do not exclude each other, and for holds of several locks, each with a log that keeps it
 //! and one that breaks it. Times are in milliseconds.
 
-use super::script::{Script, T, at, deletes, kills, log, logs, ms, verdict};
+use super::script::{Script, T, at, deletes, log, logs, ms, verdict};
 use crate::checker::Kind;
 use crate::log::{Mode, Name, Signal, What};
 
@@ -68,20 +68,6 @@ rules! {
         ["0 multi 10-30/a5/b8 | 1 multi 31-50/b7", 1]
         ["0 multi 10-30/a5/b8 | 1 multi 31-50/b8", 1]
         ["0 multi 10-30/a5/b8 | 1 multi 31-50/c5", 0]
-}
-
-#[test]
-fn a_reader_that_was_struck_may_believe_for_the_grace() {
-    for (strike, grace) in [(deletes("/5"), T / 6 + T * 2 / 3), (kills(105), T * 2 / 3)] {
-        let struck = |until: u64| {
-            let logs = logs(&format!("0 read 10-{until}#5 | 1 write 120-9000#6"));
-            verdict(&logs, &at(100, 110, strike.clone()))
-        };
-        let within = struck(110 + grace);
-        assert!(within.is_clean(), "{:?}", within.findings);
-        assert_eq!(within.excused.len(), 1);
-        assert_eq!(struck(111 + grace).count(Kind::Double), 2);
-    }
 }
 
 #[test]
@@ -186,11 +172,4 @@ fn servers_that_lose_what_they_confirmed_are_told_by_the_numbers() {
         verdict(&[scripts.as_slice(), &logs("0 | 1 | 2")].concat(), &[]).went_back.len()
     };
     assert_eq!((went_back(71, 74), went_back(71, 71), went_back(69, 70)), (0, 1, 1));
-}
-
-#[test]
-fn the_names_of_holds_are_read_back() {
-    let hold = Name(Mode::Beside, 7);
-    let text = serde_json::to_string(&hold).unwrap();
-    assert_eq!(serde_json::from_str::<Name>(&text).unwrap(), hold);
 }

@@ -1,69 +1,57 @@
-//! What every pair must show, in whatever recipe.
+//! Where contenders meet, and what each pair must show in whatever recipe.
 
+use std::fmt::Debug;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::harness::{Arena, LONG, children, eventually};
-use crate::lock::{Lock, Party, acquired, stamp};
+use crate::lock::{Lock, Nanos, Party, acquired, stamp};
 use crate::peer::Peer;
-use crate::rules::{Finding, Hold, Mode, Rule, judge};
-use std::sync::Arc;
 
 /// How long a contender that is kept out waits. Ours fails if no server answered in that time; then it waits longer.
 const LIMITS: [Duration; 3] =
     [Duration::from_millis(300), Duration::from_secs(3), Duration::from_secs(30)];
-/// How long both hold at random.
-pub(crate) const TIME: Duration = Duration::from_secs(2);
-pub(crate) const LONGEST_HOLD: Duration = Duration::from_millis(4);
 
 /// A place of its own on the shared server.
 pub(crate) struct Stage {
     pub(crate) arena: Arena,
+    /// What locks are made with: of a multi-lock, several paths.
+    lock_path: String,
     /// Where nodes stand that hold or wait.
     queues: Vec<String>,
     /// Of a semaphore: where whoever is about to get a lease stands, and may stand a moment longer.
     turns: Option<String>,
 }
 
-/// One side of a row, in one of its roles.
-pub(crate) struct Side {
-    pub(crate) lock: Lock,
-    pub(crate) mode: Mode,
-}
-
-impl Side {
-    pub(crate) fn alone(lock: Lock) -> Self {
-        Self { lock, mode: Mode::Write }
-    }
-
-    pub(crate) fn reader(lock: Lock) -> Self {
-        Self { lock, mode: Mode::Read }
-    }
+/// Several rows at a time. A failure names its row.
+pub(crate) async fn each<R: Debug + Copy>(rows: &[R], check: impl AsyncFn(R)) {
+    let checks = rows.iter().map(|&row| {
+        let checked = AssertUnwindSafe(check(row)).catch_unwind();
+        checked.map(move |outcome| outcome.err().map(|_| format!("{row:?}")))
+    });
+    let failed: Vec<String> =
+        stream::iter(checks).buffer_unordered(8).filter_map(async |failed| failed).collect().await;
+    assert!(failed.is_empty(), "failed: {failed:#?}");
 }
 
 impl Stage {
-    /// Nodes stand under the lock path.
-    pub(crate) async fn new() -> Self {
-        Self::with_queues(|path| vec![path.to_owned()]).await
-    }
-
     /// For locks of this kind.
     pub(crate) async fn of(kind: &str) -> Self {
-        if kind.starts_with("semaphore") { Self::of_a_semaphore().await } else { Self::new().await }
-    }
-
-    pub(crate) async fn with_queues(queues: impl FnOnce(&str) -> Vec<String>) -> Self {
         let arena = Arena::real().await;
-        let queues = queues(&arena.path);
-        Self { arena, queues, turns: None }
-    }
-
-    /// Who waits has its node among the locks, and may have one among the leases.
-    pub(crate) async fn of_a_semaphore() -> Self {
-        let queues = |path: &str| vec![format!("{path}/locks"), format!("{path}/leases")];
-        let stage = Self::with_queues(queues).await;
-        Self { turns: stage.queues.first().cloned(), ..stage }
+        let below = |name: &str| format!("{}/{name}", arena.path);
+        let (queues, turns) = if kind.starts_with("semaphore") {
+            // A waiter has its node among the locks, and may have one among the leases.
+            (vec![below("locks"), below("leases")], Some(below("locks")))
+        } else if kind == "multi" {
+            (vec![below("a"), below("b")], None)
+        } else {
+            (vec![arena.path.clone()], None)
+        };
+        let lock_path = if kind == "multi" { queues.join(",") } else { arena.path.clone() };
+        Self { arena, lock_path, queues, turns }
     }
 
     /// Nobody waits, and nothing but the nodes of the holders is left.
@@ -74,7 +62,7 @@ impl Stage {
     }
 
     pub(crate) fn path(&self) -> &str {
-        &self.arena.path
+        &self.lock_path
     }
 
     pub(crate) fn servers(&self) -> &str {
@@ -91,12 +79,13 @@ impl Stage {
         self.party(peer).await.lock(kind, self.path()).await
     }
 
-    /// Those that hold or wait, as the server has them: full paths.
+    /// Those that hold or wait, as the server has them: full paths, in the order of their numbers.
     pub(crate) async fn nodes(&self) -> Vec<String> {
         let mut nodes = Vec::new();
         for queue in &self.queues {
-            let children = children(&self.arena.admin, queue).await;
-            nodes.extend(children.into_iter().map(|name| format!("{queue}/{name}")));
+            let mut names = children(&self.arena.admin, queue).await;
+            names.sort_by_key(|name| name[name.len().saturating_sub(10)..].to_owned());
+            nodes.extend(names.into_iter().map(|name| format!("{queue}/{name}")));
         }
         nodes
     }
@@ -139,7 +128,11 @@ impl Stage {
     }
 
     /// The contender, while others hold: it gets in, and not before `leave`, whose stamp is when.
-    pub(crate) async fn keeps_out_until(&self, contender: &Lock, leave: impl AsyncFnOnce() -> u64) {
+    pub(crate) async fn keeps_out_until(
+        &self,
+        contender: &Lock,
+        leave: impl AsyncFnOnce() -> Nanos,
+    ) {
         self.keeps_out_while(contender).await;
         let held = self.nodes().await.len();
         let waiting = contender.begin_acquire();
@@ -148,14 +141,6 @@ impl Stage {
         let left = leave().await;
         let came = acquired(waiting).await.expect("acquired");
         assert!(left <= came, "{} got in {} ns before", contender.name, left - came);
-    }
-
-    /// Both hold at one moment.
-    pub(crate) async fn lets_in(&self, holder: &Lock, other: &Lock) {
-        holder.acquire().await;
-        self.lets_in_beside(holder, other).await;
-        holder.release().await;
-        self.nodes_are(0).await;
     }
 
     /// Somebody whom ours would not keep out holds: ours says so, and leaves nothing.
@@ -175,25 +160,5 @@ impl Stage {
         other.acquire().await;
         assert!(holder.is_held().await, "{} lost it", holder.name);
         other.release().await;
-    }
-
-    /// All hold at random, at the same time; what the checker says, and how often each held.
-    pub(crate) async fn at_random(&self, rule: Rule, sides: &[Side]) -> (Vec<Finding>, String) {
-        let holds = sides.iter().map(|side| side.lock.holds(side.mode, TIME, LONGEST_HOLD));
-        let logs: Vec<Vec<Hold>> = join_all(holds).await;
-        self.nodes_are(0).await;
-        let counts: Vec<_> = sides
-            .iter()
-            .zip(&logs)
-            .map(|(side, log)| format!("{} {}", side.lock.whose(), log.len()))
-            .collect();
-        (judge(rule, &logs), counts.join(" + "))
-    }
-
-    /// No hold breaks the rule; how often each held.
-    pub(crate) async fn in_peace(&self, rule: Rule, sides: &[Side]) -> String {
-        let (findings, counts) = self.at_random(rule, sides).await;
-        assert_eq!(findings, [], "of {counts} holds");
-        counts
     }
 }
