@@ -49,7 +49,9 @@ pub(super) const PARENTS_AT_ONCE: usize = 3;
 pub(super) struct Sent {
     pub(super) nodes: Arc<EpochNodes>,
     siblings: Arc<Siblings>,
-    request: Request,
+    pub(super) request: Arc<Request>,
+    /// Whoever asked before, by their tickets.
+    pub(super) serves: u64,
     /// The name up to the sequence number, GUID included.
     prefix: String,
     /// From before it was sent.
@@ -78,7 +80,7 @@ pub(super) fn reserve(
 /// Sends a create, with what has to come along. With room for one, with a listing in any case, and a watch on the children.
 pub(super) fn send(
     nodes: &Arc<EpochNodes>,
-    request: &Request,
+    (request, serves): (&Arc<Request>, u64),
     room: Room,
     watch_children: Option<OwnedSemaphorePermit>,
 ) -> Result<Sent, Failure> {
@@ -105,7 +107,7 @@ pub(super) fn send(
         }
     };
     let (nodes, request) = (nodes.clone(), request.clone());
-    Ok(Sent { nodes, siblings, request, prefix, link, answer, room: Some(room) })
+    Ok(Sent { nodes, siblings, request, serves, prefix, link, answer, room: Some(room) })
 }
 
 /// Polls `requests` once: what they send is sent when this returns, in the order of other requests.
@@ -127,7 +129,7 @@ async fn create(
     epoch: Arc<Epoch>,
     client: Client,
     siblings: Arc<Siblings>,
-    request: Request,
+    request: Arc<Request>,
     prefix: String,
     watch_children: Option<OwnedSemaphorePermit>,
 ) -> (Result<(i64, i64), Failure>, Known) {
@@ -160,7 +162,7 @@ async fn create(
 /// come in between.
 async fn create_beside(
     client: Client,
-    request: Request,
+    request: Arc<Request>,
     prefix: String,
     write: Arc<HoldState>,
 ) -> (Result<(i64, i64), Failure>, Known) {
@@ -216,7 +218,7 @@ fn watch_parent<'a>(
 /// left is found or removed.
 pub(super) async fn create_node(
     nodes: &Arc<EpochNodes>,
-    request: &Request,
+    request: &Arc<Request>,
     owner: &TaskTracker,
     opened: Option<Sent>,
 ) -> Result<(OwnedNode, Known), Stop> {
@@ -228,7 +230,7 @@ pub(super) async fn create_node(
             Some(sent) => sent,
             None => {
                 let room = reserve(nodes, request, owner).map_err(Stop::Failed)?;
-                send(nodes, request, room, None)
+                send(nodes, (request, 0), room, None)
                     .map_err(|failure| Stop::Again(failure.into_source()))?
             }
         };

@@ -42,19 +42,23 @@ pub(super) fn start(queue: Arc<LocalQueue>, start: Start) {
 async fn enter(queue: Arc<LocalQueue>, start: Start) {
     let mut start = start;
     loop {
-        let mut since = None;
-        let stop = match once(&queue, start, &mut since).await {
+        let mut tried = Tried::default();
+        let stop = match once(&queue, start, &mut tried).await {
             Ok(()) => return,
             Err(stop) => stop,
         };
         start = Start::Create(None);
         match stop {
             Stop::Abandoned | Stop::Busy => {}
-            Stop::Failed(error) => queue.fail(&error),
+            Stop::Failed(error) => {
+                if let Some(request) = tried.request {
+                    queue.fail(&request, &error);
+                }
+            }
             Stop::Again(cause) => {
                 // It was in the queue for so long that this is a new trouble, not more of the old one.
                 let well = queue.session().settings.session_timeout;
-                let anew = since.is_some_and(|since: Moment| since.elapsed() > well);
+                let anew = tried.since.is_some_and(|since: Moment| since.elapsed() > well);
                 tracing::debug!(?cause, "enters again");
                 if let Some(pause) = queue.another_try(cause, anew).await {
                     metrics::retried(Operation::Enter);
@@ -72,12 +76,15 @@ async fn enter(queue: Arc<LocalQueue>, start: Start) {
     }
 }
 
-/// One try in one epoch. Leaves nothing behind unless it succeeds. `since` when the node has stood in the queue.
-async fn once(
-    queue: &Arc<LocalQueue>,
-    start: Start,
-    since: &mut Option<Moment>,
-) -> Result<(), Stop> {
+/// What a try was for, and since when its node stood in the queue.
+#[derive(Default)]
+struct Tried {
+    request: Option<Arc<Request>>,
+    since: Option<Moment>,
+}
+
+/// One try in one epoch. Leaves nothing behind unless it succeeds.
+async fn once(queue: &Arc<LocalQueue>, start: Start, tried: &mut Tried) -> Result<(), Stop> {
     let nodes = match &start {
         Start::Create(Some(sent)) => sent.nodes.clone(),
         Start::Again(Some(node)) => node.nodes.clone(),
@@ -87,7 +94,7 @@ async fn once(
     tokio::select! {
         biased;
         () = epoch.over().cancelled() => Err(Stop::Again(None)),
-        taken = take_seat(queue, &nodes, start, since) => taken,
+        taken = take_seat(queue, &nodes, start, tried) => taken,
     }
 }
 
@@ -110,11 +117,15 @@ async fn take_seat(
     queue: &Arc<LocalQueue>,
     nodes: &Arc<EpochNodes>,
     start: Start,
-    since: &mut Option<Moment>,
+    tried: &mut Tried,
 ) -> Result<(), Stop> {
     // Dropped after the node: what they would send must not go ahead of its delete.
     let mut watches = Watches::default();
-    let (request, serves) = queue.first()?;
+    let (request, serves) = match &start {
+        Start::Create(Some(sent)) => (sent.request.clone(), sent.serves),
+        _ => queue.first()?,
+    };
+    tried.request = Some(request.clone());
     let (mut node, known) = match start {
         Start::Again(Some(node)) => (node, None),
         Start::Create(sent) => {
@@ -124,7 +135,7 @@ async fn take_seat(
         }
         Start::Again(None) => return Err(Stop::Again(None)),
     };
-    since.get_or_insert_with(Moment::now);
+    tried.since.get_or_insert_with(Moment::now);
     note_node(&node);
     let mut alone = Alone::NotAsked;
     let mut position = match known {

@@ -385,7 +385,8 @@ impl LocalQueue {
 
     /// Hands the delete to the client, and the create for who waits behind it: so both are in one packet.
     fn leave(&self, state: &mut State, admitted: Admitted, effects: &mut Effects) {
-        effects.leaving = admitted.node.leave();
+        let children = admitted.alone.watch();
+        effects.leaving = admitted.node.leave().map(|leaving| leaving.with(children));
         state.seat = Seat::Empty;
         if !state.waiters.is_empty() {
             self.open(state, true, effects);
@@ -404,7 +405,7 @@ impl LocalQueue {
             let watched = watched && first.request.takes_turns;
             let watch = watched.then(|| nodes.epoch.room_at_once(first.request.path.as_str()));
             // What fails is found out by the task.
-            send(&nodes, &first.request, room, watch.flatten()).ok()
+            send(&nodes, (&first.request, state.next_ticket), room, watch.flatten()).ok()
         };
         effects.enter = Some(Start::Create(sent()));
         state.seat = Seat::Entering { behind: false };
@@ -498,13 +499,10 @@ impl LocalQueue {
         }
     }
 
-    /// What concerns all whose node would be as the first one's ends their wait.
-    pub(super) fn fail(&self, error: &AcquireError) {
+    /// What came of a try for `request` ends the wait of all whose node would be the same.
+    pub(super) fn fail(&self, request: &Request, error: &AcquireError) {
         let mut state = self.lock();
-        let Some(first) = state.waiters.values().next().map(|first| first.request.clone()) else {
-            return;
-        };
-        let same = |_: &u64, waiter: &mut Waiter| waiter.request.has_node_of(&first);
+        let same = |_: &u64, waiter: &mut Waiter| waiter.request.has_node_of(request);
         let failed: Vec<_> = state.waiters.extract_if(.., same).collect();
         drop(state);
         failed.into_iter().for_each(|(_, waiter)| _ = waiter.reply.send(Err(error.clone())));

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::epoch_nodes::EpochNodes;
 use super::hold::QueueNode;
 use super::siblings::Siblings;
-use crate::client::{ClientError, Failure};
+use crate::client::{ChildrenWatch, ClientError, Failure};
 use crate::session::duty::{Cleaned, Duty, clean_up, delete};
 use crate::session::epoch::{Demand, Reservation};
 
@@ -84,6 +84,7 @@ impl OwnedNode {
             node: self.node.clone(),
             nodes: self.nodes.clone(),
             room,
+            children: None,
         })
     }
 
@@ -111,9 +112,15 @@ pub(super) struct Leaving {
     node: Arc<QueueNode>,
     nodes: Arc<EpochNodes>,
     room: Room,
+    /// On the children, which fires by the delete: to drop it before would send a request.
+    children: Option<Arc<Mutex<ChildrenWatch>>>,
 }
 
 impl Leaving {
+    pub(super) fn with(self, children: Option<Arc<Mutex<ChildrenWatch>>>) -> Self {
+        Self { children, ..self }
+    }
+
     /// Has a task of the session's see the delete confirmed, and repeated if need be; then the room is free. The receiver
     /// gets what is to be said to who waits, and an error if the runtime is gone.
     pub(super) fn see_to(self) -> oneshot::Receiver<Left> {
@@ -124,7 +131,7 @@ impl Leaving {
     }
 
     async fn confirmed(self, tell: oneshot::Sender<Left>) {
-        let Self { sent, node, nodes, room } = self;
+        let Self { sent, node, nodes, room, children } = self;
         let tell = Mutex::new(Some(tell));
         let say = |left| {
             if let Some(tell) = tell.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -147,7 +154,7 @@ impl Leaving {
                 deleting.await
             }
         };
-        drop(room);
+        drop((room, children));
         say(Left::Confirmed(cleaned));
     }
 }

@@ -559,7 +559,7 @@ fn node_watch(watch: NodeWatch) -> Watch {
 
 fn children_watch(watch: ChildrenWatch) -> Watch {
     Box::pin(async move {
-        watch.changed().await;
+        watch.fired().await;
         "children".to_owned()
     })
 }

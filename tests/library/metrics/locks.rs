@@ -16,7 +16,7 @@ fn ended(outcome: &'static str) -> [(&'static str, &'static str); 2] {
 #[tokio::test(start_paused = true)]
 async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let [curator, other] = arena.curators().await;
+    let [curator, other, third] = arena.curators().await;
     let is = |waiting, holding, acquired, held| {
         scraped.is(&[
             ("waiting", MUTEX, waiting),
@@ -29,7 +29,7 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     is(0.0, 1.0, 1.0, 0.0);
     let nested = guard.reenter();
     let stranger = arena.waits(&other).await;
-    let own = arena.waits(&curator).await;
+    let last = arena.waits(&third).await;
     is(2.0, 1.0, 1.0, 0.0);
     guard.release().await.unwrap();
     is(2.0, 1.0, 1.0, 0.0);
@@ -37,7 +37,7 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     let guard = within("the next", stranger).await.unwrap().unwrap();
     is(1.0, 1.0, 2.0, 1.0);
     drop(guard);
-    let guard = within("the last", own).await.unwrap().unwrap();
+    let guard = within("the last", last).await.unwrap().unwrap();
     is(0.0, 1.0, 3.0, 2.0);
 
     let mutex = arena.mutex(&other);

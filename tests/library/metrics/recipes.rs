@@ -53,6 +53,8 @@ async fn each_recipe_counts_as_itself() {
             let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
             scraped.comes_to("waiting", &labels, 1.0).await;
             waiting.abort();
+            // Not counted as one who is served, and goes.
+            assert!(waiting.await.unwrap_err().is_cancelled());
         }
         guard.release().await.unwrap();
         scraped.comes_to("waiting", &[], 0.0).await;

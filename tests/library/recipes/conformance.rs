@@ -453,11 +453,11 @@ async fn a_restarted_server_costs_neither_holder_nor_waiter_its_nodes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_holds_when_no_server_answers() {
-    let (arena, curator, _) = &restartable().await;
+    let (arena, curator, other) = &restartable().await;
     let held = join_all(ROWS.map(async |row| row.holds(&row.ours(arena, curator)).await)).await;
     arena.server.pause().await.unwrap();
     let limit = Duration::from_millis(500);
-    for lock in locks(arena, curator) {
+    for lock in locks(arena, other) {
         let error = within("the deadline", lock.acquire_timeout(limit)).await.unwrap_err();
         let error = of_member(error);
         let AcquireError::TimedOut { path, waited, .. } = &error else {
@@ -522,13 +522,13 @@ async fn exclude_each_other(arena: &Arena) {
 async fn all_are_served_in_the_order_they_came() {
     let arena = &Arena::new().await;
     each(async |row| {
-        let curators: [_; 3] = arena.curators().await;
-        let holder = row.holds(&row.rival(arena, &curators[0])).await;
+        let curators: [_; 10] = arena.curators().await;
+        let holder = row.holds(&row.rival(arena, &curators[9])).await;
         let mut last = token(&holder);
         let mut waiting = Vec::new();
         for place in 0..9 {
             let before = row.nodes(arena).await.len();
-            waiting.push(Waiting::new(&row.ours(arena, &curators[place % 3])));
+            waiting.push(Waiting::new(&row.ours(arena, &curators[place])));
             let queued = async || row.nodes(arena).await.len() > before;
             eventually(&format!("{row:?}: it is queued"), queued).await;
         }

@@ -147,9 +147,9 @@ async fn curator_559_a_deadline_is_not_multiplied_by_retries() {
 async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() {
     let arena = Arena::new().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
-    let other = arena.curator().await;
+    let [other, third] = arena.curators().await;
     let goes = arena.mutex(&other).acquire().await.unwrap();
-    let stays = arena.waits(&other).await;
+    let stays = arena.waits(&third).await;
     let listed = link.hold(Message::request(Operation::GetData));
     let mutex = arena.mutex(&curator);
     let asking = tokio::spawn(async move { mutex.participants().await });

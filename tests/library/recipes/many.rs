@@ -1,34 +1,36 @@
 //! Many waiters on one lock.
 
+use std::sync::{Arc, Mutex};
+
 use tokio::task::JoinSet;
-use zookeeper_recipes::Shortcuts;
 use zookeeper_recipes::zookeeper_client::CreateMode;
 
-use crate::harness::{Arena, Operation, within};
+use crate::harness::{Arena, Operation, round_trip, within};
 
-/// What many tasks of one client ask of the server when they enter at once.
+/// However many tasks of one client want a lock, they take turns under one node.
 #[tokio::test(start_paused = true)]
-async fn of_many_that_enter_at_once_one_lists() {
-    const TASKS: usize = 300;
+async fn ten_thousand_tasks_of_one_client_are_one_node_and_one_create() {
+    const TASKS: usize = 10_000;
     let arena = Arena::new().await;
     arena.create(&arena.path, CreateMode::Persistent).await;
-    for (shortcuts, least, most) in
-        [(Shortcuts::ALL, 1, 1), (Shortcuts { gap: false, ..Shortcuts::ALL }, TASKS, usize::MAX)]
-    {
-        // A delete that is answered late is repeated only after a twelfth of the session timeout.
-        let builder = arena.patient_builder().shortcuts(shortcuts);
-        let (link, curator) = arena.linked(builder).await;
-        let mut tasks = JoinSet::new();
-        for _ in 0..TASKS {
-            let mutex = arena.mutex(&curator);
-            tasks.spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
-        }
-        within("all are served", tasks.join_all()).await;
-        let listings = link.requests(Operation::List);
-        assert!((least..=most).contains(&listings), "{listings} with {shortcuts:?}");
-        let (creates, deletes) =
-            (link.requests(Operation::Create), link.requests(Operation::Delete));
-        assert_eq!((creates, deletes), (TASKS, TASKS), "{shortcuts:?}");
-        arena.children_are(0).await;
+    let (link, curator) = arena.linked(arena.patient_builder()).await;
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    let holder = arena.mutex(&curator).acquire().await.unwrap();
+    for task in 0..TASKS {
+        let (mutex, served) = (arena.mutex(&curator), served.clone());
+        tasks.spawn(async move {
+            let guard = mutex.acquire().await.unwrap();
+            served.lock().unwrap().push(task);
+            guard.release().await.unwrap();
+        });
     }
+    round_trip(&curator).await;
+    assert_eq!(arena.children().await.len(), 1);
+    holder.release().await.unwrap();
+    within("all are served", tasks.join_all()).await;
+    assert!(served.lock().unwrap().iter().copied().eq(0..TASKS), "first come, first served");
+    let took = [Operation::Create, Operation::Delete].map(|one| link.requests(one));
+    assert_eq!(took, [1, 1]);
+    arena.children_are(0).await;
 }

@@ -41,10 +41,10 @@ async fn a_busy_lock_is_none_not_an_error_and_leaves_no_node() {
 /// kazoo counts its time-out anew for every predecessor.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_covers_the_whole_queue() {
-    let (arena, curator) = Arena::with_curator().await;
+    let (arena, [curator, one, two, holder]) = Arena::with_curators().await;
     let mutex = arena.mutex(&curator);
-    let holder = mutex.acquire().await.unwrap();
-    let queue = [arena.waits(&curator).await, arena.waits(&curator).await];
+    let holder = arena.mutex(&holder).acquire().await.unwrap();
+    let queue = [arena.waits(&one).await, arena.waits(&two).await];
     let last = tokio::spawn(async move { mutex.acquire_timeout(BUSY).await });
     arena.children_are(4).await;
     queue.iter().for_each(JoinHandle::abort);

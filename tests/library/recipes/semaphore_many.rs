@@ -9,15 +9,14 @@ use crate::harness::{Arena, eventually, within};
 /// All or nothing: while one waits for several, no other of ours keeps a part of what it waits for.
 #[tokio::test(start_paused = true)]
 async fn only_one_has_nodes_that_are_not_granted() {
-    let (arena, curators) = Arena::with_curators::<3>().await;
+    let (arena, curators) = Arena::with_curators::<4>().await;
     let semaphores = curators.each_ref().map(|curator| arena.semaphore(curator, 3));
     let held = within("two", semaphores[0].acquire_many(2)).await.unwrap();
     let three = asks_for(&semaphores[1], 3);
     arena.nodes_are(1, 5).await;
     let two = asks_for(&semaphores[2], 2);
     arena.nodes_are(2, 5).await;
-    // Of one client with the first, too.
-    let one = asks(&semaphores[1]);
+    let one = asks(&semaphores[3]);
     arena.nodes_are(3, 5).await;
     assert!(held.iter().all(|lease| lease.is_held()));
     let mut held = held.into_iter();
@@ -41,15 +40,15 @@ async fn only_one_has_nodes_that_are_not_granted() {
 
 #[tokio::test(start_paused = true)]
 async fn first_come_first_served_however_many_each_asks_for() {
-    let (arena, curators) = Arena::with_curators::<3>().await;
+    let (arena, curators) = Arena::with_curators::<13>().await;
     let semaphores = curators.each_ref().map(|curator| arena.semaphore(curator, 4));
-    let first = within("all", semaphores[0].acquire_many(4)).await.unwrap();
+    let first = within("all", semaphores[12].acquire_many(4)).await.unwrap();
     let mut last = first[0].fencing_token();
     // Its own node in the queue is not counted below.
     arena.nodes_are(0, 4).await;
     let mut waiting = Vec::new();
     for place in 0..12 {
-        waiting.push(asks_for(&semaphores[place % 3], fastrand::usize(1..=4)));
+        waiting.push(asks_for(&semaphores[place], fastrand::usize(1..=4)));
         eventually("it is queued", async || arena.locks().await.len() == place + 1).await;
     }
     first.release().await.unwrap();

@@ -9,7 +9,7 @@ use zookeeper_recipes::{
     AcquireError, ConnectionState, Loss, RetryPolicy, SessionError, Shortcuts,
 };
 
-use crate::harness::{Arena, Cut, Operation, eventually, until, within};
+use crate::harness::{Arena, Cut, Operation, eventually, round_trip, until, within};
 
 /// Why there is none to acquire in.
 fn no_session<T: Debug>(acquired: Result<T, AcquireError>) -> SessionError {
@@ -23,7 +23,10 @@ fn no_session<T: Debug>(acquired: Result<T, AcquireError>) -> SessionError {
 async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
     let (arena, [curator, other]) = Arena::with_curators().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let (waiting, waiter_of_ours) = (arena.waits(&other).await, arena.waits(&curator).await);
+    let waiting = arena.waits(&other).await;
+    let mutex = arena.mutex(&curator);
+    let waiter_of_ours = tokio::spawn(async move { mutex.acquire().await });
+    round_trip(&curator).await;
     within("the end", curator.close()).await.unwrap();
     assert_eq!(guard.loss(), Some(Loss::Closed));
     assert_eq!(curator.state(), ConnectionState::Closed);

@@ -99,7 +99,8 @@ async fn who_leads_again_after_a_loss_that_left_its_node_asks_once() {
     let mut took = without_removals(linked.took());
     // Whether its node's watch is removed before the connection is back is chance.
     took.retain(|one| *one != Operation::SetWatches);
-    assert_eq!(took, [List]);
+    // What was sent while the connection broke fails with it, and is sent again.
+    assert!(matches!(took[..], [List] | [List, List]), "{took:?}");
     closed(&latch).await;
 }
 

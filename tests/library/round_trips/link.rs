@@ -143,15 +143,14 @@ impl Linked {
         waiting
     }
 
-    /// As [`waits`](Self::waits), behind one of its own: it watches nothing, and is polled by the test alone.
+    /// Asks for the mutex behind one of its own: it has no node, and is polled by the test alone.
     pub(crate) async fn parks(&self, arena: &Arena) -> Acquiring {
-        let nodes = arena.children().await.len();
         let mutex = arena.mutex(&self.curator);
         let mut acquiring: Acquiring = Box::pin(async move { mutex.acquire().await });
         assert!(is_pending(&mut acquiring).await);
-        arena.children_are(nodes + 1).await;
+        // Whether somebody else contends is known then.
+        settle().await;
         self.round_trip().await;
-        // What its task does with the answer takes no more requests.
         settle().await;
         assert!(is_pending(&mut acquiring).await, "somebody is before it");
         acquiring

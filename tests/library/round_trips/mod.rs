@@ -3,13 +3,12 @@
 
 mod care;
 mod counts;
-mod fence;
 mod gap;
 mod head;
 mod herd;
 mod leader;
 mod leases;
 mod link;
-mod local;
+mod passing;
 mod read_write;
 mod remembered;

@@ -32,20 +32,20 @@ const LAYERS: &str = "
     // Behind the seam, and for tests only: what is simulated.
     simulation: client curator
     session: client clock error lock_path metrics random retry simulation
-    contender: admission client contender_name error fencing lock_path metrics random retry session
-    curator: client contender error lock_path metrics retry session
+    queue: admission client contender_name error fencing lock_path metrics random retry session
+    curator: client queue error lock_path metrics retry session
     // What recipes have in common.
-    reading: client contender error lock_path metrics retry session
+    reading: client queue error lock_path metrics retry session
     participants: admission client contender_name error fencing lock_path reading retry session
     shared_count: client curator error lock_path metrics session waiting
-    recipe: admission client contender contender_name curator error lock_path metrics participants retry session
-    fenced: client contender error guard lock_path metrics session
-    revoke: client contender contender_name curator error lock_path participants session
-    guard: contender curator error fenced lock_path revoke session surface
+    recipe: admission client queue contender_name curator error lock_path metrics participants retry session
+    fenced: client queue error guard lock_path metrics session
+    revoke: client queue contender_name curator error lock_path participants session
+    guard: queue curator error fenced lock_path revoke session surface
     surface: client error fenced fencing guard recipe retry session
-    owner: admission contender guard curator lock_path mutex
-    acquire: admission contender contender_name error guard metrics owner recipe session
-    leasing: acquire admission client contender contender_filter contender_name error guard lock_path metrics participants reading recipe session
+    owner: admission queue guard curator lock_path mutex
+    acquire: admission queue contender_name error guard metrics owner recipe session
+    leasing: acquire admission client queue contender_filter contender_name error guard lock_path metrics participants reading recipe session
     inter_process_lock: error fencing guard
     multi_guard: error fencing guard inter_process_lock session
     // The test double of a lock uses the trait, and what that names.
@@ -53,9 +53,9 @@ const LAYERS: &str = "
     // Recipes do not use each other, but a multi-lock takes any lock and makes mutexes where only paths are given.
     mutex: acquire admission contender_filter contender_name curator error guard metrics owner participants recipe surface
     read_write_lock: acquire admission contender_filter contender_name curator error guard metrics owner participants recipe surface
-    semaphore: contender curator error guard leasing metrics participants recipe shared_count surface
-    semaphore_mutex: contender curator error guard leasing metrics participants recipe shared_count surface
-    leader: admission client contender contender_filter contender_name curator error guard inter_process_lock lock_path metrics participants recipe retry revoke session surface waiting
+    semaphore: queue curator error guard leasing metrics participants recipe shared_count surface
+    semaphore_mutex: queue curator error guard leasing metrics participants recipe shared_count surface
+    leader: admission client queue contender_filter contender_name curator error guard inter_process_lock lock_path metrics participants recipe retry revoke session surface waiting
     multi_lock: curator error inter_process_lock multi_guard mutex recipe session
     // Which of them are behind the trait.
     locks: guard inter_process_lock mutex read_write_lock semaphore semaphore_mutex
@@ -90,7 +90,7 @@ const PURE: &[&str] = &[
     "admission",
     "lock_path",
     "session/state",
-    "contender/gap",
+    "queue/gap",
     "shared_count/count",
 ];
 const IMPURE_WORDS: &[&str] =
@@ -208,7 +208,7 @@ fn arrows_point_down_only() {
     assert!(faults.is_empty(), "{faults:#?}");
     // The check itself can fail.
     for (package, module, text) in [
-        (Package::Library, "session/lease", "use crate::contender::Hold;"),
+        (Package::Library, "session/lease", "use crate::queue::Hold;"),
         (Package::Library, "admission", "use crate::session::Session;"),
         (Package::Library, "newcomer", ""),
         (Package::Zklock, "text", "use crate::ls::ls;"),
