@@ -15,7 +15,7 @@ use crate::session::clock::Moment;
 ///
 /// Each is one transaction of two steps: a check that the hold's own node is there, and the write. So it
 /// takes effect while the hold lasts or not at all, also when this process does not know yet that it lost
-/// the lock. The node's name is drawn anew for each hold, so nobody else's can be taken for it, even
+/// the lock. The node's name is drawn anew for each node, so nobody else's can be taken for it, even
 /// after the lock path was deleted and made again.
 ///
 /// Paths are under the namespace. A handle is cheap to clone and may outlive the guard, but is of no use

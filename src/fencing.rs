@@ -11,7 +11,8 @@ use crate::error::ConfigError;
 /// of its loss yet does no harm once its successor has written. Writes to ZooKeeper itself need no token: see
 /// [`Fenced`](crate::Fenced).
 ///
-/// Tokens grow from hold to hold of one lock path (invariant 4), even if the path was deleted and created again. A token is
+/// Tokens of one lock path never decrease, and grow whenever the lock passes between processes (invariant 4), even if the
+/// path was deleted and created again. Holds that tasks of one process pass on to each other share one. A token is
 /// the `czxid`, the transaction that created the hold's node.
 ///
 /// It is a positive number of 63 bits; [`value`](Self::value) and `TryFrom<i64>` pass it through a

@@ -100,7 +100,7 @@ pub(crate) struct Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// The node is deleted: the lock is free for the next.
+    /// The lock is free for the next: its node is deleted, kept for a while, or passed on to another task of the session.
     Unlocked,
     /// Other guards of the same hold are left; the lock is still held, and goes with the last.
     StillHeld,

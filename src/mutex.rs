@@ -17,7 +17,8 @@ use crate::surface::{lock_surface, option_surface};
 ///
 /// It has the znodes of Apache Curator's `InterProcessMutex`, so JVM and Rust processes can share one path.
 ///
-/// * **Fair**: first come, first served, among all contenders of all processes.
+/// * **Fair**: first come, first served, among processes and among the tasks of each. A process is one contender: its tasks
+///   take turns under one node, and a contender of another process is served before those that asked after the news of it.
 /// * **Not reentrant** by task or thread. [`MutexGuard::reenter`] gives a nested guard, and inside an
 ///   [`Owner::scope`](crate::Owner::scope) acquiring again does.
 /// * **Recovery**: in a disconnection within the session lease a waiter keeps its place and a holder its lock. When the
@@ -118,7 +119,7 @@ impl InterProcessMutex {
         self.queue.recipe.path.as_str()
     }
 
-    /// All who hold or wait, the holder first, as the server that we are connected to tells it: of an ensemble it may
+    /// All processes of which a task holds or waits, the holder's first, as the server that we are connected to tells it: of an ensemble it may
     /// be one that has not yet heard of the latest. Nodes that vanish meanwhile are left out.
     ///
     /// # Cancel safety

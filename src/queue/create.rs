@@ -45,6 +45,9 @@ pub(super) enum Known {
 /// How often a missing parent is made again at once: somebody may delete it as fast as we make it.
 pub(super) const PARENTS_AT_ONCE: usize = 3;
 
+/// Number and `czxid` of the node, and what else is known.
+type Answered = (Result<(i64, i64), Failure>, Known);
+
 /// A create that was sent. Dropping it before it is answered has a task search for the node.
 pub(super) struct Sent {
     pub(super) nodes: Arc<EpochNodes>,
@@ -56,7 +59,7 @@ pub(super) struct Sent {
     prefix: String,
     /// From before it was sent.
     link: Option<LinkWatch>,
-    answer: BoxFuture<'static, (Result<(i64, i64), Failure>, Known)>,
+    answer: BoxFuture<'static, Answered>,
     /// Until the node has it.
     room: Option<Room>,
 }
@@ -132,7 +135,7 @@ async fn create(
     request: Arc<Request>,
     prefix: String,
     watch_children: Option<OwnedSemaphorePermit>,
-) -> (Result<(i64, i64), Failure>, Known) {
+) -> Answered {
     let (name, path) = (request.path.child(&prefix), request.path.as_str());
     let (lacks, watches) = siblings.lacks();
     let stamp = Moment::now();
@@ -165,7 +168,7 @@ async fn create_beside(
     request: Arc<Request>,
     prefix: String,
     write: Arc<HoldState>,
-) -> (Result<(i64, i64), Failure>, Known) {
+) -> Answered {
     let name = request.path.child(&prefix);
     let stamp = Moment::now();
     let read = Write::Create { data: &request.data, acls: &request.acls, ephemeral: true };

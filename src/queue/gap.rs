@@ -21,7 +21,7 @@
 //! order. So what is known may be older than a create that was answered already: those are noted, and counted
 //! when a listing comes that is from before them.
 //!
-//! Pure: no I/O, no clock. The watch and the link are the caller's, see [`line`](super::line).
+//! Pure: no I/O, no clock. The watch and the link are the caller's, see [`siblings`](super::siblings).
 
 use std::collections::BTreeMap;
 

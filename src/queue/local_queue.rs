@@ -35,33 +35,38 @@
 //! * I5: it is Idle in the two forms above only. I6: no pass to a task that asked after the news of a stranger.
 //! * I7: wakes, sends, counts and drops are outside the lock.
 
+mod effects;
+mod entry;
+mod hold;
+mod idle;
+mod seat;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument;
 
+use self::effects::Effects;
+pub(crate) use self::hold::Hold;
+pub(super) use self::hold::Waiting;
 use super::create::{Sent, reserve, send};
 use super::epochs::Epochs;
 use super::hold::HoldState;
-use super::node::{Leaving, Left, OwnedNode, SharedNode};
-use super::request::{Request, Stop, is_session_over};
+use super::node::{Leaving, Left, OwnedNode};
+use super::request::{Request, Stop};
 use super::siblings::Owner;
 use crate::admission::Family;
-use crate::client::{ChildrenWatch, ClientError, Listing};
-use crate::error::{AcquireError, Loss, ReleaseError, SessionError};
+use crate::client::{ChildrenWatch, Listing};
+use crate::error::{AcquireError, Loss, SessionError};
 use crate::retry::Retry;
 use crate::session::Session;
 use crate::session::clock::Moment;
-use crate::session::duty::Cleaned;
 use crate::session::epoch::Asker;
-use crate::session::lease::{Over, Term};
+use crate::session::lease::Term;
 
 /// `None`: somebody else is first, and the caller asked not to wait.
 pub(crate) type Answer = Result<Option<Hold>, AcquireError>;
@@ -97,6 +102,9 @@ struct State {
     /// By their tickets: in the order in which they asked.
     waiters: BTreeMap<u64, Waiter>,
     next_ticket: u64,
+    /// Whether some of them asked not to wait, or were not told yet that they do.
+    has_tries: bool,
+    has_untold: bool,
     seat: Seat,
     /// Of the last hold that began.
     hold: u64,
@@ -152,31 +160,6 @@ pub(super) enum NotAdmitted {
     Stop(Stop),
 }
 
-/// What is to be done when the lock is let go of.
-#[derive(Default)]
-struct Effects {
-    leaving: Option<Leaving>,
-    enter: Option<Start>,
-    begin: Option<Begin>,
-    ended: Option<Over>,
-    /// Those that have to wait for somebody.
-    queued: Vec<Queued>,
-    answers: Vec<(oneshot::Sender<Answer>, Answer)>,
-    ask: Option<OwnedSemaphorePermit>,
-    keep: Option<(Arc<Request>, CancellationToken)>,
-    /// The children of a kept node's path, which end that.
-    await_news: Option<(Arc<Mutex<ChildrenWatch>>, CancellationToken)>,
-    kept: Option<CancellationToken>,
-}
-
-/// A hold that begins.
-struct Begin {
-    waiter: Waiter,
-    term: Arc<Term>,
-    hold: u64,
-    node: SharedNode,
-}
-
 /// What became of a seat that was given back.
 enum GivenBack {
     /// Another task of this session has it, or will, or it is kept.
@@ -188,7 +171,9 @@ enum GivenBack {
 
 impl LocalQueue {
     pub(super) fn new(epochs: &Arc<Epochs>, family: Family, enter: Enter) -> Arc<Self> {
-        let state = State { waiters: BTreeMap::new(), next_ticket: 0, seat: Seat::Empty, hold: 0 };
+        let (has_tries, has_untold) = (false, false);
+        let (waiters, seat) = (BTreeMap::new(), Seat::Empty);
+        let state = State { waiters, next_ticket: 0, has_tries, has_untold, seat, hold: 0 };
         Arc::new_cyclic(|me| Self {
             epochs: epochs.clone(),
             family,
@@ -224,6 +209,8 @@ impl LocalQueue {
         if is_taken && request.only_if_free {
             return None;
         }
+        state.has_tries |= request.only_if_free;
+        state.has_untold |= !is_taken;
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         let waiter = Waiter { request, asker, queued: queued.clone(), began, retry, reply };
@@ -248,7 +235,7 @@ impl LocalQueue {
             self.warn_of_itself(asker);
         }
         effects.run(self);
-        Some(Waiting { queue: self.clone(), ticket, answer })
+        Some(Waiting::new(self, ticket, answer))
     }
 
     fn warn_of_itself(&self, asker: Asker) {
@@ -412,154 +399,6 @@ impl LocalQueue {
     }
 }
 
-/// For the entry.
-impl LocalQueue {
-    /// Whose node is to be made, and who of those that wait may hold by it whatever comes.
-    pub(super) fn first(&self) -> Result<(Arc<Request>, u64), Stop> {
-        let state = self.lock();
-        let first = state.waiters.values().next().ok_or(Stop::Abandoned)?;
-        Ok((first.request.clone(), state.next_ticket))
-    }
-
-    /// Fires when there is no point in going on.
-    pub(super) async fn stopped(&self) -> Stop {
-        loop {
-            let left = self.left.notified();
-            let mut left = std::pin::pin!(left);
-            left.as_mut().enable();
-            if self.lock().waiters.is_empty() {
-                return Stop::Abandoned;
-            }
-            tokio::select! {
-                biased;
-                () = self.session().closing().cancelled() => {
-                    self.fail_all(|request| request.session_error(SessionError::Closed));
-                    return Stop::Abandoned;
-                }
-                () = left => {}
-            }
-        }
-    }
-
-    /// Awaits `work`, unless there is no point in going on.
-    pub(super) async fn unless_stopped<T>(
-        &self,
-        work: impl Future<Output = Result<T, Stop>> + Send,
-    ) -> Result<T, Stop> {
-        tokio::select! {
-            biased;
-            stop = self.stopped() => Err(stop),
-            done = work => done,
-        }
-    }
-
-    /// The node is first: begins the hold of whoever waits longest.
-    pub(super) fn admit(self: &Arc<Self>, mut admitted: Admitted) -> Result<(), NotAdmitted> {
-        let mut effects = Effects::default();
-        let mut state = self.lock();
-        admitted.looks_alone(state.next_ticket);
-        let admission = match state.waiters.values().next().map(|first| first.request.clone()) {
-            None => Err(NotAdmitted::Stop(Stop::Abandoned)),
-            // Whoever it was made for has left.
-            Some(first) if !admitted.request.has_node_of(&first) => {
-                Err(NotAdmitted::Stop(Stop::Abandoned))
-            }
-            Some(_) if self.session().closing().is_cancelled() => {
-                Err(NotAdmitted::Stop(Stop::Abandoned))
-            }
-            // Invariant 2: our node was seen in this epoch, and the lease lasts now.
-            Some(first) => match self.term(&admitted, &first, &mut effects) {
-                Some(term) => Ok((term, admitted)),
-                None => Err(NotAdmitted::NoLease(admitted)),
-            },
-        };
-        let admission = admission.map(|(term, admitted)| state.begin(admitted, term, &mut effects));
-        drop(state);
-        effects.run(self);
-        admission
-    }
-
-    /// The servers say that somebody else is first: who asked not to wait is told.
-    pub(super) fn is_behind(&self, is_held_by: impl Fn(Asker) -> bool) {
-        let mut state = self.lock();
-        let first_time = matches!(state.seat, Seat::Entering { behind: false });
-        state.seat = Seat::Entering { behind: true };
-        let tries = state.take_tries();
-        let queued: Vec<_> = state.waiters.values().map(|waiter| waiter.queued.clone()).collect();
-        let mut waiters = state.waiters.values();
-        let deadlock = waiters.find(|waiter| first_time && is_held_by(waiter.asker));
-        let deadlock = deadlock.map(|waiter| waiter.request.path.clone());
-        let nobody = state.waiters.is_empty();
-        drop(state);
-        queued.into_iter().for_each(|queued| _ = queued.send_replace(true));
-        tries.into_iter().for_each(|waiter| _ = waiter.reply.send(Ok(None)));
-        deadlock.inspect(|path| warn_of_deadlock(path.as_str()));
-        if nobody {
-            self.left.notify_waiters();
-        }
-    }
-
-    /// What came of a try for `request` ends the wait of all whose node would be the same.
-    pub(super) fn fail(&self, request: &Request, error: &AcquireError) {
-        let mut state = self.lock();
-        let same = |_: &u64, waiter: &mut Waiter| waiter.request.has_node_of(request);
-        let failed: Vec<_> = state.waiters.extract_if(.., same).collect();
-        drop(state);
-        failed.into_iter().for_each(|(_, waiter)| _ = waiter.reply.send(Err(error.clone())));
-    }
-
-    fn fail_all(&self, error: impl Fn(&Request) -> AcquireError) {
-        let mut effects = Effects::default();
-        self.lock().fail_all(error, &mut effects);
-        effects.answer();
-    }
-
-    /// A try failed: it counts for each who waits; the pause before the next is that of the first who has one left.
-    /// `anew`: all went well for so long that this is a new trouble.
-    pub(super) async fn another_try(
-        &self,
-        cause: Option<ClientError>,
-        anew: bool,
-    ) -> Option<Duration> {
-        let mut pause = None;
-        let exhausted: Vec<_> = {
-            let mut state = self.lock();
-            let exhausted = state.waiters.extract_if(.., |_, waiter| {
-                if anew {
-                    (waiter.began, waiter.retry) = (Moment::now(), waiter.request.retry.start());
-                }
-                let next = waiter.retry.next_pause(waiter.began.elapsed());
-                pause = pause.or(next);
-                next.is_none()
-            });
-            exhausted.collect()
-        };
-        if !exhausted.is_empty() {
-            let over = is_session_over(self.session()).await;
-            for (_, Waiter { request, reply, .. }) in exhausted {
-                let _ = reply.send(Err(match &over {
-                    Some(error) => request.session_error(error.clone()),
-                    None => request.exhausted(cause.clone()),
-                }));
-            }
-        }
-        pause
-    }
-
-    /// Ends all waits: there will be no session.
-    pub(super) fn session_over(&self, error: &SessionError) {
-        self.fail_all(|request| request.session_error(error.clone()));
-    }
-
-    /// Whether the entry is over: nobody waits, and the seat is empty.
-    pub(super) fn is_done(&self) -> bool {
-        let mut state = self.lock();
-        let done = state.waiters.is_empty();
-        state.seat = if done { Seat::Empty } else { Seat::Entering { behind: false } };
-        done
-    }
-}
-
 /// Of a seat that has a holder, or had one.
 impl LocalQueue {
     /// Whoever was asked whether the node is alone has an answer; none, if there is no way to know.
@@ -643,7 +482,9 @@ impl Owner for LocalQueue {
     fn node_gone(self: Arc<Self>, czxid: i64) {
         let mut effects = Effects::default();
         let node = self.take(czxid, &mut effects);
-        node.map(OwnedNode::forget);
+        if let Some(node) = node {
+            node.forget();
+        }
         effects.run(&self);
     }
 
@@ -657,408 +498,6 @@ impl Owner for LocalQueue {
                 let _ = left.await;
             }
         })
-    }
-}
-
-impl State {
-    /// I3: the seat, if it is that of the hold.
-    fn take_held(&mut self, hold: u64) -> Option<Admitted> {
-        match std::mem::replace(&mut self.seat, Seat::Empty) {
-            Seat::Held(admitted) if self.hold == hold => Some(admitted),
-            other => {
-                self.seat = other;
-                None
-            }
-        }
-    }
-
-    /// I4: called under the lock under which the term was asked for.
-    fn begin(&mut self, mut admitted: Admitted, term: Arc<Term>, effects: &mut Effects) {
-        let Some((_, waiter)) = self.waiters.pop_first() else { return };
-        self.hold += 1;
-        let tries = self.take_tries();
-        effects.answers.extend(tries.into_iter().map(|waiter| (waiter.reply, Ok(None))));
-        effects.queued.extend(self.waiters.values().map(|waiter| waiter.queued.clone()));
-        if !self.waiters.is_empty() {
-            admitted.ask(effects);
-        }
-        // What is asked of the holder counts for the node.
-        admitted.request = waiter.request.clone();
-        let node = admitted.node.share();
-        self.seat = Seat::Held(admitted);
-        effects.begin = Some(Begin { waiter, term, hold: self.hold, node });
-    }
-
-    fn take_tries(&mut self) -> Vec<Waiter> {
-        let tries = self.waiters.extract_if(.., |_, waiter| waiter.request.only_if_free);
-        tries.map(|(_, waiter)| waiter).collect()
-    }
-
-    fn fail_all(&mut self, error: impl Fn(&Request) -> AcquireError, effects: &mut Effects) {
-        let failed = std::mem::take(&mut self.waiters).into_values();
-        let answers = failed.map(|waiter| (waiter.reply, Err(error(&waiter.request))));
-        effects.answers.extend(answers);
-    }
-}
-
-impl Seat {
-    fn admitted(&mut self, czxid: i64) -> Option<&mut Admitted> {
-        match self {
-            Self::Held(admitted) | Self::Idle(admitted, _) => {
-                (admitted.node.node.czxid == czxid).then_some(admitted)
-            }
-            Self::Empty | Self::Entering { .. } => None,
-        }
-    }
-}
-
-impl Admitted {
-    /// The conditions of passing on that are the node's.
-    fn may_pass(&self) -> bool {
-        self.node.node.is_on_its_link() && !self.node.node.is_revoked()
-    }
-
-    fn is_alone(&self) -> bool {
-        match &self.alone {
-            Alone::Yes(watch) => !watch.lock().unwrap_or_else(PoisonError::into_inner).has_fired(),
-            Alone::NotAsked | Alone::Asked | Alone::Over => false,
-        }
-    }
-
-    /// Whether it is known if it is alone. While it is, it serves all who have asked by now.
-    fn looks_alone(&mut self, next_ticket: u64) -> bool {
-        if self.is_alone() {
-            self.serves = next_ticket;
-        } else if matches!(self.alone, Alone::Yes(_)) {
-            self.alone = Alone::Over;
-        }
-        !matches!(self.alone, Alone::Asked)
-    }
-
-    fn joined(&mut self, ticket: u64) {
-        self.looks_alone(ticket + 1);
-    }
-
-    fn answered(&mut self, answer: Option<(Listing, ChildrenWatch)>, next_ticket: u64) {
-        let node = &self.node;
-        self.alone = match answer {
-            Some((listing, watch)) if node.siblings.is_alone(&node.node, &listing) => {
-                Alone::of(watch)
-            }
-            _ => Alone::Over,
-        };
-        self.looks_alone(next_ticket);
-    }
-
-    /// Asks whether it is alone, once.
-    fn ask(&mut self, effects: &mut Effects) {
-        if matches!(self.alone, Alone::NotAsked) {
-            let room = self.node.nodes.epoch.room_at_once(self.node.siblings.path.as_str());
-            self.alone = if room.is_some() { Alone::Asked } else { Alone::Over };
-            effects.ask = room;
-        }
-    }
-}
-
-impl Effects {
-    fn answer(&mut self) {
-        for (reply, answer) in self.answers.drain(..) {
-            let _ = reply.send(answer); // who is gone needs none
-        }
-    }
-
-    /// Gives what the delete comes to, if there was one.
-    fn run(mut self, queue: &Arc<LocalQueue>) -> Option<oneshot::Receiver<Left>> {
-        let mut left = None;
-        loop {
-            if let Some(over) = self.ended.take() {
-                over.wake();
-            }
-            if let Some(kept) = self.kept.take() {
-                kept.cancel();
-            }
-            if let Some(start) = self.enter.take() {
-                (queue.enter)(queue.clone(), start);
-            }
-            if let Some(leaving) = self.leaving.take() {
-                left = Some(leaving.see_to());
-            }
-            self.queued.drain(..).for_each(|queued| _ = queued.send_replace(true));
-            self.answer();
-            self.watch_children(queue);
-            let Some(begin) = self.begin.take() else { return left };
-            match begin.run(queue) {
-                None => return left,
-                // Whoever it was for is gone: the next one's turn.
-                Some(effects) => self = effects,
-            }
-        }
-    }
-
-    fn watch_children(&mut self, queue: &Arc<LocalQueue>) {
-        if let Some((watch, end)) = self.await_news.take() {
-            queue.session().spawn(until_news(queue.clone(), watch, end));
-        }
-        let (ask, keep) = (self.ask.take(), self.keep.take());
-        if ask.is_none() && keep.is_none() {
-            return;
-        }
-        let node = match &queue.lock().seat {
-            Seat::Held(admitted) | Seat::Idle(admitted, _) => admitted.node.share(),
-            Seat::Empty | Seat::Entering { .. } => return,
-        };
-        if let Some(room) = ask {
-            queue.session().spawn(ask_whether_alone(queue.clone(), node.clone(), room));
-        }
-        if let Some((request, end)) = keep {
-            queue.session().spawn(keep_for(queue.clone(), node, request, end));
-        }
-    }
-}
-
-impl Alone {
-    pub(super) fn of(watch: ChildrenWatch) -> Self {
-        Self::Yes(Arc::new(Mutex::new(watch)))
-    }
-
-    fn watch(&self) -> Option<Arc<Mutex<ChildrenWatch>>> {
-        match self {
-            Self::Yes(watch) => Some(watch.clone()),
-            Self::NotAsked | Self::Asked | Self::Over => None,
-        }
-    }
-}
-
-impl Begin {
-    /// Begins the hold. Gives what is to be done if whoever it was for is gone.
-    fn run(self, queue: &Arc<LocalQueue>) -> Option<Effects> {
-        let Self { waiter: Waiter { request, asker, reply, .. }, term, hold, node } = self;
-        let hold = Hold::begin(queue, hold, &node, &request, asker, term);
-        let mut hold = reply.send(Ok(Some(hold))).err()?.ok()??;
-        let (number, state) = (hold.number, hold.state.clone());
-        let queue = hold.queue.take()?;
-        queue.given_back(number, &state).1.map(|(effects, _)| effects)
-    }
-}
-
-/// Asks for the children of a node's path, with a watch.
-async fn ask_whether_alone(queue: Arc<LocalQueue>, node: SharedNode, room: OwnedSemaphorePermit) {
-    let SharedNode { node, siblings, nodes } = node;
-    let asked = async {
-        let client = nodes.epoch.client()?;
-        client.list_and_watch(siblings.path.as_str()).await
-    };
-    let answer = tokio::select! {
-        biased;
-        () = nodes.epoch.over().cancelled() => None,
-        () = queue.session().closing().cancelled() => None,
-        answer = asked => answer.ok(),
-    };
-    queue.answered(node.czxid, answer.map(|(listing, watch)| (listing, watch.with(room))));
-}
-
-/// Gives up a node that nobody holds by at the first event of any kind, or when its time is over.
-async fn keep_for(
-    queue: Arc<LocalQueue>,
-    node: SharedNode,
-    request: Arc<Request>,
-    end: CancellationToken,
-) {
-    let SharedNode { node, nodes, .. } = node;
-    let epoch = &nodes.epoch;
-    let happens = async {
-        let term = epoch.lease.term(request.loss_policy, Moment::now())?;
-        let mut link = epoch.client().ok()?.watch_link();
-        let room = epoch.spare_room(&node.node)?;
-        let watch = {
-            let client = epoch.client().ok()?;
-            client.watch(&node.node).await.ok()?
-        };
-        if node.is_on_its_link() {
-            tokio::select! {
-                biased;
-                () = term.ended().cancelled() => {}
-                _ = link.changed() => {}
-                _ = watch => {}
-            }
-        }
-        drop(room);
-        Some(())
-    };
-    tokio::select! {
-        biased;
-        () = end.cancelled() => return,
-        () = queue.session().closing().cancelled() => {}
-        _ = happens => {}
-        () = tokio::time::sleep(request.retention) => {}
-    }
-    queue.ends_keeping(node.czxid);
-}
-
-/// Gives up a kept node when somebody else comes, or goes.
-async fn until_news(
-    queue: Arc<LocalQueue>,
-    watch: Arc<Mutex<ChildrenWatch>>,
-    end: CancellationToken,
-) {
-    let news = std::future::poll_fn(|context| {
-        watch.lock().unwrap_or_else(PoisonError::into_inner).poll_fired(context)
-    });
-    tokio::select! {
-        biased;
-        () = end.cancelled() => return,
-        () = news => {}
-    }
-    queue.news(&end);
-}
-
-/// A hold, for whoever asked for it. Dropping it releases.
-#[derive(Debug)]
-pub(crate) struct Hold {
-    state: Arc<HoldState>,
-    number: u64,
-    /// Taken by the release.
-    queue: Option<Arc<LocalQueue>>,
-}
-
-impl Hold {
-    fn begin(
-        queue: &Arc<LocalQueue>,
-        number: u64,
-        node: &SharedNode,
-        request: &Request,
-        asker: Asker,
-        term: Arc<Term>,
-    ) -> Self {
-        let SharedNode { node, siblings, nodes } = node;
-        let (path, beside) = (request.path.as_str(), request.beside.as_deref());
-        let (epoch, counted) = (nodes.epoch.clone(), (asker, &request.counted));
-        let state = HoldState::new(path, node.clone(), beside, epoch, term, counted);
-        let owner: Weak<dyn Owner> = queue.me.clone();
-        if !siblings.admitted(node, &owner, Some(state.clone())) {
-            state.node_is_gone();
-            queue.clone().node_gone(node.czxid);
-        }
-        Self { state, number, queue: Some(queue.clone()) }
-    }
-
-    /// A hold by a node that was admitted otherwise: a lease.
-    pub(super) fn of_lease(
-        epochs: &Arc<Epochs>,
-        enter: Enter,
-        (node, request): (OwnedNode, Arc<Request>),
-        asker: Asker,
-        term: Arc<Term>,
-    ) -> Self {
-        let (queue, shared) = (LocalQueue::new(epochs, Family::Leases, enter), node.share());
-        let admitted = Admitted { node, request: request.clone(), alone: Alone::Over, serves: 0 };
-        queue.lock().seat = Seat::Held(admitted);
-        Self::begin(&queue, 0, &shared, &request, asker, term)
-    }
-
-    pub(crate) fn state(&self) -> &Arc<HoldState> {
-        &self.state
-    }
-
-    pub(super) fn queue(&self) -> Option<Arc<LocalQueue>> {
-        self.queue.clone()
-    }
-
-    /// Releases; the future tells what is known of it. The release goes on if that is dropped, or not polled any
-    /// more.
-    pub(crate) fn release(
-        mut self,
-    ) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
-        let (state, span) = (self.state.clone(), self.span());
-        let (end, given) = span.in_scope(|| self.let_go());
-        let released = async move {
-            let path = state.path().to_owned();
-            if end != Loss::Released {
-                tracing::warn!(path, %end, "released what was lost before");
-                return Err(ReleaseError::Lost { path, loss: end });
-            }
-            let told = match given {
-                GivenBack::Passed => return Ok(()),
-                GivenBack::Leaving(told) => told.await,
-                GivenBack::Gone => Ok(Left::Confirmed(Cleaned::Gone)),
-            };
-            match told {
-                // When the session ended, the hold had been given up before, while it lasted.
-                Ok(Left::Confirmed(Cleaned::Deleted | Cleaned::SessionOver)) => Ok(()),
-                Ok(Left::Confirmed(Cleaned::Gone)) => {
-                    Err(ReleaseError::Lost { path, loss: Loss::NodeDeleted })
-                }
-                Ok(Left::NoAuth) => Err(ReleaseError::NoAuth { node: state.node().to_owned() }),
-                Ok(Left::Late(waited)) => {
-                    tracing::warn!(path, ?waited, "the release is not confirmed yet");
-                    Err(ReleaseError::Unconfirmed { path, waited })
-                }
-                // The runtime is gone.
-                Err(_) => Err(ReleaseError::Lost { path, loss: Loss::Closed }),
-            }
-        };
-        released.instrument(span)
-    }
-
-    fn span(&self) -> tracing::Span {
-        let node = self.state.node().rsplit('/').next().unwrap_or_default();
-        tracing::info_span!("release", path = self.state.path(), contender = node)
-    }
-
-    fn let_go(&mut self) -> (Loss, GivenBack) {
-        match self.queue.take() {
-            Some(queue) => queue.give_back(self.number, &self.state),
-            None => (Loss::Released, GivenBack::Gone),
-        }
-    }
-
-    /// Ends the hold, and has its node contend again: nobody can have held meanwhile, unless the node was gone.
-    pub(super) fn again(mut self, request: Arc<Request>, queued: &Queued) -> Option<Waiting> {
-        self.state.finish(Loss::Released);
-        self.state.close_fence();
-        let queue = self.queue.take()?;
-        let waiting = queue.join(request, queued, Moment::now());
-        if let Some(node) = queue.again(self.number) {
-            (queue.enter)(queue.clone(), Start::Again(Some(node)));
-        }
-        waiting
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        if self.queue.is_some() {
-            // A task of the session's sees to the delete: to start one needs no runtime here.
-            self.span().in_scope(|| drop(self.let_go()));
-        }
-    }
-}
-
-/// The end of whoever waits. Dropping it leaves the queue; a hold that was sent comes back.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    queue: Arc<LocalQueue>,
-    ticket: u64,
-    answer: oneshot::Receiver<Answer>,
-}
-
-impl Waiting {
-    /// Needs no runtime. `None` if the session's is gone.
-    pub(super) async fn answer(&mut self) -> Option<Answer> {
-        (&mut self.answer).await.ok()
-    }
-
-    /// Leaves; gives the hold if there is one by now.
-    pub(super) fn withdraw(mut self) -> Option<Hold> {
-        self.queue.leaves(self.ticket);
-        self.answer.close();
-        self.answer.try_recv().ok()?.ok()?
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.queue.leaves(self.ticket);
     }
 }
 

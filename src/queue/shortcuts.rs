@@ -27,7 +27,7 @@ impl Shortcuts {
     #[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
     pub const ALL: Self =
         Self { head: true, stand_by: true, local: true, gap: true, look_first: true };
-    /// No rule: each contender has a node, lists, and waits for events of the server.
+    /// No rule: each hold has a node; its entry lists, and waits for events of the server.
     #[cfg(feature = "test-util")]
     pub const NONE: Self =
         Self { head: false, stand_by: false, local: false, gap: false, look_first: false };

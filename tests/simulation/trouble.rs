@@ -94,7 +94,7 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
         }
         What::DeleteContender(number) => {
             let mut nodes = ensemble.children(&path(number));
-            if fault.lasts % 2 == 0 {
+            if fault.lasts.is_multiple_of(2) {
                 // Whoever holds, most often.
                 nodes.sort_by_key(|node| {
                     node.get(node.len().saturating_sub(10)..).map(str::to_owned)
