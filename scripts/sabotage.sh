@@ -22,13 +22,13 @@ git ls-files -coz --exclude-standard | while IFS= read -r -d '' file; do
 done | tar c --null -T - | tar xm -C "$tree"
 cp -r "$tree/src" "$tree.sound"
 
-# condition, then pairs of a file below src/contender and an edit in Perl's words, whose pattern must be there.
+# condition, then pairs of a file below src/queue and an edit in Perl's words, whose pattern must be there.
 drop() {
   local condition=$1 file started=$SECONDS built files=()
   shift
   if [ -n "$only" ] && ! [[ $condition =~ $only ]]; then return; fi
   while [ $# -gt 0 ]; do
-    file=$tree/src/contender/$1
+    file=$tree/src/queue/$1
     perl -0pi -e "$2 or die \"the pattern is not there any more\\n\"" "$file" ||
       { echo "sabotage: $condition: cannot be dropped in $1"; exit 1; }
     files+=("$1")
@@ -38,7 +38,7 @@ drop() {
     { cat "$log"; echo "sabotage: $condition: does not compile"; exit 1; }
   built=$((SECONDS - started))
   (cd "$tree" && CARGO_TARGET_DIR=$target $cargo test --quiet --profile simulate --features simulation --test simulation -- SECONDS=120 SHRINK=0 >"$log" 2>&1) || true
-  for file in "${files[@]}"; do cat "$tree.sound/contender/$file" >"$tree/src/contender/$file"; done
+  for file in "${files[@]}"; do cat "$tree.sound/queue/$file" >"$tree/src/queue/$file"; done
   dropped=$((dropped + 1))
   if grep -q '^after ' "$log"; then
     echo "sabotage: $condition: built in $built s, found $(grep '^after ' "$log"), $(grep -o 'fails: [a-z]*' "$log" | head -1 | cut -c8-)"
@@ -49,81 +49,61 @@ drop() {
 }
 
 conditions() {
-  drop 'head: the predecessor was the first of the listing' \
-    wait.rs 's/head: rules\.head\s*&& predecessor_is_head\s*&&/head: rules.head \&\&/'
-  drop 'head: the listing follows the own create' \
-    enter.rs 's/(let stamp = Moment::now\(\);\n)(.*?)(            let list = list\.then[^\n]*\n)/$1$3$2/s'
+  drop 'head: the predecessor was the head of the listing' \
+    wait.rs 's/&& predecessor_is_head\n/\n/'
   drop 'head: the event is a deletion' \
-    watches.rs 's/let deleted = event == NodeEvent::Deleted;/let deleted = event != NodeEvent::SessionOver;/'
+    wait.rs 's/let deleted = event == NodeEvent::Deleted;/let deleted = event != NodeEvent::SessionOver;/'
   # Three lines see to it, each of which is enough when both events are there.
   drop 'head: the own watch has not fired, and is looked at first' \
-    watches.rs 's/biased;\n            event = fired\(&mut self\.own\)/biased;\n            event = fired(&mut self.own), if !ahead.head/' \
-    watches.rs 's/own\.order < order && own\.watch\.fired\(\)\.is_none\(\)/own.order < order/' \
-    watches.rs 's/own\.watch\.fired\(\)\.is_none\(\)\)\n    \}/own.order > 0)\n    }/'
-  drop 'head: the own watch was armed before' \
-    watches.rs 's/own\.order < order && //'
-  drop 'head: the same link' \
-    watches.rs 's/ahead\.head && is_ours_there && same_link/ahead.head && is_ours_there/'
+    wait.rs 's/biased;\n            event = fired\(&mut self\.own\)/biased;\n            event = fired(&mut self.own), if !ahead.head/' \
+    wait.rs 's/own\.order < order && own\.watch\.fired\(\)\.is_none\(\)/own.order < order/' \
+    wait.rs 's/own\.watch\.fired\(\)\.is_none\(\)\)\n    \}/own.order > 0)\n    }/'
   drop 'stand-by: it lists, and admits nobody' \
-    watches.rs 's/self\.stand_by = None;\n                Some\(Event::Look\)/self.stand_by = None;\n                Some(Event::Admitted)/'
+    wait.rs 's/self\.stand_by = None;\n                Some\(Event::Look\)/self.stand_by = None;\n                Some(Event::Admitted)/'
 
-  drop 'local: the predecessor was first' \
-    local.rs 's/next\.before = before;\n\s*return None;/next.before = Before::Nobody;\n Turn::Next/'
-  drop 'local: the predecessor was first, and did not wait for a stranger' \
-    local.rs 's/next\.before = Before::Unknown;\n\s*Turn::Look/next.before = Before::Nobody;\n Turn::Next/'
-  drop 'local: the predecessor left by itself' \
-    local.rs 's/Before::Nobody if by_itself =>/Before::Nobody =>/'
-  drop 'local and gap: both are of this epoch' \
-    mod.rs 's/Some\(lines\) if Arc::ptr_eq\(&lines\.epoch, epoch\) =>/Some(lines) =>/'
-  drop 'local: fenced writes are closed before' \
-    hold.rs 's/let end = self\.state\.finish\(Loss::Released\);/let end = self.state.end().unwrap_or(Loss::Released);/'
-  drop 'local: the last fenced write went out on this connection' \
-    place.rs 's/if ahead \{ HandOver::AtOnce \} else \{ HandOver::WhenGone \}/HandOver::AtOnce/'
-  drop 'local: and so did those before it' \
-    hold.rs 's/if fenced\.is_none\(\) \{/{/'
-  drop 'local: the delete was sent before' \
-    place.rs 's/let send = \|\| delete\(&lines\.epoch, &spot\.node\);/let (epoch, node) = (lines.epoch.clone(), spot.node.clone());\n let send = || async move { delete(&epoch, &node).await };/'
+  drop 'passing on: by the loss policy of the next one' \
+    local_queue.rs 's/term_quietly\(request\.loss_policy/term_quietly(crate::session::lease::LossPolicy::SessionExpired/'
+  drop 'passing on: only the present hold gives back' \
+    local_queue/seat.rs 's/Seat::Held\(admitted\) if self\.hold == hold/Seat::Held(admitted) if self.hold >= hold/'
+  drop 'passing on: the hold is over first' \
+    local_queue.rs 's/let end = of\.finish\(Loss::Released\);/let end = of.end().unwrap_or(Loss::Released);/'
+  drop 'passing on: nobody asked for it to be given up' \
+    local_queue/seat.rs 's/ && !self\.node\.node\.is_revoked\(\)//'
+  drop 'passing on: same data and ACLs' \
+    request.rs 's/self\.data == other\.data && self\.acls == other\.acls/true/'
+  drop 'passing on: to those that asked before the news' \
+    local_queue.rs 's/if \*ticket < admitted\.serves/if *ticket < u64::MAX/'
+  drop 'passing on: the watch has not fired' \
+    local_queue/seat.rs 's/!watch\.lock\(\)\.unwrap_or_else\(PoisonError::into_inner\)\.has_fired\(\)/{ let _ = watch; true }/'
+  drop 'seat: those that wait have one after a release' \
+    local_queue.rs 's/if !state\.waiters\.is_empty\(\) \{\n            self\.open\(state, true, effects\);/if false {\n            self.open(state, true, effects);/'
+  drop 'seat: a first who is gone hands it on' \
+    local_queue/effects.rs 's/Some\(effects\) => self = effects,/Some(_) => return left,/'
+  drop 'create: an unknown outcome is resolved' \
+    create.rs 's/match sent\.resolved\(\)\.await\? \{/match { sent.room = None; None } {/'
+  drop 'create: a node that is found is adopted only from the own session' \
+    create.rs 's/Ok\(node\) if node\.owner == epoch\.session_id\(\) =>/Ok(node) =>/'
 
   drop 'gap: any event of the parent discards what is known' \
     parent.rs 's/watch\.fired\(\)\.is_none\(\) && !link\.has_changed\(\)/!link.has_changed()/'
-  # It is asked twice on the way.
-  drop 'gap: the event counts that comes right before the answer' \
-    parent.rs 's/self\.knows\(\);\n(\s*let sequence)/$1/' \
-    line.rs 's/if self\.parent\.knows\(\) \{\n(\s*return self\.tickets)/if !self.tickets.is_empty() {\n$1/'
-  drop 'gap: the same link' \
-    parent.rs 's/watch\.fired\(\)\.is_none\(\) && !link\.has_changed\(\)/watch.fired().is_none()/'
-  drop 'gap: the watch was answered before the listing' \
-    enter.rs 's/(            let watch = watch\.then[^\n]*\n)(            let list = list\.then[^\n]*\n)/$2$1/'
   drop 'gap: the listing showed nobody else' \
-    line.rs 's/if more > 0 && !leases/if false \&\& more > 0 \&\& !leases/' \
-    line.rs 's/leases\s*\|\| strangers == 0 && \(/leases || (/'
+    siblings.rs 's/\|\| strangers == 0\n\s*&& \(/|| (/'
   drop 'gap: exactly the number that was expected' \
     gap.rs 's/sequence\.wrapping_mul\(2\) == self\.0/sequence.wrapping_mul(2) >= self.0/'
-  drop 'gap: the node is of the incarnation that is known of' \
-    gap.rs 's/\n\s*&& czxid > known\.incarnation//'
   drop 'gap: what was noted is of that incarnation' \
     gap.rs 's/self\.noted\.retain\([^;]*;//'
 
   drop 'read-write: head: for readers only' \
-    wait.rs 's/\s*&& \(line\.family\.is_exclusive\(\) \|\| spot\.shared\)//'
-  drop 'read-write: local: not at all' \
-    shortcuts.rs 's/self\.local && exclusive/self.local/'
+    wait.rs 's/\s*&& \(siblings\.family\.is_exclusive\(\) \|\| node\.node\.shared\)//'
   drop 'read-write: gap: readers keep a writer out' \
-    line.rs 's/else \{ self\.chain\.len\(\) - 1 \}/else { self.chain.exclusive() - 1 }/'
+    siblings.rs 's/!\(node\.shared && own\.shared\)/!own.shared/'
   drop 'read-write: gap: a writer keeps readers out' \
-    line.rs 's/if spot\.shared \{ self\.chain\.exclusive\(\) \}/if spot.shared { 0 }/'
+    siblings.rs 's/!\(node\.shared && own\.shared\)/!node.shared/'
   drop 'read-write: a read begins while the write hold is there' \
-    enter.rs 's/write_while_there\(write\.node\(\),/write_while_there(request.path.as_str(),/'
-
+    create.rs 's/write_while_there\(write\.node\(\),/write_while_there(request.path.as_str(),/'
   drop 'leases: strangers of the last listing count' \
-    line.rs 's/Verdict::Among\(self\.strangers \+ self\.chain\.len\(\)\)/Verdict::Among(self.chain.len())/'
-  drop 'release: the caretaker sees to it when the caller does not' \
-    care.rs 's/line\.overdue\(since\)/line.overdue(since.before(patience * 1000))/'
-  drop 'release: and when the epoch is left to others' \
-    line.rs 's/standing\.chain\(forsaken[^;]*?\)\.collect\(\)/standing.collect()/'
+    siblings.rs 's/Position::Among\(state\.strangers \+ state\.own\.len\(\)\)/Position::Among(state.own.len())/'
 
-  drop 'create: a node that is found is adopted only from the own session' \
-    enter.rs 's/Ok\(node\) if node\.owner == epoch\.session_id\(\) =>/Ok(node) =>/'
   drop 'lease: two thirds of the session timeout, and not three of them' \
     ../session/lease.rs 's/self\.timeout \* 2 \/ 3\)\.min\(anchor\.after\(self\.timeout \* 23 \/ 24\)\)/self.timeout * 3)/'
   drop 'lease: a read renews nothing' \
