@@ -25,6 +25,7 @@ use super::request::{Request, Stop};
 use super::siblings::Position;
 use super::wait::{Ahead, Event, Watches};
 use crate::client::{Failure, Listing};
+use crate::error::SessionError;
 use crate::metrics::{self, Operation};
 use crate::session::NoEpoch;
 use crate::session::clock::Moment;
@@ -35,16 +36,32 @@ pub(super) fn start(queue: Arc<LocalQueue>, start: Start) {
     let path = queue.first().map(|(request, _)| request.path.to_string()).unwrap_or_default();
     let span = tracing::info_span!("acquire", path, contender = Empty, session = Empty);
     let session = queue.session().clone();
-    session.spawn(enter(queue, start).instrument(span));
+    session.spawn(enter(Entry(Some(queue)), start).instrument(span));
+}
+
+/// A seat that is being taken, until it is. One that goes with its runtime leaves nobody waiting.
+struct Entry(Option<Arc<LocalQueue>>);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(queue) = self.0.take() {
+            queue.session_over(&SessionError::Closed);
+            queue.is_done();
+        }
+    }
 }
 
 /// Takes the seat, in as many epochs and tries as that takes and the policies of those who wait allow.
-async fn enter(queue: Arc<LocalQueue>, start: Start) {
+async fn enter(mut entry: Entry, start: Start) {
+    let Some(queue) = entry.0.clone() else { return };
     let mut start = start;
     loop {
         let mut tried = Tried::default();
         let stop = match once(&queue, start, &mut tried).await {
-            Ok(()) => return,
+            Ok(()) => {
+                entry.0 = None;
+                return;
+            }
             Err(stop) => stop,
         };
         start = Start::Create(None);
@@ -71,6 +88,7 @@ async fn enter(queue: Arc<LocalQueue>, start: Start) {
             }
         }
         if queue.is_done() {
+            entry.0 = None;
             return;
         }
     }
@@ -137,31 +155,16 @@ async fn take_seat(
     };
     tried.since.get_or_insert_with(Moment::now);
     note_node(&node);
-    let mut alone = Alone::NotAsked;
-    let mut position = match known {
-        Some(Known::Position(position)) => position,
-        Some(Known::Listing(listing, watch)) => {
-            if let Some(watch) = watch {
-                alone = match node.siblings.is_alone(&node.node, &listing) {
-                    true => Alone::of(watch),
-                    false => Alone::Over,
-                };
-            }
-            node.siblings.judge_entering(&node.node, &listing)
-        }
-        Some(Known::Nothing) => {
-            let listing = queue.unless_stopped(list(nodes, &request, false)).await?;
-            listing.map_or(Position::Gone, |it| node.siblings.judge_entering(&node.node, &it))
-        }
+    let (mut position, mut alone) = match known {
+        Some(known) => decide(queue, &node, &request, known).await?,
         // Only who enters looks for another recipe's.
-        None => relist(queue, &node, &request).await?,
+        None => (relist(queue, &node, &request).await?, Alone::NotAsked),
     };
     loop {
         position = match position {
-            Position::Gone => return Err(Stop::Again(None)),
-            Position::Mixed(child) => return Err(Stop::Failed(request.mixed(child))),
             // Leases are waited for elsewhere.
-            Position::Among(_) => return Err(Stop::Again(None)),
+            Position::Gone | Position::Among(_) => return Err(Stop::Again(None)),
+            Position::Mixed(child) => return Err(Stop::Failed(request.mixed(child))),
             Position::First => {
                 watches.hand_over(&node);
                 match queue.admit(Admitted { node, request: request.clone(), alone, serves }) {
@@ -192,6 +195,32 @@ async fn take_seat(
             }
         }
     }
+}
+
+/// What the answers to a create say.
+async fn decide(
+    queue: &LocalQueue,
+    node: &OwnedNode,
+    request: &Request,
+    known: Known,
+) -> Result<(Position, Alone), Stop> {
+    let entering = |listing: &Listing| node.siblings.judge_entering(&node.node, listing);
+    Ok(match known {
+        Known::Position(position) => (position, Alone::NotAsked),
+        Known::Listing(listing, watch) => {
+            let is_alone = node.siblings.is_alone(&node.node, &listing);
+            let alone = match watch {
+                Some(watch) if is_alone => Alone::of(watch),
+                Some(_) => Alone::Over,
+                None => Alone::NotAsked,
+            };
+            (entering(&listing), alone)
+        }
+        Known::Nothing => {
+            let listing = queue.unless_stopped(list(&node.nodes, request, false)).await?;
+            (listing.as_ref().map_or(Position::Gone, entering), Alone::NotAsked)
+        }
+    })
 }
 
 async fn relist(queue: &LocalQueue, node: &OwnedNode, request: &Request) -> Result<Position, Stop> {

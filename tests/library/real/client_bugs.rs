@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::harness::{Arena, Cut, Operation, eventually, within};
 use tokio::task::JoinSet;
 use zookeeper_recipes::zookeeper_client::SessionState;
-use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, SessionError, Shortcuts};
+use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, SessionError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
@@ -66,18 +66,17 @@ async fn client_s4_the_watches_that_we_use_outlive_a_connection() {
 async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
     const WAITERS: usize = 150;
     let mut arena = Arena::real().await;
-    // Two watches each: 300 KB, were there no budget. (Among themselves they would need none.)
+    // Writers, which have a node each. Two watches each: 300 KB, were there no budget.
     arena.path = format!("{}/{}", arena.path, "x".repeat(900));
-    let shortcuts = Shortcuts { local: false, ..Shortcuts::ALL };
-    let builder = arena.builder().session_timeout(Duration::from_secs(20)).shortcuts(shortcuts);
+    let builder = arena.builder().session_timeout(Duration::from_secs(20));
     let (link, curator) = arena.linked_with_parent(builder).await;
     let session = curator.session_id().unwrap();
     let other = arena.curator().await;
-    let holder = arena.mutex(&other).acquire().await.unwrap();
+    let holder = arena.read_write(&other).write().acquire().await.unwrap();
     let mut waiters = JoinSet::new();
     for _ in 0..WAITERS {
-        let mutex = arena.mutex(&curator);
-        waiters.spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
+        let lock = arena.read_write(&curator).write();
+        waiters.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
     }
     arena.children_are(WAITERS + 1).await;
     // As many watches as ever.
