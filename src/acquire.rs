@@ -20,9 +20,16 @@ use crate::session::clock::Moment;
 pub(crate) struct Queue {
     pub(crate) recipe: Recipe,
     pub(crate) family: Family,
+    /// For how long a node is kept that nobody of this session wants, and whether each hold has one of its own.
+    pub(crate) retention: Duration,
+    pub(crate) node_per_hold: bool,
 }
 
 impl Queue {
+    pub(crate) fn new(recipe: Recipe, family: Family) -> Self {
+        Self { recipe, family, retention: Duration::ZERO, node_per_hold: false }
+    }
+
     pub(crate) async fn acquire(
         &self,
         kind: Kind,
@@ -147,6 +154,7 @@ impl Queue {
             // Also beside a write hold.
             request.counted = request.counted.as_of(metrics::Recipe::ReadLock);
         }
+        (request.retention, request.node_per_hold) = (self.retention, self.node_per_hold);
         request.beside = beside.map(|write| write.state().clone());
         let mut contending = curator.queues().contend(request, queued.clone());
         let answer = match patience {

@@ -58,7 +58,7 @@ impl InterProcessMutex {
         let recipe = Recipe::new(curator, path, metrics::Recipe::Mutex)?;
         let filter = ContenderFilter::default();
         let family = Family::Exclusive(filter.clone());
-        Ok(Self { queue: Queue { recipe, family }, filter })
+        Ok(Self { queue: Queue::new(recipe, family), filter })
     }
 
     /// Who counts as a contender, for a path that other clients than Curator use. Defaults to
@@ -92,7 +92,7 @@ impl InterProcessMutex {
     /// ```
     #[must_use]
     pub fn with_retention(mut self, retention: Duration) -> Self {
-        self.queue.recipe.retention = retention;
+        self.queue.retention = retention;
         self
     }
 
@@ -110,7 +110,7 @@ impl InterProcessMutex {
     /// ```
     #[must_use]
     pub fn with_node_per_hold(mut self) -> Self {
-        self.queue.recipe.node_per_hold = true;
+        self.queue.node_per_hold = true;
         self
     }
 

@@ -89,7 +89,7 @@ impl InterProcessReadWriteLock {
     /// [`ConfigError::InvalidPath`] for a path that ZooKeeper does not accept.
     pub fn new(curator: &Curator, path: &str) -> Result<Self, ConfigError> {
         let recipe = Recipe::new(curator, path, metrics::Recipe::WriteLock)?;
-        Ok(Self { queue: Queue { recipe, family: Family::ReadWrite } })
+        Ok(Self { queue: Queue::new(recipe, Family::ReadWrite) })
     }
 
     /// The lock that readers take.

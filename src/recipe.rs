@@ -23,9 +23,6 @@ pub(crate) struct Recipe {
     pub(crate) acls: Arc<[Acl]>,
     pub(crate) retry: RetryPolicy,
     pub(crate) loss_policy: LossPolicy,
-    /// For how long a node is kept that nobody of this session wants, and whether each hold has one of its own.
-    pub(crate) retention: Duration,
-    pub(crate) node_per_hold: bool,
     /// What it is counted as.
     pub(crate) counted: Lock,
     /// Whether others decode the identity.
@@ -60,19 +57,7 @@ impl Recipe {
         let (retry, loss_policy) = (settings.retry.clone(), settings.loss_policy);
         let counted = Lock::new(recipe, &settings.path_label, path.as_str());
         let (curator, text) = (curator.clone(), false);
-        let (retention, node_per_hold) = (Duration::ZERO, false);
-        let options = Self {
-            curator,
-            path,
-            data,
-            acls,
-            retry,
-            loss_policy,
-            retention,
-            node_per_hold,
-            counted,
-            text,
-        };
+        let options = Self { curator, path, data, acls, retry, loss_policy, counted, text };
         options.checked()
     }
 
@@ -112,8 +97,8 @@ impl Recipe {
         Request {
             path: path.clone(),
             takes_turns: matches!(family, Family::Exclusive(_)),
-            node_per_hold: self.node_per_hold,
-            retention: self.retention,
+            node_per_hold: false,
+            retention: Duration::ZERO,
             family,
             kind,
             beside: None,

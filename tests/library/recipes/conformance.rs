@@ -526,9 +526,9 @@ async fn all_are_served_in_the_order_they_came() {
         let holder = row.holds(&row.rival(arena, &curators[9])).await;
         let mut last = token(&holder);
         let mut waiting = Vec::new();
-        for place in 0..9 {
+        for curator in &curators[..9] {
             let before = row.nodes(arena).await.len();
-            waiting.push(Waiting::new(&row.ours(arena, &curators[place])));
+            waiting.push(Waiting::new(&row.ours(arena, curator)));
             let queued = async || row.nodes(arena).await.len() > before;
             eventually(&format!("{row:?}: it is queued"), queued).await;
         }

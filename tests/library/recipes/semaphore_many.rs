@@ -47,8 +47,8 @@ async fn first_come_first_served_however_many_each_asks_for() {
     // Its own node in the queue is not counted below.
     arena.nodes_are(0, 4).await;
     let mut waiting = Vec::new();
-    for place in 0..12 {
-        waiting.push(asks_for(&semaphores[place], fastrand::usize(1..=4)));
+    for (place, semaphore) in semaphores[..12].iter().enumerate() {
+        waiting.push(asks_for(semaphore, fastrand::usize(1..=4)));
         eventually("it is queued", async || arena.locks().await.len() == place + 1).await;
     }
     first.release().await.unwrap();
