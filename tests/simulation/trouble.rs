@@ -187,7 +187,12 @@ fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
 /// looked for its node.
 async fn copy_names(run: &Run, admin: &Admin, top: &str) {
     let mut copies = Vec::new();
-    for child in run.ensemble.children(top) {
+    // Strangers go by the names of their nodes, which a copy on a path that is made anew may have.
+    let is_ours = |child: &String| {
+        let node = run.ensemble.node(&format!("{top}/{child}"));
+        node.is_some_and(|(data, _)| data != b"stranger")
+    };
+    for child in run.ensemble.children(top).into_iter().filter(is_ours) {
         let name = child.trim_end_matches(|digit: char| digit.is_ascii_digit());
         let mode = CreateMode::EphemeralSequential;
         let copy = format!("{top}/{name}");
