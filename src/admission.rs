@@ -123,15 +123,10 @@ pub(crate) fn standings(children: &[String], family: &Family) -> Vec<(ContenderN
     queue.iter().enumerate().map(standing).collect()
 }
 
-/// Whether a contender that comes now has to wait for somebody of `children` but those to be left out.
-pub(crate) fn is_busy(
-    children: &[String],
-    family: &Family,
-    shared: bool,
-    left_out: impl Fn(&str) -> bool,
-) -> bool {
+/// Whether a contender that comes now has to wait for somebody of `children`.
+pub(crate) fn is_busy(children: &[String], family: &Family, shared: bool) -> bool {
     let keeps_out = |rank: Rank<'_>| !shared || !rank.shared;
-    children.iter().any(|name| family.rank(name).is_some_and(keeps_out) && !left_out(name))
+    children.iter().any(|name| family.rank(name).is_some_and(keeps_out))
 }
 
 /// Decides for the contender named `mine`, unless its family has leases.

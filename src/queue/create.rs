@@ -43,7 +43,7 @@ pub(super) enum Known {
 }
 
 /// How often a missing parent is made again at once: somebody may delete it as fast as we make it.
-pub(super) const PARENTS_AT_ONCE: usize = 3;
+const PARENTS_AT_ONCE: usize = 3;
 
 /// Number and `czxid` of the node, and what else is known.
 type Answered = (Result<(i64, i64), Failure>, Known);

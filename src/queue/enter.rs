@@ -105,8 +105,8 @@ struct Tried {
 async fn once(queue: &Arc<LocalQueue>, start: Start, tried: &mut Tried) -> Result<(), Stop> {
     let nodes = match &start {
         Start::Create(Some(sent)) => sent.nodes.clone(),
-        Start::Again(Some(node)) => node.nodes.clone(),
-        Start::Create(None) | Start::Again(None) => epoch_nodes(queue).await?,
+        Start::Again(node) => node.nodes.clone(),
+        Start::Create(None) => epoch_nodes(queue).await?,
     };
     let epoch = nodes.epoch.clone();
     tokio::select! {
@@ -145,13 +145,12 @@ async fn take_seat(
     };
     tried.request = Some(request.clone());
     let (mut node, known) = match start {
-        Start::Again(Some(node)) => (node, None),
+        Start::Again(node) => (node, None),
         Start::Create(sent) => {
             // Not raced with those who wait: the answer to a create says what is to be removed.
             let (node, known) = create_node(nodes, &request, &queue.nodes, sent).await?;
             (node, Some(known))
         }
-        Start::Again(None) => return Err(Stop::Again(None)),
     };
     tried.since.get_or_insert_with(Moment::now);
     note_node(&node);

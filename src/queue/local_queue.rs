@@ -81,8 +81,8 @@ pub(super) type Enter = fn(Arc<LocalQueue>, Start);
 pub(super) enum Start {
     /// A create, that may have been sent.
     Create(Option<Sent>),
-    /// The node of a hold that was lost; none, if that is gone.
-    Again(Option<OwnedNode>),
+    /// The node of a hold that was lost.
+    Again(OwnedNode),
 }
 
 pub(super) struct LocalQueue {
@@ -205,7 +205,7 @@ impl LocalQueue {
         let (asker, retry) = (Asker::current(), request.retry.start());
         let mut effects = Effects::default();
         let mut state = self.lock();
-        let is_taken = matches!(state.seat, Seat::Held(_) | Seat::Entering { behind: true });
+        let is_taken = state.seat.is_taken();
         if is_taken && request.only_if_free {
             return None;
         }
@@ -255,7 +255,7 @@ impl LocalQueue {
 
     /// Whether the servers said that somebody is first.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.lock().seat, Seat::Held(_) | Seat::Entering { behind: true })
+        self.lock().seat.is_taken()
     }
 
     /// Whoever waited does so no more.

@@ -78,6 +78,10 @@ impl OwnedNode {
 
     /// Hands the delete to the client: the request is sent when this returns. `None` if the node is gone.
     pub(super) fn leave(mut self) -> Option<Leaving> {
+        self.hand_over_delete()
+    }
+
+    fn hand_over_delete(&mut self) -> Option<Leaving> {
         let room = self.room.take()?;
         self.siblings.is_left(&self.node).then(|| Leaving {
             sent: Box::pin(delete(&self.nodes.epoch, &self.node.node)),
@@ -96,12 +100,7 @@ impl OwnedNode {
 
 impl Drop for OwnedNode {
     fn drop(&mut self) {
-        if let Some(room) = self.room.take() {
-            let (node, siblings, nodes) =
-                (self.node.clone(), self.siblings.clone(), self.nodes.clone());
-            let leaving = Self { node, siblings, nodes, room: Some(room) }.leave();
-            drop(leaving.map(Leaving::see_to));
-        }
+        drop(self.hand_over_delete().map(Leaving::see_to));
     }
 }
 

@@ -54,7 +54,8 @@ pub(super) trait Owner: Debug + Send + Sync {
 #[derive(Debug)]
 struct Admitted {
     owner: Weak<dyn Owner>,
-    hold: Option<Arc<HoldState>>,
+    /// By the node, the last one.
+    hold: Arc<HoldState>,
     since: Moment,
     monitored: bool,
 }
@@ -189,14 +190,14 @@ impl Siblings {
     /// Whether anybody is in a listing, which has none of another recipe's, who keeps out one that comes now.
     pub(super) fn is_busy(&self, listing: &Listing, shared: bool) -> bool {
         self.lock().learn(listing, self, true);
-        is_busy(&listing.children, &self.family, shared, |_| false)
+        is_busy(&listing.children, &self.family, shared)
     }
 
     /// Whether `asker` has a hold.
     pub(super) fn is_held_by(&self, asker: Asker) -> bool {
         let state = self.lock();
-        let mut holds = state.own.values().filter_map(|own| own.admitted.as_ref()?.hold.as_ref());
-        holds.any(|hold| hold.asker == asker)
+        let mut admitted = state.own.values().filter_map(|own| own.admitted.as_ref());
+        admitted.any(|admitted| admitted.hold.asker == asker)
     }
 
     /// The node is admitted, and `owner`'s; `hold` is by it. `false` if it is gone.
@@ -204,7 +205,7 @@ impl Siblings {
         &self,
         node: &QueueNode,
         owner: &Weak<dyn Owner>,
-        hold: Option<Arc<HoldState>>,
+        hold: Arc<HoldState>,
     ) -> bool {
         let mut state = self.lock();
         let Some(own) = state.own.get_mut(&node.czxid) else { return false };
@@ -236,18 +237,17 @@ impl Siblings {
             let mut state = self.lock();
             let own = state.own.remove(&node.czxid);
             // Before anybody sees the path without it: who reads beside it counts as nobody's there until then.
-            let hold = own.as_ref().and_then(|own| own.admitted.as_ref()?.hold.as_ref());
-            hold.inspect(|hold| hold.is_over(Loss::NodeDeleted));
+            if let Some(admitted) = own.as_ref().and_then(|own| own.admitted.as_ref()) {
+                admitted.hold.is_over(Loss::NodeDeleted);
+            }
             own
         }) else {
             return;
         };
         // First of all nobody may take it for held any more.
-        if let Some(hold) = admitted.hold {
-            let how = hold.node_is_gone();
-            if how != Loss::Released {
-                tracing::warn!(path = %self.path, node = node.node, %how, "the hold's node is gone");
-            }
+        let how = admitted.hold.node_is_gone();
+        if how != Loss::Released {
+            tracing::warn!(path = %self.path, node = node.node, %how, "the hold's node is gone");
         }
         if let Some(owner) = admitted.owner.upgrade() {
             owner.node_gone(node.czxid);
@@ -285,8 +285,7 @@ impl Siblings {
             let own = &mut self.lock().own;
             own.iter_mut().filter_map(|(czxid, own)| Some((*czxid, own.admitted.take()?))).collect()
         };
-        let holds = own.iter().filter_map(|(_, admitted)| admitted.hold.as_ref());
-        holds.for_each(|hold| end(hold));
+        own.iter().for_each(|(_, admitted)| end(&admitted.hold));
         let owned =
             own.iter().filter_map(|(czxid, admitted)| Some((admitted.owner.upgrade()?, *czxid)));
         owned.map(|(owner, czxid)| owner.gives_up(czxid)).collect()

@@ -38,7 +38,6 @@ pub(super) struct Begin {
     pub(super) node: SharedNode,
 }
 
-/// What became of a seat that was given back.
 impl Effects {
     pub(super) fn answer(&mut self) {
         for (reply, answer) in self.answers.drain(..) {

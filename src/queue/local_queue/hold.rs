@@ -42,7 +42,7 @@ impl Hold {
         let (epoch, counted) = (nodes.epoch.clone(), (asker, &request.counted));
         let state = HoldState::new(path, node.clone(), beside, epoch, term, counted);
         let owner: Weak<dyn Owner> = queue.me.clone();
-        if !siblings.admitted(node, &owner, Some(state.clone())) {
+        if !siblings.admitted(node, &owner, state.clone()) {
             state.node_is_gone();
             queue.clone().node_gone(node.czxid);
         }
@@ -130,7 +130,7 @@ impl Hold {
         let queue = self.queue.take()?;
         let waiting = queue.join(request, queued, Moment::now());
         if let Some(node) = queue.again(self.number) {
-            (queue.enter)(queue.clone(), Start::Again(Some(node)));
+            (queue.enter)(queue.clone(), Start::Again(node));
         }
         waiting
     }

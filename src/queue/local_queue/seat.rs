@@ -82,6 +82,11 @@ impl State {
 }
 
 impl Seat {
+    /// Whether the servers said that somebody is first.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self, Self::Held(_) | Self::Entering { behind: true })
+    }
+
     pub(super) fn admitted(&mut self, czxid: i64) -> Option<&mut Admitted> {
         match self {
             Self::Held(admitted) | Self::Idle(admitted, _) => {
