@@ -2,96 +2,21 @@
 //! of an async function must say.
 #![allow(clippy::unwrap_used)] // a test fails by it
 
+mod imports;
 mod pages;
 mod versions;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which module of the library may use which: arrows point down only, and what a row does not name may not be used. `lib.rs`
-/// re-exports all.
-const LAYERS: &str = "
-    // Pure: no I/O, no clock, no tokio. Some name a type in their documentation only.
-    contender_name:
-    contender_filter: contender_name error
-    admission: contender_filter contender_name
-    lock_path: error
-    session/state: error curator
-    // Base.
-    waiting:
-    error: client contender_filter curator fenced mutex owner session shared_error
-    shared_error:
-    clock: simulation
-    metrics: clock error
-    fencing: error fenced
-    random: simulation
-    retry: curator mutex random
-    client: error lock_path curator simulation
-    // Layers.
-    // Behind the seam, and for tests only: what is simulated.
-    simulation: client curator
-    session: client clock error lock_path metrics random retry simulation
-    queue: admission client contender_name error fencing lock_path metrics random retry session
-    curator: client queue error lock_path metrics retry session
-    // What recipes have in common.
-    reading: client queue error lock_path metrics retry session
-    participants: admission client contender_name error fencing lock_path reading retry session
-    shared_count: client curator error lock_path metrics session waiting
-    recipe: admission client queue contender_name curator error lock_path metrics participants retry session
-    fenced: client queue error guard lock_path metrics session
-    revoke: client queue contender_name curator error lock_path participants session
-    guard: queue curator error fenced lock_path revoke session surface
-    surface: client error fenced fencing guard recipe retry session
-    owner: admission queue guard curator lock_path mutex
-    acquire: admission queue contender_name error guard metrics owner recipe session
-    leasing: acquire admission client queue contender_filter contender_name error guard lock_path metrics participants reading recipe session
-    inter_process_lock: error fencing guard
-    multi_guard: error fencing guard inter_process_lock session
-    // The test double of a lock uses the trait, and what that names.
-    local_lock: error fencing guard inter_process_lock
-    // Recipes do not use each other, but a multi-lock takes any lock and makes mutexes where only paths are given.
-    mutex: acquire admission contender_filter contender_name curator error guard metrics owner participants recipe surface
-    read_write_lock: acquire admission contender_filter contender_name curator error guard metrics owner participants recipe surface
-    semaphore: queue curator error guard leasing metrics participants recipe shared_count surface
-    semaphore_mutex: queue curator error guard leasing metrics participants recipe shared_count surface
-    leader: admission client queue contender_filter contender_name curator error guard inter_process_lock lock_path metrics participants recipe retry revoke session surface waiting
-    multi_lock: curator error inter_process_lock multi_guard mutex recipe session
-    // Which of them are behind the trait.
-    locks: guard inter_process_lock mutex read_write_lock semaphore semaphore_mutex
-";
-
-/// The same of the command line tool, which uses the public part of the library; `main.rs` names all.
-const TOOL_LAYERS: &str = "
-    text:
-    stderr:
-    exit: stderr text
-    arguments: exit
-    signals: exit
-    output: exit signals stderr
-    settings: arguments exit
-    connection: exit settings
-    contenders: exit text
-    supervision: arguments exit signals
-    observe: arguments connection contenders exit output settings signals text
-    waiting: connection contenders exit observe stderr supervision text
-    // Commands.
-    run: arguments connection contenders exit output settings signals supervision waiting
-    elect: arguments connection contenders exit output settings signals supervision waiting
-    ls: arguments connection contenders exit output settings signals text
-    revoke: arguments connection contenders exit output settings signals text
-    breaking: arguments connection contenders exit output settings signals stderr text
-    pages: arguments exit output
-";
-
 const PURE: &[&str] = &[
-    "contender_name",
-    "contender_filter",
-    "admission",
     "lock_path",
     "session/state",
-    "queue/gap",
-    "shared_count/count",
+    "queue/rules/admission",
+    "queue/rules/filter",
+    "queue/rules/gap",
+    "queue/rules/node_name",
+    "recipes/shared_count/count",
 ];
 const IMPURE_WORDS: &[&str] =
     &["tokio", "std::time", "std::net", "std::fs", "std::thread", "async fn"];
@@ -104,7 +29,7 @@ const FOLDERS: &[(Package, &[&str])] = &[
     (Package::Library, &["src"]),
     (Package::Testkit, &["testkit/src"]),
     (Package::Zklock, &["zklock/src"]),
-    (Package::Tools, &["tools/src", "tools/benches"]),
+    (Package::Tools, &["tools/src", "tools/benches", "benches/comparison/src"]),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +42,9 @@ enum Package {
 
 struct Source {
     package: Package,
-    /// Below the folder, without the ending.
+    /// Below the repository, without the ending.
+    path: String,
+    /// The same below the folder.
     module: String,
     text: String,
 }
@@ -149,9 +76,12 @@ fn sources() -> Vec<Source> {
         let before = sources.len();
         for folder in folders.iter().map(|folder| root().join(folder)) {
             sources.extend(files(&folder, "rs").into_iter().map(|path| {
-                let module = path.strip_prefix(&folder).unwrap().with_extension("");
-                let module = module.to_str().unwrap().to_owned();
-                Source { package: *package, module, text: fs::read_to_string(&path).unwrap() }
+                let below = |folder: &Path| {
+                    let below = path.strip_prefix(folder).unwrap().with_extension("");
+                    below.to_str().unwrap().to_owned()
+                };
+                let (module, text) = (below(&folder), fs::read_to_string(&path).unwrap());
+                Source { package: *package, path: below(&root()), module, text }
             }));
         }
         assert!(sources.len() > before + 5, "the sources of {package:?} were not found");
@@ -161,61 +91,9 @@ fn sources() -> Vec<Source> {
 
 /// The text without tests, comments and documentation: what is compiled into the library.
 fn code(text: &str) -> String {
-    let text = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let is_code = |line: &&str| !line.trim_start().starts_with("//") && !line.trim().is_empty();
     text.lines().filter(is_code).collect::<Vec<_>>().join("\n")
-}
-
-/// The top modules of the crate that `code` names.
-fn used(code: &str) -> Vec<String> {
-    let mut used: Vec<String> = code
-        .split("crate::")
-        .skip(1)
-        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
-        .filter(|word: &String| word.chars().next().is_some_and(char::is_lowercase))
-        .collect();
-    used.sort();
-    used.dedup();
-    used
-}
-
-fn faults_of_layers(package: Package, module: &str, code: &str) -> Vec<String> {
-    let rows = match package {
-        Package::Library => LAYERS,
-        Package::Zklock => TOOL_LAYERS,
-        Package::Testkit | Package::Tools => return Vec::new(),
-    };
-    let top = module.split('/').next().unwrap_or(module);
-    if matches!(top, "lib" | "docs" | "main") {
-        return Vec::new();
-    }
-    let rows: BTreeMap<_, _> = rows.lines().filter_map(|row| row.trim().split_once(':')).collect();
-    let Some(allowed) = rows.get(module).or_else(|| rows.get(top)) else {
-        return vec![format!("{module} has no row in the table of layers")];
-    };
-    used(code)
-        .into_iter()
-        .filter(|used| used != top && !allowed.split(' ').any(|word| word == used))
-        .map(|used| format!("{module} uses {used}, which is not below it"))
-        .collect()
-}
-
-#[test]
-fn arrows_point_down_only() {
-    let all = sources();
-    let faults = all.iter().flat_map(|s| faults_of_layers(s.package, &s.module, &code(&s.text)));
-    let faults: Vec<_> = faults.collect();
-    assert!(faults.is_empty(), "{faults:#?}");
-    // The check itself can fail.
-    for (package, module, text) in [
-        (Package::Library, "session/lease", "use crate::queue::Hold;"),
-        (Package::Library, "admission", "use crate::session::Session;"),
-        (Package::Library, "newcomer", ""),
-        (Package::Zklock, "text", "use crate::ls::ls;"),
-        (Package::Zklock, "newcomer", ""),
-    ] {
-        assert_eq!(faults_of_layers(package, module, text).len(), 1, "{module}");
-    }
 }
 
 #[test]
@@ -232,7 +110,7 @@ fn pure_files_know_no_tokio_no_clock_and_no_io() {
 
 #[test]
 fn only_the_seam_names_the_client_library() {
-    for Source { package, module, text } in sources() {
+    for Source { package, module, text, .. } in sources() {
         let exempt = match package {
             Package::Library => module.split('/').next() == Some("client"),
             Package::Zklock => false,
