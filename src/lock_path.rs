@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::ConfigError;
+use crate::error::Error;
 
 /// An absolute znode path that ZooKeeper and Apache Curator both accept.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,10 +13,10 @@ pub(crate) struct LockPath(Arc<str>);
 
 impl LockPath {
     /// Checks `path`; `option` is the name of what the caller set, for the error.
-    pub(crate) fn parse(option: &'static str, path: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(option: &'static str, path: &str) -> Result<Self, Error> {
         match fault_of(path) {
             None => Ok(Self(path.into())),
-            Some(reason) => Err(ConfigError::InvalidPath { option, path: path.to_owned(), reason }),
+            Some(reason) => Err(Error::invalid(option, format_args!("{path:?}"), reason).at(path)),
         }
     }
 
@@ -76,6 +76,21 @@ impl fmt::Debug for LockPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }
+}
+
+/// `id` as one segment of a path: what that cannot have is escaped as in a URL.
+pub(crate) fn segment_of(id: &str) -> String {
+    let is_relative = matches!(id, "." | "..");
+    let mut segment = String::with_capacity(id.len());
+    for c in id.chars() {
+        if is_relative || matches!(c, '/' | '%') || is_forbidden(c) {
+            let mut bytes = [0; 4];
+            c.encode_utf8(&mut bytes).bytes().for_each(|byte| segment += &format!("%{byte:02X}"));
+        } else {
+            segment.push(c);
+        }
+    }
+    segment
 }
 
 fn fault_of(path: &str) -> Option<&'static str> {
@@ -147,6 +162,22 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains(reason), "{bad:?}: {text}");
             assert!(text.contains("lock path"), "{bad:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_one_segment() {
+        let table = [
+            ("4711", "4711"),
+            ("a/b", "a%2Fb"),
+            ("100%", "100%25"),
+            ("..", "%2E%2E"),
+            ("a..b", "a..b"),
+            ("\u{1f600}\n", "%F0%9F%98%80%0A"),
+        ];
+        for (id, segment) in table {
+            assert_eq!(segment_of(id), segment);
+            assert_eq!(path(&format!("/l/{segment}")).lineage().count(), 2);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
-use crate::error::ConfigError;
+use crate::error::Error;
 use crate::lock_path::LockPath;
 
 /// How a connect string asks for TLS.
@@ -31,7 +31,7 @@ pub(super) struct Server<'a> {
 }
 
 impl<'a> ConnectString<'a> {
-    pub(super) fn parse(text: &'a str) -> Result<Self, ConfigError> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, Error> {
         let invalid = |reason| invalid(text, reason);
         let (mut servers, mut chroot) = (Vec::new(), None);
         for element in text.split(',').map(str::trim_start) {
@@ -78,8 +78,8 @@ impl Server<'_> {
     }
 }
 
-pub(super) fn invalid(connect_string: &str, reason: String) -> ConfigError {
-    ConfigError::InvalidConnectString { connect_string: connect_string.to_owned(), reason }
+pub(super) fn invalid(connect_string: &str, reason: String) -> Error {
+    Error::invalid("connect string", format_args!("{connect_string:?}"), &reason)
 }
 
 /// The host of `HOST`, `HOST:PORT` or `HOST:`, where `HOST` may be an IPv6 address in brackets.

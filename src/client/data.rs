@@ -1,8 +1,6 @@
 //! What requests carry, and what they answer.
 
-use zookeeper_client as zk;
-
-use super::Acl;
+use zookeeper_client::{self as zk, Acl, Acls};
 
 /// Which change of a node's data it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,4 +79,16 @@ impl Write<'_> {
             Self::Delete => &[],
         }
     }
+}
+
+/// How a node is created that belongs to no session.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mode {
+    Persistent,
+    Container,
+}
+
+/// Lets everyone do everything: ZooKeeper's and Curator's default.
+pub(crate) fn open_to_anyone() -> Vec<Acl> {
+    Acls::anyone_all().to_vec()
 }

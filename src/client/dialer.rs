@@ -5,11 +5,12 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use zookeeper_client as zk;
+use zookeeper_client::{self as zk, Connector};
 
 use super::connect_string::{ConnectString, Server, invalid};
-use super::{Client, ClientError, Connector};
-use crate::error::{ConfigError, SessionError};
+use super::failure::ClientError;
+use super::rooted::Client;
+use crate::error::Error;
 use crate::lock_path::LockPath;
 #[cfg(feature = "simulation")]
 use crate::simulation;
@@ -45,7 +46,7 @@ impl Dialer {
         session_timeout: Duration,
         connect_string: &str,
         namespace: LockPath,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, Error> {
         refuse_what_cannot_be_supervised(&connector)?;
         #[cfg(feature = "simulation")]
         if connect_string.starts_with("sim:") {
@@ -61,11 +62,8 @@ impl Dialer {
                  certificate authority, the host name, the client's certificate, or a port without TLS"
             }
             (true, false) => {
-                return Err(ConfigError::InvalidOption {
-                    option: "connector",
-                    value: "without TLS".to_owned(),
-                    reason: "the connect string asks for TLS; give it by `Connector::with_tls` (feature `tls`)",
-                });
+                let reason = "the connect string asks for TLS; give it by `Connector::with_tls` (feature `tls`)";
+                return Err(Error::invalid("connector", "without TLS", reason));
             }
             (false, true) => {
                 "they are out of reach, without a quorum or read-only, have all the connections that they allow \
@@ -109,7 +107,7 @@ impl Dialer {
         session_timeout: Duration,
         connect_string: &str,
         namespace: LockPath,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, Error> {
         let invalid = |reason: String| invalid(connect_string, reason);
         let place = connect_string.find('/').unwrap_or(connect_string.len());
         let (servers, path) = connect_string.split_at(place);
@@ -130,7 +128,7 @@ impl Dialer {
         })
     }
 
-    /// Why no server may give a session, as far as can be told from here: the client tells only that the
+    /// Why no server may give a session, as far as can be told from here: the client reports only that the
     /// time is over.
     pub(crate) fn hint(&self) -> &'static str {
         self.hint
@@ -162,16 +160,13 @@ impl Dialer {
         }
         let dialed = connector.clone().connect(servers).await;
         match dialed {
-            Ok(client) => {
-                Client::new(client, &self.namespace).map_err(|e| DialError::Final(e.into()))
-            }
+            Ok(client) => Client::new(client, &self.namespace).map_err(DialError::Final),
             Err(zk::Error::BadArguments(reason)) => {
-                let config = invalid(&self.connect_string, (*reason).to_owned());
-                Err(DialError::Final(config.into()))
+                Err(DialError::Final(invalid(&self.connect_string, (*reason).to_owned())))
             }
-            Err(zk::Error::AuthFailed) => Err(DialError::Final(SessionError::AuthFailed {
-                connect_string: self.connect_string.clone(),
-            })),
+            Err(zk::Error::AuthFailed) => {
+                Err(DialError::Final(Error::authentication(&self.connect_string)))
+            }
             Err(error) => Err(DialError::Transient(ClientError(error))),
         }
     }
@@ -181,7 +176,7 @@ impl Dialer {
 #[derive(Debug)]
 pub(crate) enum DialError {
     /// Trying again cannot help.
-    Final(SessionError),
+    Final(Error),
     Transient(ClientError),
 }
 
@@ -225,11 +220,9 @@ fn options_of(connector: &Connector) -> String {
     shown.rfind("session: ").map_or_else(String::new, |at| shown[at..].to_owned())
 }
 
-fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), ConfigError> {
+fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), Error> {
     let shown = options_of(connector);
-    let refuse = |value: &str, reason| {
-        Err(ConfigError::InvalidOption { option: "connector", value: value.to_owned(), reason })
-    };
+    let refuse = |value, reason| Err(Error::invalid("connector", value, reason));
     if shown.contains("readonly: true") {
         return refuse(
             "with_readonly(true)",
@@ -257,7 +250,7 @@ fn has_tls(connector: &Connector) -> bool {
 fn choose_crypto_provider() {
     use rustls::crypto::{CryptoProvider, aws_lc_rs};
     if CryptoProvider::get_default().is_none() {
-        // It fails if somebody else has just chosen, which is as good.
+        // It fails if another task has just chosen, which is as good.
         let _ = aws_lc_rs::default_provider().install_default();
     }
 }
@@ -267,7 +260,7 @@ fn choose_crypto_provider() {
 fn refuse_names_that_no_certificate_has(
     connect_string: &str,
     parsed: &ConnectString<'_>,
-) -> Result<(), ConfigError> {
+) -> Result<(), Error> {
     use rustls::pki_types::ServerName;
     for server in parsed.servers.iter().filter(|server| server.has_tls()) {
         if ServerName::try_from(server.host).is_err() {
@@ -366,7 +359,7 @@ mod tests {
         connector: Connector,
         connect_string: &str,
         namespace: &str,
-    ) -> Result<Dialer, ConfigError> {
+    ) -> Result<Dialer, Error> {
         let namespace = LockPath::parse("namespace", namespace).unwrap();
         Dialer::new(connector, T, connect_string, namespace)
     }

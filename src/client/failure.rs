@@ -1,12 +1,27 @@
 //! What a failed request says of what may have happened.
 
-use thiserror::Error;
+use std::fmt;
+use std::sync::Arc;
+
 use zookeeper_client as zk;
 
+use crate::error::{Error, ErrorKind, Source};
+
 /// What the ZooKeeper client says of a failure. Opaque: it is for people.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(transparent)]
-pub struct ClientError(pub(super) zk::Error);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClientError(pub(super) zk::Error);
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<ClientError> for Source {
+    fn from(error: ClientError) -> Self {
+        Arc::new(error.0)
+    }
+}
 
 /// A failed request, sorted by what may have happened.
 #[derive(Clone, Debug)]
@@ -54,6 +69,49 @@ impl Failure {
     /// What a request gets that is made after its session.
     pub(crate) fn session_over() -> Self {
         Failure::SessionOver(ClientError(zk::Error::ClientClosed))
+    }
+
+    /// What it means to a caller, of a request that changed nothing, or that was answered.
+    pub(crate) fn into_error(self, path: &str, operation: &str) -> Error {
+        let of = |kind, text: String| Error::new(kind, text).at(path);
+        match self {
+            Self::NoNode => of(ErrorKind::NotFound, format!("{path} or its parent does not exist")),
+            Self::NodeExists => of(ErrorKind::AlreadyExists, format!("{path} exists already")),
+            Self::Refused(source) if source.is_no_auth() => {
+                // A lock path may be there without the permission to create a contender's node under it.
+                let or_under = if operation == "create" { " or a node under it" } else { "" };
+                let text = format!(
+                    "no permission to {operation} {path}{or_under}; check its ACL and the credentials of this session"
+                );
+                of(ErrorKind::PermissionDenied, text).because(Some(source))
+            }
+            Self::Refused(source) if source.is_invalid_acl() => {
+                let reason = "the server rejects them";
+                let error = Error::invalid("acls", format_args!("for {path}"), reason);
+                error.at(path).because(Some(source))
+            }
+            Self::Refused(source) if source.is_ephemeral_parent() => {
+                let text = format!(
+                    "{path} is or lies below an ephemeral node, which cannot have children"
+                );
+                of(ErrorKind::UnusablePath, text).because(Some(source))
+            }
+            Self::Refused(source) => {
+                let text = format!("the server refuses to {operation} {path}");
+                of(ErrorKind::Refused, text).because(Some(source))
+            }
+            failure => Error::unavailable(path, None).because(failure.into_source()),
+        }
+    }
+
+    /// The same of a write: without an answer it may have been done.
+    pub(crate) fn into_write_error(self, path: &str) -> Error {
+        match self {
+            Self::Unknown(source) | Self::SessionOver(source) => {
+                Error::unknown(path).because(Some(source))
+            }
+            failure => failure.into_error(path, "write"),
+        }
     }
 
     /// The client's words, where it has any.

@@ -2,11 +2,12 @@
 
 use std::future::Future;
 
-use zookeeper_client as zk;
+use zookeeper_client::{self as zk, Acl, Acls};
 
-use super::data::{Change, Listing, Node, Write};
+use super::data::{Change, Listing, Mode, Node, Write};
+use super::failure::{Failure, WriteFailure};
+use super::rooted::{Client, To};
 use super::watch::{ChildrenWatch, NodeWatch, Watcher};
-use super::{Acl, Acls, Client, Failure, Mode, To, WriteFailure};
 
 /// A request to either kind of servers, sent here. Each arm gives a future of the same output.
 macro_rules! send {
@@ -130,7 +131,7 @@ impl Client {
     }
 
     /// A node's origin, without its data, if it is there. Needs no permission on it, but newer servers (3.9.5) give the
-    /// origin only to those who may read the node.
+    /// origin only to clients that may read the node.
     pub(crate) fn look(
         &self,
         path: &str,

@@ -2,8 +2,11 @@
 
 use std::future::Future;
 
+use zookeeper_client::{Acl, Error as ServerError};
+
+use super::data::{Change, Listing, Mode, Node, Write};
+use super::failure::{Failure, WriteFailure};
 use super::watch::{ChildrenWatch, NodeEvent, NodeWatch, Watcher};
-use super::{Acl, Change, Failure, Listing, Mode, Node, ServerError, Write, WriteFailure};
 use crate::simulation::{self, Answer, Client, Happened, Op, Refused, Watch, plain};
 
 impl Client {

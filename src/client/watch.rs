@@ -123,7 +123,7 @@ impl ChildrenWatch {
         Poll::Ready(())
     }
 
-    /// Whether it has. Who waits for it is not woken any more.
+    /// Whether it has. A task that waits for it is not woken any more.
     pub(crate) fn has_fired(&mut self) -> bool {
         self.poll_fired(&mut Context::from_waker(Waker::noop())).is_ready()
     }

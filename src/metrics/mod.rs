@@ -1,14 +1,14 @@
-//! What operators are told, by the `metrics` facade (feature `metrics`): this module owns all names, and what is counted
-//! when. `docs/observability.md` says what they mean.
+//! What operators see, by the `metrics` facade (feature `metrics`): this module owns all names, and what is counted
+//! when. `docs/guide/observability.md` says what they mean.
 //!
 //! Gauges are kept by values that are counted for as long as they live, never by calls in pairs: so they are right
 //! whatever is dropped where. Each keeps the handle that it was counted with, also if another recorder is installed
 //! meanwhile.
 //!
-//! The recorder is somebody else's code. Whoever counts has done before what others wait for, above all told holders
-//! of their loss, and holds no lock; and a panic of the recorder's ends there.
+//! The recorder is the user's code. A caller that counts holds no lock, and has done before what others wait for: above all, it has
+//! notified holders of their loss. A panic of the recorder ends there.
 //!
-//! Without the feature the types have no size and the functions no body, so that nobody who calls them has to ask.
+//! Without the feature the types have no size and the functions no body, so that no caller has to ask.
 
 #[cfg(feature = "metrics")]
 mod recorded;
@@ -27,7 +27,7 @@ pub(crate) enum Recipe {
     ReadLock,
     WriteLock,
     Semaphore,
-    SemaphoreMutex,
+    Once,
     LeaderLatch,
     LeaderSelector,
 }
@@ -64,10 +64,10 @@ pub(crate) enum Operation {
     Watch,
     /// Reading, asking for a sign of life, making parents.
     Request,
-    /// Following a count, or who leads.
+    /// Following a count, or a leader.
     Follow,
-    /// What is asked of a shared count.
-    Count,
+    /// A write to a shared count, or to another contender's node.
+    Write,
     /// A write that holds while a hold does.
     FencedWrite,
     /// The delete of a node of ours, or the search for one.

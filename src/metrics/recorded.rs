@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use ::metrics::{
     Gauge, Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
@@ -13,6 +13,7 @@ use ::metrics::{
 use super::{Operation, Outcome, Recipe};
 use crate::clock::Moment;
 use crate::error::Loss;
+use crate::lock::Mutex;
 
 const WAITING: &str = "zookeeper_recipes_waiting";
 const HOLDING: &str = "zookeeper_recipes_holding";
@@ -36,7 +37,7 @@ impl Recipe {
             Self::ReadLock => "read_lock",
             Self::WriteLock => "write_lock",
             Self::Semaphore => "semaphore",
-            Self::SemaphoreMutex => "semaphore_mutex",
+            Self::Once => "once",
             Self::LeaderLatch => "leader_latch",
             Self::LeaderSelector => "leader_selector",
         }
@@ -61,11 +62,11 @@ impl Operation {
         Self::Watch,
         Self::Request,
         Self::Follow,
-        Self::Count,
+        Self::Write,
         Self::CleanUp,
         Self::Connect,
     ];
-    const WRITES: [Self; 4] = [Self::Create, Self::Count, Self::FencedWrite, Self::CleanUp];
+    const WRITES: [Self; 4] = [Self::Create, Self::Write, Self::FencedWrite, Self::CleanUp];
 
     fn label(self) -> &'static str {
         match self {
@@ -74,7 +75,7 @@ impl Operation {
             Self::Watch => "watch",
             Self::Request => "request",
             Self::Follow => "follow",
-            Self::Count => "count",
+            Self::Write => "write",
             Self::FencedWrite => "fenced_write",
             Self::CleanUp => "cleanup",
             Self::Connect => "connect",
@@ -82,15 +83,14 @@ impl Operation {
     }
 }
 
-/// The label `cause`; `None` if nothing was lost.
-fn cause(loss: Loss) -> Option<&'static str> {
+/// The label `cause`.
+fn cause(loss: Loss) -> &'static str {
     match loss {
-        Loss::LeaseEnded => Some("lease_ended"),
-        Loss::Suspended => Some("suspended"),
-        Loss::SessionExpired => Some("session_expired"),
-        Loss::Closed => Some("closed"),
-        Loss::NodeDeleted => Some("node_deleted"),
-        Loss::Released => None,
+        Loss::LeaseEnded => "lease_ended",
+        Loss::Suspended => "suspended",
+        Loss::SessionExpired => "session_expired",
+        Loss::Closed => "closed",
+        Loss::NodeDeleted => "node_deleted",
     }
 }
 
@@ -175,13 +175,13 @@ impl Labels {
         std::iter::once(recipe).chain(path).chain(more).collect()
     }
 
-    /// A counter that first appears with its first loss has not grown, to who looks at its growth; and who asks whether
-    /// nobody holds finds no gauge that never was. Nothing is set: the others of its kind may hold by now.
+    /// A counter that first appears with its first loss has not grown, to a query of its growth; and a query whether
+    /// no task holds finds no gauge that never was. Nothing is set: the others of its kind may hold by now.
     fn begin_at_zero(&self) {
         for name in [WAITING, HOLDING] {
             tell(|| gauge!(name, self.with(None)).increment(0.0));
         }
-        for cause in LOST.into_iter().filter_map(cause) {
+        for cause in LOST.into_iter().map(cause) {
             tell(|| counter!(LOSSES, self.with(Some(("cause", cause)))).increment(0));
         }
         if self.recipe == Recipe::WriteLock {
@@ -203,7 +203,7 @@ impl Lock {
         Self(self.0.clone().map(|labels| Labels { recipe, ..labels }))
     }
 
-    /// Somebody wants it from now on.
+    /// A caller wants it from now on.
     pub(crate) fn acquiring(&self) -> Acquiring {
         let pending = |labels: &Labels| Pending {
             _waiting: Counted::new(|| gauge!(WAITING, labels.with(None)), 1.0),
@@ -214,7 +214,7 @@ impl Lock {
     }
 }
 
-/// Somebody who wants a lock. Dropping it is to give up.
+/// A caller that wants a lock. Dropping it is to give up.
 #[derive(Debug)]
 pub(crate) struct Acquiring(Option<Pending>);
 
@@ -259,11 +259,11 @@ struct OneHeld {
 }
 
 impl OneHeld {
-    fn ended(self, how: Loss) {
+    fn ended(self, how: Option<Loss>) {
         let Self { labels, since, _holding } = self;
         tell(|| histogram!(HOLD, labels.with(None)).record(since.elapsed()));
-        if let Some(cause) = cause(how) {
-            tell(|| counter!(LOSSES, labels.with(Some(("cause", cause)))).increment(1));
+        if let Some(loss) = how {
+            tell(|| counter!(LOSSES, labels.with(Some(("cause", cause(loss))))).increment(1));
         }
     }
 }
@@ -277,10 +277,10 @@ impl Holds {
             labels: labels.clone(),
             since: Moment::now(),
         };
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if let Some(loss) = state.over {
             drop(state);
-            held.ended(loss);
+            held.ended(Some(loss));
             return Holding { holds, number: None };
         }
         let number = state.next;
@@ -293,16 +293,12 @@ impl Holds {
     /// All of them, and whatever begins later.
     pub(crate) fn ended(&self, loss: Loss) {
         let holds = {
-            let mut state = self.lock();
+            let mut state = self.0.lock();
             state.over.get_or_insert(loss);
             std::mem::take(&mut state.holds)
         };
-        // Outside the lock: the recorder is somebody else's.
-        holds.into_values().for_each(|held| held.ended(loss));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        // Outside the lock: the recorder is the user's.
+        holds.into_values().for_each(|held| held.ended(Some(loss)));
     }
 }
 
@@ -314,14 +310,14 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    pub(crate) fn ended(&self, how: Loss) {
+    pub(crate) fn ended(&self, how: Option<Loss>) {
         if let Some(held) = self.take() {
             held.ended(how);
         }
     }
 
     fn take(&self) -> Option<OneHeld> {
-        self.number.and_then(|number| self.holds.lock().holds.remove(&number))
+        self.number.and_then(|number| self.holds.0.lock().holds.remove(&number))
     }
 }
 
@@ -385,18 +381,14 @@ impl Connection {
         Self(Mutex::new(state.map(InState::new)))
     }
 
-    /// Of those who say so at the same time the last one counts.
+    /// Of several at the same time the last one counts.
     pub(crate) fn is(&self, state: Option<&'static str>) {
-        if self.lock().as_ref().map(|now| now.state) != state {
+        if self.0.lock().as_ref().map(|now| now.state) != state {
             let next = state.map(InState::new);
-            let last = std::mem::replace(&mut *self.lock(), next);
-            // Outside the lock: the recorder is somebody else's.
+            let last = std::mem::replace(&mut *self.0.lock(), next);
+            // Outside the lock: the recorder is the user's.
             drop(last);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<InState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Holding;
 
 impl Holding {
     #[inline(always)]
-    pub(crate) fn ended(&self, _: Loss) {}
+    pub(crate) fn ended(&self, _: Option<Loss>) {}
 }
 
 #[derive(Debug)]

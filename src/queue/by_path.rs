@@ -1,8 +1,9 @@
-//! What is used by somebody, by its lock path.
+//! What is in use, by its lock path.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 
 /// In the order of their paths.
@@ -27,7 +28,7 @@ impl<T> ByPath<T> {
         is_it: impl Fn(&T) -> bool,
         new: impl FnOnce() -> Arc<T>,
     ) -> Arc<T> {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.0.lock();
         entries.sweep();
         let here = entries.of.entry(path.clone()).or_default();
         let found = here.iter().filter_map(Weak::upgrade).find(|it| is_it(it));
@@ -38,15 +39,21 @@ impl<T> ByPath<T> {
         })
     }
 
+    /// The one at `path` that `is_it`, if it is in use.
+    pub(super) fn find(&self, path: &LockPath, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        let entries = self.0.lock();
+        entries.of.get(path)?.iter().filter_map(Weak::upgrade).find(|it| is_it(it))
+    }
+
     /// All that are in use.
     pub(super) fn all(&self) -> Vec<Arc<T>> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.0.lock();
         entries.of.values().flatten().filter_map(Weak::upgrade).collect()
     }
 }
 
 impl<T> Entries<T> {
-    /// Drops what nobody uses any more, whenever there may be twice as much as the last time.
+    /// Drops what is not in use any more, whenever there may be twice as much as the last time.
     fn sweep(&mut self) {
         if self.of.len() < self.sweep_at {
             return;

@@ -2,7 +2,7 @@
 //!
 //! The create and the first listing are sent together: ZooKeeper answers one session's requests in
 //! order, so the listing contains our own node. It counts only if that create was answered with Ok. Where the
-//! [gap rule](super::gap) can be expected to do without, no listing is sent; where it has nothing to go by yet, a
+//! [gap rule](super::rules::gap) can be expected to do without, no listing is sent; where it has nothing to go by yet, a
 //! watch on the parent is sent between the two.
 //!
 //! One GUID for each create. An unknown outcome is resolved behind a barrier
@@ -21,14 +21,14 @@ use tracing::Instrument;
 use super::epoch_nodes::EpochNodes;
 use super::hold::{HoldState, QueueNode};
 use super::node::{OwnedNode, Room};
-use super::request::{Request, Stop, refusal};
+use super::request::{Request, Stop};
 use super::siblings::{Position, Siblings};
 use crate::client::{ChildrenWatch, Client, Failure, LinkWatch, Listing, Write, WriteFailure};
-use crate::contender_name::{is_safe_sequence, last_number, protected_prefix};
-use crate::error::AcquireError;
+use crate::clock::Moment;
+use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
+use crate::queue::rules::node_name::{is_safe_sequence, last_number, protected_prefix};
 use crate::random;
-use crate::session::clock::Moment;
 use crate::session::duty::{Duty, attempt, clean_up, find};
 use crate::session::epoch::Epoch;
 
@@ -42,7 +42,7 @@ pub(super) enum Known {
     Nothing,
 }
 
-/// How often a missing parent is made again at once: somebody may delete it as fast as we make it.
+/// How often a missing parent is created again at once: an operator may delete it as fast as we make it.
 const PARENTS_AT_ONCE: usize = 3;
 
 /// Number and `czxid` of the node, and what else is known.
@@ -53,7 +53,7 @@ pub(super) struct Sent {
     pub(super) nodes: Arc<EpochNodes>,
     siblings: Arc<Siblings>,
     pub(super) request: Arc<Request>,
-    /// Whoever asked before, by their tickets.
+    /// The tasks that asked before, by their tickets.
     pub(super) serves: u64,
     /// The name up to the sequence number, GUID included.
     prefix: String,
@@ -69,13 +69,17 @@ pub(super) fn reserve(
     nodes: &EpochNodes,
     request: &Request,
     owner: &TaskTracker,
-) -> Result<Room, AcquireError> {
+) -> Result<Room, Error> {
     let slash_and_name = 1 + request.kind.name_bytes();
     let bytes = nodes.session.absolute(&request.path).as_str().len() + slash_and_name;
     let limit = nodes.session.settings.ephemeral_limit;
     let demand = nodes.epoch.demand();
     let reservation = nodes.epoch.reserve(bytes, limit).map_err(|in_use| {
-        AcquireError::TooManyContenders { path: request.path.to_string(), in_use, limit }
+        let path = &request.path;
+        let text = format!(
+            "{path}: this session's ephemeral nodes may take {limit} bytes (ephemeral_limit), {in_use} are in use"
+        );
+        Error::new(ErrorKind::LimitReached, text).at(path)
     })?;
     Ok(Room::new(demand, reservation, owner.token()))
 }
@@ -122,7 +126,7 @@ fn sent_now<F: Future<Output: Send> + Send + 'static>(
     Box::pin(async move {
         requests.as_mut().await;
         let output = requests.as_mut().take_output();
-        // Nobody else takes it.
+        // No other task takes it.
         output.unwrap_or_else(|| unreachable!("it was awaited, and taken once"))
     })
 }
@@ -194,7 +198,7 @@ fn watch_parent<'a>(
     siblings: &'a Siblings,
     client: &'a Client,
 ) -> impl Future<Output = ()> + Send + use<'a> {
-    /// However it ends, somebody else may ask again.
+    /// However it ends, another task may ask again.
     struct Asked<'a> {
         siblings: &'a Siblings,
         link: Option<LinkWatch>,
@@ -257,8 +261,8 @@ pub(super) async fn create_node(
                     None => Err(Stop::Again(Some(cause))),
                 };
             }
-            Failure::Refused(error) => {
-                return Err(Stop::Failed(refusal(request.path.as_str(), "create", error)));
+            failure @ Failure::Refused(_) => {
+                return Err(request.stop(request.path.as_str(), "create", failure));
             }
             Failure::SessionOver(cause) => return Err(Stop::Again(Some(cause))),
             other @ (Failure::NotNow(_) | Failure::NodeExists) => {
@@ -381,14 +385,14 @@ async fn make_parents(nodes: &EpochNodes, request: &Request) -> Result<(), Stop>
             // Deleted while we made it: the next create tells.
             Err(gone) if matches!(gone.failure, Failure::NoNode) => None,
             Err(refused) => match refused.failure {
-                Failure::Refused(error) => Some((refused.path, error)),
+                failure @ Failure::Refused(_) => Some((refused.path, failure)),
                 failure => return Err(failure),
             },
         })
     };
     match nodes.session.retried(&request.retry, make).await {
         Ok(None) => Ok(()),
-        Ok(Some((path, error))) => Err(Stop::Failed(refusal(&path, "create", error))),
+        Ok(Some((path, failure))) => Err(request.stop(&path, "create", failure)),
         Err(failure) => Err(request.stop(request.path.as_str(), "create", failure)),
     }
 }
@@ -399,6 +403,9 @@ fn check_sequence(request: &Request, node: OwnedNode) -> Result<OwnedNode, Stop>
     if is_safe_sequence(sequence) {
         return Ok(node);
     }
-    let path = request.path.to_string();
-    Err(Stop::Failed(AcquireError::SequenceExhausted { path, sequence }))
+    let path = &request.path;
+    let text = format!(
+        "the sequence numbers under {path} are used up (at {sequence}); delete it while it is not used"
+    );
+    Err(Stop::Failed(Error::new(ErrorKind::UnusablePath, text).at(path)))
 }

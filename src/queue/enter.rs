@@ -1,16 +1,16 @@
 //! Taking the seat: *the* algorithm. One task of the session's runs it for each node.
 //!
 //! 1. *Reserve* room for the node's path in the session.
-//! 2. *Create* the protected ephemeral sequential node. Whoever opened the seat has sent the first create already.
+//! 2. *Create* the protected ephemeral sequential node. The task that opened the seat has sent the first create already.
 //! 3. *Decide* by the listing that was sent behind it, or the gap rule: gone, first, or behind a predecessor.
 //! 4. *Wait* for the next thing that happens to the own node, the predecessor or the one before that. The head rule admits
 //!    by the predecessor's deletion; otherwise list, and decide again.
-//! 5. *Begin the hold* of whoever waits longest, if the session lease lasts. If it does not, prove the session, and list
+//! 5. *Begin the hold* of the first waiter, if the session lease lasts. If it does not, prove the session, and list
 //!    again.
 //!
 //! An event is a hint, and the next listing decides; but for the head and the stand-by rule, see [`wait`](super::wait). A
-//! contender watches its own node, and its immediate predecessor: so a release wakes one (invariant 6), and when somebody
-//! deletes its node, it does not wait for ever.
+//! contender watches its own node, and its immediate predecessor: so a release wakes one (invariant 6), and when another
+//! client deletes its node, it does not wait for ever.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use super::request::{Request, Stop};
 use super::siblings::Position;
 use super::wait::{Ahead, Event, Watches};
 use crate::client::{Failure, Listing};
-use crate::error::SessionError;
+use crate::clock::Moment;
+use crate::error::Error;
 use crate::metrics::{self, Operation};
 use crate::session::NoEpoch;
-use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
 
 /// Starts the task.
@@ -39,19 +39,19 @@ pub(super) fn start(queue: Arc<LocalQueue>, start: Start) {
     session.spawn(enter(Entry(Some(queue)), start).instrument(span));
 }
 
-/// A seat that is being taken, until it is. One that goes with its runtime leaves nobody waiting.
+/// A seat that is being taken, until it is. One that ends with its runtime leaves no task waiting.
 struct Entry(Option<Arc<LocalQueue>>);
 
 impl Drop for Entry {
     fn drop(&mut self) {
         if let Some(queue) = self.0.take() {
-            queue.session_over(&SessionError::Closed);
+            queue.session_over(&Error::closed());
             queue.is_done();
         }
     }
 }
 
-/// Takes the seat, in as many epochs and tries as that takes and the policies of those who wait allow.
+/// Takes the seat, in as many epochs and tries as that takes and the waiters' policies allow.
 async fn enter(mut entry: Entry, start: Start) {
     let Some(queue) = entry.0.clone() else { return };
     let mut start = start;
@@ -117,9 +117,8 @@ async fn once(queue: &Arc<LocalQueue>, start: Start, tried: &mut Tried) -> Resul
 }
 
 async fn epoch_nodes(queue: &LocalQueue) -> Result<Arc<EpochNodes>, Stop> {
-    let patience = queue.session().settings.connection_timeout;
-    let epoch = async {
-        queue.session().epoch(patience).await.map_err(|none| match none {
+    let nodes = async {
+        queue.epochs.present_nodes().await.map_err(|none| match none {
             NoEpoch::NotNow => Stop::Again(None),
             NoEpoch::Over(error) => {
                 queue.session_over(&error);
@@ -127,7 +126,7 @@ async fn epoch_nodes(queue: &LocalQueue) -> Result<Arc<EpochNodes>, Stop> {
             }
         })
     };
-    Ok(queue.epochs.nodes(&queue.unless_stopped(epoch).await?))
+    queue.unless_stopped(nodes).await
 }
 
 /// The algorithm.
@@ -147,7 +146,7 @@ async fn take_seat(
     let (mut node, known) = match start {
         Start::Again(node) => (node, None),
         Start::Create(sent) => {
-            // Not raced with those who wait: the answer to a create says what is to be removed.
+            // Not raced with the waiters: the answer to a create says what is to be removed.
             let (node, known) = create_node(nodes, &request, &queue.nodes, sent).await?;
             (node, Some(known))
         }
@@ -156,14 +155,14 @@ async fn take_seat(
     note_node(&node);
     let (mut position, mut alone) = match known {
         Some(known) => decide(queue, &node, &request, known).await?,
-        // Only who enters looks for another recipe's.
+        // Only an entering contender looks for another recipe's.
         None => (relist(queue, &node, &request).await?, Alone::NotAsked),
     };
     loop {
         position = match position {
             // Leases are waited for elsewhere.
             Position::Gone | Position::Among(_) => return Err(Stop::Again(None)),
-            Position::Mixed(child) => return Err(Stop::Failed(request.mixed(child))),
+            Position::Mixed(child) => return Err(Stop::Failed(request.mixed(&child))),
             Position::First => {
                 watches.hand_over(&node);
                 match queue.admit(Admitted { node, request: request.clone(), alone, serves }) {
@@ -223,7 +222,7 @@ async fn decide(
 }
 
 async fn relist(queue: &LocalQueue, node: &OwnedNode, request: &Request) -> Result<Position, Stop> {
-    // Where nobody is left in the queue, we are not either.
+    // Where no contender is left in the queue, we are not either.
     let listing = queue.unless_stopped(list(&node.nodes, request, false)).await?;
     Ok(listing.map_or(Position::Gone, |listing| node.siblings.judge(&node.node, &listing)))
 }
@@ -261,13 +260,13 @@ pub(super) async fn prove_session(
     proven.map_err(|failure| request.stop(request.path.as_str(), "sync", failure))?;
     // Answered, but the anchor may be too old: it takes another answer, a quarter of the timeout later.
     while epoch.lease.term(request.loss_policy, Moment::now()).is_none() {
-        // The sender lives in the epoch. Whoever runs this ends it with the epoch.
+        // The sender lives in the epoch. The caller ends this with the epoch.
         let _ = renewals.changed().await;
     }
     Ok(())
 }
 
-/// For who reads the trace.
+/// For readers of the trace.
 fn note_node(node: &OwnedNode) {
     let session = node.nodes.epoch.session_id();
     tracing::Span::current()

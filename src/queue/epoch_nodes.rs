@@ -1,19 +1,25 @@
 //! The own nodes of one epoch, by their [lock paths](super::siblings), and which of these are remembered.
 //!
-//! A path is remembered while a watch on it is kept for the [gap rule](super::gap), and each takes some of the
+//! A path is remembered while a watch on it is kept for the [gap rule](super::rules::gap), and each takes some of the
 //! epoch's room for watches. So they are few, and the one that was not used for longest makes room for another,
-//! but not before it was idle for a session timeout: whoever goes round many more paths than fit shall not set and
+//! but not before it was idle for a session timeout: a caller that goes round many more paths than fit shall not set and
 //! remove a watch for each.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::by_path::ByPath;
+use super::rounds::Monitored;
 use super::shortcuts::Shortcuts;
 use super::siblings::Siblings;
-use crate::admission::Family;
+use crate::client::NodeWatch;
+use crate::clock::Moment;
+use crate::lock::Mutex;
 use crate::lock_path::LockPath;
+use crate::queue::rules::admission::Family;
 use crate::session::Session;
-use crate::session::clock::Moment;
 use crate::session::epoch::Epoch;
 
 /// How many lock paths are remembered.
@@ -29,12 +35,30 @@ pub(super) struct EpochNodes {
     rules: Shortcuts,
     paths: ByPath<Siblings>,
     remembered: Mutex<Remembered>,
+    /// To the node monitor.
+    watched: UnboundedSender<Watched>,
 }
 
+/// A node, and a watch on it.
+pub(super) type Watched = (Monitored, NodeWatch, OwnedSemaphorePermit);
+
 impl EpochNodes {
-    pub(super) fn new(session: &Arc<Session>, epoch: &Arc<Epoch>, rules: Shortcuts) -> Self {
+    pub(super) fn new(
+        session: &Arc<Session>,
+        epoch: &Arc<Epoch>,
+        rules: Shortcuts,
+        watched: UnboundedSender<Watched>,
+    ) -> Self {
         let (session, epoch) = (session.clone(), epoch.clone());
-        Self { session, epoch, rules, paths: ByPath::new(), remembered: Mutex::default() }
+        Self { session, epoch, rules, paths: ByPath::new(), remembered: Mutex::default(), watched }
+    }
+
+    /// The node monitor looks after a node by this watch. Dropping a watch that has not fired sends a request, which must
+    /// not go ahead of the delete.
+    pub(super) fn monitor(&self, own: Monitored, watch: NodeWatch, room: OwnedSemaphorePermit) {
+        own.node.set_watched(true);
+        // At the end of the epoch there is no monitor, and no hold.
+        let _ = self.watched.send((own, watch, room));
     }
 
     /// The children of `path`; remembers the path if there is room.
@@ -54,7 +78,7 @@ impl EpochNodes {
 
     /// Lets go of the watches on lock paths.
     pub(super) fn forget(&self) {
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.remembered.lock();
         let paths = std::mem::take(&mut remembered.paths);
         remembered.bytes = 0;
         drop(remembered);
@@ -64,7 +88,7 @@ impl EpochNodes {
     fn remember(&self, siblings: &Arc<Siblings>) {
         let bytes = |it: &Siblings| self.epoch.watched_bytes(it.path.as_str());
         let now = Moment::now();
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.remembered.lock();
         if now < remembered.full_until.unwrap_or(now)
             || remembered.paths.iter().any(|other| Arc::ptr_eq(other, siblings))
         {

@@ -7,17 +7,17 @@
 //! A hold has no task. The lease ends it, or the epoch's [node monitor](super::node_monitor), which looks after its node.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{LinkWatch, NodeWatch};
+use crate::client::LinkWatch;
+use crate::clock::Moment;
 use crate::error::Loss;
-use crate::fencing::FencingToken;
+use crate::fencing_token::FencingToken;
+use crate::lock::Mutex;
 use crate::metrics::{Holding, Lock};
-use crate::session::clock::Moment;
 use crate::session::epoch::{Asker, Epoch};
 use crate::session::lease::Term;
 
@@ -33,13 +33,12 @@ pub(super) struct QueueNode {
     pub(super) shared: bool,
     /// The link as it was before the create was sent.
     link: Mutex<LinkWatch>,
-    /// Whether somebody asked for it to be given up.
+    /// Whether another process asked for it to be given up.
     revoked: AtomicBool,
     /// Held while a fenced write is handed to the client.
     fence: Mutex<()>,
-    /// On itself, from whoever waited with it, for who looks after it. Dropping a watch that has not fired sends a
-    /// request, which must not go ahead of the delete.
-    watch: Mutex<Option<(NodeWatch, OwnedSemaphorePermit)>>,
+    /// Whether the node monitor has a watch on it, from the waiter.
+    watched: AtomicBool,
 }
 
 impl QueueNode {
@@ -50,17 +49,17 @@ impl QueueNode {
         shared: bool,
         link: LinkWatch,
     ) -> Self {
-        let (link, revoked) = (Mutex::new(link), AtomicBool::new(false));
-        let (fence, watch) = (Mutex::new(()), Mutex::default());
-        Self { node, czxid, sequence, shared, link, revoked, fence, watch }
+        let (revoked, watched) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (link, fence) = (Mutex::new(link), Mutex::new(()));
+        Self { node, czxid, sequence, shared, link, revoked, fence, watched }
     }
 
-    pub(super) fn keep_watch(&self, watch: Option<(NodeWatch, OwnedSemaphorePermit)>) {
-        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
     }
 
-    pub(super) fn take_watch(&self) -> Option<(NodeWatch, OwnedSemaphorePermit)> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(super) fn set_watched(&self, watched: bool) {
+        self.watched.store(watched, Ordering::Relaxed);
     }
 
     pub(super) fn name(&self) -> &str {
@@ -69,11 +68,27 @@ impl QueueNode {
 
     /// Whether the connection is the one on which it was created.
     pub(super) fn is_on_its_link(&self) -> bool {
-        !self.link.lock().unwrap_or_else(PoisonError::into_inner).has_changed()
+        !self.link.lock().has_changed()
     }
 
     pub(super) fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Relaxed)
+    }
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Released,
+    Lost(Loss),
+}
+
+impl End {
+    pub(crate) fn loss(self) -> Option<Loss> {
+        match self {
+            Self::Released => None,
+            Self::Lost(loss) => Some(loss),
+        }
     }
 }
 
@@ -85,12 +100,12 @@ pub(crate) struct HoldState {
     token: FencingToken,
     epoch: Arc<Epoch>,
     term: Arc<Term>,
-    /// Who asked for it.
+    /// The task that asked for it.
     pub(super) asker: Asker,
     /// The end of this hold alone; that of all holds is the term's.
-    own_end: OnceLock<Loss>,
+    own_end: OnceLock<End>,
     ended: CancellationToken,
-    /// Cancelled when the node asks to be revoked; once somebody wants to know.
+    /// Cancelled when the node asks to be revoked; once a caller wants to know.
     revocation: OnceLock<CancellationToken>,
     counted: Holding,
 }
@@ -124,7 +139,7 @@ impl HoldState {
         })
     }
 
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
@@ -155,9 +170,9 @@ impl HoldState {
 
     /// How it ended, if it has. Looks at the clock itself: a process that was stopped learns the truth
     /// before any timer fires (invariant 5).
-    pub(crate) fn end(&self) -> Option<Loss> {
+    pub(crate) fn end(&self) -> Option<End> {
         let own = self.own_end.get().copied();
-        own.or_else(|| self.epoch.lease.loss(&self.term, Moment::now()))
+        own.or_else(|| self.epoch.lease.loss(&self.term, Moment::now()).map(End::Lost))
     }
 
     /// How long the lease lasts if nothing renews it; nothing once the hold has ended.
@@ -175,17 +190,17 @@ impl HoldState {
     }
 
     /// A server said that its node is not there; gives how it ended.
-    pub(crate) fn node_is_gone(&self) -> Loss {
-        self.finish(Loss::NodeDeleted)
+    pub(crate) fn node_is_gone(&self) -> End {
+        self.finish(End::Lost(Loss::NodeDeleted))
     }
 
-    /// Sends a fenced write, unless the hold has ended. Whoever ends it waits for that: so all fenced writes
+    /// Sends a fenced write, unless the hold has ended. The task that ends it waits for that: so all fenced writes
     /// are ahead of the delete, and of the next hold by the same node.
-    pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, Loss> {
-        let sending = self.node.fence.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, End> {
+        let sending = self.node.fence.lock();
         let over = self.epoch.lease.look(Moment::now());
-        let sent = match self.own_end.get().copied().or_else(|| self.term.loss()) {
-            Some(loss) => Err(loss),
+        let sent = match self.own_end.get().copied().or_else(|| self.term.loss().map(End::Lost)) {
+            Some(end) => Err(end),
             None => Ok(send()),
         };
         drop(sending);
@@ -195,7 +210,7 @@ impl HoldState {
 
     /// Waits for a fenced write that is being handed to the client. None follows on a hold that has ended.
     pub(super) fn close_fence(&self) {
-        drop(self.node.fence.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(self.node.fence.lock());
     }
 
     /// `look_out` begins to look, the first time.
@@ -212,16 +227,16 @@ impl HoldState {
     }
 
     /// Ends it, unless it has ended before; gives how it ended.
-    pub(super) fn finish(&self, how: Loss) -> Loss {
+    pub(super) fn finish(&self, how: End) -> End {
         let how = self.end().unwrap_or(how);
         let how = *self.own_end.get_or_init(|| how);
         self.ended.cancel();
-        self.counted.ended(how);
+        self.counted.ended(how.loss());
         how
     }
 
-    /// The same, but wakes nobody, and does not look at the clock: [`finish`](Self::finish) has to follow.
+    /// The same, but wakes no task, and does not look at the clock: [`finish`](Self::finish) has to follow.
     pub(super) fn is_over(&self, how: Loss) {
-        self.own_end.get_or_init(|| self.term.loss().unwrap_or(how));
+        self.own_end.get_or_init(|| End::Lost(self.term.loss().unwrap_or(how)));
     }
 }

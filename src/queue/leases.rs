@@ -1,15 +1,15 @@
 //! Leases: several nodes of one asker, admitted together, by a count.
 //!
-//! Who makes leases holds the mutex beside them, so only one at a time has nodes that are not admitted. That is what
+//! A contender that creates leases holds the mutex beside them, so only one at a time has nodes that are not admitted. That is what
 //! Curator's waiters rely on: with two such, each could count the other, and both wait for ever. When the mutex is lost,
-//! the nodes go, and it is taken again. All of the asker's nodes are made before it counts, so that of two who ask for several neither
+//! the nodes go, and it is taken again. All of the asker's nodes are made before it counts, so that of two callers that ask for several neither
 //! waits with a part of them.
 //!
 //! A task of the session's does all of it: a caller that does not poll its future must not keep the mutex.
 //!
-//! Who counts too many waits for a change of the children, or of the limit. When the [gap rule](super::gap) says that
-//! nobody else created anything since a listing, no listing is needed: those who were there then, who can only have
-//! gone since, and ours are the most there can be.
+//! A contender that counts too many waits for a change of the children, or of the limit. When the [gap rule](super::rules::gap) says that
+//! no other client created anything since a listing, no listing is needed: the contenders of that time, which can only have
+//! left since, and ours are the most there can be.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use super::request::{Request, Stop, is_session_over};
 use super::siblings::Position;
 use super::wait::LOOK;
 use crate::client::{ChildrenWatch, Failure, Listing};
-use crate::error::{AcquireError, SessionError};
+use crate::clock::Moment;
+use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::session::NoEpoch;
-use crate::session::clock::Moment;
 use crate::session::epoch::Asker;
 use crate::session::lease::Term;
 
@@ -68,7 +68,7 @@ impl Limit {
     }
 
     /// Whether so many can ever be had. One that can change may be zero for a while.
-    pub(crate) fn check(&self, path: &LockPath, asked: usize) -> Result<(), AcquireError> {
+    pub(crate) fn check(&self, path: &LockPath, asked: usize) -> Result<(), Error> {
         let limit = match self {
             Self::Fixed(_) => self.now(),
             Self::Live(_) => self.now().max(1),
@@ -76,7 +76,9 @@ impl Limit {
         if (1..=limit).contains(&asked) {
             return Ok(());
         }
-        Err(AcquireError::LeaseCount { path: path.to_string(), asked, limit })
+        let value = format_args!("{asked} for {path}");
+        let reason = format!("there are {limit} leases, and at least one must be asked for");
+        Err(Error::invalid("count", value, &reason).at(path))
     }
 
     async fn changed(&mut self) {
@@ -90,7 +92,7 @@ impl Limit {
 }
 
 /// `None`: there are too few, and the caller asked not to wait.
-type Answer = Result<Option<Vec<Hold>>, AcquireError>;
+type Answer = Result<Option<Vec<Hold>>, Error>;
 
 /// The caller's end. Dropping it withdraws.
 #[derive(Debug)]
@@ -102,10 +104,7 @@ pub(crate) struct LeaseContending {
 impl LeaseContending {
     pub(crate) async fn answer(self) -> Answer {
         // The task answers before it ends, unless its runtime is gone.
-        self.reply.await.unwrap_or_else(|_| {
-            let (path, source) = (self.path.to_string(), SessionError::Closed);
-            Err(AcquireError::Session { path, source })
-        })
+        self.reply.await.unwrap_or_else(|_| Err(Error::closed().at(&self.path)))
     }
 }
 
@@ -120,7 +119,7 @@ pub(crate) struct LeaseRequest {
     pub(crate) limit: Limit,
     /// Whether the servers said that there are too few.
     pub(crate) full: Queued,
-    /// Whether they said that somebody else has the mutex.
+    /// Whether they said that another contender has the mutex.
     pub(crate) behind: Queued,
 }
 
@@ -165,7 +164,7 @@ impl Leasing {
                 biased;
                 () = caller.closed() => return,
                 () = session.closing().cancelled() => {
-                    Err(Stop::Failed(self.request.session_error(SessionError::Closed)))
+                    Err(Stop::Failed(self.request.session_error(Error::closed())))
                 }
                 tried = self.once(&mut limit) => tried,
             };
@@ -191,10 +190,10 @@ impl Leasing {
                             }
                             continue;
                         }
-                        None => Err(match is_session_over(&session).await {
-                            Some(error) => self.request.session_error(error),
-                            None => self.request.exhausted(cause),
-                        }),
+                        None => {
+                            let over = is_session_over(&session).await;
+                            Err(self.request.gave_up(over, cause))
+                        }
                     }
                 }
             };
@@ -213,17 +212,16 @@ impl Leasing {
         };
         // The wait for it says nothing of leases.
         self.behind.send_replace(false);
-        let patience = self.epochs.session.settings.connection_timeout;
-        let epoch = self.epochs.session.epoch(patience).await.map_err(|none| match none {
+        let nodes = self.epochs.present_nodes().await.map_err(|none| match none {
             NoEpoch::NotNow => Stop::Again(None),
             NoEpoch::Over(error) => Stop::Failed(self.request.session_error(error)),
         })?;
-        let mut entering =
-            Entering { leasing: self, nodes: self.epochs.nodes(&epoch), made: Vec::new() };
+        let epoch = nodes.epoch.clone();
+        let mut entering = Entering { leasing: self, nodes, made: Vec::new() };
         let term = tokio::select! {
             biased;
             () = epoch.over().cancelled() => Err(Stop::Again(None)),
-            // Somebody else may have it now: to wait here would be in that one's way.
+            // Another contender may have it now: to wait here would be in its way.
             () = lock.state().ended().cancelled() => Err(Stop::Again(None)),
             term = entering.until_admitted(limit) => term,
         }?;
@@ -266,7 +264,7 @@ impl Entering<'_> {
                 Known::Listing(listing, _) => {
                     match node.siblings.judge_entering(&node.node, &listing) {
                         Position::Among(count) => Count::Of(count),
-                        Position::Mixed(child) => return Err(Stop::Failed(request.mixed(child))),
+                        Position::Mixed(child) => return Err(Stop::Failed(request.mixed(&child))),
                         _ => return Err(Stop::Again(None)),
                     }
                 }
@@ -321,7 +319,7 @@ impl Entering<'_> {
         };
         let other = siblings.family.other_recipe(&listing.children).filter(|_| entering);
         if let Some(child) = other {
-            return Err(Stop::Failed(self.leasing.request.mixed(child.to_owned())));
+            return Err(Stop::Failed(self.leasing.request.mixed(child)));
         }
         let there: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
         if !self.made.iter().all(|own| there.contains(own.node.name())) {

@@ -3,29 +3,29 @@
 //!
 //! ```text
 //!   Empty --join--> Entering --admitted--> Held --release--> Held (passed on), Idle, or Entering again
-//!     ^                |                     |                 Idle: nobody holds, and
+//!     ^                |                     |                 Idle: no task holds, and
 //!     +----------------+---------------------+                  · it is not known yet whether to pass it on, or
-//!        nobody waits, or the node is gone                      · it is kept for whoever comes back soon
+//!        no task waits, or the node is gone                     · it is kept for a task that comes back soon
 //! ```
 //!
 //! # Passing on
 //!
 //! The tasks of one process take turns under one node. That is safe because the node is first and stays first (invariant
-//! 2): who holds by it holds alone among all processes, and of this process one holds at a time (I3). Only if, at the
+//! 2): the task that holds by it holds alone among all processes, and of this process one holds at a time (I3). Only if, at the
 //! moment at which the next hold begins, under the queue's lock,
 //!
-//! * the session lease lasts, by the loss policy of whoever is next (I4);
+//! * the session lease lasts, by the next one's loss policy (I4);
 //! * the fenced writes of the hold before are closed, and went out on this connection: the link has not changed since the
 //!   node was created. One behind a broken link may take effect at any time until the client is connected again;
 //! * the session is not about to be closed, and the epoch is not over;
 //!
 //! and, so that others get what they asked for,
 //!
-//! * nobody asked for the node to be given up;
+//! * no request to give the node up was seen;
 //! * the next one's node would have the same data and ACLs, and neither wants a node of its own;
 //! * the next one asked before the node was created, or while the session was *alone*: a listing sent behind the create,
-//!   with a watch on the children, showed the node and nobody else, and the watch has not fired (I6). So whoever
-//!   of another process came since is served before those that asked after the news of it.
+//!   with a watch on the children, showed the node and no other contender, and the watch has not fired (I6). So a
+//!   contender of another process that came since is served before the tasks that asked after the news of it.
 //!
 //! # Invariants
 //!
@@ -40,160 +40,30 @@ mod entry;
 mod hold;
 mod idle;
 mod seat;
+mod state;
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use self::effects::Effects;
-pub(crate) use self::hold::Hold;
-pub(super) use self::hold::Waiting;
-use super::create::{Sent, reserve, send};
-use super::epochs::Epochs;
-use super::hold::HoldState;
-use super::node::{Leaving, Left, OwnedNode};
-use super::request::{Request, Stop};
+pub(super) use self::state::{Admitted, Alone, Enter, LocalQueue, NotAdmitted, Start, Waiting};
+pub(crate) use self::state::{Answer, Hold, Queued};
+use self::state::{GivenBack, Seat, State, Waiter};
+use super::create::{reserve, send};
+use super::hold::{End, HoldState};
+use super::node::{Leaving, OwnedNode};
+use super::request::Request;
 use super::siblings::Owner;
-use crate::admission::Family;
 use crate::client::{ChildrenWatch, Listing};
-use crate::error::{AcquireError, Loss, SessionError};
-use crate::retry::Retry;
-use crate::session::Session;
-use crate::session::clock::Moment;
+use crate::clock::Moment;
+use crate::error::Error;
 use crate::session::epoch::Asker;
 use crate::session::lease::Term;
 
-/// `None`: somebody else is first, and the caller asked not to wait.
-pub(crate) type Answer = Result<Option<Hold>, AcquireError>;
-
-/// Whether the servers said that somebody is first.
-pub(crate) type Queued = Arc<watch::Sender<bool>>;
-
-/// Runs an entry: a task of the session's that takes the seat.
-pub(super) type Enter = fn(Arc<LocalQueue>, Start);
-
-/// What an entry begins with.
-pub(super) enum Start {
-    /// A create, that may have been sent.
-    Create(Option<Sent>),
-    /// The node of a hold that was lost.
-    Again(OwnedNode),
-}
-
-pub(super) struct LocalQueue {
-    pub(super) epochs: Arc<Epochs>,
-    pub(super) family: Family,
-    /// Counts the nodes, until they are known to be gone.
-    pub(super) nodes: TaskTracker,
-    enter: Enter,
-    me: Weak<Self>,
-    /// For the entry: somebody left.
-    left: Notify,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    /// By their tickets: in the order in which they asked.
-    waiters: BTreeMap<u64, Waiter>,
-    next_ticket: u64,
-    /// Whether some of them asked not to wait, or were not told yet that they do.
-    has_tries: bool,
-    has_untold: bool,
-    seat: Seat,
-    /// Of the last hold that began.
-    hold: u64,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    request: Arc<Request>,
-    asker: Asker,
-    queued: Queued,
-    /// Of the present trouble.
-    began: Moment,
-    retry: Retry,
-    reply: oneshot::Sender<Answer>,
-}
-
-#[derive(Debug)]
-enum Seat {
-    Empty,
-    /// `behind`: the servers said that somebody else is first.
-    Entering {
-        behind: bool,
-    },
-    Held(Admitted),
-    /// The token ends the task that keeps it, if it is kept.
-    Idle(Admitted, Option<CancellationToken>),
-}
-
-/// A node that is first.
-#[derive(Debug)]
-pub(super) struct Admitted {
-    pub(super) node: OwnedNode,
-    /// Whose data and ACLs it has.
-    pub(super) request: Arc<Request>,
-    pub(super) alone: Alone,
-    /// Whoever has a smaller ticket may hold by it.
-    pub(super) serves: u64,
-}
-
-/// Whether no other contender is at the path. It ends for good, for one node.
-#[derive(Debug)]
-pub(super) enum Alone {
-    NotAsked,
-    Asked,
-    Yes(Arc<Mutex<ChildrenWatch>>),
-    Over,
-}
-
-/// Why a node that is first does not come to hold.
-pub(super) enum NotAdmitted {
-    /// The session lease has ended.
-    NoLease(Admitted),
-    Stop(Stop),
-}
-
-/// What became of a seat that was given back.
-enum GivenBack {
-    /// Another task of this session has it, or will, or it is kept.
-    Passed,
-    Leaving(oneshot::Receiver<Left>),
-    /// The node was gone before.
-    Gone,
-}
-
 impl LocalQueue {
-    pub(super) fn new(epochs: &Arc<Epochs>, family: Family, enter: Enter) -> Arc<Self> {
-        let (has_tries, has_untold) = (false, false);
-        let (waiters, seat) = (BTreeMap::new(), Seat::Empty);
-        let state = State { waiters, next_ticket: 0, has_tries, has_untold, seat, hold: 0 };
-        Arc::new_cyclic(|me| Self {
-            epochs: epochs.clone(),
-            family,
-            nodes: TaskTracker::new(),
-            enter,
-            me: me.clone(),
-            left: Notify::new(),
-            state: Mutex::new(state),
-        })
-    }
-
-    pub(super) fn session(&self) -> &Arc<Session> {
-        &self.epochs.session
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under this lock, and the state is whole between any two statements.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues up; `None` if that is busy and is not to wait.
     pub(super) fn join(
         self: &Arc<Self>,
@@ -204,7 +74,7 @@ impl LocalQueue {
         let (reply, answer) = oneshot::channel();
         let (asker, retry) = (Asker::current(), request.retry.start());
         let mut effects = Effects::default();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_taken = state.seat.is_taken();
         if is_taken && request.only_if_free {
             return None;
@@ -239,7 +109,7 @@ impl LocalQueue {
     }
 
     fn warn_of_itself(&self, asker: Asker) {
-        let path = match &self.lock().seat {
+        let path = match &self.state.lock().seat {
             Seat::Held(Admitted { node, .. }) if node.siblings.is_held_by(asker) => {
                 node.siblings.path.clone()
             }
@@ -248,20 +118,27 @@ impl LocalQueue {
         warn_of_deadlock(path.as_str());
     }
 
-    /// Whether nobody holds, and the node is kept: it can be had without a request.
+    /// Whether no task holds, and the node is kept: it can be had without a request.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.lock().seat, Seat::Idle(..))
+        matches!(self.state.lock().seat, Seat::Idle(..))
     }
 
-    /// Whether the servers said that somebody is first.
+    /// How many wait besides the one that the node stands for.
+    pub(super) fn waiting(&self) -> usize {
+        let state = self.state.lock();
+        let entering = matches!(state.seat, Seat::Empty | Seat::Entering { .. });
+        state.waiters.len().saturating_sub(usize::from(entering))
+    }
+
+    /// Whether the servers said that another contender is first.
     pub(super) fn is_busy(&self) -> bool {
-        self.lock().seat.is_taken()
+        self.state.lock().seat.is_taken()
     }
 
-    /// Whoever waited does so no more.
+    /// A waiter does not wait any more.
     fn leaves(self: &Arc<Self>, ticket: u64) {
         let mut effects = Effects::default();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let waiter = state.waiters.remove(&ticket);
         if waiter.is_some() {
             match std::mem::replace(&mut state.seat, Seat::Empty) {
@@ -282,7 +159,7 @@ impl LocalQueue {
     }
 
     /// A hold is let go of: the seat is passed on, kept, or left. Runs on any thread.
-    fn give_back(self: &Arc<Self>, hold: u64, of: &HoldState) -> (Loss, GivenBack) {
+    fn give_back(self: &Arc<Self>, hold: u64, of: &HoldState) -> (End, GivenBack) {
         let (end, effects) = self.given_back(hold, of);
         let Some((effects, left)) = effects else { return (end, GivenBack::Gone) };
         let told = effects.run(self);
@@ -297,14 +174,14 @@ impl LocalQueue {
     }
 
     /// Whether the node is left; nothing, if the seat was not that of the hold any more.
-    fn given_back(&self, hold: u64, of: &HoldState) -> (Loss, Option<(Effects, bool)>) {
-        // First of all nobody may take it for held any more; then no fenced write may follow.
-        let end = of.finish(Loss::Released);
+    fn given_back(&self, hold: u64, of: &HoldState) -> (End, Option<(Effects, bool)>) {
+        // First of all no task may take it for held any more; then no fenced write may follow.
+        let end = of.finish(End::Released);
         of.close_fence();
         let mut effects = Effects::default();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(admitted) = state.take_held(hold) else { return (end, None) };
-        if end == Loss::Released {
+        if end == End::Released {
             self.offer(&mut state, admitted, &mut effects);
         } else {
             self.leave(&mut state, admitted, &mut effects);
@@ -313,7 +190,7 @@ impl LocalQueue {
         (end, Some((effects, left)))
     }
 
-    /// The node is first, and nobody holds.
+    /// The node is first, and no task holds.
     fn offer(&self, state: &mut State, mut admitted: Admitted, effects: &mut Effects) {
         let Some((ticket, first)) = state.waiters.first_key_value() else {
             return self.retain(state, admitted, effects);
@@ -349,13 +226,16 @@ impl LocalQueue {
         term
     }
 
-    /// Nobody waits: keeps the node, if that was asked for.
+    /// No task waits: keeps the node, if that was asked for.
     fn retain(&self, state: &mut State, mut admitted: Admitted, effects: &mut Effects) {
-        let retention = admitted.request.retention;
+        let (retention, epoch) = (admitted.request.retention, &admitted.node.nodes.epoch);
+        let spare = epoch.has_spare_room()
+            && epoch.has_spare_nodes(self.session().settings.ephemeral_limit);
         admitted.looks_alone(state.next_ticket);
         let keeps = !retention.is_zero()
+            && self.epochs.rules.local
             && admitted.may_pass()
-            && admitted.node.nodes.epoch.has_spare_room()
+            && spare
             && !self.session().closing().is_cancelled();
         if !keeps {
             return self.leave(state, admitted, effects);
@@ -370,7 +250,7 @@ impl LocalQueue {
         state.seat = Seat::Idle(admitted, Some(end));
     }
 
-    /// Hands the delete to the client, and the create for who waits behind it: so both are in one packet.
+    /// Hands the delete to the client, and the create for the waiter behind it: so both are in one packet.
     fn leave(&self, state: &mut State, admitted: Admitted, effects: &mut Effects) {
         let children = admitted.alone.watch();
         effects.leaving = admitted.node.leave().map(|leaving| leaving.with(children));
@@ -380,10 +260,10 @@ impl LocalQueue {
         }
     }
 
-    /// Sends a create for the first who waits, and has a task see to it. `watched`: with a watch on the children.
+    /// Sends a create for the first waiter, and has a task see to it. `watched`: with a watch on the children.
     fn open(&self, state: &mut State, watched: bool, effects: &mut Effects) {
         if self.session().closing().is_cancelled() {
-            return state.fail_all(|request| request.session_error(SessionError::Closed), effects);
+            return state.fail_all(|request| request.session_error(Error::closed()), effects);
         }
         let Some(first) = state.waiters.values().next() else { return };
         let sent = || {
@@ -401,10 +281,10 @@ impl LocalQueue {
 
 /// Of a seat that has a holder, or had one.
 impl LocalQueue {
-    /// Whoever was asked whether the node is alone has an answer; none, if there is no way to know.
+    /// The question whether the node is alone has an answer; none, if there is no way to know.
     fn answered(self: &Arc<Self>, czxid: i64, answer: Option<(Listing, ChildrenWatch)>) {
         let mut effects = Effects::default();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let next_ticket = state.next_ticket;
         let Some(admitted) = state.seat.admitted(czxid) else { return };
         admitted.answered(answer, next_ticket);
@@ -423,10 +303,10 @@ impl LocalQueue {
         effects.run(self);
     }
 
-    /// A seat that is kept is given up now, unless somebody has it.
+    /// A seat that is kept is given up now, unless a task has it.
     fn ends_keeping(self: &Arc<Self>, czxid: i64) {
         let mut effects = Effects::default();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match std::mem::replace(&mut state.seat, Seat::Empty) {
             Seat::Idle(admitted, kept) if admitted.node.node.czxid == czxid => {
                 effects.kept = kept;
@@ -438,9 +318,9 @@ impl LocalQueue {
         effects.run(self);
     }
 
-    /// Somebody else came, or went, while the seat that `end` is of was kept.
+    /// Another contender came, or left, while the seat that `end` is of was kept.
     fn news(self: &Arc<Self>, end: &CancellationToken) {
-        let kept = match &self.lock().seat {
+        let kept = match &self.state.lock().seat {
             Seat::Idle(admitted, Some(_)) => Some(admitted.node.node.czxid),
             _ => None,
         };
@@ -451,7 +331,7 @@ impl LocalQueue {
 
     /// The node of a hold that is over is taken for another entry.
     fn again(self: &Arc<Self>, hold: u64) -> Option<OwnedNode> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let admitted = state.take_held(hold)?;
         state.seat = Seat::Entering { behind: false };
         drop(state);
@@ -461,7 +341,7 @@ impl LocalQueue {
 
     /// Takes the node out of the seat, if it is that one.
     fn take(&self, czxid: i64, effects: &mut Effects) -> Option<OwnedNode> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.seat.admitted(czxid)?;
         let node = match std::mem::replace(&mut state.seat, Seat::Empty) {
             Seat::Held(admitted) => admitted.node,
@@ -504,12 +384,6 @@ impl Owner for LocalQueue {
 fn warn_of_deadlock(path: &str) {
     tracing::warn!(
         path,
-        "waits for a lock that this very task holds: see `MutexGuard::reenter` and `Owner`"
+        "waits for a lock that this very task holds: see `Guard::reenter` and `Owner`"
     );
-}
-
-impl fmt::Debug for LocalQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalQueue").field("state", &*self.lock()).finish_non_exhaustive()
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! A caller joins a [local queue](local_queue) and waits; dropping its future, at any time, leaves it (invariant 3). One
 //! task of the session's [takes the seat](enter): it creates a node, and waits until that is first. A hold has no task:
-//! whoever lets go of it passes the seat on, or hands the delete to the client. Each node belongs to one epoch and has a
+//! a release passes the seat on, or hands the delete to the client. Each node belongs to one epoch and has a
 //! GUID of its own; when the epoch ends, what it may have left at the servers becomes a duty of the next, and the seat is
 //! taken again.
 
@@ -11,7 +11,6 @@ mod create;
 mod enter;
 mod epoch_nodes;
 mod epochs;
-mod gap;
 mod hold;
 mod leases;
 mod local_queue;
@@ -20,6 +19,7 @@ mod node_monitor;
 mod parent;
 mod request;
 mod rounds;
+pub(crate) mod rules;
 mod shortcuts;
 mod siblings;
 mod wait;
@@ -34,17 +34,18 @@ use tokio::time::timeout;
 use self::by_path::ByPath;
 use self::enter::{list, start};
 use self::epochs::Epochs;
-pub(crate) use self::hold::HoldState;
+pub(crate) use self::hold::{End, HoldState};
 pub(crate) use self::leases::{LeaseContending, LeaseRequest, Limit};
 pub(crate) use self::local_queue::{Answer, Hold, Queued};
 use self::local_queue::{LocalQueue, Waiting};
+pub(crate) use self::request::Request;
 use self::request::Stop;
-pub(crate) use self::request::{Request, refusal};
-#[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
+use self::rules::admission::Family;
 pub use self::shortcuts::Shortcuts;
-use crate::error::{AcquireError, ReleaseError, SessionError};
+use crate::clock::Moment;
+use crate::error::{Error, Released};
+use crate::lock_path::LockPath;
 use crate::metrics::{Acquiring, Outcome};
-use crate::session::clock::Moment;
 use crate::session::{NoEpoch, Session};
 
 /// All local queues of a session.
@@ -82,7 +83,13 @@ impl Queues {
         Contending { queue, request, queued, began, stage, acquiring }
     }
 
-    /// Queues up with the node of a hold that was lost, if that is still there: nobody can have held meanwhile, unless the
+    /// How many tasks wait under a node that another one holds or waits with.
+    pub(crate) fn waiting(&self, path: &LockPath, family: &Family) -> usize {
+        let queue = self.shared.find(path, |queue| queue.family == *family);
+        queue.map_or(0, |queue| queue.waiting())
+    }
+
+    /// Queues up with the node of a hold that was lost, if that is still there: no other contender can have held meanwhile, unless the
     /// node was gone.
     pub(crate) fn contend_again(&self, request: Request, queued: Queued, lost: Hold) -> Contending {
         queued.send_replace(false);
@@ -106,31 +113,25 @@ impl fmt::Debug for Queues {
 }
 
 /// Looks whether the lock is free, in a task of the session's, before a node is made for nothing. Tells whether it is busy.
-fn look(
-    queue: Arc<LocalQueue>,
-    request: Arc<Request>,
-) -> oneshot::Receiver<Result<bool, AcquireError>> {
+fn look(queue: Arc<LocalQueue>, request: Arc<Request>) -> oneshot::Receiver<Result<bool, Error>> {
     let (tell, told) = oneshot::channel();
     let session = queue.session().clone();
     session.spawn(async move {
         let looked = async {
-            let session = queue.session();
-            let epoch = session.epoch(session.settings.connection_timeout).await;
-            let epoch = epoch.map_err(|none| match none {
+            let nodes = queue.epochs.present_nodes().await.map_err(|none| match none {
                 NoEpoch::NotNow => Stop::Failed(request.exhausted(None)),
                 NoEpoch::Over(error) => Stop::Failed(request.session_error(error)),
             })?;
-            let nodes = queue.epochs.nodes(&epoch);
             // A server that lags would call a lock busy whose release was confirmed elsewhere.
             let listing = tokio::select! {
                 biased;
-                () = epoch.over().cancelled() => None,
+                () = nodes.epoch.over().cancelled() => None,
                 listing = list(&nodes, &request, true) => listing?,
             };
             let Some(listing) = listing else { return Ok(false) };
             let siblings = nodes.at(&request.path, &request.family);
             match siblings.family.other_recipe(&listing.children) {
-                Some(child) => Err(Stop::Failed(request.mixed(child.to_owned()))),
+                Some(child) => Err(Stop::Failed(request.mixed(child))),
                 None => Ok(siblings.is_busy(&listing, request.is_shared())),
             }
         };
@@ -158,7 +159,7 @@ pub(crate) struct Contending {
 
 #[derive(Debug)]
 enum Stage {
-    Looks(oneshot::Receiver<Result<bool, AcquireError>>),
+    Looks(oneshot::Receiver<Result<bool, Error>>),
     Waits(Waiting),
     Busy,
     Over,
@@ -176,7 +177,7 @@ impl Contending {
         let session = self.queue.session().clone();
         let answer = tokio::select! {
             biased;
-            () = session.closing().cancelled() => Err(self.request.session_error(SessionError::Closed)),
+            () = session.closing().cancelled() => Err(self.request.session_error(Error::closed())),
             answer = self.until_answered() => answer,
         };
         self.stage = Stage::Over;
@@ -186,7 +187,7 @@ impl Contending {
 
     async fn until_answered(&mut self) -> Answer {
         // A task answers, unless its runtime is gone.
-        let gone = || self.request.session_error(SessionError::Closed);
+        let gone = || self.request.session_error(Error::closed());
         loop {
             match &mut self.stage {
                 Stage::Looks(told) => match told.await.map_err(|_| gone())?? {
@@ -206,21 +207,16 @@ impl Contending {
         }
     }
 
-    /// Leaves the queue, and waits until the servers know, at most for `patience`. Gives the hold if there is one by
-    /// now.
-    pub(crate) async fn withdraw(self, patience: Duration) -> Result<Option<Hold>, ReleaseError> {
+    /// Leaves the queue, releases the hold if there is one by now, and waits until the servers know, at most for
+    /// `patience`.
+    pub(crate) async fn withdraw(self, patience: Duration) -> Result<Released, Error> {
         if let Stage::Waits(waiting) = self.stage
             && let Some(hold) = waiting.withdraw()
         {
-            return Ok(Some(hold));
+            return hold.release().await;
         }
         self.queue.nodes.close();
-        match timeout(patience, self.queue.nodes.wait()).await {
-            Ok(()) => Ok(None),
-            Err(_) => {
-                let path = self.request.path.to_string();
-                Err(ReleaseError::Unconfirmed { path, waited: patience })
-            }
-        }
+        let left = timeout(patience, self.queue.nodes.wait()).await;
+        Ok(if left.is_ok() { Released::Confirmed } else { Released::Pending })
     }
 }

@@ -1,6 +1,6 @@
 //! A node of ours at the servers, and the duty to delete it: the one way in which nodes go (invariant 3).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -13,6 +13,7 @@ use super::epoch_nodes::EpochNodes;
 use super::hold::QueueNode;
 use super::siblings::Siblings;
 use crate::client::{ChildrenWatch, ClientError, Failure};
+use crate::lock::Mutex;
 use crate::session::duty::{Cleaned, Duty, clean_up, delete};
 use crate::session::epoch::{Demand, Reservation};
 
@@ -21,7 +22,7 @@ use crate::session::epoch::{Demand, Reservation};
 pub(super) struct Room {
     _demand: Demand,
     _reservation: Reservation,
-    /// For who waits until nothing is left.
+    /// For the task that waits until nothing is left.
     _counted: TaskTrackerToken,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct OwnedNode {
     pub(super) node: Arc<QueueNode>,
     pub(super) siblings: Arc<Siblings>,
     pub(super) nodes: Arc<EpochNodes>,
-    /// Taken by who deletes it.
+    /// Taken by the task that deletes it.
     room: Option<Room>,
 }
 
@@ -121,7 +122,7 @@ impl Leaving {
     }
 
     /// Has a task of the session's see the delete confirmed, and repeated if need be; then the room is free. The receiver
-    /// gets what is to be said to who waits, and an error if the runtime is gone.
+    /// gets the report for the waiter, and an error if the runtime is gone.
     pub(super) fn see_to(self) -> oneshot::Receiver<Left> {
         let (tell, told) = oneshot::channel();
         let session = self.nodes.session.clone();
@@ -133,7 +134,7 @@ impl Leaving {
         let Self { sent, node, nodes, room, children } = self;
         let tell = Mutex::new(Some(tell));
         let say = |left| {
-            if let Some(tell) = tell.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(tell) = tell.lock().take() {
                 let _ = tell.send(left); // whoever asked may not wait any more
             }
         };

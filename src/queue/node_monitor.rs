@@ -1,9 +1,10 @@
-//! The node monitor: one task for each epoch, that looks after the nodes by which somebody holds; and has them removed
+//! The node monitor: one task for each epoch, that looks after the nodes of holds, and has them removed
 //! when the epoch is over or left to others.
 //!
 //! Let `T` be the session timeout. It watches a node once that has been first for `T/12`, not before: a short hold
-//! costs no read; and it does so within `T/6`, so that a deletion by somebody else is seen by then. It uses half of the
-//! epoch's room for watches, since who waits for somebody else's node needs some, too. At what is beyond that it
+//! costs no read; and it does so within `T/6`, so that a deletion by another client is seen by then. A waiter's watch on its
+//! own node is handed over when its hold begins, and nothing is asked for. It uses half of the
+//! epoch's room for watches, since a waiter for another client's node needs some, too. At what is beyond that it
 //! [looks in turn](super::rounds), at [`BATCH`](super::rounds::BATCH) nodes each `T/12`, and so it does with nodes that
 //! we may not read. With `n` of them, each is looked at every `n / BATCH * T/12`.
 
@@ -15,13 +16,15 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::epoch_nodes::EpochNodes;
+use super::epoch_nodes::{EpochNodes, Watched};
 use super::rounds::{Monitored, Rounds};
 use crate::client::{Failure, NodeEvent, NodeWatch};
+use crate::clock::Moment;
 use crate::error::Loss;
-use crate::session::clock::Moment;
+use crate::queue::hold::End;
 
 /// The shortest time to wait for anything.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -39,7 +42,10 @@ enum Seen {
 type Looking = Pin<Box<dyn Future<Output = (Monitored, Seen)> + Send>>;
 
 /// Looks after the nodes of an epoch, until it is over or left to others.
-pub(super) async fn look_after(nodes: Arc<EpochNodes>) {
+pub(super) async fn look_after(
+    nodes: Arc<EpochNodes>,
+    mut handed_over: UnboundedReceiver<Watched>,
+) {
     let mut looking = FuturesUnordered::<Looking>::new();
     let mut rounds = Rounds::default();
     let epoch = &nodes.epoch;
@@ -57,6 +63,9 @@ pub(super) async fn look_after(nodes: Arc<EpochNodes>) {
                 Seen::Unwatched => rounds.add(own),
                 Seen::Nothing => own.siblings.is_unmonitored(&own.node),
             },
+            Some((own, watch, room)) = handed_over.recv() => {
+                looking.push(Box::pin(event(own, watch, room)));
+            }
             gone = rounds.looked() => gone.iter().for_each(|own| own.siblings.gone(&own.node)),
             _ = ticks.tick() => {
                 let since = Moment::now().before(pace);
@@ -85,7 +94,7 @@ async fn event(own: Monitored, watch: NodeWatch, room: OwnedSemaphorePermit) -> 
         NodeEvent::Deleted => Seen::Gone,
         // It is watched again.
         NodeEvent::Changed => Seen::Nothing,
-        // Whoever waits for this waits for the end of the epoch as well.
+        // A caller that waits for this waits for the end of the epoch as well.
         NodeEvent::SessionOver => std::future::pending().await,
     };
     drop(room);
@@ -95,9 +104,6 @@ async fn event(own: Monitored, watch: NodeWatch, room: OwnedSemaphorePermit) -> 
 /// Has a node watched, if there is room.
 fn watch(nodes: &EpochNodes, own: &Monitored) -> Option<Looking> {
     let own = own.clone();
-    if let Some((watch, room)) = own.node.take_watch() {
-        return Some(Box::pin(event(own, watch, room)));
-    }
     let room = nodes.epoch.spare_room(&own.node.node)?;
     let epoch = nodes.epoch.clone();
     Some(Box::pin(async move {
@@ -123,9 +129,9 @@ async fn hand_on(nodes: &EpochNodes) {
     for siblings in nodes.all() {
         let path = &siblings.path;
         leaving.extend(siblings.give_up(|hold| {
-            let how = hold.finish(loss);
+            let how = hold.finish(End::Lost(loss));
             if over {
-                tracing::warn!(%path, node = hold.node(), %how, "the hold is lost");
+                tracing::warn!(%path, node = hold.node(), ?how, "the hold is lost");
             }
         }));
     }

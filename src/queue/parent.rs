@@ -1,11 +1,11 @@
 //! What is known of a lock path's creates, and the watch that tells when it is not true any more: the I/O of
-//! the [gap rule](super::gap).
+//! the [gap rule](super::rules::gap).
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::gap::{Creates, Gap};
+use super::rules::gap::{Creates, Gap};
 use crate::client::{LinkWatch, Listing, NodeWatch};
-use crate::session::clock::Moment;
+use crate::clock::Moment;
 
 #[derive(Debug)]
 pub(super) struct Parent {
@@ -20,7 +20,7 @@ pub(super) struct Parent {
 #[derive(Debug)]
 enum ParentWatch {
     None,
-    /// Somebody waits for the answer.
+    /// A task waits for the answer.
     Asked,
     Armed {
         watch: NodeWatch,
@@ -58,7 +58,7 @@ impl Parent {
         None
     }
 
-    /// Whether the next who lists has to watch it; it is taken that it does.
+    /// Whether the next task that lists has to watch it. The caller must then set the watch.
     pub(super) fn asks(&mut self) -> bool {
         let asks = self.lasts().is_none()
             && self.room.is_some()
@@ -84,13 +84,13 @@ impl Parent {
         self.lasts() == Some(listing.czxid)
     }
 
-    /// Such a listing showed nobody but ours, or so many leases. Whether it tells more than is known.
+    /// Such a listing showed only ours, or this many leases. Whether it tells more than is known.
     pub(super) fn learn(&mut self, listing: &Listing) -> bool {
         let creates = Creates::of(listing.cversion, listing.num_children);
         self.gap.learn(listing.czxid, creates)
     }
 
-    /// Counts an own create. The incarnation, if nobody but ours can be before it.
+    /// Counts an own create. The incarnation, if only ours can be before it.
     pub(super) fn created(&mut self, sequence: i64, czxid: i64) -> Option<i64> {
         self.knows();
         let sequence = i32::try_from(sequence).unwrap_or(-1);

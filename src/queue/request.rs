@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hold::HoldState;
-use crate::admission::Family;
+use super::hold::{End, HoldState};
 use crate::client::{Acl, ClientError, Failure};
-use crate::contender_name::Kind;
-use crate::error::{AcquireError, SessionError};
+use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
 use crate::metrics::Lock;
-use crate::retry::RetryPolicy;
+use crate::queue::rules::admission::Family;
+use crate::queue::rules::node_name::Kind;
 use crate::session::lease::LossPolicy;
+use crate::session::retry::RetryPolicy;
 use crate::session::{NoEpoch, Session};
 
 /// What is asked for.
@@ -24,7 +24,7 @@ pub(crate) struct Request {
     pub(crate) takes_turns: bool,
     /// Whether its hold has a node, and so a fencing token, of its own.
     pub(crate) node_per_hold: bool,
-    /// For how long the node is kept when nobody of this session wants it.
+    /// For how long the node is kept when no task of this session wants it.
     pub(crate) retention: Duration,
     /// A read beside this write hold, which must be there: it needs no turn of its own.
     pub(crate) beside: Option<Arc<HoldState>>,
@@ -57,24 +57,40 @@ impl Request {
         self.takes_turns && self.has_node_of(next) && !self.node_per_hold && !next.node_per_hold
     }
 
-    pub(super) fn mixed(&self, child: String) -> AcquireError {
-        AcquireError::OtherRecipe { path: self.path.to_string(), child }
+    pub(super) fn mixed(&self, child: &str) -> Error {
+        let path = &self.path;
+        let text = format!(
+            "{child} under {path} is of another recipe, which this lock does not keep out; \
+             use a path for one recipe, or remove the child if it is not used"
+        );
+        Error::new(ErrorKind::UnusablePath, text).at(path)
     }
 
-    pub(super) fn session_error(&self, source: SessionError) -> AcquireError {
-        AcquireError::Session { path: self.path.to_string(), source }
+    pub(super) fn session_error(&self, error: Error) -> Error {
+        error.while_doing(format_args!("cannot acquire {}", self.path)).at(&self.path)
     }
 
-    pub(super) fn exhausted(&self, source: Option<ClientError>) -> AcquireError {
-        AcquireError::RetriesExhausted { path: self.path.to_string(), source }
+    pub(super) fn exhausted(&self, source: Option<ClientError>) -> Error {
+        Error::unavailable(&self.path, None).because(source)
+    }
+
+    /// What a caller gets whose policy allows no further try; `over`: there will be no session again.
+    pub(super) fn gave_up(&self, over: Option<Error>, cause: Option<ClientError>) -> Error {
+        match over {
+            Some(error) => self.session_error(error),
+            None => self.exhausted(cause),
+        }
     }
 
     /// Fails when the write hold that a read was to be beside is over.
     pub(super) fn beside_lasts(&self) -> Result<(), Stop> {
         match self.beside.as_ref().and_then(|write| write.end()) {
             None => Ok(()),
-            Some(loss) => {
-                Err(Stop::Failed(AcquireError::HoldLost { path: self.path.to_string(), loss }))
+            Some(End::Lost(loss)) => Err(Stop::Failed(Error::lost(&self.path, loss))),
+            Some(End::Released) => {
+                let text =
+                    format!("the write hold of {} beside which to read was released", self.path);
+                Err(Stop::Failed(Error::new(ErrorKind::Closed, text).at(&self.path)))
             }
         }
     }
@@ -82,7 +98,7 @@ impl Request {
     /// What a request means that the policy does not repeat any more.
     pub(super) fn stop(&self, path: &str, operation: &'static str, failure: Failure) -> Stop {
         match failure {
-            Failure::Refused(error) => Stop::Failed(refusal(path, operation, error)),
+            failure @ Failure::Refused(_) => Stop::Failed(failure.into_error(path, operation)),
             Failure::SessionOver(cause) => Stop::Again(Some(cause)),
             failure => Stop::Failed(self.exhausted(failure.into_source())),
         }
@@ -92,33 +108,19 @@ impl Request {
 /// Why an entering did not come to its end.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// Nobody waits any more.
+    /// No task waits any more.
     Abandoned,
-    /// Somebody else is first, and the caller asked not to wait.
+    /// Another contender is first, and the caller asked not to wait.
     Busy,
     /// The node is gone, or the epoch, or a request was not answered: it can be tried anew.
     Again(Option<ClientError>),
-    Failed(AcquireError),
+    Failed(Error),
 }
 
 /// Why there will never be a session again, if so. The supervisor may be about to say it.
-pub(super) async fn is_session_over(session: &Session) -> Option<SessionError> {
+pub(super) async fn is_session_over(session: &Session) -> Option<Error> {
     match session.epoch(Duration::from_millis(100)).await {
         Err(NoEpoch::Over(error)) => Some(error),
         Ok(_) | Err(NoEpoch::NotNow) => None,
-    }
-}
-
-/// What a definite refusal means to whoever asked.
-pub(crate) fn refusal(path: &str, operation: &'static str, source: ClientError) -> AcquireError {
-    let path = path.to_owned();
-    if source.is_no_auth() {
-        AcquireError::NoAuth { path, operation }
-    } else if source.is_invalid_acl() {
-        AcquireError::InvalidAcl { path }
-    } else if source.is_ephemeral_parent() {
-        AcquireError::EphemeralParent { path }
-    } else {
-        AcquireError::Refused { path, operation, source }
     }
 }

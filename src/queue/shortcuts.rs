@@ -1,14 +1,13 @@
 //! Which of the rules that save round trips are used.
 
-use crate::admission::Family;
+use crate::queue::rules::admission::Family;
 
 /// The rules that save round trips; all are used, and each can be switched off for the test that shows its
-/// effect. What they do and why they are safe: `docs/round-trips.md`.
+/// effect. What they do and why they are safe: `docs/internals/round-trips.md`.
 ///
-/// With the feature `test-util`, [`CuratorBuilder::shortcuts`](crate::CuratorBuilder::shortcuts) sets them.
+/// [`CuratorBuilder::shortcuts`](crate::CuratorBuilder::shortcuts) sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_structs, clippy::struct_excessive_bools)] // one switch for each rule
-#[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
 pub struct Shortcuts {
     /// The deletion of a predecessor that was the head admits without a listing.
     pub head: bool,
@@ -24,11 +23,9 @@ pub struct Shortcuts {
 
 impl Shortcuts {
     /// Every rule.
-    #[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
     pub const ALL: Self =
         Self { head: true, stand_by: true, local: true, gap: true, look_first: true };
     /// No rule: each hold has a node; its entry lists, and waits for events of the server.
-    #[cfg(feature = "test-util")]
     pub const NONE: Self =
         Self { head: false, stand_by: false, local: false, gap: false, look_first: false };
 

@@ -2,26 +2,27 @@
 //! [parent](super::parent) tells of the others, under one lock.
 //!
 //! An own node is registered before its create is counted: so of the nodes that were created before one that the
-//! [gap rule](super::gap) lets pass, all are known. It is taken out when its delete is handed to the client. One whose
-//! delete is lost keeps strangers out for longer, and own contenders that list; nobody holds by it any more.
+//! [gap rule](super::rules::gap) lets pass, all are known. It is taken out when its delete is handed to the client. One whose
+//! delete is lost keeps strangers out for longer, and own contenders that list; no task holds by it any more.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::hold::{HoldState, QueueNode};
+use super::hold::{End, HoldState, QueueNode};
 use super::parent::Parent;
 use super::shortcuts::Shortcuts;
-use crate::admission::{Decision, Family, decide, is_busy};
 use crate::client::{LinkWatch, Listing, NodeWatch};
-use crate::contender_name::ContenderName;
+use crate::clock::Moment;
 use crate::error::Loss;
+use crate::lock::Mutex;
 use crate::lock_path::LockPath;
-use crate::session::clock::Moment;
+use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
+use crate::queue::rules::node_name::ContenderName;
 use crate::session::epoch::Asker;
 
 /// Where a node stands in the queue.
@@ -84,7 +85,7 @@ struct State {
     /// By their `czxid`.
     own: BTreeMap<i64, Own>,
     parent: Parent,
-    /// How many of somebody else's were in the last listing. Where there are any, the gap rule has nothing to go by;
+    /// How many of other clients were in the last listing. Where there are any, the gap rule has nothing to go by;
     /// but for leases, which are only counted.
     strangers: usize,
 }
@@ -96,31 +97,26 @@ impl Siblings {
         Self { path, family, rules, warned: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under this lock, and the state is whole between any two statements.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What has to come along with a create: a listing, and a watch on the parent before it.
     pub(super) fn lacks(&self) -> (bool, bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let list = !self.rules.gap || !state.parent.knows();
         (list, list && self.rules.gap && state.parent.asks())
     }
 
     /// The answer to the watch on the parent that [`lacks`](Self::lacks) asked for.
     pub(super) fn parent_watched(&self, armed: Option<(NodeWatch, LinkWatch)>) {
-        self.lock().parent.watched(armed);
+        self.state.lock().parent.watched(armed);
     }
 
     /// A create was answered.
     pub(super) fn enter(&self, node: &Arc<QueueNode>) {
-        self.lock().own.insert(node.czxid, Own { node: node.clone(), admitted: None });
+        self.state.lock().own.insert(node.czxid, Own { node: node.clone(), admitted: None });
     }
 
     /// A create has no known outcome: its node may stand anywhere.
     pub(super) fn unanswered(&self) {
-        self.lock().parent.forget();
+        self.state.lock().parent.forget();
     }
 
     /// Counts a create that was answered; says what it means, if that is known without a listing.
@@ -128,7 +124,7 @@ impl Siblings {
         if !self.rules.gap {
             return None;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // Those of an earlier incarnation are gone, though we may not know it yet.
         let incarnation = state.parent.created(node.sequence, node.czxid)?;
         if self.family == Family::Leases {
@@ -139,9 +135,9 @@ impl Siblings {
         (!is_kept_out).then_some(Position::First)
     }
 
-    /// What the first listing means, and any other in which somebody may be who does not keep to our rules.
+    /// What the first listing means, and any other that may have a contender that does not keep to our rules.
     pub(super) fn judge_entering(&self, node: &QueueNode, listing: &Listing) -> Position {
-        // Not later: one that comes to the wrong path must not end the waits of all who are there.
+        // Not later: one that comes to the wrong path must not end the waits of all that are there.
         if listing.children.iter().any(|child| child == SEMAPHORE)
             && !self.warned.swap(true, Ordering::Relaxed)
         {
@@ -160,7 +156,7 @@ impl Siblings {
 
     /// `unmixed`: it is known that no other recipe's are in it.
     fn judge_listing(&self, node: &QueueNode, listing: &Listing, unmixed: bool) -> Position {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.learn(listing, self, unmixed);
         if !state.own.contains_key(&node.czxid) {
             return Position::Gone;
@@ -179,7 +175,7 @@ impl Siblings {
         }
     }
 
-    /// Whether a listing has the node, and nobody else who contends, of this recipe or another.
+    /// Whether a listing has the node, and no other contender, of this recipe or another.
     pub(super) fn is_alone(&self, node: &QueueNode, listing: &Listing) -> bool {
         let mut contenders = listing.children.iter().filter(|name| self.family.counts(name));
         self.family.other_recipe(&listing.children).is_none()
@@ -187,15 +183,15 @@ impl Siblings {
             && contenders.next().is_none()
     }
 
-    /// Whether anybody is in a listing, which has none of another recipe's, who keeps out one that comes now.
+    /// Whether a listing, which has none of another recipe's, has a contender that keeps out one that comes now.
     pub(super) fn is_busy(&self, listing: &Listing, shared: bool) -> bool {
-        self.lock().learn(listing, self, true);
+        self.state.lock().learn(listing, self, true);
         is_busy(&listing.children, &self.family, shared)
     }
 
     /// Whether `asker` has a hold.
     pub(super) fn is_held_by(&self, asker: Asker) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let mut admitted = state.own.values().filter_map(|own| own.admitted.as_ref());
         admitted.any(|admitted| admitted.hold.asker == asker)
     }
@@ -207,7 +203,7 @@ impl Siblings {
         owner: &Weak<dyn Owner>,
         hold: Arc<HoldState>,
     ) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(own) = state.own.get_mut(&node.czxid) else { return false };
         match &mut own.admitted {
             Some(admitted) => admitted.hold = hold,
@@ -221,12 +217,12 @@ impl Siblings {
 
     /// Its delete is handed to the client, or it waits again: `false` if it is gone.
     pub(super) fn is_left(&self, node: &QueueNode) -> bool {
-        self.lock().own.remove(&node.czxid).is_some()
+        self.state.lock().own.remove(&node.czxid).is_some()
     }
 
     /// A node that held waits again.
     pub(super) fn waits_again(&self, node: &QueueNode) {
-        if let Some(own) = self.lock().own.get_mut(&node.czxid) {
+        if let Some(own) = self.state.lock().own.get_mut(&node.czxid) {
             own.admitted = None;
         }
     }
@@ -234,9 +230,9 @@ impl Siblings {
     /// Its node is gone.
     pub(super) fn gone(&self, node: &QueueNode) {
         let Some(Own { admitted: Some(admitted), .. }) = ({
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let own = state.own.remove(&node.czxid);
-            // Before anybody sees the path without it: who reads beside it counts as nobody's there until then.
+            // Before another task sees the path without it: a read beside it counts as no contender there until then.
             if let Some(admitted) = own.as_ref().and_then(|own| own.admitted.as_ref()) {
                 admitted.hold.is_over(Loss::NodeDeleted);
             }
@@ -244,9 +240,9 @@ impl Siblings {
         }) else {
             return;
         };
-        // First of all nobody may take it for held any more.
+        // First of all no task may take it for held any more.
         let how = admitted.hold.node_is_gone();
-        if how != Loss::Released {
+        if let End::Lost(how) = how {
             tracing::warn!(path = %self.path, node = node.node, %how, "the hold's node is gone");
         }
         if let Some(owner) = admitted.owner.upgrade() {
@@ -255,15 +251,16 @@ impl Siblings {
     }
 
     pub(super) fn has(&self, node: &QueueNode) -> bool {
-        self.lock().own.contains_key(&node.czxid)
+        self.state.lock().own.contains_key(&node.czxid)
     }
 
-    /// The nodes that were admitted before `since`, and that nobody looks after; somebody does from now on.
+    /// The nodes that were admitted before `since`, and that no task looks after; the caller does from now on.
     pub(super) fn unmonitored(&self, since: Moment) -> Vec<Arc<QueueNode>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let unmonitored = state.own.values_mut().filter_map(|own| {
             let admitted = own.admitted.as_mut()?;
-            let new = !admitted.monitored && admitted.since <= since;
+            let seen = admitted.monitored || own.node.is_watched();
+            let new = !seen && admitted.since <= since;
             admitted.monitored |= new;
             new.then(|| own.node.clone())
         });
@@ -272,7 +269,8 @@ impl Siblings {
 
     /// The monitor has lost sight of it, and will find it again.
     pub(super) fn is_unmonitored(&self, node: &QueueNode) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
+        node.set_watched(false);
         let admitted = state.own.get_mut(&node.czxid).and_then(|own| own.admitted.as_mut());
         if let Some(admitted) = admitted {
             admitted.monitored = false;
@@ -282,7 +280,7 @@ impl Siblings {
     /// The epoch is over, or left to others: all holds are lost. Resolves when the nodes are deleted.
     pub(super) fn give_up(&self, end: impl Fn(&HoldState)) -> Vec<BoxFuture<'static, ()>> {
         let own: Vec<_> = {
-            let own = &mut self.lock().own;
+            let own = &mut self.state.lock().own;
             own.iter_mut().filter_map(|(czxid, own)| Some((*czxid, own.admitted.take()?))).collect()
         };
         own.iter().for_each(|(_, admitted)| end(&admitted.hold));
@@ -293,21 +291,21 @@ impl Siblings {
 
     /// Gives room to watch the parent.
     pub(super) fn remember(&self, room: OwnedSemaphorePermit) {
-        self.lock().parent.remember(room);
+        self.state.lock().parent.remember(room);
     }
 
     /// Whether the path is remembered, and since when it was not used.
     pub(super) fn remembered(&self) -> Option<Moment> {
-        self.lock().parent.remembered()
+        self.state.lock().parent.remembered()
     }
 
     pub(super) fn forget(&self) {
-        self.lock().parent.unwatch();
+        self.state.lock().parent.unwatch();
     }
 }
 
 impl State {
-    /// Ours is what is registered. A create whose answer was not seen is not: it counts as somebody else's.
+    /// Ours is what is registered. A create whose answer was not seen is not: it counts as another client's.
     fn learn(&mut self, listing: &Listing, siblings: &Siblings, unmixed: bool) {
         let (knows, leases) = (self.parent.knows(), siblings.family == Family::Leases);
         if !siblings.rules.gap || knows && !leases || !self.parent.can_learn(listing) {
@@ -320,7 +318,7 @@ impl State {
         let can_learn = leases
             || strangers == 0
                 && (unmixed || siblings.family.other_recipe(&listing.children).is_none());
-        // An older one may be from before somebody came.
+        // A stale listing may miss a newer contender.
         if !can_learn || self.parent.learn(listing) {
             self.strangers = strangers;
         }

@@ -3,12 +3,12 @@
 //! They are one-shot data watches: those survive a reconnect, and leave nothing on a node that is not there.
 //!
 //! *Head.* When the predecessor was the head of the last listing, its deletion admits us with no further
-//! listing: that listing contained our own node, so nobody but the head stood before us, and nobody can come to
+//! listing: that listing contained our own node, so only the head stood before us, and no contender can come to
 //! stand there. Only if
 //!
 //! * our own node is there still: its watch was armed before the predecessor's, has not fired, and is looked at
 //!   first. Then its deletion, if it came first, would be seen first. (A transaction that deletes both, as
-//!   recursive deletes do, tells of one after the other. Who sees the predecessor's first holds without a node
+//!   recursive deletes do, tells of one after the other. A waiter that sees the predecessor's first holds without a node
 //!   until it sees the other, as if its own had been deleted an instant later.);
 //! * the event is a deletion, or the request to watch was answered that the node is not there. A change of its
 //!   data lists;
@@ -31,19 +31,20 @@ use tokio::time::sleep;
 
 use super::node::OwnedNode;
 use super::request::{Request, Stop};
+use super::rounds::Monitored;
 use crate::client::{Failure, LinkWatch, NodeEvent, NodeWatch};
-use crate::contender_name::ContenderName;
+use crate::clock::Moment;
 use crate::metrics::{self, Operation};
-use crate::session::clock::Moment;
+use crate::queue::rules::node_name::ContenderName;
 use crate::session::epoch::Epoch;
 
 /// How often a waiter looks for its predecessor that has no room for a watch.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
-/// In how many of those looks it looks once for its own node, which nobody deletes in the normal course of things.
+/// In how many of those looks it looks once for its own node, which no client deletes in the normal course of things.
 const LOOKS_FOR_OWN: u32 = 10;
 
-/// Whom a contender waits for.
+/// The node that a contender waits for.
 pub(super) struct Ahead {
     predecessor: String,
     /// The one before it.
@@ -104,10 +105,13 @@ struct Watch {
 }
 
 impl Watches {
-    /// The own node's watch is for who looks after the node from now on, where there is room to spare.
+    /// The own node's watch is the node monitor's from now on, where there is room to spare.
     pub(super) fn hand_over(&mut self, node: &OwnedNode) {
-        if node.nodes.epoch.has_spare_room() {
-            node.node.keep_watch(self.own.take().map(|own| (own.watch, own.room)));
+        if node.nodes.epoch.has_spare_room()
+            && let Some(Watch { watch, room, .. }) = self.own.take()
+        {
+            let own = Monitored { siblings: node.siblings.clone(), node: node.node.clone() };
+            node.nodes.monitor(own, watch, room);
         }
     }
 
@@ -337,7 +341,7 @@ impl Failed {
 async fn fired(watch: &mut Option<Watch>) -> NodeEvent {
     if let Some(watch) = watch {
         let event = (&mut watch.watch).await;
-        // Whoever waits for this waits for the end of the epoch as well.
+        // A caller that waits for this waits for the end of the epoch as well.
         if event != NodeEvent::SessionOver {
             return event;
         }

@@ -1,4 +1,4 @@
-//! Clean-up duties: a node of ours that must go, whoever gave up on it.
+//! Clean-up duties: a node of ours that must be deleted, whichever task gave up on it.
 //!
 //! A duty belongs to the session, never to the caller's task. It is retried across reconnects until
 //! the server says that the node is deleted or not there, and passes to the next epoch when its own
@@ -9,20 +9,20 @@
 //! quorum, so a deposed leader cannot answer it; the `sync` brings this server up to it.
 //!
 //! A node is found by a name that holds a random GUID, drawn for this one entering, so neither a
-//! search nor a late delete can hit anybody else's node.
+//! search nor a late delete can hit another client's node.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock::Moment;
 use super::epoch::Epoch;
+use super::retry::RetryPolicy;
 use super::{NoEpoch, Session};
 use crate::client::{ClientError, Failure};
+use crate::clock::Moment;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, CleanUp, Operation};
 use crate::random;
-use crate::retry::RetryPolicy;
 
 /// What is to be removed.
 #[derive(Clone, Debug)]
@@ -40,12 +40,12 @@ pub(crate) enum Cleaned {
     Deleted,
     /// It was not there any more, and we had not deleted it.
     Gone,
-    /// The node's session is over, and the servers remove the node themselves if nobody did before.
+    /// The node's session is over, and the servers delete the node, unless it was deleted before.
     SessionOver,
 }
 
-/// Works a duty off. `first` is the first try, which may have been sent already; `refused` is told each
-/// time the server says that we may not.
+/// Works a duty off. `first` is the first try, which may have been sent already; `refused` is called each
+/// time the server refuses.
 pub(crate) async fn clean_up(
     session: &Session,
     mut epoch: Arc<Epoch>,
@@ -155,7 +155,7 @@ pub(crate) fn delete(
 }
 
 /// Looks behind a barrier for the children of `parent` whose names start with `prefix`. We made one of them
-/// at most; others are those of somebody who copied its GUID.
+/// at most; others are those of a client that copied its GUID.
 pub(crate) async fn find(
     epoch: &Epoch,
     parent: &LockPath,

@@ -2,18 +2,19 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::clock::Moment;
 use super::lease::Lease;
 use crate::client::{Client, Failure};
+use crate::clock::Moment;
 use crate::error::Loss;
+use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::metrics::{LeaseLeft, WatchBudget};
 
@@ -41,7 +42,7 @@ pub(crate) struct Epoch {
     ephemerals: AtomicUsize,
 }
 
-/// Who asked for a lock: a task, or a thread that runs no task. Good enough for a warning, never for
+/// The asker of a lock: a task, or a thread that runs no task. Good enough for a warning, never for
 /// ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
@@ -79,18 +80,18 @@ impl Epoch {
 
     /// The session's client. Do not keep it: the session ends with the last clone.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = self.client.lock();
         client.clone().ok_or_else(Failure::session_over)
     }
 
-    /// The client for a user, who may keep it.
+    /// The client for a user, which may keep it.
     pub(crate) fn lend_client(&self) -> Result<Client, Failure> {
         self.lent.store(true, Ordering::Relaxed);
         self.client()
     }
 
-    /// For a request whose future a caller keeps, who may not poll it any more. Ask it before whether
-    /// the lease lasts: then whoever closes the lease sees it.
+    /// For a request whose future a caller keeps, and may not poll any more. Ask it before whether
+    /// the lease lasts: then the task that closes the lease sees it.
     pub(crate) fn borrow_client(&self) -> Result<Borrowed<'_>, Failure> {
         self.borrowers.fetch_add(1, Ordering::Relaxed);
         let count = Borrower(&self.borrowers);
@@ -120,7 +121,7 @@ impl Epoch {
         &self.over
     }
 
-    /// Fires when we are done with the session and somebody else keeps it: its nodes have to go one by one.
+    /// Fires when we are done with the session and another user keeps it: its nodes have to go one by one.
     pub(crate) fn left_to_others(&self) -> &CancellationToken {
         &self.left_to_others
     }
@@ -129,10 +130,10 @@ impl Epoch {
     pub(super) fn end(&self, loss: Loss) -> Option<Client> {
         self.lease.close(loss);
         self.over.cancel();
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.client.lock().take()
     }
 
-    /// Counts somebody who holds or waits: the lease is renewed while there is one.
+    /// Counts a holder or a waiter: the lease is renewed while there is one.
     pub(crate) fn demand(self: &Arc<Self>) -> Demand {
         self.contenders.fetch_add(1, Ordering::Relaxed);
         Demand(self.clone())
@@ -199,13 +200,13 @@ impl Epoch {
         std::future::pending().await
     }
 
-    /// Room to watch `node`, if there is some and nobody waits for it.
+    /// Room to watch `node`, if there is some and no task waits for it.
     pub(crate) fn room_at_once(&self, node: &str) -> Option<OwnedSemaphorePermit> {
         let permits = u32::try_from(self.watched_bytes(node)).ok()?;
         self.watched.clone().try_acquire_many_owned(permits).ok()
     }
 
-    /// Room to watch `node` for who can do without: half is kept for those who cannot.
+    /// Room to watch `node` for a task that can do without: half is kept for those that cannot.
     pub(crate) fn spare_room(&self, node: &str) -> Option<OwnedSemaphorePermit> {
         if self.has_spare_room() { self.room_at_once(node) } else { None }
     }
@@ -213,6 +214,11 @@ impl Epoch {
     /// Whether more than half of the room is free.
     pub(crate) fn has_spare_room(&self) -> bool {
         self.free_room() > WATCHED_BYTES / 2
+    }
+
+    /// Whether more than half of the room for nodes is free.
+    pub(crate) fn has_spare_nodes(&self, limit: usize) -> bool {
+        self.ephemerals.load(Ordering::Relaxed) < limit / 2
     }
 
     pub(super) fn watch_budget(&self) -> WatchBudget {
@@ -267,7 +273,7 @@ impl Drop for Borrower<'_> {
     }
 }
 
-/// Somebody holds or waits in this epoch.
+/// A holder or a waiter in this epoch.
 #[derive(Debug)]
 pub(crate) struct Demand(Arc<Epoch>);
 

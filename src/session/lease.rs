@@ -23,40 +23,51 @@
 //! link stalled, it does.
 //!
 //! A session that was opened or resumed after an outage has an anchor from before it. Its lease may end before two probes
-//! have moved the anchor, though every one is answered. So a term *begins* only under a lease that the next probes carry on. A probe
+//! have moved the anchor, though every one is answered. So a hold *begins* only under a lease that the next probes carry on. A probe
 //! with stamp `s`, answered at `a`, becomes the anchor when a probe from `a + T/4` on is answered. On the timer that probe is handed
 //! over `T/7` later at most. Where this could be too late, an *early* one is sent at the first look. Looks come every `T/28`, so with
 //! `T/28` for the answer it is the anchor by `max(a + T/4, now) + T/14`. That must be no later than `23T/24` after the anchor
 //! before it, for each probe that was answered, and for the next one, which is answered by `now + T/7 + T/28`. A request that
 //! waited for the connection has an old stamp and a late answer: as the anchor it carries nothing on. With probes on time all of it
 //! holds. A session that was opened within `0.6 T` fulfils it with its first answer, if that takes no longer than `T/28`.
-//! A term that lasts is shared without this condition.
+//! A hold that joins a term that lasts has this condition as well: else it could end at once.
 //!
 //! A lease that ended never comes back (invariant 5): a later answer starts a new *term*, and the
-//! holds of the old one stay lost, even if nobody looked in between. Every function takes the
+//! holds of the old one stay lost, even if no caller looked in between. Every function takes the
 //! present as an argument, so a process that was stopped sees the truth at its first look, before any
 //! timer fires.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::clock::Moment;
+use crate::clock::Moment;
 use crate::error::Loss;
+use crate::lock::Mutex;
 use crate::metrics::Holds;
 
 /// Chooses when a hold counts as lost in a disconnection. The end of its session, or of its node, always ends it.
 ///
 /// Let `T` be the session timeout. With each policy a lock is only *handed out* while the session lease lasts.
+///
+/// ```no_run
+/// # use zookeeper_recipes::interop::LossPolicy;
+/// # use zookeeper_recipes::{Curator, Error};
+/// # fn example(curator: Curator) -> Result<(), Error> {
+/// // As an application that stops its leader in Curator's `SUSPENDED`.
+/// let mutex = curator.with_loss_policy(LossPolicy::Suspended).mutex("/locks/orders")?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossPolicy {
     /// When the servers may have expired the session: `2T/3` after the last sign of life that went by way
-    /// of the leader. A disconnection that ends before loses nothing; nobody else can hold the lock before
-    /// the hold is lost.
+    /// of the leader. A disconnection that ends before loses nothing. No other process can hold the lock
+    /// before the hold is lost.
     #[default]
     Lease,
     /// As [`Lease`](Self::Lease), and at once when the connection breaks, whatever comes of it: Apache
@@ -75,7 +86,7 @@ pub(crate) struct Term {
     policy: LossPolicy,
     loss: OnceLock<Loss>,
     ended: CancellationToken,
-    /// For who counts them.
+    /// For the metrics.
     pub(crate) holds: Holds,
 }
 
@@ -186,7 +197,7 @@ impl Lease {
     /// A probe that was handed to the client at `stamp` is answered.
     pub(crate) fn renew(&self, stamp: Moment, now: Moment) {
         let over = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let over = state.end_if_over(now);
             let anchor = state.anchors.advance(stamp, self.timeout);
             state.anchors.answered(stamp, now, self.timeout);
@@ -215,19 +226,19 @@ impl Lease {
         term
     }
 
-    /// The same, for who wakes others when it has let go of its own locks.
+    /// The same, for a caller that wakes others when it has released its own locks.
     pub(crate) fn term_quietly(
         &self,
         policy: LossPolicy,
         now: Moment,
     ) -> (Over, Option<Arc<Term>>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         (state.end_if_over(now), state.term(policy, now, self.timeout))
     }
 
     /// Whether a probe is to be sent now, at a look, ahead of the timer.
     pub(crate) fn wants_early_probe(&self, now: Moment) -> bool {
-        self.lock().anchors.want_early(now, self.timeout)
+        self.state.lock().anchors.want_early(now, self.timeout)
     }
 
     /// How `term` has ended, if it has at this instant.
@@ -236,14 +247,14 @@ impl Lease {
         term.loss()
     }
 
-    /// Ends what is over at this instant, for who wakes them when it has let go of its own locks.
+    /// Ends what is over at this instant, for a caller that wakes them when it has released its own locks.
     pub(crate) fn look(&self, now: Moment) -> Over {
-        self.lock().end_if_over(now)
+        self.state.lock().end_if_over(now)
     }
 
     /// When the lease ends unless it is renewed.
     pub(crate) fn end(&self) -> Option<Moment> {
-        self.lock().end
+        self.state.lock().end
     }
 
     /// The part of a whole lease that is left; `None` without one.
@@ -254,14 +265,14 @@ impl Lease {
 
     /// The connection that the session has was up after `moment`: there was no other one by then.
     pub(crate) fn seen_up(&self, moment: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.anchors.up = state.anchors.up.max(moment);
     }
 
     /// The connection broke.
     pub(crate) fn suspend(&self) {
         let over = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.suspended = true;
             state.end_terms(Loss::Suspended, |policy| policy == LossPolicy::Suspended)
         };
@@ -270,7 +281,7 @@ impl Lease {
 
     /// The session has another connection.
     pub(crate) fn resume(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.suspended = false;
         state.anchors.resumed();
     }
@@ -278,17 +289,12 @@ impl Lease {
     /// Ends the lease for good: the epoch is over.
     pub(crate) fn close(&self, loss: Loss) {
         let over = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.closed = true;
             state.end = None;
             state.end_terms(loss, |_| true)
         };
         over.wake();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under this lock, and the state is whole between any two statements.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -298,14 +304,15 @@ impl State {
         if self.suspended && policy == LossPolicy::Suspended {
             return None;
         }
-        if let Some(there) = self.terms.iter().find(|term| term.policy == policy) {
-            return Some(there.clone());
+        if !self.anchors.bears(now, timeout) {
+            return None;
         }
-        self.anchors.bears(now, timeout).then(|| {
+        let there = self.terms.iter().find(|term| term.policy == policy).cloned();
+        Some(there.unwrap_or_else(|| {
             let term = Term::new(policy);
             self.terms.push(term.clone());
             term
-        })
+        }))
     }
 
     fn end_if_over(&mut self, now: Moment) -> Over {
@@ -318,7 +325,7 @@ impl State {
         }
     }
 
-    /// Whoever asks from now on gets this cause.
+    /// A caller that asks from now on gets this cause.
     fn end_terms(&mut self, loss: Loss, which: impl Fn(LossPolicy) -> bool) -> Over {
         let over: Vec<_> = self.terms.extract_if(.., |term| which(term.policy)).collect();
         for term in &over {
@@ -328,14 +335,14 @@ impl State {
     }
 }
 
-/// Terms that have ended, and whom nobody has told yet. A value of its own, so that the guard of a lock is not kept
-/// until they are told: that runs somebody else's code.
+/// Terms that have ended, and whose holders are not notified yet. A value of its own, so that the guard of a lock is not kept
+/// until they are notified: that runs callers' code.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Over(Vec<Arc<Term>>);
 
 impl Over {
-    /// Not under any lock. All holders are told first of all: who counts may take its time.
+    /// Not under any lock. All holders are notified first of all: the metrics may take their time.
     pub(crate) fn wake(self) {
         for term in &self.0 {
             term.ended.cancel();
@@ -439,7 +446,7 @@ mod tests {
             lease.seen_up(at(from + 200));
             lease.suspend();
         }
-        // Nobody looked at the last one while it was up.
+        // No caller looked at the last one while it was up.
         lease.resume();
         lease.renew(at(3000), at(3001));
         lease.resume();
@@ -462,7 +469,7 @@ mod tests {
         let lease = lease();
         for stamp in 0..10_000 {
             lease.renew(at(stamp), at(stamp + 1));
-            assert!(lease.lock().anchors.candidates.len() <= 18);
+            assert!(lease.state.lock().anchors.candidates.len() <= 18);
             assert!(lease.end() >= Some(at(stamp + 1600)), "{stamp}");
         }
     }
@@ -618,11 +625,11 @@ mod tests {
 
     impl Wake for Asker {
         fn wake(self: Arc<Self>) {
-            let _ = self.found_free.set(self.lease.state.try_lock().is_ok());
+            let _ = self.found_free.set(!self.lease.state.is_locked());
         }
     }
 
-    /// They may ask the lease, and whatever they do must keep nobody else from asking.
+    /// They may ask the lease, and whatever they do must keep no other caller from asking.
     #[test]
     fn who_waits_for_the_loss_is_woken_outside_the_lock() {
         type Ends = fn(&Lease, &Term);

@@ -1,11 +1,21 @@
-//! The session layer: one epoch after another, supervised; the lease; the clean-up duties.
+//! The session: when requests are tried again, and the state of the connection.
+//!
+//! A [`Curator`](crate::Curator) opens one ZooKeeper session after another. Holds and waiters of a session that has expired
+//! are lost, and waiters enter anew in the next one.
+
+// One epoch after another, supervised; the session lease; the clean-up duties.
 
 pub(crate) mod duty;
 pub(crate) mod epoch;
 pub(crate) mod lease;
+pub(crate) mod retry;
 pub(crate) mod state;
 pub(crate) mod supervisor;
 pub(crate) mod tasks;
+pub(crate) mod tries;
+
+pub use self::retry::RetryPolicy;
+pub use self::state::ConnectionState;
 
 use std::fmt;
 use std::future::Future;
@@ -19,25 +29,20 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use self::epoch::Epoch;
-use self::lease::LossPolicy;
-use self::state::{ConnectionState, Finish};
+use self::state::Finish;
 use self::tasks::Home;
 use crate::client::{Acl, Failure};
-pub(crate) use crate::clock;
-use crate::error::SessionError;
+use crate::clock::Moment;
+use crate::error::{Error, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Connection, Operation, PathLabel};
-use crate::retry::RetryPolicy;
 
 /// What every recipe of a `Curator` starts from.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) session_timeout: Duration,
     pub(crate) connection_timeout: Duration,
-    pub(crate) retry: RetryPolicy,
     pub(crate) acls: Arc<[Acl]>,
-    pub(crate) identity: Arc<[u8]>,
-    pub(crate) loss_policy: LossPolicy,
     pub(crate) ephemeral_limit: usize,
     pub(crate) path_label: PathLabel,
 }
@@ -47,7 +52,7 @@ pub(crate) struct Settings {
 enum Link {
     Down,
     Up(Arc<Epoch>),
-    Over(SessionError),
+    Over(Error),
 }
 
 /// The supervised session: what all handles of one `Curator`, and all its tasks, share.
@@ -65,8 +70,8 @@ pub(crate) struct Session {
     state: watch::Sender<ConnectionState>,
     link: watch::Sender<Link>,
     close: CancellationToken,
-    closed: watch::Receiver<Option<Result<(), SessionError>>>,
-    /// Counted for as long as somebody may want it: a supervisor that gave up is gone before.
+    closed: watch::Receiver<Option<Released>>,
+    /// Counted for as long as a handle may want it: a supervisor that gave up is gone before.
     connection: Connection,
 }
 
@@ -76,7 +81,7 @@ pub(crate) enum NoEpoch {
     /// None came up in time; one may later.
     NotNow,
     /// None will.
-    Over(SessionError),
+    Over(Error),
 }
 
 impl Session {
@@ -84,7 +89,7 @@ impl Session {
         settings: Settings,
         root: LockPath,
         state: ConnectionState,
-        closed: watch::Receiver<Option<Result<(), SessionError>>>,
+        closed: watch::Receiver<Option<Released>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             settings,
@@ -139,7 +144,7 @@ impl Session {
             Ok(Link::Up(epoch)) => Ok(epoch.clone()),
             Ok(Link::Over(error)) => Err(NoEpoch::Over(error.clone())),
             // The sender lives in `self`.
-            Ok(Link::Down) | Err(_) => Err(NoEpoch::Over(SessionError::Closed)),
+            Ok(Link::Down) | Err(_) => Err(NoEpoch::Over(Error::closed())),
         }
     }
 
@@ -169,17 +174,14 @@ impl Session {
     }
 
     /// Closes the session, and waits until it is.
-    pub(crate) async fn close(&self) -> Result<(), SessionError> {
+    pub(crate) async fn close(&self) -> Released {
         self.close.cancel();
         let mut closed = self.closed.clone();
-        let outcome = match closed.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(result)) => result.clone(),
-            // The supervisor is gone with its runtime, and the connection with it.
-            Ok(None) | Err(_) => Err(SessionError::CloseUnconfirmed { waited: Duration::ZERO }),
-        };
+        // The supervisor may be gone with its runtime, and the connection with it.
+        let outcome = closed.wait_for(Option::is_some).await.ok().and_then(|outcome| *outcome);
         // One that failed before.
         self.connection.is(Finish::Closed.word());
-        outcome
+        outcome.unwrap_or(Released::Pending)
     }
 
     /// A pause before the next try, cut short when a server answers again.
@@ -213,7 +215,7 @@ impl Session {
         T: Send,
         F: Future<Output = Result<T, Failure>> + Send,
     {
-        let started = clock::Moment::now();
+        let started = Moment::now();
         let mut retry = policy.start();
         loop {
             let failure = match operation().await {

@@ -17,11 +17,26 @@
 use crate::error::Loss;
 
 /// What a [`Curator`](crate::Curator) knows of its connection.
+///
+/// ```no_run
+/// # use zookeeper_recipes::Curator;
+/// # use zookeeper_recipes::session::ConnectionState;
+/// # async fn example(curator: Curator) {
+/// let mut state = curator.watch_state();
+/// while state.changed().await.is_ok() {
+///     match *state.borrow_and_update() {
+///         ConnectionState::Suspended => println!("no server answers"),
+///         ConnectionState::Lost => println!("the session expired, and another is opened"),
+///         state => println!("{state:?}"),
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
     /// No server has given a session yet; the first one is being opened, after
-    /// [`CuratorBuilder::start`](crate::CuratorBuilder::start).
+    /// [`CuratorBuilder::connect_lazy`](crate::CuratorBuilder::connect_lazy).
     Connecting,
     /// Connected, and has been without interruption.
     Connected,
@@ -37,7 +52,7 @@ pub enum ConnectionState {
 }
 
 impl ConnectionState {
-    /// In one word, for who counts; `Reconnected` is as good as `Connected`. None for `Closed`: whoever closes wants
+    /// In one word, for the metrics; `Reconnected` is as good as `Connected`. None for `Closed`: a caller that closes wants
     /// no connection, and one that [failed](Finish::word) is another matter.
     pub(super) fn word(self) -> Option<&'static str> {
         match self {
@@ -70,7 +85,7 @@ pub(super) enum Event {
     Established,
     /// The servers refuse to open a session, and will again.
     Refused,
-    /// A server answers, maybe after an interruption that nobody saw.
+    /// A server answers, maybe after an interruption that was not seen.
     LinkUp,
     LinkDown,
     /// The session expired, or its client gave up.
@@ -97,7 +112,7 @@ pub(super) enum Action {
 pub(super) enum Finish {
     Closed,
     AuthFailed,
-    /// The session is over, and nobody can open another.
+    /// The session is over, and cannot be followed by another.
     Expired,
 }
 

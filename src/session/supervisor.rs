@@ -1,5 +1,5 @@
 //! The supervisor: one task that runs the table of [`state`](super::state), opens one session after
-//! another, and renews the lease while anybody holds or waits.
+//! another, and renews the lease while a task holds or waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,31 +9,28 @@ use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tracing::Instrument;
 
-use super::clock::Moment;
 use super::epoch::Epoch;
+use super::retry::RetryPolicy;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
 use super::{Link, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
-use crate::error::{Loss, SessionError};
+use crate::clock::Moment;
+use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
-use crate::retry::RetryPolicy;
 
-/// How many probes are sent in a session timeout while somebody holds or waits: as many as the lease needs
+/// How many probes are sent in a session timeout while a task holds or waits: as many as the lease needs
 /// to be renewed in full.
 const PROBES_PER_TIMEOUT: u32 = 7;
 
-/// Of how many of them one is sent while nobody does, so that the next hold starts with a lease.
+/// Of how many of them one is sent while no task does, so that the next hold starts with a lease.
 const IDLE_PROBES: u32 = 2;
 
 /// How often in a session timeout it is looked whether the connection is up. No request is made for it.
 const LOOKS_PER_TIMEOUT: u32 = 28;
 
 /// Opens the first session, and starts to supervise.
-pub(crate) async fn connect(
-    dialer: Dialer,
-    settings: Settings,
-) -> Result<Arc<Session>, SessionError> {
+pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Session>, Error> {
     let patience = settings.connection_timeout;
     let began = Moment::now();
     let mut last = None;
@@ -41,18 +38,15 @@ pub(crate) async fn connect(
     let (client, opened) = match timeout(patience, dialing).await {
         Ok(dialed) => dialed?,
         Err(_) => {
-            return Err(SessionError::Unreachable {
-                connect_string: dialer.connect_string().to_owned(),
-                waited: began.elapsed(),
-                hint: dialer.hint(),
-                source: last,
-            });
+            let (servers, waited) = (dialer.connect_string(), began.elapsed());
+            let text = format!("no session with {servers} within {waited:?}: {}", dialer.hint());
+            return Err(Error::new(ErrorKind::Unavailable, text).because(last));
         }
     };
     Ok(supervise(client, opened, Some(dialer), settings))
 }
 
-/// Supervises a session that somebody else opened, and that nobody can open again.
+/// Supervises a session of the user's client, which cannot be opened again.
 pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Session> {
     // With the defaults the client would say so if it had heard nothing for that long; if the process runs.
     let opened = Moment::now().before(client.session_timeout() / 2);
@@ -80,7 +74,7 @@ async fn dial_first(
     dialer: &Dialer,
     settings: &Settings,
     last: &mut Option<ClientError>,
-) -> Result<(Client, Moment), SessionError> {
+) -> Result<(Client, Moment), Error> {
     let mut retry = RetryPolicy::endless().start();
     loop {
         let opened = Moment::now();
@@ -107,12 +101,13 @@ async fn make_root(client: &Client, settings: &Settings) -> Result<(), DialError
         return Ok(());
     };
     Err(match refused.failure {
-        Failure::Refused(source) => {
-            DialError::Final(SessionError::Namespace { path: refused.path, source })
+        failure @ Failure::Refused(_) => {
+            let error = failure.into_error(&refused.path, "create");
+            DialError::Final(error.while_doing("cannot make the namespace or chroot"))
         }
         other => match other.into_source() {
             Some(error) => DialError::Transient(error),
-            None => DialError::Final(SessionError::Closed),
+            None => DialError::Final(Error::closed()),
         },
     })
 }
@@ -123,13 +118,13 @@ struct Supervisor {
     state: State,
     epoch: Option<Arc<Epoch>>,
     /// Why no session will be opened any more, if that was said.
-    refused: Option<SessionError>,
+    refused: Option<Error>,
     /// What `close` reports.
-    outcome: Result<(), SessionError>,
-    closed: watch::Sender<Option<Result<(), SessionError>>>,
+    outcome: Released,
+    closed: watch::Sender<Option<Released>>,
 }
 
-/// However it ends, also with its runtime: nobody is left to renew the lease or to wake anybody, so what
+/// However it ends, also with its runtime: no task is left to renew the lease or to wake waiters, so what
 /// is held is lost.
 impl Drop for Supervisor {
     fn drop(&mut self) {
@@ -139,7 +134,7 @@ impl Drop for Supervisor {
         let closed = |link: &mut Link| {
             let open = !matches!(link, Link::Over(_));
             if open {
-                *link = Link::Over(SessionError::Closed);
+                *link = Link::Over(Error::closed());
             }
             open
         };
@@ -162,7 +157,7 @@ impl Supervisor {
         };
         metrics::describe();
         let session = Session::new(settings, root, published, closed_receiver);
-        let (epoch, refused, outcome) = (None, None, Ok(()));
+        let (epoch, refused, outcome) = (None, None, Released::Confirmed);
         Self { session, dialer, state, epoch, refused, outcome, closed }
     }
 
@@ -196,7 +191,7 @@ impl Supervisor {
                 }
             }
         }
-        self.closed.send_replace(Some(self.outcome.clone()));
+        self.closed.send_replace(Some(self.outcome));
     }
 
     fn begin_epoch(&mut self, client: Client, opened: Moment) -> LinkWatch {
@@ -244,14 +239,15 @@ impl Supervisor {
         }
     }
 
-    fn error_of(&self, finish: Finish) -> SessionError {
+    fn error_of(&self, finish: Finish) -> Error {
         match finish {
-            Finish::Closed => SessionError::Closed,
-            Finish::Expired => SessionError::Expired,
+            Finish::Closed => Error::closed(),
+            Finish::Expired => {
+                let text = "the client's session is over, and only its owner can open another";
+                Error::new(ErrorKind::Closed, text)
+            }
             Finish::AuthFailed => self.refused.clone().unwrap_or_else(|| {
-                let dialer = self.dialer.as_ref();
-                let connect_string = dialer.map_or("", Dialer::connect_string).to_owned();
-                SessionError::AuthFailed { connect_string }
+                Error::authentication(self.dialer.as_ref().map_or("", Dialer::connect_string))
             }),
         }
     }
@@ -328,12 +324,12 @@ impl Supervisor {
             return;
         }
         epoch.lease.close(loss);
-        // Nobody may wait for a next epoch while we wait for the tasks.
-        self.session.link.send_replace(Link::Over(SessionError::Closed));
+        // No task may wait for a next epoch while we wait for the tasks.
+        self.session.link.send_replace(Link::Over(Error::closed()));
         self.session.tasks.close();
         self.work_ended(patience).await;
         let ours = self.dialer.is_some() && !epoch.is_lent();
-        // A session that somebody else keeps open does not end with us, so the nodes are deleted one by
+        // A session that another user keeps open does not end with us, so the nodes are deleted one by
         // one; else they go with the session, all at once.
         let client = if ours { epoch.end(loss) } else { None };
         epoch.left_to_others().cancel();
@@ -349,10 +345,10 @@ impl Supervisor {
             }
         });
         if ended.await.is_err() {
-            self.outcome = Err(SessionError::CloseUnconfirmed { waited: patience });
+            self.outcome = Released::Pending;
             if !ours {
-                // The session lives on without us, so our nodes must still go. `close` is told now.
-                self.closed.send_replace(Some(self.outcome.clone()));
+                // The session lives on without us, so our nodes must still go. `close` returns now.
+                self.closed.send_replace(Some(self.outcome));
                 tokio::select! {
                     biased;
                     () = self.session.tasks.wait() => {}
@@ -363,27 +359,26 @@ impl Supervisor {
         drop(epoch.end(loss));
     }
 
-    /// Who was told that what it held is lost ends its work; then others may have it. `close` is told in time.
+    /// A selector's body that learned of the loss ends its work; then others may have the place. `close` returns in time.
     async fn work_ended(&mut self, patience: Duration) {
         self.session.work.close();
         if timeout(patience, self.session.work.wait()).await.is_err() {
-            self.outcome = Err(SessionError::CloseUnconfirmed { waited: patience });
-            self.closed.send_replace(Some(self.outcome.clone()));
+            self.outcome = Released::Pending;
+            self.closed.send_replace(Some(self.outcome));
             self.session.work.wait().await;
         }
     }
 
     /// Closed while there was no session: whether the servers know that the last one is over, if there was one,
-    /// nobody said.
+    /// is not known.
     async fn end_between_sessions(&mut self, had_one: bool) {
-        let began = Moment::now();
         self.session.tasks.close();
         let patience = self.session.settings.connection_timeout;
         if timeout(patience, self.session.tasks.wait()).await.is_err() {
             tracing::warn!("tasks are left behind by a session that is closed");
         }
         if had_one {
-            self.outcome = Err(SessionError::CloseUnconfirmed { waited: began.elapsed() });
+            self.outcome = Released::Pending;
         }
     }
 
@@ -398,7 +393,7 @@ impl Supervisor {
                 let opened = Moment::now();
                 match dialer.dial().await {
                     Ok(client) => {
-                        // Whoever needs the root makes it, and learns why that fails.
+                        // A caller that needs the root creates it, and learns why that fails.
                         if let Err(error) = make_root(&client, &self.session.settings).await {
                             tracing::debug!(?error, "the namespace was not made");
                         }
@@ -448,7 +443,7 @@ fn event_of(state: LinkState) -> Event {
         LinkState::Connected => Event::LinkUp,
         LinkState::Disconnected => Event::LinkDown,
         LinkState::AuthFailed => Event::AuthFailed,
-        // Nobody closes our client; the client itself does when it cannot go on.
+        // No caller closes our client; the client itself does when it cannot go on.
         LinkState::Expired | LinkState::Closed => Event::Over,
     }
 }

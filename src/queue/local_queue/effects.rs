@@ -1,14 +1,14 @@
 //! What is to be done when the lock of a local queue is let go of (I7).
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::hold::Hold;
 use super::idle::{ask_whether_alone, keep_for, until_news};
-use super::{Answer, LocalQueue, Queued, Seat, Start, Waiter};
+use super::state::{Answer, Hold, LocalQueue, Queued, Seat, Start, Waiter};
 use crate::client::ChildrenWatch;
+use crate::lock::Mutex;
 use crate::queue::node::{Leaving, Left, SharedNode};
 use crate::queue::request::Request;
 use crate::session::lease::{Over, Term};
@@ -20,7 +20,7 @@ pub(super) struct Effects {
     pub(super) enter: Option<Start>,
     pub(super) begin: Option<Begin>,
     pub(super) ended: Option<Over>,
-    /// Those that have to wait for somebody.
+    /// Those that have to wait for another contender.
     pub(super) queued: Vec<Queued>,
     pub(super) answers: Vec<(oneshot::Sender<Answer>, Answer)>,
     pub(super) ask: Option<OwnedSemaphorePermit>,
@@ -67,7 +67,7 @@ impl Effects {
             let Some(begin) = self.begin.take() else { return left };
             match begin.run(queue) {
                 None => return left,
-                // Whoever it was for is gone: the next one's turn.
+                // Its waiter has left: the next one's turn.
                 Some(effects) => self = effects,
             }
         }
@@ -81,7 +81,7 @@ impl Effects {
         if ask.is_none() && keep.is_none() {
             return;
         }
-        let node = match &queue.lock().seat {
+        let node = match &queue.state.lock().seat {
             Seat::Held(admitted) | Seat::Idle(admitted, _) => admitted.node.share(),
             Seat::Empty | Seat::Entering { .. } => return,
         };
@@ -95,7 +95,7 @@ impl Effects {
 }
 
 impl Begin {
-    /// Begins the hold. Gives what is to be done if whoever it was for is gone.
+    /// Begins the hold. Returns what is to be done if its waiter has left.
     fn run(self, queue: &Arc<LocalQueue>) -> Option<Effects> {
         let Self { waiter: Waiter { request, asker, reply, .. }, term, hold, node } = self;
         let hold = Hold::begin(queue, hold, &node, &request, asker, term);

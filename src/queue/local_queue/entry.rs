@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effects::Effects;
-use super::{Admitted, LocalQueue, NotAdmitted, Seat, Waiter, warn_of_deadlock};
+use super::state::{Admitted, LocalQueue, NotAdmitted, Seat, Waiter};
+use super::warn_of_deadlock;
 use crate::client::ClientError;
-use crate::error::{AcquireError, SessionError};
+use crate::clock::Moment;
+use crate::error::Error;
 use crate::queue::request::{Request, Stop, is_session_over};
-use crate::session::clock::Moment;
 use crate::session::epoch::Asker;
 
 impl LocalQueue {
-    /// Whose node is to be made, and who of those that wait may hold by it whatever comes.
+    /// The contender whose node is to be created, and which waiters may hold by it whatever comes.
     pub(in crate::queue) fn first(&self) -> Result<(Arc<Request>, u64), Stop> {
-        let state = self.lock();
+        let state = self.state.lock();
         let first = state.waiters.values().next().ok_or(Stop::Abandoned)?;
         Ok((first.request.clone(), state.next_ticket))
     }
@@ -26,13 +27,13 @@ impl LocalQueue {
             let left = self.left.notified();
             let mut left = std::pin::pin!(left);
             left.as_mut().enable();
-            if self.lock().waiters.is_empty() {
+            if self.state.lock().waiters.is_empty() {
                 return Stop::Abandoned;
             }
             tokio::select! {
                 biased;
                 () = self.session().closing().cancelled() => {
-                    self.fail_all(|request| request.session_error(SessionError::Closed));
+                    self.fail_all(|request| request.session_error(Error::closed()));
                     return Stop::Abandoned;
                 }
                 () = left => {}
@@ -52,13 +53,13 @@ impl LocalQueue {
         }
     }
 
-    /// The node is first: begins the hold of whoever waits longest.
+    /// The node is first: begins the hold of the first waiter.
     pub(in crate::queue) fn admit(
         self: &Arc<Self>,
         mut admitted: Admitted,
     ) -> Result<(), NotAdmitted> {
         let mut effects = Effects::default();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         admitted.looks_alone(state.next_ticket);
         let first = state.waiters.first_key_value();
         let first = first.map(|(ticket, first)| (*ticket, first.request.clone()));
@@ -85,9 +86,9 @@ impl LocalQueue {
         admission
     }
 
-    /// The servers say that somebody else is first: who asked not to wait is told.
+    /// The servers say that another contender is first: callers that asked not to wait get busy.
     pub(in crate::queue) fn is_behind(&self, is_held_by: impl Fn(Asker) -> bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let first_time = matches!(state.seat, Seat::Entering { behind: false });
         state.seat = Seat::Entering { behind: true };
         let tries = state.take_tries();
@@ -106,20 +107,20 @@ impl LocalQueue {
     }
 
     /// What came of a try for `request` ends the wait of all whose node would be the same.
-    pub(in crate::queue) fn fail(&self, request: &Request, error: &AcquireError) {
-        let mut state = self.lock();
+    pub(in crate::queue) fn fail(&self, request: &Request, error: &Error) {
+        let mut state = self.state.lock();
         let failed = state.take_all(|waiter| waiter.request.has_node_of(request));
         drop(state);
         failed.into_iter().for_each(|waiter| _ = waiter.reply.send(Err(error.clone())));
     }
 
-    pub(super) fn fail_all(&self, error: impl Fn(&Request) -> AcquireError) {
+    pub(super) fn fail_all(&self, error: impl Fn(&Request) -> Error) {
         let mut effects = Effects::default();
-        self.lock().fail_all(error, &mut effects);
+        self.state.lock().fail_all(error, &mut effects);
         effects.answer();
     }
 
-    /// A try failed: it counts for each who waits; the pause before the next is that of the first who has one left.
+    /// A try failed: it counts for each waiter; the pause before the next is that of the first waiter that has one left.
     /// `anew`: all went well for so long that this is a new trouble.
     pub(in crate::queue) async fn another_try(
         &self,
@@ -128,7 +129,7 @@ impl LocalQueue {
     ) -> Option<Duration> {
         let mut pause = None;
         let exhausted = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.take_all(|waiter| {
                 if anew {
                     (waiter.began, waiter.retry) = (Moment::now(), waiter.request.retry.start());
@@ -141,23 +142,20 @@ impl LocalQueue {
         if !exhausted.is_empty() {
             let over = is_session_over(self.session()).await;
             for Waiter { request, reply, .. } in exhausted {
-                let _ = reply.send(Err(match &over {
-                    Some(error) => request.session_error(error.clone()),
-                    None => request.exhausted(cause.clone()),
-                }));
+                let _ = reply.send(Err(request.gave_up(over.clone(), cause.clone())));
             }
         }
         pause
     }
 
     /// Ends all waits: there will be no session.
-    pub(in crate::queue) fn session_over(&self, error: &SessionError) {
+    pub(in crate::queue) fn session_over(&self, error: &Error) {
         self.fail_all(|request| request.session_error(error.clone()));
     }
 
-    /// Whether the entry is over: nobody waits, and the seat is empty.
+    /// Whether the entry is over: no task waits, and the seat is empty.
     pub(in crate::queue) fn is_done(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let done = state.waiters.is_empty();
         state.seat = if done { Seat::Empty } else { Seat::Entering { behind: false } };
         done

@@ -1,4 +1,4 @@
-//! The ends of those who wait and hold.
+//! The ends of waiters and holders.
 
 use std::future::Future;
 use std::sync::{Arc, Weak};
@@ -6,27 +6,20 @@ use std::sync::{Arc, Weak};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use super::{Admitted, Alone, Answer, Enter, GivenBack, LocalQueue, Queued, Seat, Start};
-use crate::admission::Family;
-use crate::error::{Loss, ReleaseError};
+use super::state::{
+    Admitted, Alone, Answer, Enter, GivenBack, Hold, LocalQueue, Queued, Seat, Start, Waiting,
+};
+use crate::clock::Moment;
+use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::queue::epochs::Epochs;
-use crate::queue::hold::HoldState;
+use crate::queue::hold::{End, HoldState};
 use crate::queue::node::{Left, OwnedNode, SharedNode};
 use crate::queue::request::Request;
+use crate::queue::rules::admission::Family;
 use crate::queue::siblings::Owner;
-use crate::session::clock::Moment;
 use crate::session::duty::Cleaned;
 use crate::session::epoch::Asker;
 use crate::session::lease::Term;
-
-/// A hold, for whoever asked for it. Dropping it releases.
-#[derive(Debug)]
-pub(crate) struct Hold {
-    pub(super) state: Arc<HoldState>,
-    pub(super) number: u64,
-    /// Taken by the release.
-    pub(super) queue: Option<Arc<LocalQueue>>,
-}
 
 impl Hold {
     pub(super) fn begin(
@@ -59,7 +52,7 @@ impl Hold {
     ) -> Self {
         let (queue, shared) = (LocalQueue::new(epochs, Family::Leases, enter), node.share());
         let admitted = Admitted { node, request: request.clone(), alone: Alone::Over, serves: 0 };
-        queue.lock().seat = Seat::Held(admitted);
+        queue.state.lock().seat = Seat::Held(admitted);
         Self::begin(&queue, 0, &shared, &request, asker, term)
     }
 
@@ -75,33 +68,39 @@ impl Hold {
     /// more.
     pub(crate) fn release(
         mut self,
-    ) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
         let (state, span) = (self.state.clone(), self.span());
         let (end, given) = span.in_scope(|| self.let_go());
         let released = async move {
             let path = state.path().to_owned();
-            if end != Loss::Released {
-                tracing::warn!(path, %end, "released what was lost before");
-                return Err(ReleaseError::Lost { path, loss: end });
+            if let End::Lost(loss) = end {
+                tracing::warn!(path, %loss, "released what was lost before");
+                return Err(Error::lost(path, loss));
             }
             let told = match given {
-                GivenBack::Passed => return Ok(()),
+                GivenBack::Passed => return Ok(Released::Confirmed),
                 GivenBack::Leaving(told) => told.await,
                 GivenBack::Gone => Ok(Left::Confirmed(Cleaned::Gone)),
             };
             match told {
                 // When the session ended, the hold had been given up before, while it lasted.
-                Ok(Left::Confirmed(Cleaned::Deleted | Cleaned::SessionOver)) => Ok(()),
-                Ok(Left::Confirmed(Cleaned::Gone)) => {
-                    Err(ReleaseError::Lost { path, loss: Loss::NodeDeleted })
+                Ok(Left::Confirmed(Cleaned::Deleted | Cleaned::SessionOver)) => {
+                    Ok(Released::Confirmed)
                 }
-                Ok(Left::NoAuth) => Err(ReleaseError::NoAuth { node: state.node().to_owned() }),
+                Ok(Left::Confirmed(Cleaned::Gone)) => Err(Error::lost(path, Loss::NodeDeleted)),
+                Ok(Left::NoAuth) => {
+                    let text = format!(
+                        "no permission to delete {}: the lock stays taken until the session ends",
+                        state.node()
+                    );
+                    Err(Error::new(ErrorKind::PermissionDenied, text).at(state.node()))
+                }
                 Ok(Left::Late(waited)) => {
                     tracing::warn!(path, ?waited, "the release is not confirmed yet");
-                    Err(ReleaseError::Unconfirmed { path, waited })
+                    Ok(Released::Pending)
                 }
                 // The runtime is gone.
-                Err(_) => Err(ReleaseError::Lost { path, loss: Loss::Closed }),
+                Err(_) => Err(Error::lost(path, Loss::Closed)),
             }
         };
         released.instrument(span)
@@ -112,20 +111,20 @@ impl Hold {
         tracing::info_span!("release", path = self.state.path(), contender = node)
     }
 
-    fn let_go(&mut self) -> (Loss, GivenBack) {
+    fn let_go(&mut self) -> (End, GivenBack) {
         match self.queue.take() {
             Some(queue) => queue.give_back(self.number, &self.state),
-            None => (Loss::Released, GivenBack::Gone),
+            None => (End::Released, GivenBack::Gone),
         }
     }
 
-    /// Ends the hold, and has its node contend again: nobody can have held meanwhile, unless the node was gone.
+    /// Ends the hold, and has its node contend again: no other contender can have held meanwhile, unless the node was gone.
     pub(in crate::queue) fn again(
         mut self,
         request: Arc<Request>,
         queued: &Queued,
     ) -> Option<Waiting> {
-        self.state.finish(Loss::Released);
+        self.state.finish(End::Released);
         self.state.close_fence();
         let queue = self.queue.take()?;
         let waiting = queue.join(request, queued, Moment::now());
@@ -143,14 +142,6 @@ impl Drop for Hold {
             self.span().in_scope(|| drop(self.let_go()));
         }
     }
-}
-
-/// The end of whoever waits. Dropping it leaves the queue; a hold that was sent comes back.
-#[derive(Debug)]
-pub(in crate::queue) struct Waiting {
-    queue: Arc<LocalQueue>,
-    ticket: u64,
-    answer: oneshot::Receiver<Answer>,
 }
 
 impl Waiting {

@@ -1,15 +1,16 @@
-//! Tasks for a node that nobody holds by, or that may be passed on.
+//! Tasks for a node without a hold, or that may be passed on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use super::LocalQueue;
+use super::state::LocalQueue;
 use crate::client::ChildrenWatch;
+use crate::clock::Moment;
+use crate::lock::Mutex;
 use crate::queue::node::SharedNode;
 use crate::queue::request::Request;
-use crate::session::clock::Moment;
 
 /// Asks for the children of a node's path, with a watch.
 pub(super) async fn ask_whether_alone(
@@ -31,7 +32,7 @@ pub(super) async fn ask_whether_alone(
     queue.answered(node.czxid, answer.map(|(listing, watch)| (listing, watch.with(room))));
 }
 
-/// Gives up a node that nobody holds by at the first event of any kind, or when its time is over.
+/// Gives up a node without a hold at the first event of any kind, or when its time is over.
 pub(super) async fn keep_for(
     queue: Arc<LocalQueue>,
     node: SharedNode,
@@ -69,15 +70,13 @@ pub(super) async fn keep_for(
     queue.ends_keeping(node.czxid);
 }
 
-/// Gives up a kept node when somebody else comes, or goes.
+/// Gives up a kept node when another contender comes, or leaves.
 pub(super) async fn until_news(
     queue: Arc<LocalQueue>,
     watch: Arc<Mutex<ChildrenWatch>>,
     end: CancellationToken,
 ) {
-    let news = std::future::poll_fn(|context| {
-        watch.lock().unwrap_or_else(PoisonError::into_inner).poll_fired(context)
-    });
+    let news = std::future::poll_fn(|context| watch.lock().poll_fired(context));
     tokio::select! {
         biased;
         () = end.cancelled() => return,

@@ -1,11 +1,12 @@
 //! The seat: the states of a local queue, and what is known of a node that is first.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::effects::{Begin, Effects};
-use super::{Admitted, Alone, Queued, Seat, State, Waiter};
+use super::state::{Admitted, Alone, Queued, Seat, State, Waiter};
 use crate::client::{ChildrenWatch, Listing};
-use crate::error::AcquireError;
+use crate::error::Error;
+use crate::lock::Mutex;
 use crate::queue::request::Request;
 use crate::session::lease::Term;
 
@@ -70,11 +71,7 @@ impl State {
         taken
     }
 
-    pub(super) fn fail_all(
-        &mut self,
-        error: impl Fn(&Request) -> AcquireError,
-        effects: &mut Effects,
-    ) {
+    pub(super) fn fail_all(&mut self, error: impl Fn(&Request) -> Error, effects: &mut Effects) {
         let failed = std::mem::take(&mut self.waiters).into_values();
         let answers = failed.map(|waiter| (waiter.reply, Err(error(&waiter.request))));
         effects.answers.extend(answers);
@@ -82,7 +79,7 @@ impl State {
 }
 
 impl Seat {
-    /// Whether the servers said that somebody is first.
+    /// Whether the servers said that another contender is first.
     pub(super) fn is_taken(&self) -> bool {
         matches!(self, Self::Held(_) | Self::Entering { behind: true })
     }
@@ -105,12 +102,12 @@ impl Admitted {
 
     pub(super) fn is_alone(&self) -> bool {
         match &self.alone {
-            Alone::Yes(watch) => !watch.lock().unwrap_or_else(PoisonError::into_inner).has_fired(),
+            Alone::Yes(watch) => !watch.lock().has_fired(),
             Alone::NotAsked | Alone::Asked | Alone::Over => false,
         }
     }
 
-    /// Whether it is known if it is alone. While it is, it serves all who have asked by now.
+    /// Whether it is known if it is alone. While it is, it serves all tasks that have asked by now.
     pub(super) fn looks_alone(&mut self, next_ticket: u64) -> bool {
         if self.is_alone() {
             self.serves = next_ticket;

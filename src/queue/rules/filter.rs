@@ -6,20 +6,19 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::contender_name::{Kind, last_number, sequence_of};
+use super::node_name::{Kind, last_number, sequence_of};
 
 /// Which children of a lock path count as contenders, and what our own are called: for fleets that are not all of
 /// one kind.
 ///
-/// All who use a path must see each other. Which sets of clients do, and which do not:
-/// [mixed fleets](https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/mixed-fleets.md).
-/// Every process of ours on a path must use the same filter.
+/// All clients of a path must see each other. Which sets of clients do, and which do not: [mixed
+/// fleets](crate::guide::mixed_fleets). Every process of ours on a path must use the same filter.
 ///
 /// A contender of another recipe, as far as its name tells, is refused with
-/// [`AcquireError::OtherRecipe`](crate::AcquireError::OtherRecipe); other children are ignored.
+/// [`ErrorKind::UnusablePath`](crate::ErrorKind::UnusablePath); other children are ignored.
 ///
 /// ```
-/// use zookeeper_recipes::ContenderFilter;
+/// use zookeeper_recipes::interop::ContenderFilter;
 ///
 /// let filter = ContenderFilter::custom("solr", |child| child.contains("-n_"));
 /// assert_eq!(format!("{filter:?}"), "Custom(\"solr\")");
@@ -137,8 +136,10 @@ mod tests {
         for filter in
             [ContenderFilter::Curator, ContenderFilter::Kazoo, ContenderFilter::Inclusive, custom]
         {
-            let prefix =
-                crate::contender_name::protected_prefix(crate::random::guid(), filter.kind());
+            let prefix = crate::queue::rules::node_name::protected_prefix(
+                crate::random::guid(),
+                filter.kind(),
+            );
             assert_eq!(filter.sequence_of(&format!("{prefix}0000000042")), Some(42), "{filter:?}");
         }
     }

@@ -1,27 +1,27 @@
-//! The *gap* rule: a create that gets exactly the number that was expected has nobody new before it.
+//! The *gap* rule: a create that gets exactly the number that was expected has no new contender before it.
 //!
 //! A server counts the creates under a parent, and a sequential node gets that count as its number. A
 //! listing tells the count as well: `(cversion + numChildren) / 2`. Let a listing show no contender but our
-//! own while the count was `c`, and let a later create of ours get the number `c`. Then nobody created
+//! own while the count was `c`, and let a later create of ours get the number `c`. Then no client created
 //! anything in between, and since contenders only ever go, the smaller ones are a subset of our own. No
-//! listing is needed (invariant 2). That create makes the count `c + 1`, with nobody but our own again: so
+//! listing is needed (invariant 2). That create makes the count `c + 1`, with only our own again: so
 //! one listing serves any number of creates in a row.
 //!
 //! Only if
 //!
 //! * the numbers are of one incarnation of the parent: a parent that is deleted and made again counts from 0.
-//!   Whoever asks here has a watch on the parent's data that has not fired, armed on the incarnation of the
+//!   The caller has a watch on the parent's data that has not fired, armed on the incarnation of the
 //!   listing: both tell its `czxid`;
 //! * the link was not broken since that watch was armed: the client arms its watches again, but not before
 //!   every answer;
 //! * the epoch is the same: what is known belongs to one;
-//! * the listing showed nobody else.
+//! * the listing showed no other contender.
 //!
 //! Own creates are answered in the order they were sent, but the tasks that get the answers run in any
 //! order. So what is known may be older than a create that was answered already: those are noted, and counted
 //! when a listing comes that is from before them.
 //!
-//! Pure: no I/O, no clock. The watch and the link are the caller's, see [`siblings`](super::siblings).
+//! Pure: no I/O, no clock. The watch and the link are the caller's, see [`siblings`](crate::queue::siblings).
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ pub(crate) struct Gap {
     noted: BTreeMap<i32, i64>,
 }
 
-/// At this count nobody but our own was there.
+/// At this count only our own were there.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// The transaction that created the parent.
@@ -82,7 +82,7 @@ impl Gap {
         self.known = None;
     }
 
-    /// A listing of `incarnation` showed nobody but our own. `false` if it is older than what is known.
+    /// A listing of `incarnation` showed only our own. `false` if it is older than what is known.
     pub(crate) fn learn(&mut self, incarnation: i64, creates: Creates) -> bool {
         if self.known.is_some_and(|k| k.incarnation == incarnation && k.creates.is_after(creates)) {
             return false;
@@ -98,7 +98,7 @@ impl Gap {
         true
     }
 
-    /// Counts an own create; whether nobody but our own can be before it.
+    /// Counts an own create; whether only our own can be before it.
     pub(crate) fn created(&mut self, sequence: i32, czxid: i64) -> bool {
         if let Some(known) = &mut self.known
             && known.creates.gives(sequence)
@@ -187,7 +187,7 @@ mod tests {
             assert!(!gap.created(number, PARENT + 1 + i64::from(number)));
         }
         gap.learn(PARENT, after(5));
-        // Somebody else made the seventh.
+        // Another client made the seventh.
         assert!(!gap.created(9, PARENT + 20));
         let mut gap = Gap::default();
         for number in [5, 6, 7] {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: when the rule says that nobody new is before our node, no stranger is. The caller's
+        /// Whatever happens: when the rule says that no new contender is before our node, no stranger is. The caller's
         /// part is played as it must be: it learns from listings that show no stranger, of the incarnation that it
         /// watches, and forgets when that is gone.
         #[test]

@@ -4,21 +4,23 @@
 //! because the set of contenders smaller than ours that keep us out can only shrink after our own create: new ones
 //! get larger sequence numbers (invariant 2). The listing must therefore be one that contains our own node.
 //!
-//! * *Exclusive*, *latches*, and *write*: nobody is before us, of whatever kind.
+//! * *Exclusive*, *latches*, and *write*: no contender is before us, of whatever kind.
 //! * *Read*: no writer is before us. So readers hold together, and a writer that waits keeps later readers out: no
 //!   stream of readers starves it. What can turn up before a reader later is the down-graded read of a writer that is
 //!   there already, under that one's number; to a reader it is nothing, and a writer must look again.
-//! * *Leases*: no more children than the limit, whoever made them, as Curator counts. Each counts what was there at its
+//! * *Leases*: no more children than the limit, whichever client made them, as Curator counts. Each counts what was there at its
 //!   own create or later; so of any set of contenders that hold, the last one to be created counted all of them.
 
-use crate::contender_filter::ContenderFilter;
-use crate::contender_name::{ContenderName, Kind, kind_of, sequence_of};
+use super::filter::ContenderFilter;
+use super::node_name::{ContenderName, Kind, kind_of, sequence_of};
 
 /// The contenders that stand in one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     Exclusive(ContenderFilter),
     Latches,
+    /// Latches and selectors: for observers, which take no part.
+    Leaders,
     ReadWrite,
     Leases,
 }
@@ -46,7 +48,7 @@ impl Rank<'_> {
 impl Family {
     /// Whether one holds at a time, by numbers that tell all of the order.
     pub(crate) fn is_exclusive(&self) -> bool {
-        matches!(self, Self::Exclusive(_) | Self::Latches)
+        matches!(self, Self::Exclusive(_) | Self::Latches | Self::Leaders)
     }
 
     /// The place of a child; `None` for one that does not contend.
@@ -54,6 +56,10 @@ impl Family {
         let (sequence, shared) = match self {
             Self::Exclusive(filter) => (filter.sequence_of(name)?, false),
             Self::Latches => (sequence_of(name, Kind::Latch)?, false),
+            Self::Leaders => {
+                let latch = sequence_of(name, Kind::Latch);
+                (latch.or_else(|| sequence_of(name, Kind::Lock))?, false)
+            }
             Self::ReadWrite => match sequence_of(name, Kind::Write) {
                 Some(sequence) => (sequence, false),
                 None => (sequence_of(name, Kind::Read)?, true),
@@ -67,9 +73,9 @@ impl Family {
         self.rank(name).is_some()
     }
 
-    /// A child that contends by the rules of another recipe: who mixes them is not kept out by each other.
+    /// A child that contends by the rules of another recipe: contenders of the two do not exclude each other.
     pub(crate) fn other_recipe<'a>(&self, children: &'a [String]) -> Option<&'a str> {
-        // Whoever chooses says who counts.
+        // The filter's author says which contenders count.
         if matches!(self, Self::Exclusive(ContenderFilter::Custom(_))) {
             return None;
         }
@@ -81,7 +87,7 @@ impl Family {
 /// What a listing means for one contender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Nobody stands before it who keeps it out.
+    /// No contender before it keeps it out.
     Admitted,
     /// It waits for the nearest one before it that keeps it out, so that a release wakes one (invariant 6), or
     /// the readers behind it.
@@ -104,7 +110,7 @@ pub(crate) fn queue<'a>(children: &'a [String], family: &Family) -> Vec<Rank<'a>
     queue
 }
 
-/// The queue, with who of it holds, as far as the names tell; of leases they do not.
+/// The queue, with the contenders that hold, as far as the names tell; of leases they do not.
 pub(crate) fn standings(children: &[String], family: &Family) -> Vec<(ContenderName, bool)> {
     let queue = queue(children, family);
     let first = |exclusive: bool| {
@@ -113,7 +119,7 @@ pub(crate) fn standings(children: &[String], family: &Family) -> Vec<(ContenderN
     };
     let (first_of_all, first_writer) = (first(false), first(true));
     let holds = |place: usize, rank: &Rank<'_>| match family {
-        Family::Exclusive(_) | Family::Latches => place == 0,
+        Family::Exclusive(_) | Family::Latches | Family::Leaders => place == 0,
         // A writer and its down-graded read have one number.
         Family::ReadWrite if rank.shared => rank.sequence <= first_writer,
         Family::ReadWrite => rank.sequence == first_of_all && rank.sequence == first_writer,
@@ -123,7 +129,7 @@ pub(crate) fn standings(children: &[String], family: &Family) -> Vec<(ContenderN
     queue.iter().enumerate().map(standing).collect()
 }
 
-/// Whether a contender that comes now has to wait for somebody of `children`.
+/// Whether a contender that comes now has to wait for one of `children`.
 pub(crate) fn is_busy(children: &[String], family: &Family, shared: bool) -> bool {
     let keeps_out = |rank: Rank<'_>| !shared || !rank.shared;
     children.iter().any(|name| family.rank(name).is_some_and(keeps_out))
@@ -235,7 +241,7 @@ mod tests {
         let down = &*read(3);
         // After its writer by name.
         let beside = &*format!("_c_z-__READ__{:010}", 3);
-        // Whom it waits for, and who is the first that keeps it out.
+        // The contender that it waits for, and the first that keeps it out.
         type Row<'a> = (&'a [&'a str], &'a str, Option<(&'a str, &'a str)>);
         let rows: &[Row<'_>] = &[
             (&[r2, r1], r2, None),

@@ -3,7 +3,7 @@
 //! A name is `_c_<uuid>-<kind><sequence>`, byte for byte what Apache Curator writes in its protected
 //! mode. What counts as a contender follows from what Curator yields to: it ranks a child by the text
 //! behind the *last* occurrence of the kind, so a child counts when that text is a sequence number,
-//! whatever stands before it. Children whose text is not a sequence number are nobody's contenders
+//! whatever stands before it. Children whose text is not a sequence number are no contenders
 //! and are ignored.
 //!
 //! Sequences are compared as integers, never as text: text order breaks at the wrap to negative
@@ -20,6 +20,17 @@ use uuid::Uuid;
 pub(crate) const WRAP_MARGIN: i64 = 1 << 20;
 
 /// What a contender's node stands for; on the wire the text before the sequence number.
+///
+/// ```no_run
+/// # use zookeeper_recipes::interop::ContenderKind;
+/// # use zookeeper_recipes::{Error, InterProcessReadWriteLock};
+/// # async fn example(lock: InterProcessReadWriteLock) -> Result<(), Error> {
+/// let all = lock.participants().await?;
+/// let writers = all.iter().filter(|one| one.kind() == Some(ContenderKind::Write));
+/// println!("{} write or wait to", writers.count());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -112,7 +123,7 @@ impl fmt::Display for ContenderName {
 }
 
 /// Order in the queue: by the integer sequence; the name breaks a tie (which only a hand-made node
-/// can cause), so that all who look see one order.
+/// can cause), so that all clients see one order.
 impl Ord for ContenderName {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.sequence.cmp(&other.sequence).then_with(|| self.name.cmp(&other.name))
@@ -133,7 +144,7 @@ pub(crate) fn sequence_of(name: &str, kind: Kind) -> Option<i64> {
 
 /// The kind whose text is before the number, whatever stands before that.
 pub(crate) fn tagged(name: &str) -> Option<Kind> {
-    // Of many names that are nobody's this is all that is read.
+    // Of most names that are no contenders' this is all that is read.
     last_number(name)?;
     Kind::ALL.into_iter().find(|kind| sequence_of(name, *kind).is_some())
 }
@@ -222,7 +233,7 @@ mod tests {
     fn words_that_end_in_a_tag_are_no_contenders_of_that_kind() {
         for name in ["release-0000000001", "block-0000000001", "x_latch-0000000001"] {
             assert_eq!(kind_of(name), None, "{name}");
-            // Who has that tag yields to them all the same.
+            // A contender with that tag yields to them all the same.
             assert!(tagged(name).is_some(), "{name}");
         }
         for name in ["lease-0000000001", "x-lease-0000000001"] {

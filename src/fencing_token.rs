@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::ConfigError;
+use crate::error::Error;
 
 /// Lets the resource that a lock protects reject a holder that has lost the lock.
 ///
 /// Pass the token with each write, and reject a token smaller than the largest one seen. Then a holder that does not know
 /// of its loss yet does no harm once its successor has written. Writes to ZooKeeper itself need no token: see
-/// [`Fenced`](crate::Fenced).
+/// [`Hold::fenced`](crate::Hold::fenced).
 ///
 /// Tokens of one lock path never decrease, and grow whenever the lock passes between processes (invariant 4), even if the
 /// path was deleted and created again. Holds that tasks of one process pass on to each other share one. A token is
@@ -21,7 +21,7 @@ use crate::error::ConfigError;
 /// ```
 /// use zookeeper_recipes::FencingToken;
 ///
-/// # fn main() -> Result<(), zookeeper_recipes::ConfigError> {
+/// # fn main() -> Result<(), zookeeper_recipes::Error> {
 /// let seen: FencingToken = "8589934597".parse()?;
 /// let token = FencingToken::try_from(8_589_934_601)?;
 /// assert!(token > seen);
@@ -50,24 +50,24 @@ impl fmt::Display for FencingToken {
     }
 }
 
-fn invalid(value: String) -> ConfigError {
+fn invalid(value: String) -> Error {
     let reason = "it must be a positive decimal number of at most 63 bits";
-    ConfigError::InvalidOption { option: "fencing token", value, reason }
+    Error::invalid("fencing token", value, reason)
 }
 
 impl TryFrom<i64> for FencingToken {
-    type Error = ConfigError;
+    type Error = Error;
 
-    fn try_from(value: i64) -> Result<Self, ConfigError> {
+    fn try_from(value: i64) -> Result<Self, Error> {
         if value > 0 { Ok(Self(value)) } else { Err(invalid(value.to_string())) }
     }
 }
 
 /// Reads what `Display` writes: digits only.
 impl FromStr for FencingToken {
-    type Err = ConfigError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let plain = text.bytes().all(|byte| byte.is_ascii_digit());
         let value = text.parse().ok().filter(|_| plain);
         value

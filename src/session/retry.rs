@@ -22,7 +22,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use zookeeper_recipes::RetryPolicy;
+/// # use zookeeper_recipes::session::RetryPolicy;
 /// let patient = RetryPolicy::forever(Duration::from_secs(1));
 /// let repeatable = RetryPolicy::exponential_backoff(Duration::from_millis(100), 10).with_seed(7);
 /// ```

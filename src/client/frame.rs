@@ -1,0 +1,54 @@
+//! How large a request may be.
+
+use zookeeper_client::Acl;
+
+use crate::error::Error;
+use crate::lock_path::LockPath;
+
+/// The largest frame a server takes unless it is configured otherwise (`jute.maxbuffer`): it cuts the
+/// connection of a client that sends a larger one, again and again.
+const LARGEST_FRAME: usize = 0xf_ffff;
+
+/// What the server would say of a create that is too large, if it said anything.
+///
+/// `option` is what `bytes` of data were given for.
+pub(crate) fn check_frame(
+    option: &'static str,
+    path: &LockPath,
+    bytes: usize,
+    acls: &[Acl],
+) -> Result<(), Error> {
+    const HEADERS: usize = 256;
+    const LONGEST_NAME: usize = 64;
+    let acls: usize = acls.iter().map(|acl| 12 + acl.scheme().len() + acl.id().len()).sum();
+    let frame = HEADERS + path.as_str().len() + LONGEST_NAME + bytes + acls;
+    if frame <= LARGEST_FRAME {
+        return Ok(());
+    }
+    let reason =
+        "a request may take 1 MiB in all, and the server cuts the connection at a larger one";
+    Err(Error::invalid(option, format_args!("of {bytes} bytes for {path}"), reason))
+}
+
+/// Whether contenders' nodes at `path` can say this, with these ACLs.
+pub(crate) fn check_contender(path: &LockPath, identity: &[u8], acls: &[Acl]) -> Result<(), Error> {
+    if acls.is_empty() {
+        let value = format_args!("[] for {path}");
+        return Err(Error::invalid("acls", value, "a node needs at least one"));
+    }
+    check_frame("identity", path, identity.len(), acls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_create_over_the_frame_limit_is_refused() {
+        let path = LockPath::parse("lock path", "/locks/orders").unwrap();
+        let acls = zookeeper_client::Acls::anyone_all().to_vec();
+        assert!(check_frame("identity", &path, LARGEST_FRAME - 1024, &acls).is_ok());
+        let error = check_frame("identity", &path, 1 << 20, &acls).unwrap_err().to_string();
+        assert!(error.contains("identity") && error.contains("/locks/orders"), "{error}");
+    }
+}

@@ -1,0 +1,166 @@
+//! [`Client`]: a session whose paths start at the chroot and the namespace.
+
+use std::time::Duration;
+
+use zookeeper_client::{self as zk, Acl};
+
+use super::data::Mode;
+use super::failure::Failure;
+use super::link::LinkWatch;
+use crate::error::Error;
+use crate::lock_path::LockPath;
+#[cfg(feature = "simulation")]
+use crate::simulation;
+
+/// One session, rooted at the chroot and the namespace. Cheap to clone; the session ends when the last
+/// clone is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(super) to: To,
+    /// Chroot and namespace in one, as the server knows it.
+    root: LockPath,
+}
+
+/// A client of real servers, rooted, or one of simulated servers, which takes whole paths.
+#[derive(Clone, Debug)]
+pub(super) enum To {
+    Real(zk::Client),
+    #[cfg(feature = "simulation")]
+    Simulated(simulation::Client),
+}
+
+impl Client {
+    /// Takes over a connected client and moves its root down by `namespace`.
+    pub(crate) fn new(client: zk::Client, namespace: &LockPath) -> Result<Self, Error> {
+        let root = LockPath::parse("chroot", client.path())?.join(namespace);
+        let rooted = client.chroot(root.as_str().to_owned()).map_err(|_| {
+            Error::invalid("namespace", format_args!("{root:?}"), "the client refuses it")
+        })?;
+        Ok(Self { to: To::Real(rooted), root })
+    }
+
+    /// Of simulated servers; `root` is chroot and namespace in one.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn simulated(client: simulation::Client, root: LockPath) -> Self {
+        Self { to: To::Simulated(client), root }
+    }
+
+    /// `path` as the server knows it.
+    #[cfg(feature = "simulation")]
+    pub(super) fn at(&self, path: &str) -> String {
+        match (self.root.is_root(), path) {
+            (true, _) => path.to_owned(),
+            (false, "/") => self.root.to_string(),
+            (false, _) => format!("{}{path}", self.root),
+        }
+    }
+
+    /// Whether the session is one of a read-only server: it gets another id when the client finds a
+    /// server that writes.
+    pub(crate) fn is_read_only(client: &zk::Client) -> bool {
+        client.session().is_readonly() || client.state() == zk::SessionState::ConnectedReadOnly
+    }
+
+    /// The client itself, for other work on the same session; of simulated servers there is none.
+    pub(crate) fn inner(&self) -> Option<&zk::Client> {
+        match &self.to {
+            To::Real(client) => Some(client),
+            #[cfg(feature = "simulation")]
+            To::Simulated(_) => None,
+        }
+    }
+
+    pub(crate) fn root(&self) -> &LockPath {
+        &self.root
+    }
+
+    pub(crate) fn session_id(&self) -> i64 {
+        match &self.to {
+            To::Real(client) => client.session_id().0,
+            #[cfg(feature = "simulation")]
+            To::Simulated(client) => client.session_id(),
+        }
+    }
+
+    pub(crate) fn session_timeout(&self) -> Duration {
+        match &self.to {
+            To::Real(client) => client.session_timeout(),
+            #[cfg(feature = "simulation")]
+            To::Simulated(client) => client.session_timeout(),
+        }
+    }
+
+    pub(crate) fn watch_link(&self) -> LinkWatch {
+        match &self.to {
+            To::Real(client) => LinkWatch::Real(client.state_watcher()),
+            #[cfg(feature = "simulation")]
+            To::Simulated(client) => LinkWatch::Simulated(client.watch_link()),
+        }
+    }
+
+    /// The same session, with whole paths.
+    fn unrooted(&self) -> Self {
+        let to = match &self.to {
+            To::Real(client) => {
+                To::Real(client.clone().chroot("/").unwrap_or_else(|client| client))
+            }
+            #[cfg(feature = "simulation")]
+            To::Simulated(client) => To::Simulated(client.clone()),
+        };
+        Self { to, root: LockPath::root() }
+    }
+
+    /// Makes the node `path`, and what is missing above it, as containers; persistent where the
+    /// server does not know containers. `path` is absolute: what is missing may be the chroot itself.
+    pub(crate) async fn make_parents(
+        &self,
+        path: &LockPath,
+        acls: &[Acl],
+    ) -> Result<(), ParentFailure> {
+        let server = self.unrooted();
+        let mut missing = Vec::new();
+        // Upwards first: a client that may not read or create near the root need not.
+        for level in path.lineage() {
+            match server.make_parent(level, acls).await {
+                Ok(()) => break,
+                Err(Failure::NoNode) => missing.push(level),
+                Err(failure) => {
+                    return Err(ParentFailure { path: level.to_owned(), failure });
+                }
+            }
+        }
+        for level in missing.into_iter().rev() {
+            server
+                .make_parent(level, acls)
+                .await
+                .map_err(|failure| ParentFailure { path: level.to_owned(), failure })?;
+        }
+        Ok(())
+    }
+
+    async fn make_parent(&self, path: &str, acls: &[Acl]) -> Result<(), Failure> {
+        let made = match self.create(path, &[], acls, Mode::Container).await {
+            Err(Failure::Refused(e)) if e.is_unimplemented() => {
+                self.create(path, &[], acls, Mode::Persistent).await
+            }
+            made => made,
+        };
+        match made {
+            Err(Failure::NodeExists) => Ok(()),
+            // A client that may not create it may still use it: the server looks at permissions first.
+            Err(Failure::Refused(e)) if e.is_no_auth() => match self.exists(path).await? {
+                true => Ok(()),
+                false => Err(Failure::Refused(e)),
+            },
+            made => made.map(drop),
+        }
+    }
+}
+
+/// A node above the contenders that could not be made.
+#[derive(Debug)]
+pub(crate) struct ParentFailure {
+    /// As the server knows it.
+    pub(crate) path: String,
+    pub(crate) failure: Failure,
+}

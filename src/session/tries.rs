@@ -1,0 +1,117 @@
+//! A request that is tried again: over reconnects as the retry policy allows, and over sessions.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use super::epoch::Epoch;
+use super::retry::RetryPolicy;
+use super::{NoEpoch, Session};
+use crate::client::{ClientError, Failure};
+use crate::clock::Moment;
+use crate::error::Error;
+use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation};
+
+/// A request that failed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// What it was about: the path or one above it.
+    pub(crate) path: String,
+    pub(crate) operation: &'static str,
+    pub(crate) failure: Failure,
+}
+
+impl Failed {
+    pub(crate) fn at(path: &LockPath, operation: &'static str, failure: Failure) -> Self {
+        Self { path: path.to_string(), operation, failure }
+    }
+
+    fn is_final(&self, effect: Effect) -> bool {
+        match self.failure {
+            Failure::NodeExists | Failure::Refused(_) => true,
+            Failure::NoNode => effect == Effect::Write,
+            _ => false,
+        }
+    }
+}
+
+/// What matters when a request is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Idempotent. A node that is not there may be there later.
+    Harmless,
+    /// Once an answer is missing, no later refusal says that nothing was written.
+    Write,
+}
+
+/// Tries `attempt` in the present session and in the next ones, until it is answered. It gets whether an
+/// earlier try may have written.
+pub(crate) async fn tried<T, F>(
+    session: &Session,
+    path: &LockPath,
+    policy: &RetryPolicy,
+    effect: Effect,
+    mut attempt: impl FnMut(Arc<Epoch>, bool) -> F + Send,
+) -> Result<T, Error>
+where
+    T: Send,
+    F: Future<Output = Result<T, Failed>> + Send,
+{
+    let patience = session.settings.connection_timeout;
+    let (began, mut retry) = (Moment::now(), policy.start());
+    // The first request that no server answered.
+    let mut lost: Option<ClientError> = None;
+    loop {
+        let failed = match session.epoch(patience).await {
+            Err(NoEpoch::Over(error)) => {
+                return Err(unless_lost(lost, path, error.while_doing(path).at(path)));
+            }
+            Err(NoEpoch::NotNow) => None,
+            Ok(epoch) => {
+                let attempted = tokio::select! {
+                    biased;
+                    () = epoch.over().cancelled() => {
+                        Err(Failed::at(path, "reach", Failure::session_over()))
+                    }
+                    attempted = attempt(epoch.clone(), lost.is_some()) => attempted,
+                };
+                let failed = match attempted {
+                    Ok(answer) => return Ok(answer),
+                    Err(failed) => failed,
+                };
+                if let Failure::Unknown(error) | Failure::SessionOver(error) = &failed.failure
+                    && effect == Effect::Write
+                {
+                    lost.get_or_insert_with(|| error.clone());
+                    metrics::unknown(Operation::Write);
+                }
+                if let Failure::SessionOver(_) = failed.failure {
+                    // The supervisor is about to end it; the next epoch is asked in its place.
+                    epoch.over().cancelled().await;
+                    continue;
+                }
+                if failed.is_final(effect) {
+                    let Failed { path: at, operation, failure } = failed;
+                    return Err(unless_lost(lost, path, failure.into_error(&at, operation)));
+                }
+                Some(failed.failure)
+            }
+        };
+        let Some(pause) = retry.next_pause(began.elapsed()) else {
+            let exhausted = Error::unavailable(path, None);
+            let source = failed.and_then(Failure::into_source);
+            return Err(unless_lost(lost, path, exhausted.because(source)));
+        };
+        tracing::debug!(%path, ?failed, ?pause, "tries again");
+        metrics::retried(Operation::Request);
+        session.pause(pause).await;
+    }
+}
+
+/// A refusal says nothing of an earlier try.
+fn unless_lost(lost: Option<ClientError>, path: &LockPath, error: Error) -> Error {
+    match lost {
+        None => error,
+        lost => Error::unknown(path).because(lost),
+    }
+}
