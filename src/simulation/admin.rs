@@ -1,6 +1,5 @@
 //! A client for tests, to look at nodes and to change them.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ use crate::client::{Acl, CreateMode, ServerError, Stat};
 
 /// A client beside the recipes', with a session of a minute: what a test looks at nodes with, and changes them.
 ///
-/// Its functions are named, and answer, as those of [`zookeeper_client::Client`] do.
-#[derive(Clone)]
+/// Its functions are named, and answer, as those of the client that the library is built on.
+#[derive(Clone, Debug)]
 pub struct Admin {
     client: Client,
 }
@@ -214,11 +213,5 @@ impl Admin {
     /// As [`create`](Self::create).
     pub async fn sync(&self) -> Result<(), ServerError> {
         self.ask(Op::Sync).await.map(drop)
-    }
-}
-
-impl fmt::Debug for Admin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admin").finish_non_exhaustive()
     }
 }

@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::client::Watch;
-use super::lane::Down;
-use super::op::{Happened, Kind, Op, Refused};
-use super::peer::{PING, Phase, Request, Unsent};
-use super::world::{State, World};
+use super::conn::Down;
+use super::op::{Happened, Kind, Op, Refused, Reply};
+use super::peer::{PING, Phase, Request, Unsent, Watch};
+use super::state::State;
 use crate::client::{LinkState, ServerError};
 
 impl State {
     /// A message of a server arrives.
     pub(super) fn arrives_at_client(&mut self, conn: u64) {
         let Some(number) = self.conns.get(&conn).map(|conn| conn.peer) else { return };
-        let Some(message) = self.next_down(conn) else { return };
+        let Some(message) = self.next(conn, false, |conn| &mut conn.down) else { return };
         let peer = &mut self.peers[number];
         if peer.conn != Some(conn) || peer.is_dead() {
             return self.client_leaves(conn);
@@ -73,7 +72,7 @@ impl State {
         self.look_later(number);
     }
 
-    fn replied(&mut self, number: usize, xid: i32, zxid: i64, reply: super::op::Reply) {
+    fn replied(&mut self, number: usize, xid: i32, zxid: i64, reply: Reply) {
         let peer = &mut self.peers[number];
         if xid == PING {
             peer.is_pinging = false;
@@ -104,8 +103,14 @@ impl State {
         let (sender, happened) = oneshot::channel();
         let id = self.number();
         self.peers[number].watches.entry(path.to_owned()).or_default().push((id, kind, sender));
-        let world = World::here();
-        Watch { world, peer: number, path: path.to_owned(), id, happened, has_fired: false }
+        Watch {
+            world: self.world,
+            peer: number,
+            path: path.to_owned(),
+            id,
+            happened,
+            has_fired: false,
+        }
     }
 
     fn happened(&mut self, number: usize, path: &str, happened: Happened) {

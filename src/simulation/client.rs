@@ -1,4 +1,4 @@
-//! The handles on a simulated client: requests, watches, the state of the link.
+//! The handles on a simulated client: where it connects, requests, watches, the state of the link.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
-use super::millis;
 use super::op::{Happened, Ids, Op, Refused};
-use super::peer::{Outcome, Peer, Phase};
-use super::process::Process;
+use super::peer::{Outcome, Peer, Phase, Watch};
+use super::state::millis;
+use super::tasks::Life;
 use super::world::World;
 use crate::client::{LinkState, ServerError};
 
@@ -21,12 +21,6 @@ use crate::client::{LinkState, ServerError};
 pub(crate) struct Client {
     world: Arc<World>,
     number: usize,
-}
-
-impl std::fmt::Debug for World {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("World").field("number", &self.number).finish_non_exhaustive()
-    }
 }
 
 impl Clone for Client {
@@ -89,7 +83,7 @@ impl Client {
                 sent: VecDeque::new(),
                 watches: BTreeMap::new(),
                 handles: 1,
-                process: Process::current(),
+                process: Life::current(),
                 dialed: Some(dialed),
                 parted: false,
             })
@@ -123,17 +117,6 @@ impl Client {
     }
 }
 
-/// A one-shot watch. Resolves with nothing when the session is over.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    pub(super) world: Option<Arc<World>>,
-    pub(super) peer: usize,
-    pub(super) path: String,
-    pub(super) id: u64,
-    pub(super) happened: oneshot::Receiver<Happened>,
-    pub(super) has_fired: bool,
-}
-
 impl Future for Watch {
     type Output = Option<Happened>;
 
@@ -148,9 +131,55 @@ impl Future for Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let (false, Some(world)) = (self.has_fired, &self.world) {
+        let is_its_own = |world: &Arc<World>| !self.has_fired && world.number == self.world;
+        if let Some(world) = World::here().filter(is_its_own) {
             let path = std::mem::take(&mut self.path);
             world.change(|state| state.unwatch(self.peer, path, self.id));
         }
+    }
+}
+
+/// What a connect string `sim:W.L,sim:W.L` names: links of a world.
+pub(crate) struct Target {
+    world: Arc<World>,
+    links: Vec<usize>,
+    timeout: Duration,
+    patience: Duration,
+    ids: Ids,
+}
+
+impl Target {
+    /// `servers` is what follows the first `sim:`.
+    pub(crate) fn parse(
+        servers: &str,
+        timeout: Duration,
+        patience: Duration,
+    ) -> Result<Self, &'static str> {
+        let numbers = |server: &str| {
+            let (world, link) = server.trim_start_matches("sim:").split_once('.')?;
+            Some((world.parse().ok()?, link.parse().ok()?))
+        };
+        let numbers: Option<Vec<(u64, usize)>> = servers.split(',').map(numbers).collect();
+        let numbers =
+            numbers.ok_or("a simulation's is one that `Ensemble::connect_string` gave")?;
+        let is_here = |world: &Arc<World>| numbers.iter().all(|(one, _)| *one == world.number);
+        let world = World::here().filter(is_here);
+        let world = world.ok_or("that simulation is over, or runs on another thread")?;
+        let links = numbers.into_iter().map(|(_, link)| link).collect();
+        Ok(Self { world, links, timeout, patience, ids: Ids::default() })
+    }
+
+    /// Credentials that each session shows. They are taken as they are: no password is hashed.
+    pub(crate) fn show(&mut self, auths: Vec<(String, Vec<u8>)>) {
+        let id = |(scheme, shown): (String, Vec<u8>)| {
+            (scheme, String::from_utf8_lossy(&shown).into_owned())
+        };
+        self.ids = Ids::new(auths.into_iter().map(id).collect());
+    }
+
+    /// Opens a session.
+    pub(crate) async fn dial(&self) -> Result<Client, ServerError> {
+        let Self { world, links, timeout, patience, ids } = self;
+        Client::dial(world.clone(), links, *timeout, *patience, ids.clone()).await
     }
 }

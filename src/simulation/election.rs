@@ -1,8 +1,8 @@
-//! Who leads, and for how long: signs of life, sessions that expire, elections.
+//! The leader among the servers: signs of life, sessions that expire, elections.
 
 use super::op::{Ids, Op};
-use super::quorum::{Follower, Leading, Message, Role, Tracked, Wire};
-use super::world::{Event, State};
+use super::server::{Follower, Leading, Message, Role, Tracked, Wire};
+use super::state::{Event, State};
 
 impl State {
     /// Each half tick: signs of life, and what ends for the lack of them.
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// It serves nobody until there is a leader again.
+    /// It serves no client until there is a leader again.
     pub(super) fn step_down(&mut self, server: usize) {
         self.note(format_args!("server {server} serves no more"));
         let here = &mut self.servers[server];

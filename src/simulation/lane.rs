@@ -1,83 +1,10 @@
-//! Connections between clients and servers: messages in their order, and what a link does to them.
+//! Messages between clients and servers, in their order, and what a link does to them.
 
-use std::collections::VecDeque;
-
-use super::link::{Cut, Operation, What};
-use super::op::{Happened, Ids, Op, Reply};
-use super::process::Process;
+use super::conn::{Conn, Down, Lane, Queued, Up};
+use super::fault::{Active, Cut, What};
+use super::op::Operation;
 use super::server::Session;
-use super::world::{Event, State};
-
-/// A message from a client.
-#[derive(Debug, Clone)]
-pub(super) enum Up {
-    Connect { session: i64, seen: i64, timeout: u64, ids: Ids },
-    Request { xid: i32, op: Op },
-    End,
-}
-
-/// A message from a server.
-#[derive(Debug, Clone)]
-pub(super) enum Down {
-    Connected { session: i64, timeout: u64 },
-    Reply { xid: i32, zxid: i64, operation: Operation, reply: Reply },
-    Event { path: String, happened: Happened },
-    End,
-}
-
-#[derive(Debug)]
-struct Queued<M> {
-    due: u64,
-    message: M,
-    /// The fault that holds it.
-    held: Option<u64>,
-}
-
-/// One way of a connection: first in, first out.
-#[derive(Debug)]
-pub(super) struct Lane<M> {
-    queue: VecDeque<Queued<M>>,
-    last: u64,
-    /// Nothing more is sent.
-    pub(super) ended: bool,
-}
-
-impl<M> Default for Lane<M> {
-    fn default() -> Self {
-        Self { queue: VecDeque::new(), last: 0, ended: false }
-    }
-}
-
-impl<M> Lane<M> {
-    /// Loses what is under way, but for the first `keep`.
-    fn lose(&mut self, keep: usize) {
-        self.queue.truncate(keep);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.queue.len()
-    }
-}
-
-/// A connection.
-#[derive(Debug)]
-pub(super) struct Conn {
-    pub(super) peer: usize,
-    pub(super) server: usize,
-    pub(super) link: usize,
-    up: Lane<Up>,
-    down: Lane<Down>,
-    /// Whether the client has it still.
-    pub(super) with_client: bool,
-    /// What the server has of it, if it has it still.
-    pub(super) session: Option<Session>,
-}
-
-impl Conn {
-    pub(super) fn waiting_up(&self) -> usize {
-        self.up.len()
-    }
-}
+use super::state::{Event, State};
 
 impl State {
     /// A client connects, if the link lets it.
@@ -127,7 +54,7 @@ impl State {
         message: M,
         is_end: bool,
     ) {
-        // What is sent into a connection that has ended nobody sees, neither servers nor faults.
+        // Neither servers nor faults see a message that is sent into an ended connection.
         if self.conns.get_mut(&number).is_none_or(|conn| lane(conn).ended) {
             return;
         }
@@ -196,42 +123,32 @@ impl State {
         self.send_down(number, Down::End);
     }
 
-    fn is_blocked(&self, conn: &Conn, up: bool, held: Option<u64>) -> bool {
+    fn is_blocked(&self, number: u64, up: bool, held: Option<u64>) -> Option<bool> {
+        let conn = self.conns.get(&number)?;
         let peer = &self.peers[conn.peer];
-        let at_end = match up {
-            true => self.servers[conn.server].paused,
-            false => peer.process.as_ref().is_some_and(Process::is_paused),
+        let at_end = if up { self.servers[conn.server].paused } else { peer.is_paused() };
+        let is_in_the_way = |fault: &Active| match fault.what {
+            What::Stall(direction) => direction.covers(up),
+            What::Hold(_) => held == Some(fault.id),
+            _ => false,
         };
-        let faults = &self.links[conn.link].faults;
-        at_end
-            || peer.parted
-            || faults.iter().any(|fault| match fault.what {
-                What::Stall(direction) => direction.covers(up),
-                What::Hold(_) => held == Some(fault.id),
-                _ => false,
-            })
+        Some(at_end || peer.parted || self.links[conn.link].faults.iter().any(is_in_the_way))
     }
 
-    /// The next message to the server, if there is one that may arrive.
-    pub(super) fn next_up(&mut self, number: u64) -> Option<Up> {
-        let conn = self.conns.get(&number)?;
-        let first = conn.up.queue.front()?;
-        if first.due > self.now || self.is_blocked(conn, true, first.held) {
+    /// The next message of a lane, if there is one that may arrive.
+    pub(super) fn next<M>(
+        &mut self,
+        number: u64,
+        up: bool,
+        lane: fn(&mut Conn) -> &mut Lane<M>,
+    ) -> Option<M> {
+        let first = lane(self.conns.get_mut(&number)?).queue.front()?;
+        let (due, held) = (first.due, first.held);
+        if due > self.now || self.is_blocked(number, up, held)? {
             return None;
         }
-        let conn = self.conns.get_mut(&number)?;
-        conn.up.queue.pop_front().map(|queued| queued.message)
-    }
-
-    /// The next message to the client.
-    pub(super) fn next_down(&mut self, number: u64) -> Option<Down> {
-        let conn = self.conns.get(&number)?;
-        let first = conn.down.queue.front()?;
-        if first.due > self.now || self.is_blocked(conn, false, first.held) {
-            return None;
-        }
-        let conn = self.conns.get_mut(&number)?;
-        conn.down.queue.pop_front().map(|queued| queued.message)
+        let lane = lane(self.conns.get_mut(&number)?);
+        lane.queue.pop_front().map(|queued| queued.message)
     }
 
     /// Something may have ceased to be in the way.

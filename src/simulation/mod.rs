@@ -6,7 +6,7 @@
 //! a test that failed fails again.
 //!
 //! It belongs to one thread: `#[tokio::test(start_paused = true)]` is right, a multi-threaded runtime is refused. Real
-//! sockets do not work beside it, for the virtual clock runs ahead while a task waits for one.
+//! sockets do not work in such a test, because the virtual clock runs ahead while a task waits for one.
 //!
 //! # A leader's failover, as a test
 //!
@@ -15,7 +15,7 @@
 //!
 //! use tokio::time::Instant;
 //! use zookeeper_recipes::simulation::Ensemble;
-//! use zookeeper_recipes::{Curator, LeaderLatch};
+//! use zookeeper_recipes::Curator;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
@@ -25,10 +25,9 @@
 //! /// The code under test: leads until its process ends.
 //! async fn serve(servers: String) {
 //!     let curator = Curator::connect(&servers).await.expect("a session");
-//!     let latch = LeaderLatch::new(&curator, "/leader").expect("a path");
-//!     latch.start().expect("a candidate");
-//!     let leadership = latch.await_leadership().await.expect("a leadership");
-//!     leadership.lost().await;
+//!     let latch = curator.leader_latch("/leader").expect("a path");
+//!     let term = latch.leadership().await.expect("a term");
+//!     term.lost().await;
 //! }
 //!
 //! let (first, second) = (ensemble.process(), ensemble.process());
@@ -50,538 +49,35 @@ mod acl;
 mod admin;
 mod arrivals;
 mod client;
+mod conn;
 mod election;
+mod ensemble;
+mod fault;
 mod lane;
 mod link;
 mod op;
 mod peer;
 mod process;
 mod quorum;
+mod requests;
 mod server;
+mod serving;
+mod state;
+mod tasks;
 mod tree;
 mod world;
 
-use std::fmt;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::time::Instant;
-
 pub(crate) use self::acl::plain;
 pub use self::admin::Admin;
-pub(crate) use self::client::{Client, Watch};
-pub use self::link::{Cut, Direction, Fault, Link, Message, Operation};
-pub(crate) use self::op::{Answer, Happened, Ids, Mode, Op, Refused};
+pub(crate) use self::client::{Client, Target};
+pub use self::ensemble::{Ensemble, EnsembleBuilder, Partition};
+pub use self::fault::{Cut, Direction, Message};
+pub use self::link::{Fault, Link};
+pub use self::op::Operation;
+pub(crate) use self::op::{Answer, Happened, Mode, Op, Refused};
+pub(crate) use self::peer::Watch;
 pub use self::process::Process;
 pub(crate) use self::process::scheduled;
-use self::quorum::Role;
 #[doc(hidden)]
-pub use self::world::Logged;
-use self::world::{Setting, World};
+pub use self::state::Logged;
 pub(crate) use self::world::{guid, now, seed};
-use crate::client::ServerError;
-use crate::curator::Curator;
-
-/// A simulated ZooKeeper: one server or several, in memory. See the [module](self) for a whole test.
-pub struct Ensemble {
-    world: Arc<World>,
-    connect_string: String,
-}
-
-/// Options of an [`Ensemble`].
-#[derive(Debug)]
-#[must_use = "a builder starts nothing"]
-pub struct EnsembleBuilder {
-    setting: Setting,
-}
-
-impl EnsembleBuilder {
-    /// How many servers there are; 1 by default.
-    ///
-    /// # Panics
-    ///
-    /// If it is 0.
-    pub fn servers(mut self, servers: usize) -> Self {
-        assert!(servers > 0, "an ensemble has at least one server");
-        self.setting.servers = servers;
-        self
-    }
-
-    /// ZooKeeper's `tickTime`, in which sessions expire; 500 ms by default.
-    pub fn tick_time(mut self, tick: Duration) -> Self {
-        self.setting.tick = millis(tick).max(2);
-        self
-    }
-
-    /// After how many ticks without a sign of each other servers part; 10 by default.
-    pub fn sync_limit(mut self, ticks: u32) -> Self {
-        self.setting.sync_limit = ticks.into();
-        self
-    }
-
-    /// Which session timeouts are granted; from 100 ms to 120 s by default.
-    pub fn session_timeouts(mut self, timeouts: RangeInclusive<Duration>) -> Self {
-        let (shortest, longest) = timeouts.into_inner();
-        self.setting.session_timeouts = millis(shortest)..=millis(longest);
-        self
-    }
-
-    /// How often containers that were left empty are deleted; each minute by default, as servers do.
-    pub fn container_check_interval(mut self, interval: Duration) -> Self {
-        self.setting.reap_every = millis(interval).max(1);
-        self
-    }
-
-    /// How long a message takes one way; from 1 to 3 ms by default, in whole milliseconds.
-    pub fn latency(mut self, latency: RangeInclusive<Duration>) -> Self {
-        let (shortest, longest) = latency.into_inner();
-        self.setting.latency = millis(shortest).max(1)..=millis(longest).max(1);
-        self
-    }
-
-    /// Asks for READ before a server tells whether a node is there, as ZooKeeper 3.9.5 does; 3.8 does not.
-    pub fn exists_needs_read(mut self) -> Self {
-        self.setting.exists_asks = true;
-        self
-    }
-
-    /// Leaves the order of tasks to tokio, which draws it anew each time: to see that a check of repeatability can fail.
-    #[doc(hidden)]
-    pub fn unordered(mut self) -> Self {
-        self.setting.ordered = false;
-        self
-    }
-
-    /// Starts it on this thread, in place of an earlier one.
-    ///
-    /// # Panics
-    ///
-    /// Outside a current-thread tokio runtime whose clock is paused.
-    #[must_use]
-    pub fn start(self) -> Ensemble {
-        let flavor = Handle::current().runtime_flavor();
-        assert!(
-            flavor == RuntimeFlavor::CurrentThread && is_paused(),
-            "a simulation needs a current-thread runtime with a paused clock: #[tokio::test(start_paused = true)]"
-        );
-        let world = World::start(self.setting);
-        let link = Link::new(&world, None);
-        Ensemble { world, connect_string: link.connect_string().to_owned() }
-    }
-}
-
-/// Whether tokio's clock stands still while the real one goes on.
-#[allow(clippy::disallowed_methods)] // it compares the two
-fn is_paused() -> bool {
-    let (before, real) = (Instant::now(), std::time::Instant::now());
-    while real.elapsed() < Duration::from_micros(2) {}
-    Instant::now() == before
-}
-
-impl Ensemble {
-    /// Starts one server, with everything that is left to chance decided by `seed`.
-    ///
-    /// # Panics
-    ///
-    /// As [`EnsembleBuilder::start`].
-    #[must_use]
-    pub fn start(seed: u64) -> Self {
-        Self::builder(seed).start()
-    }
-
-    /// Starts with the options.
-    pub fn builder(seed: u64) -> EnsembleBuilder {
-        let setting = Setting {
-            seed,
-            servers: 1,
-            tick: 500,
-            sync_limit: 10,
-            session_timeouts: 100..=120_000,
-            reap_every: 60_000,
-            latency: 1..=3,
-            exists_asks: false,
-            ordered: true,
-        };
-        EnsembleBuilder { setting }
-    }
-
-    /// What [`CuratorBuilder::connect`](crate::CuratorBuilder::connect) and
-    /// [`start`](crate::CuratorBuilder::start) take. A chroot may follow.
-    #[must_use]
-    pub fn connect_string(&self) -> &str {
-        &self.connect_string
-    }
-
-    /// A `Curator` with the default options.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Curator::connect`].
-    ///
-    /// # Panics
-    ///
-    /// If the servers are out of reach.
-    pub async fn curator(&self) -> Curator {
-        Curator::connect(&self.connect_string).await.expect("a session with a simulated server")
-    }
-
-    /// A new process. What it starts can be paused and killed.
-    #[must_use]
-    pub fn process(&self) -> Process {
-        Process::new(&self.world, 0)
-    }
-
-    /// A new process whose clock is fast by so many millionths, or slow.
-    #[must_use]
-    pub fn process_with_clock(&self, fast: i32) -> Process {
-        Process::new(&self.world, fast)
-    }
-
-    /// A new link to all servers.
-    #[must_use]
-    pub fn link(&self) -> Link {
-        Link::new(&self.world, None)
-    }
-
-    /// A new link to one server, counted from 0.
-    #[must_use]
-    pub fn link_to(&self, server: usize) -> Link {
-        Link::new(&self.world, Some(server))
-    }
-
-    /// A client to look at nodes and to change them. Waits for the servers.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing stays.
-    pub async fn admin(&self) -> Admin {
-        Admin::connect(&self.world, 0).await
-    }
-
-    /// Ends the present session of a `Curator`, as the servers do when they have not heard of it for its timeout.
-    pub fn expire(&self, curator: &Curator) {
-        if let Ok(session) = curator.session_id() {
-            self.expire_session(session);
-        }
-    }
-
-    /// The same, by the session's id.
-    pub fn expire_session(&self, session: i64) {
-        self.world.change(|state| {
-            if let Some(leader) = (0..state.servers.len()).find_map(|one| state.leader_of(one)) {
-                state.expire(leader, session);
-            }
-        });
-    }
-
-    /// Nothing passes between a `Curator`'s present client and the servers until this is dropped.
-    pub fn partition(&self, curator: &Curator) -> Partition {
-        let session = curator.session_id().unwrap_or_default();
-        let find = |state: &mut world::State| {
-            let peer = state.peers.iter().rposition(|peer| peer.session == session);
-            peer.inspect(|peer| state.part(*peer, true))
-        };
-        let peer = self.world.change(find);
-        Partition { world: self.world.clone(), what: peer.map_or(Parted::Nothing, Parted::Client) }
-    }
-
-    /// Deletes a node, as an operator does.
-    ///
-    /// # Cancel safety
-    ///
-    /// It may be deleted all the same.
-    ///
-    /// # Panics
-    ///
-    /// If the servers refuse.
-    pub async fn delete(&self, path: &str) {
-        self.admin().await.delete(path, None).await.expect("a deleted node");
-    }
-
-    /// The names of a node's children, in order, as the leader has them at this moment. None where the node is missing.
-    #[must_use]
-    pub fn children(&self, path: &str) -> Vec<String> {
-        let below = if path == "/" { "/".to_owned() } else { format!("{path}/") };
-        self.world.change(|state| {
-            let Some(leader) = newest(state) else { return Vec::new() };
-            let paths = state.servers[leader].tree.paths();
-            let names = paths.filter_map(|path| path.strip_prefix(&below));
-            names
-                .filter(|name| !name.is_empty() && !name.contains('/'))
-                .map(str::to_owned)
-                .collect()
-        })
-    }
-
-    /// The data of a node, as the leader has them at this moment, and the session that owns it.
-    #[must_use]
-    pub fn node(&self, path: &str) -> Option<(Vec<u8>, i64)> {
-        self.world.change(|state| {
-            let leader = newest(state)?;
-            let (stat, data) = state.servers[leader].tree.node(path)?;
-            Some((data.to_vec(), stat.ephemeral_owner))
-        })
-    }
-
-    /// Waits until something is so. It is looked at each virtual millisecond.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing changes.
-    pub async fn until(&self, mut condition: impl FnMut(&Self) -> bool) {
-        while !condition(self) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    /// Stops a server; its connections end. What it had confirmed stays.
-    pub fn stop(&self, server: usize) {
-        self.world.change(|state| state.stop_server(server));
-    }
-
-    /// Starts a server that was stopped.
-    pub fn start_again(&self, server: usize) {
-        self.world.change(|state| state.start_server(server));
-    }
-
-    /// A server neither reads nor sends until it is [resumed](Self::resume).
-    pub fn pause(&self, server: usize) {
-        self.world.change(|state| state.pause_server(server, true));
-    }
-
-    /// A server goes on.
-    pub fn resume(&self, server: usize) {
-        self.world.change(|state| state.pause_server(server, false));
-    }
-
-    /// The server that leads, if one does.
-    #[must_use]
-    pub fn leader(&self) -> Option<usize> {
-        self.world.change(newest)
-    }
-
-    /// Waits until each server that runs serves.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing changes.
-    pub async fn serving(&self) {
-        let serves = |state: &mut world::State| {
-            let mut up = state.servers.iter().filter(|server| server.role != Role::Down);
-            up.all(|server| server.role.serves())
-        };
-        self.until(|ensemble| ensemble.world.change(serves)).await;
-    }
-
-    /// Nothing passes from one server to another until this is dropped; the other way it does.
-    pub fn part(&self, from: usize, to: usize) -> Partition {
-        self.parted(vec![(from, to)])
-    }
-
-    /// Nothing passes between a server and the others until this is dropped.
-    pub fn isolate(&self, server: usize) -> Partition {
-        let others = (0..self.servers()).filter(|other| *other != server);
-        self.parted(others.flat_map(|other| [(server, other), (other, server)]).collect())
-    }
-
-    fn parted(&self, ways: Vec<(usize, usize)>) -> Partition {
-        self.world.change(|state| {
-            for way in &ways {
-                state.wires.entry(*way).or_default().parted = true;
-            }
-        });
-        Partition { world: self.world.clone(), what: Parted::Servers(ways) }
-    }
-
-    /// What the leader tells a server takes so much longer.
-    pub fn lag(&self, server: usize, delay: Duration) {
-        let others = 0..self.servers();
-        self.world.change(|state| {
-            for other in others {
-                state.wires.entry((other, server)).or_default().delay = millis(delay);
-            }
-        });
-    }
-
-    /// How many servers there are.
-    #[must_use]
-    pub fn servers(&self) -> usize {
-        self.world.setting.servers
-    }
-
-    /// How many watches the servers keep, by connection and path.
-    #[must_use]
-    pub fn watches(&self) -> usize {
-        self.world.change(|state| state.servers.iter().map(server::Server::watches).sum())
-    }
-
-    /// How many sessions there are, by what the leader has applied.
-    #[must_use]
-    pub fn sessions(&self) -> usize {
-        self.world
-            .change(|state| newest(state).map_or(0, |one| state.servers[one].tree.sessions.len()))
-    }
-
-    /// All nodes, by what the leader has applied.
-    #[must_use]
-    pub fn nodes(&self) -> Vec<String> {
-        self.world.change(|state| {
-            let Some(leader) = newest(state) else { return Vec::new() };
-            state.servers[leader].tree.paths().map(str::to_owned).collect()
-        })
-    }
-
-    /// Runs a future as a task of the simulation, in the order that the seed decides.
-    pub fn scheduled<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
-        scheduled(future)
-    }
-
-    /// Keeps the trace in words from now on.
-    pub fn record(&self) {
-        self.world.record();
-    }
-
-    /// Adds a line to the trace.
-    pub fn note(&self, what: fmt::Arguments<'_>) {
-        self.world.change(|state| state.note(what));
-    }
-
-    /// What happened, since it is [recorded](Self::record): a line for each request, transaction and event.
-    #[must_use]
-    pub fn trace(&self) -> Vec<String> {
-        self.world.lines()
-    }
-
-    /// A hash of all that happened. The same seed gives the same.
-    #[must_use]
-    pub fn hash(&self) -> u64 {
-        self.world.hash()
-    }
-
-    /// Tells `observer` of what the servers' log says from now on, before any client learns of it.
-    #[doc(hidden)]
-    pub fn observe(&self, observer: impl Fn(&Logged) + Send + Sync + 'static) {
-        self.world.change(|state| state.observer = Some(Arc::new(observer)));
-    }
-
-    /// What tasks of the simulation panicked with.
-    #[must_use]
-    pub fn panics(&self) -> Vec<String> {
-        self.world.change(|state| state.trace.panics.clone())
-    }
-
-    /// How often a task was polled without an end at one virtual instant.
-    #[must_use]
-    pub fn spins(&self) -> usize {
-        self.world.change(|state| state.trace.spins)
-    }
-}
-
-impl Drop for Ensemble {
-    fn drop(&mut self) {
-        self.world.stop();
-    }
-}
-
-impl fmt::Debug for Ensemble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ensemble")
-            .field("connect_string", &self.connect_string)
-            .finish_non_exhaustive()
-    }
-}
-
-fn newest(state: &mut world::State) -> Option<usize> {
-    let leads = |server: &usize| state.servers[*server].role == Role::Leading;
-    (0..state.servers.len()).filter(leads).max_by_key(|server| state.servers[*server].epoch)
-}
-
-/// Nothing passes until this is dropped.
-#[must_use = "dropping it heals the partition"]
-pub struct Partition {
-    world: Arc<World>,
-    what: Parted,
-}
-
-enum Parted {
-    Nothing,
-    Client(usize),
-    Servers(Vec<(usize, usize)>),
-}
-
-impl Partition {
-    /// Heals it, as dropping it does.
-    pub fn heal(self) {}
-}
-
-impl Drop for Partition {
-    fn drop(&mut self) {
-        self.world.change(|state| match &self.what {
-            Parted::Nothing => {}
-            Parted::Client(peer) => state.part(*peer, false),
-            Parted::Servers(ways) => {
-                for way in ways {
-                    state.wires.entry(*way).or_default().parted = false;
-                }
-                state.wires_unblocked();
-            }
-        });
-    }
-}
-
-impl fmt::Debug for Partition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Partition").finish_non_exhaustive()
-    }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What a connect string `sim:W.L,sim:W.L` names: links of a world.
-pub(crate) struct Target {
-    world: Arc<World>,
-    links: Vec<usize>,
-    timeout: Duration,
-    patience: Duration,
-    ids: Ids,
-}
-
-impl Target {
-    /// `servers` is what follows the first `sim:`.
-    pub(crate) fn parse(
-        servers: &str,
-        timeout: Duration,
-        patience: Duration,
-    ) -> Result<Self, &'static str> {
-        let numbers = |server: &str| {
-            let (world, link) = server.trim_start_matches("sim:").split_once('.')?;
-            Some((world.parse().ok()?, link.parse().ok()?))
-        };
-        let numbers: Option<Vec<(u64, usize)>> = servers.split(',').map(numbers).collect();
-        let numbers =
-            numbers.ok_or("a simulation's is one that `Ensemble::connect_string` gave")?;
-        let is_here = |world: &Arc<World>| numbers.iter().all(|(one, _)| *one == world.number);
-        let world = World::here().filter(is_here);
-        let world = world.ok_or("that simulation is over, or runs on another thread")?;
-        let links = numbers.into_iter().map(|(_, link)| link).collect();
-        Ok(Self { world, links, timeout, patience, ids: Ids::default() })
-    }
-
-    /// Credentials that each session shows. They are taken as they are: no password is hashed.
-    pub(crate) fn show(&mut self, auths: Vec<(String, Vec<u8>)>) {
-        let id = |(scheme, shown): (String, Vec<u8>)| {
-            (scheme, String::from_utf8_lossy(&shown).into_owned())
-        };
-        self.ids = Ids::new(auths.into_iter().map(id).collect());
-    }
-
-    /// Opens a session.
-    pub(crate) async fn dial(&self) -> Result<Client, ServerError> {
-        let Self { world, links, timeout, patience, ids } = self;
-        Client::dial(world.clone(), links, *timeout, *patience, ids.clone()).await
-    }
-}

@@ -3,76 +3,32 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::link::Operation;
 use crate::client::{Permission, ServerError, Stat};
 
 /// A request, as it travels to a server.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub(crate) enum Op {
-    Create {
-        path: String,
-        data: Vec<u8>,
-        acls: Acls,
-        mode: Mode,
-    },
-    Delete {
-        path: String,
-        version: Option<i32>,
-    },
-    SetData {
-        path: String,
-        data: Vec<u8>,
-        version: Option<i32>,
-    },
-    SetAcl {
-        path: String,
-        acls: Acls,
-    },
-    Check {
-        path: String,
-    },
+    Create { path: String, data: Vec<u8>, acls: Acls, mode: Mode },
+    Delete { path: String, version: Option<i32> },
+    SetData { path: String, data: Vec<u8>, version: Option<i32> },
+    SetAcl { path: String, acls: Acls },
+    Check { path: String },
     Multi(Vec<Op>),
-    GetData {
-        path: String,
-        watch: bool,
-    },
-    Exists {
-        path: String,
-        watch: bool,
-    },
-    List {
-        path: String,
-        watch: bool,
-    },
-    GetAcl {
-        path: String,
-    },
-    /// A read of several nodes' children.
+    GetData { path: String, watch: bool },
+    Exists { path: String, watch: bool },
+    List { path: String, watch: bool },
+    GetAcl { path: String },
+    // A read of several nodes' children.
     AreGone(Vec<String>),
     Sync,
-    SetWatches {
-        since: i64,
-        data: Vec<String>,
-        exist: Vec<String>,
-        child: Vec<String>,
-    },
-    RemoveWatches {
-        path: String,
-        kind: Kind,
-    },
-    Auth {
-        scheme: String,
-        id: String,
-    },
+    SetWatches { since: i64, data: Vec<String>, exist: Vec<String>, child: Vec<String> },
+    RemoveWatches { path: String, kind: Kind },
+    Auth { scheme: String, id: String },
     Ping,
     Close,
-    /// The server's own: a container that was left empty is deleted.
-    Reap {
-        path: String,
-    },
-    OpenSession {
-        timeout: u64,
-    },
+    // The server's own: a container that was left empty is deleted.
+    Reap { path: String },
+    OpenSession { timeout: u64 },
 }
 
 /// What a watch is on. One on a node that is not there is on its existence.
@@ -105,7 +61,7 @@ pub(crate) enum Happened {
 /// Permissions, scheme and id, one by one.
 pub(crate) type Acls = Arc<Vec<(Permission, String, String)>>;
 
-/// Who a connection has shown itself to be.
+/// The identities that a connection has shown.
 pub(crate) type Ids = Arc<BTreeSet<(String, String)>>;
 
 /// What a server answers.
@@ -188,6 +144,57 @@ impl Op {
             Op::Create { acls, .. } | Op::SetAcl { acls, .. } => acls.is_empty(),
             Op::Multi(steps) => steps.iter().any(Op::lacks_acls),
             _ => false,
+        }
+    }
+}
+
+/// What a message asks for, or a reply answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Every request, and every reply to one, except handshakes and pings.
+    Any,
+    /// The handshake, the first message of a connection either way.
+    Connect,
+    /// A node is created, of whatever kind.
+    Create,
+    /// A node is deleted.
+    Delete,
+    /// Is there such a node?
+    Exists,
+    /// A node's data are read.
+    GetData,
+    /// A node's data are written.
+    SetData,
+    /// Children are listed.
+    List,
+    /// A member catches up with the leader.
+    Sync,
+    /// The client's sign of life.
+    Ping,
+    /// Several writes, all or none.
+    Multi,
+    /// Several reads.
+    MultiRead,
+    /// Watches are set again, after a reconnection.
+    SetWatches,
+    /// Watches are taken back.
+    RemoveWatches,
+    /// Credentials are sent.
+    Auth,
+    /// The session is ended.
+    CloseSession,
+    /// A watch has fired: a message of the server that answers no request. [`Any`](Self::Any) leaves it out.
+    Event,
+    /// A node's ACLs are read or written.
+    Acl,
+}
+
+impl Operation {
+    pub(super) fn means(self, seen: Self) -> bool {
+        match self {
+            Self::Any => !matches!(seen, Self::Connect | Self::Ping | Self::Event),
+            asked => asked == seen,
         }
     }
 }

@@ -1,91 +1,12 @@
 //! How servers agree: proposals, acknowledgements and commits, and `sync`.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::op::{Acls, Answer, Happened, Ids, Op};
+use super::server::{Asked, Message, Role, Tracked};
+use super::state::{Event, Logged, State};
 use super::tree::Entry;
-use super::world::{Event, Logged, State};
 use crate::client::ServerError;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    Down,
-    Looking,
-    Following(usize),
-    Leading,
-}
-
-impl Role {
-    pub(super) fn serves(self) -> bool {
-        matches!(self, Self::Following(_) | Self::Leading)
-    }
-}
-
-/// What a leader knows.
-#[derive(Debug, Default)]
-pub(super) struct Leading {
-    pub(super) last_zxid: i64,
-    pub(super) followers: BTreeMap<usize, Follower>,
-    pub(super) tracker: BTreeMap<i64, Tracked>,
-    /// Each is answered once so much of the log is committed.
-    pub(super) syncs: Vec<(usize, usize, u64, i32)>,
-}
-
-#[derive(Debug)]
-pub(super) struct Follower {
-    pub(super) heard: u64,
-    /// How much of the log it has.
-    pub(super) acked: usize,
-}
-
-#[derive(Debug)]
-pub(super) struct Tracked {
-    pub(super) timeout: u64,
-    pub(super) expires: u64,
-    /// Whose clients' requests count. Unknown after an election.
-    pub(super) owner: Option<usize>,
-    pub(super) closing: bool,
-}
-
-/// What a server asks its leader for a client.
-#[derive(Debug, Clone)]
-pub(super) enum Asked {
-    Write { session: i64, ids: Ids, op: Op, conn: u64, xid: i32 },
-    Sync { conn: u64, xid: i32 },
-    Revalidate { session: i64, conn: u64 },
-}
-
-/// What servers tell each other.
-#[derive(Debug)]
-pub(super) enum Message {
-    Asked(Asked),
-    Acked(usize),
-    /// With the sessions that were heard of.
-    Pong(Vec<i64>),
-    Propose(Arc<Entry>),
-    Commit(usize),
-    Synced {
-        conn: u64,
-        xid: i32,
-    },
-    Valid {
-        session: i64,
-        conn: u64,
-        timeout: Option<u64>,
-    },
-    Ping,
-}
-
-/// One way between two servers: first in, first out.
-#[derive(Debug, Default)]
-pub(super) struct Wire {
-    pub(super) queue: VecDeque<(u64, i64, Message)>,
-    last: u64,
-    pub(super) parted: bool,
-    /// What it takes longer.
-    pub(super) delay: u64,
-}
 
 impl State {
     /// At the start there is a leader.
@@ -195,7 +116,7 @@ impl State {
         }
     }
 
-    /// A server asks whoever leads it.
+    /// A follower asks its leader.
     pub(super) fn ask(&mut self, server: usize, asked: Asked) {
         match self.servers[server].role {
             Role::Leading => self.decide(server, server, asked),
@@ -278,7 +199,7 @@ impl State {
         self.commit(leader);
     }
 
-    /// What a quorum has is committed. The followers are told before the leader applies it.
+    /// A proposal that a quorum has is committed. Followers hear of it before the leader applies it.
     pub(super) fn commit(&mut self, leader: usize) {
         let quorum = self.quorum();
         let here = &mut self.servers[leader];
@@ -318,7 +239,7 @@ impl State {
         }
     }
 
-    /// Applies what is committed, and answers who waits for it here.
+    /// Applies committed transactions, and answers the clients that wait for them here.
     pub(super) fn apply(&mut self, server: usize) {
         while self.servers[server].applied < self.servers[server].committed {
             let here = &mut self.servers[server];
