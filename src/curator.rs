@@ -8,13 +8,13 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient};
-use crate::error::{ConfigError, SessionError};
+use crate::error::{Error, ErrorKind, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::PathLabel;
 use crate::queue::{Queues, Shortcuts};
-use crate::retry::RetryPolicy;
 use crate::session::epoch::Epoch;
 use crate::session::lease::LossPolicy;
+use crate::session::retry::RetryPolicy;
 use crate::session::state::ConnectionState;
 use crate::session::supervisor::{adopt, connect, open};
 use crate::session::{NoEpoch, Session, Settings};
@@ -26,16 +26,43 @@ use crate::session::{NoEpoch, Session, Settings};
 /// session, and each recipe and guard has one. When the last handle is dropped, the session is closed in the background.
 /// [`close`](Self::close) closes it and waits until the servers confirm it.
 ///
+/// `with_identity`, `with_acls`, `with_retry` and `with_loss_policy` give a handle of the same session with another option,
+/// for all recipes that are made with it:
+///
+/// ```no_run
+/// # use zookeeper_recipes::{Curator, Error};
+/// # async fn example() -> Result<(), Error> {
+/// let curator = Curator::connect("zk1:2181,zk2:2181,zk3:2181/app").await?;
+/// let audit = curator.with_identity("audit-7");
+/// let mutex = audit.mutex("/locks/orders")?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// It belongs to the tokio runtime it was made on. Guards may be used and dropped anywhere.
 #[derive(Clone)]
+#[must_use = "the session is closed with the last handle"]
+#[doc(alias = "CuratorFramework")]
 pub struct Curator {
     handle: Arc<Handle>,
+    options: Arc<Options>,
 }
 
 /// What the handles share. The session's own tasks have no handle: the last one closes.
 struct Handle {
     session: Arc<Session>,
     queues: Arc<Queues>,
+}
+
+/// What recipes start from.
+#[derive(Clone, Debug)]
+struct Options {
+    identity: Arc<[u8]>,
+    acls: Arc<[Acl]>,
+    retry: RetryPolicy,
+    /// Whether the policy was set on a handle, so that elections have it as well.
+    retry_is_own: bool,
+    loss_policy: LossPolicy,
 }
 
 impl Drop for Handle {
@@ -45,8 +72,8 @@ impl Drop for Handle {
 }
 
 impl Curator {
-    /// Connects to the servers of a ZooKeeper connect string, with the defaults of
-    /// [`CuratorBuilder`]. A chroot at its end is created when missing.
+    /// Connects to the servers of a ZooKeeper connect string, with the defaults of [`CuratorBuilder`], and waits for a
+    /// session, at most 15 s. A chroot at its end is created when missing.
     ///
     /// # Cancel safety
     ///
@@ -54,9 +81,9 @@ impl Curator {
     ///
     /// # Errors
     ///
-    /// As [`CuratorBuilder::connect`].
-    pub async fn connect(connect_string: &str) -> Result<Self, SessionError> {
-        Self::builder().connect(connect_string).await
+    /// As for [`CuratorBuilder::connect`].
+    pub async fn connect(servers: &str) -> Result<Self, Error> {
+        Self::builder().connect(servers).await
     }
 
     /// Starts with the options.
@@ -64,19 +91,33 @@ impl Curator {
         CuratorBuilder::default()
     }
 
-    /// Uses the session of a client there is, with the defaults of [`CuratorBuilder`]. The same recipes
-    /// and the same lease; but when that session expires, there is no new one, and
-    /// [`close`](Self::close) deletes our nodes and leaves the session to its owner.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::InvalidPath`] if the client's chroot cannot be used.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime.
-    pub fn from_client(client: ZooKeeperClient) -> Result<Self, ConfigError> {
-        Self::builder().from_client(client)
+    /// A handle whose recipes write this identity to their nodes, for people and tools. Keep it UTF-8, because kazoo decodes
+    /// it. An identity that is larger than a server takes is an error of the recipe's constructor.
+    #[doc(alias = "setId")]
+    pub fn with_identity(&self, identity: impl Into<Vec<u8>>) -> Self {
+        self.with(|options| options.identity = identity.into().into())
+    }
+
+    /// A handle whose recipes make nodes with these ACLs. None, or more than a server takes, is an error of the recipe's
+    /// constructor.
+    pub fn with_acls(&self, acls: Acls<'_>) -> Self {
+        self.with(|options| options.acls = (&*acls).into())
+    }
+
+    /// A handle whose recipes try again by this policy; elections, too, which else go on without end.
+    pub fn with_retry(&self, policy: RetryPolicy) -> Self {
+        self.with(|options| (options.retry, options.retry_is_own) = (policy, true))
+    }
+
+    /// A handle whose recipes' holds count as lost by this policy.
+    pub fn with_loss_policy(&self, policy: LossPolicy) -> Self {
+        self.with(|options| options.loss_policy = policy)
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::clone(&self.options);
+        change(&mut options);
+        Self { handle: self.handle.clone(), options: Arc::new(options) }
     }
 
     /// The state of the connection, at this moment.
@@ -85,6 +126,7 @@ impl Curator {
     }
 
     /// Follows the state of the connection. States that pass between two looks are not seen.
+    #[doc(alias = "getConnectionStateListenable")]
     pub fn watch_state(&self) -> watch::Receiver<ConnectionState> {
         self.handle.session.state()
     }
@@ -96,19 +138,19 @@ impl Curator {
     ///
     /// # Errors
     ///
-    /// [`SessionError::NotNow`] between two sessions, and after the last why there is none. A simulated server has no such
-    /// client, and gives `NotNow` as well: `simulation::Ensemble::admin` takes its place.
-    pub fn client(&self) -> Result<ZooKeeperClient, SessionError> {
-        let client = self.present_epoch()?.lend_client().map_err(|_| SessionError::NotNow)?;
-        client.inner().cloned().ok_or(SessionError::NotNow)
+    /// [`ErrorKind::Unavailable`] between two sessions, and after the last why there is none. A simulated server has no such
+    /// client, which is `Unavailable` as well: `simulation::Ensemble::admin` takes its place.
+    pub fn client(&self) -> Result<ZooKeeperClient, Error> {
+        let client = self.present_epoch()?.lend_client().map_err(|_| not_now())?;
+        client.inner().cloned().ok_or_else(not_now)
     }
 
     /// The present session's id.
     ///
     /// # Errors
     ///
-    /// As [`client`](Self::client).
-    pub fn session_id(&self) -> Result<i64, SessionError> {
+    /// As for [`client`](Self::client).
+    pub fn session_id(&self) -> Result<i64, Error> {
         Ok(self.present_epoch()?.session_id())
     }
 
@@ -117,34 +159,31 @@ impl Curator {
     ///
     /// # Errors
     ///
-    /// As [`client`](Self::client).
-    pub fn session_timeout(&self) -> Result<Duration, SessionError> {
+    /// As for [`client`](Self::client).
+    pub fn session_timeout(&self) -> Result<Duration, Error> {
         Ok(self.present_epoch()?.timeout())
     }
 
-    /// Closes: everything that is held is lost, waiters get an error, and the ZooKeeper session ends
-    /// (unless a user of [`client`](Self::client) keeps it), so that its locks pass on at once. Waits for the servers to confirm it, at most for
-    /// [`CuratorBuilder::connection_timeout`]; before, for as long at most, until the bodies of
-    /// [selectors](crate::LeaderSelector) have ended. Closing again, or from several handles, is fine.
+    /// Closes the session of all its handles: everything that is held is lost, waiters get an error, and the ZooKeeper
+    /// session ends (unless a user of [`client`](Self::client) keeps it), so that its locks pass on at once. Waits for the
+    /// servers to confirm it, at most for [`CuratorBuilder::connection_timeout`]; before, for as long at most, until the
+    /// bodies of [selectors](crate::leader::LeaderSelector) have ended. Closing again is fine.
+    ///
+    /// [`Released::Pending`] when no server confirmed it: then they remove the session's nodes when its timeout is over, or
+    /// we do when a server answers again. Or a selector's body has not ended: until it does the session is kept, so that no
+    /// other process leads. Once [`client`](Self::client) was called, what is confirmed is that our nodes are gone, not the
+    /// end of the session.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future does not stop the closing once it was polled.
-    ///
-    /// # Errors
-    ///
-    /// [`SessionError::CloseUnconfirmed`] when no server confirmed it: then they remove the session's
-    /// nodes when its timeout is over, or we do when a server answers again. Or a selector's body has not ended: until it
-    /// does the session is kept, so that nobody else leads.
-    /// Once [`client`](Self::client) was called, what is confirmed is that our nodes are gone, not the end
-    /// of the session.
-    pub async fn close(&self) -> Result<(), SessionError> {
+    pub async fn close(&self) -> Released {
         self.handle.session.close().await
     }
 
-    fn present_epoch(&self) -> Result<Arc<Epoch>, SessionError> {
+    fn present_epoch(&self) -> Result<Arc<Epoch>, Error> {
         self.handle.session.present_epoch().map_err(|none| match none {
-            NoEpoch::NotNow => SessionError::NotNow,
+            NoEpoch::NotNow => not_now(),
             NoEpoch::Over(error) => error,
         })
     }
@@ -157,10 +196,35 @@ impl Curator {
         &self.handle.queues
     }
 
-    fn new(session: Arc<Session>, shortcuts: Shortcuts) -> Self {
-        let queues = Queues::new(session.clone(), shortcuts);
-        Self { handle: Arc::new(Handle { session, queues }) }
+    pub(crate) fn identity(&self) -> &Arc<[u8]> {
+        &self.options.identity
     }
+
+    pub(crate) fn acls(&self) -> &Arc<[Acl]> {
+        &self.options.acls
+    }
+
+    pub(crate) fn retry(&self) -> &RetryPolicy {
+        &self.options.retry
+    }
+
+    /// For what goes on for as long as it is wanted.
+    pub(crate) fn endless_retry(&self) -> RetryPolicy {
+        if self.options.retry_is_own { self.options.retry.clone() } else { RetryPolicy::endless() }
+    }
+
+    pub(crate) fn loss_policy(&self) -> LossPolicy {
+        self.options.loss_policy
+    }
+
+    fn new(session: Arc<Session>, shortcuts: Shortcuts, options: Options) -> Self {
+        let queues = Queues::new(session.clone(), shortcuts);
+        Self { handle: Arc::new(Handle { session, queues }), options: Arc::new(options) }
+    }
+}
+
+fn not_now() -> Error {
+    Error::new(ErrorKind::Unavailable, "between two sessions; try again")
 }
 
 impl fmt::Debug for Curator {
@@ -187,15 +251,16 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// | [`connection_timeout`](Self::connection_timeout) | 15 s |
 /// | [`retry`](Self::retry) | exponential back-off, 1 s, 3 times |
 /// | [`namespace`](Self::namespace) | `/` |
-/// | [`acls`](Self::acls) | everybody may do everything |
+/// | [`acls`](Self::acls) | all clients may do everything |
 /// | [`identity`](Self::identity) | `host:pid` |
 /// | [`loss_policy`](Self::loss_policy) | [`LossPolicy::Lease`] |
 /// | [`ephemeral_limit`](Self::ephemeral_limit) | 512 KiB |
 ///
 /// ```no_run
 /// # use std::time::Duration;
-/// # use zookeeper_recipes::{Curator, RetryPolicy};
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # use zookeeper_recipes::session::RetryPolicy;
+/// # use zookeeper_recipes::{Curator, Error};
+/// # async fn example() -> Result<(), Error> {
 /// let curator = Curator::builder()
 ///     .session_timeout(Duration::from_secs(10))
 ///     .retry(RetryPolicy::forever(Duration::from_secs(1)))
@@ -206,7 +271,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// # }
 /// ```
 #[derive(Clone)]
-#[must_use = "a builder does nothing until it connects"]
+#[must_use = "a builder does nothing until `connect` or `connect_lazy`"]
 pub struct CuratorBuilder {
     session_timeout: Duration,
     connection_timeout: Duration,
@@ -263,7 +328,8 @@ impl CuratorBuilder {
         self
     }
 
-    /// When operations are tried again. New sessions are always tried for, whatever the policy.
+    /// When operations are tried again. New sessions are always tried for, whatever the policy; and candidates of an
+    /// election go on without end, unless [`Curator::with_retry`] says otherwise.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
@@ -281,15 +347,15 @@ impl CuratorBuilder {
         self
     }
 
-    /// What the nodes say of who contends, for people and tools. Keep it UTF-8: kazoo reads it so.
+    /// The contender's identity in its nodes, for people and tools. Keep it UTF-8, because kazoo decodes it.
     pub fn identity(mut self, identity: impl Into<Vec<u8>>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
     /// Credentials, such as `("digest", b"user:password")`. Can be given several times.
-    pub fn auth(mut self, scheme: &str, credentials: &[u8]) -> Self {
-        self.auths.push((scheme.to_owned(), credentials.to_vec()));
+    pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
+        self.auths.push((scheme.to_owned(), credentials.as_ref().to_vec()));
         self
     }
 
@@ -310,14 +376,14 @@ impl CuratorBuilder {
 
     /// Which of the rules that save round trips are used: for tests that show what a rule does. All are safe,
     /// and outside tests there is no reason to do without.
-    #[cfg(feature = "test-util")]
+    #[doc(hidden)]
     pub fn shortcuts(mut self, shortcuts: Shortcuts) -> Self {
         self.shortcuts = shortcuts;
         self
     }
 
     /// How many bytes the paths of this session's ephemeral nodes may take, chroot and namespace
-    /// included. Beyond: [`AcquireError::TooManyContenders`](crate::AcquireError::TooManyContenders).
+    /// included. Beyond: [`ErrorKind::LimitReached`].
     ///
     /// The default is 512 KiB, some 5,000 contenders: a 3.8 server writes all of them into one record
     /// when the session is closed, and cannot start again from one of about 2 MB.
@@ -360,42 +426,43 @@ impl CuratorBuilder {
     ///
     /// # Errors
     ///
-    /// * [`SessionError::Config`] for an option or a connect string that cannot work;
-    /// * [`SessionError::Unreachable`] when no server gives a session within the connection timeout;
-    /// * [`SessionError::AuthFailed`] when the servers refuse the credentials;
-    /// * [`SessionError::Namespace`] when chroot or namespace cannot be made.
+    /// * [`ErrorKind::InvalidInput`] for an option or a connect string that cannot work;
+    /// * [`ErrorKind::Unavailable`] when no server gives a session within the connection timeout;
+    /// * [`ErrorKind::AuthenticationFailed`] when the servers refuse the credentials;
+    /// * [`ErrorKind::PermissionDenied`], [`ErrorKind::Refused`] when chroot or namespace cannot be made.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with I/O and timers.
-    pub async fn connect(self, connect_string: &str) -> Result<Curator, SessionError> {
+    pub async fn connect(self, servers: &str) -> Result<Curator, Error> {
         let shortcuts = self.shortcuts;
-        let (dialer, settings) = self.prepare(connect_string)?;
-        let span = tracing::info_span!("connect", connect_string);
+        let (dialer, settings, options) = self.prepare(servers)?;
+        let span = tracing::info_span!("connect", connect_string = servers);
         let session = connect(dialer, settings).instrument(span).await?;
-        Ok(Curator::new(session, shortcuts))
+        Ok(Curator::new(session, shortcuts, options))
     }
 
     /// The same, without waiting: the first session is opened in the background, for as long as that takes, as Apache
-    /// Curator's `start` does. Until then the state is [`ConnectionState::Connecting`]; who asks for a lock waits, as
-    /// between two sessions. That the servers refuse the credentials is told to whoever asks.
+    /// Curator's `start` does. Until then the state is [`ConnectionState::Connecting`]; a caller that asks for a lock waits,
+    /// as between two sessions. That the servers refuse the credentials is an error of what is called then.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for an option or a connect string that cannot work.
+    /// [`ErrorKind::InvalidInput`] for an option or a connect string that cannot work.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with I/O and timers.
-    pub fn start(self, connect_string: &str) -> Result<Curator, ConfigError> {
+    #[doc(alias = "start")]
+    pub fn connect_lazy(self, servers: &str) -> Result<Curator, Error> {
         let shortcuts = self.shortcuts;
-        let (dialer, settings) = self.prepare(connect_string)?;
-        Ok(Curator::new(open(dialer, settings), shortcuts))
+        let (dialer, settings, options) = self.prepare(servers)?;
+        Ok(Curator::new(open(dialer, settings), shortcuts, options))
     }
 
-    fn prepare(self, connect_string: &str) -> Result<(Dialer, Settings), ConfigError> {
+    fn prepare(self, connect_string: &str) -> Result<(Dialer, Settings, Options), Error> {
         let namespace = LockPath::parse("namespace", &self.namespace)?;
-        let settings = self.settings(&namespace)?;
+        let (settings, options) = self.settings(&namespace)?;
         let mut connector = self.connector.unwrap_or_else(ZooKeeperClient::connector);
         for (scheme, credentials) in &self.auths {
             connector = connector.with_auth(scheme, credentials);
@@ -403,54 +470,51 @@ impl CuratorBuilder {
         let dialer = Dialer::new(connector, self.session_timeout, connect_string, namespace)?;
         #[cfg(feature = "simulation")]
         let dialer = dialer.with_auths(self.auths);
-        Ok((dialer, settings))
+        Ok((dialer, settings, options))
     }
 
-    /// See [`Curator::from_client`]. Credentials, connector and session timeout are the client's.
+    /// Uses the session of a client there is. The same recipes and the same session lease; but when that session expires,
+    /// there is no new one, and [`Curator::close`] deletes our nodes and leaves the session to its owner. Credentials,
+    /// connector and session timeout are the client's.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for an option that cannot work.
+    /// [`ErrorKind::InvalidInput`] for an option that cannot work, or a client whose chroot cannot be used.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub fn from_client(mut self, client: ZooKeeperClient) -> Result<Curator, ConfigError> {
+    pub fn from_client(mut self, client: ZooKeeperClient) -> Result<Curator, Error> {
         let namespace = LockPath::parse("namespace", &self.namespace)?;
         if Client::is_read_only(&client) {
-            return Err(ConfigError::InvalidOption {
-                option: "client",
-                value: client.session_id().to_string(),
-                reason: "a session of a read-only server cannot hold locks",
-            });
+            let reason = "a session of a read-only server cannot hold locks";
+            return Err(Error::invalid("client", client.session_id(), reason));
         }
         self.session_timeout = client.session_timeout();
-        let settings = self.settings(&namespace)?;
+        let (settings, options) = self.settings(&namespace)?;
         let session = adopt(Client::new(client, &namespace)?, settings);
-        Ok(Curator::new(session, self.shortcuts))
+        Ok(Curator::new(session, self.shortcuts, options))
     }
 
-    fn settings(&self, namespace: &LockPath) -> Result<Settings, ConfigError> {
+    fn settings(&self, namespace: &LockPath) -> Result<(Settings, Options), Error> {
         let within = |option, value: Duration, shortest: Duration, reason| {
             if (shortest..=LONGEST_TIMEOUT).contains(&value) {
                 return Ok(value);
             }
-            let value = format!("{value:?}");
-            Err(ConfigError::InvalidOption { option, value, reason })
-        };
-        let invalid = |option, value: &str, reason| {
-            Err(ConfigError::InvalidOption { option, value: format!("{value:?}"), reason })
+            Err(Error::invalid(option, format_args!("{value:?}"), reason))
         };
         if self.auths.iter().any(|(scheme, _)| scheme.is_empty()) {
-            return invalid("auth", "", "the scheme is empty");
+            return Err(Error::invalid("auth", "\"\"", "the scheme is empty"));
         }
-        let acls = some_acls(Acls::new(&self.acls))?;
-        let identity: Arc<[u8]> = match &self.identity {
+        let identity = match &self.identity {
             Some(identity) => identity.as_slice().into(),
             None => default_identity().into_bytes().into(),
         };
-        client::check_frame("identity", namespace, identity.len(), &acls)?;
-        Ok(Settings {
+        let (acls, retry): (Arc<[Acl]>, _) = (self.acls.as_slice().into(), self.retry.clone());
+        let loss_policy = self.loss_policy;
+        let options = Options { identity, acls, retry, retry_is_own: false, loss_policy };
+        client::check_contender(namespace, &options.identity, &options.acls)?;
+        let settings = Settings {
             session_timeout: within(
                 "session_timeout",
                 self.session_timeout,
@@ -463,13 +527,11 @@ impl CuratorBuilder {
                 Duration::from_millis(1),
                 "it must be from 1 ms to 24 h",
             )?,
-            retry: self.retry.clone(),
-            acls,
-            identity,
-            loss_policy: self.loss_policy,
+            acls: options.acls.clone(),
             ephemeral_limit: self.ephemeral_limit,
             path_label: self.path_label.clone(),
-        })
+        };
+        Ok((settings, options))
     }
 }
 
@@ -487,18 +549,6 @@ impl fmt::Debug for CuratorBuilder {
             .field("ephemeral_limit", &self.ephemeral_limit)
             .finish_non_exhaustive()
     }
-}
-
-/// ACLs that let somebody in.
-pub(crate) fn some_acls(acls: Acls<'_>) -> Result<Arc<[Acl]>, ConfigError> {
-    if acls.is_empty() {
-        return Err(ConfigError::InvalidOption {
-            option: "acls",
-            value: "[]".to_owned(),
-            reason: "a node needs at least one",
-        });
-    }
-    Ok((&*acls).into())
 }
 
 fn default_identity() -> String {

@@ -1,0 +1,47 @@
+//! The guide for users: what recipes have in common, what each adds, and how to run, test and watch them.
+//!
+//! The pages are those of `docs/guide`. The program `zklock` has a page, too.
+
+/// Each page is a module. The pages are read as files, too, and define their links at their end; here the definitions before the text
+/// come first, and lead to the modules.
+macro_rules! pages {
+    ($($page:ident = $file:literal,)*) => {$(
+        #[doc = "[recipes]: crate::guide::recipes"]
+        #[doc = "[owner scopes]: crate::guide::recipes#owner-scopes"]
+        #[doc = "[curator]: crate::guide::coming_from_curator"]
+        #[doc = "[fleets]: crate::guide::mixed_fleets"]
+        #[doc = "[zklock]: crate::guide::zklock"]
+        #[doc = "[testing]: crate::guide::testing_your_code"]
+        #[doc = "[session]: crate::guide::session_and_security"]
+        #[doc = "[limits]: crate::guide::session_and_security#limits"]
+        #[doc = "[guarantees]: crate::guide::guarantees"]
+        #[doc = "[session lease]: crate::guide::guarantees#the-session-lease"]
+        #[doc = "[loss policies]: crate::guide::guarantees#loss-policies"]
+        #[doc = "[fenced writes]: crate::guide::guarantees#fenced-writes"]
+        #[doc = "[observability]: crate::guide::observability"]
+        #[doc = "[stability]: crate::guide::stability"]
+        #[doc = ""]
+        #[doc = include_str!(concat!("../docs/guide/", $file, ".md"))]
+        pub mod $page {}
+    )*};
+}
+
+pages! {
+    recipes = "recipes",
+    coming_from_curator = "coming-from-curator",
+    mixed_fleets = "mixed-fleets",
+    zklock = "zklock",
+    testing_your_code = "testing-your-code",
+    session_and_security = "session-and-security",
+    guarantees = "guarantees",
+    observability = "observability",
+    stability = "stability",
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/internals/scaling.md")]
+mod scaling {}

@@ -1,0 +1,281 @@
+//! [`LeaderLatch`]: leads until it is closed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio_util::sync::DropGuard;
+
+use super::candidate::Candidate;
+use super::closing::Closing;
+use crate::curator::Curator;
+use crate::error::{Error, Released};
+use crate::metrics;
+use crate::queue::rules::admission::Family;
+use crate::queue::rules::node_name::Kind;
+use crate::recipes::shared::hold::Hold;
+use crate::recipes::shared::participants::Participant;
+
+/// Makes one of several processes the leader, until its latch is closed or its leadership is lost.
+///
+/// It has the znodes of Apache Curator's `LeaderLatch`, so JVM and Rust processes can stand for one election.
+///
+/// * **Fair**: the candidate that entered the queue first leads first.
+/// * **Steps down before another process can lead**: [`is_leader`](Self::is_leader) compares the clock with the session
+///   lease, so that it is right also in a process that was paused.
+/// * **Does not flap**: a disconnection that ends within the session lease changes nothing, nor does a rolling restart of the
+///   servers. The node, and the place with it, is kept over everything but the end of the session and its deletion by
+///   another client: a latch whose lease had ended leads again on the same node, if it is still there. Its token is the
+///   same then; that of any other leader is larger.
+/// * **Recovers**: after an expiry, or when its node was deleted, it is a candidate again, at the tail. It needs no
+///   connection to be made.
+/// * **Ends** only where trying again would not help: when the [`Curator`] is closed; and when it enters, or has to enter
+///   anew, and the server says that it may not, another recipe's contender is on the path, this session has no room for
+///   another node, or a [retry policy](Curator::with_retry) that ends is used up.
+/// * **Not guaranteed**: that the process runs; see [`Hold`].
+///
+/// A latch is a cheap handle to clone; with the last one it is closed. To take part twice in one process, make two.
+///
+/// ```no_run
+/// # use zookeeper_recipes::{Curator, Error};
+/// # async fn serve() {}
+/// # async fn example(curator: Curator) -> Result<(), Error> {
+/// let latch = curator.leader_latch("/leader")?;
+/// loop {
+///     let term = latch.leadership().await?;
+///     // Cancelled before another process can lead.
+///     term.cancellation_token().run_until_cancelled(serve()).await;
+/// }
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "it stops taking part when it is dropped"]
+pub struct LeaderLatch {
+    candidate: Candidate,
+    shared: Arc<Shared>,
+    /// Closes with the last handle.
+    _open: Arc<DropGuard>,
+}
+
+impl Curator {
+    /// A latch at `path`, under the namespace, with the options of this handle. It is a candidate from now on, and needs no
+    /// connection: while there is none, it waits for one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`mutex`](Self::mutex).
+    pub fn leader_latch(&self, path: impl AsRef<str>) -> Result<LeaderLatch, Error> {
+        let of = metrics::Recipe::LeaderLatch;
+        let candidate = Candidate::new(self, path.as_ref(), of, Family::Latches, Kind::Latch)?;
+        let shared = Arc::new(Shared::default());
+        let _open = Arc::new(shared.closing.when_dropped());
+        self.session().spawn(drive(candidate.clone(), Driving(shared.clone())));
+        Ok(LeaderLatch { candidate, shared, _open })
+    }
+}
+
+impl LeaderLatch {
+    /// Whether it leads at this instant. It looks at the clock.
+    #[must_use]
+    #[doc(alias = "has_leadership")]
+    #[doc(alias = "hasLeadership")]
+    pub fn is_leader(&self) -> bool {
+        self.shared.status.borrow().leadership().is_some()
+    }
+
+    /// Waits until it leads. In a loop it gives one term after the other, once the work of the term before has ended:
+    /// see the example above.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing: the latch stays a candidate, or the leader.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed); why the latch cannot take part any more.
+    #[doc(alias = "await_leadership")]
+    #[doc(alias = "await")]
+    pub async fn leadership(&self) -> Result<Hold, Error> {
+        let mut status = self.shared.status.subscribe();
+        loop {
+            match &*status.borrow_and_update() {
+                Status::Closed => return Err(self.candidate.closed()),
+                Status::Ended(error) => return Err(error.clone()),
+                status => {
+                    if let Some(leadership) = status.leadership() {
+                        return Ok(leadership.view());
+                    }
+                }
+            }
+            // The sender lives in `self`.
+            let _ = status.changed().await;
+        }
+    }
+
+    /// All candidates, the leader first, as the server that we are connected to tells it: of an ensemble it may be one that
+    /// has not yet heard of the latest. Nodes that vanish meanwhile are left out.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
+    ///
+    /// # Errors
+    ///
+    /// As for [`InterProcessMutex::participants`](crate::InterProcessMutex::participants).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        self.candidate.recipe.participants(&self.candidate.family).await
+    }
+
+    /// The leader, as [`participants`](Self::participants) lists it.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
+    ///
+    /// # Errors
+    ///
+    /// As for [`participants`](Self::participants).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn leader(&self) -> Result<Option<Participant>, Error> {
+        self.candidate.recipe.holder(&self.candidate.family).await
+    }
+
+    /// Gives the place up, and waits until the servers confirm it, at most for
+    /// [`CuratorBuilder::connection_timeout`](crate::CuratorBuilder::connection_timeout). From the first poll on it does
+    /// not lead. Closing again gives the same outcome.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once it was polled, dropping the future does not stop the closing.
+    ///
+    /// # Errors
+    ///
+    /// * [`ErrorKind::Lost`](crate::ErrorKind::Lost): the leadership had been lost;
+    /// * [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied): the server does not let us delete the node.
+    pub async fn close(&self) -> Result<Released, Error> {
+        self.shared.enter(Status::Closed);
+        self.shared.closing.close().await
+    }
+
+    /// The path, under the namespace.
+    pub fn path(&self) -> &str {
+        self.candidate.recipe.path.as_str()
+    }
+}
+
+impl fmt::Debug for LeaderLatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderLatch")
+            .field("path", &self.path())
+            .field("status", &*self.shared.status.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+/// ```text
+///   Candidate <-----> Leader        (any) --close--> Closed
+///       |                           without a handle: Closed
+///       +--> Ended
+/// ```
+#[derive(Debug)]
+enum Status {
+    Candidate,
+    Leader(Hold),
+    Closed,
+    /// It cannot take part any more.
+    Ended(Error),
+}
+
+impl Status {
+    /// The term that lasts at this instant.
+    fn leadership(&self) -> Option<&Hold> {
+        match self {
+            Self::Leader(leadership) if leadership.is_held() => Some(leadership),
+            _ => None,
+        }
+    }
+}
+
+/// What the task of a latch shares with the handles.
+#[derive(Debug)]
+struct Shared {
+    status: watch::Sender<Status>,
+    closing: Closing,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { status: watch::Sender::new(Status::Candidate), closing: Closing::default() }
+    }
+}
+
+impl Shared {
+    /// Unless it is over.
+    fn enter(&self, next: Status) {
+        self.status.send_if_modified(|status| {
+            let goes_on = !matches!(status, Status::Closed | Status::Ended(_));
+            if goes_on {
+                *status = next;
+            }
+            goes_on
+        });
+    }
+}
+
+/// Says that the latch is over, also when the runtime goes before the task was run.
+#[derive(Debug)]
+struct Driving(Arc<Shared>);
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        self.0.enter(Status::Closed);
+        self.0.closing.done();
+    }
+}
+
+/// Takes part, until the latch is closed or cannot any more.
+async fn drive(candidate: Candidate, driving: Driving) {
+    let (shared, path) = (&driving.0, candidate.path());
+    let mut contending = candidate.enter();
+    let outcome = loop {
+        let held = tokio::select! {
+            biased;
+            () = shared.closing.asked().cancelled() => {
+                shared.enter(Status::Closed);
+                break candidate.withdraw(contending).await;
+            }
+            held = candidate.hold(&mut contending) => held,
+        };
+        let hold = match held {
+            Ok(hold) => hold,
+            Err(error) => {
+                tracing::warn!(path, %error, "takes part no more");
+                return shared.enter(Status::Ended(error));
+            }
+        };
+        let leadership = candidate.leadership(&hold);
+        tracing::info!(path, node = leadership.node(), "leads");
+        shared.enter(Status::Leader(leadership));
+        tokio::select! {
+            biased;
+            () = shared.closing.asked().cancelled() => {
+                // Before the node goes: first of all no caller may take it for the leader any more.
+                shared.enter(Status::Closed);
+                break hold.release().await;
+            }
+            () = hold.state().ended().cancelled() => {}
+        }
+        let end = hold.state().end();
+        tracing::info!(path, ?end, "leads no more");
+        shared.enter(Status::Candidate);
+        contending = candidate.enter_again(hold);
+    };
+    shared.closing.came_to(outcome);
+}

@@ -1,0 +1,176 @@
+//! [`LeaderRun`]: a selector that takes part.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio_util::sync::DropGuard;
+
+use super::candidate::{Candidate, closed};
+use super::phase::{Phase, Shared};
+use super::running::{Driver, Driving};
+use super::term::TermError;
+use crate::error::{Error, Released};
+use crate::recipes::shared::hold::Hold;
+
+/// A [`LeaderSelector`](super::LeaderSelector) that takes part: a candidate, or the leader, or between two terms.
+///
+/// Dropping it closes it in the background: the body is asked to end, and when it has, the place is given up. To close it
+/// from elsewhere, share it in an [`Arc`].
+///
+/// Awaited, it gives the report of its first term, and is closed: dropping that future closes it as well.
+///
+/// ```no_run
+/// # use zookeeper_recipes::leader::LeaderSelector;
+/// # async fn example(selector: LeaderSelector) {
+/// let run = selector.auto_requeue().run(async |term| {
+///     println!("leads: {}", term.fencing_token());
+///     term.cancellation_token().cancelled().await;
+/// });
+/// while let Some(term) = run.next().await {
+///     match term {
+///         Ok(()) => println!("stepped down"),
+///         Err(ended) => println!("{ended}"),
+///     }
+/// }
+/// # }
+/// ```
+#[must_use = "it stops taking part when it is dropped"]
+pub struct LeaderRun<T> {
+    shared: Arc<Shared<T>>,
+    _open: DropGuard,
+}
+
+impl<T: Send + 'static> LeaderRun<T> {
+    pub(super) fn start<F, Fut>(
+        candidate: Candidate,
+        grace: Duration,
+        auto_requeue: bool,
+        body: F,
+    ) -> Self
+    where
+        F: FnOnce(Hold) -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = T> + Send + 'static,
+    {
+        let shared = Arc::new(Shared::new(candidate.path()));
+        let _open = shared.closing.when_dropped();
+        let session = candidate.recipe.curator.session().clone();
+        let driving = Driving(shared.clone());
+        let driver = Driver { candidate, grace, auto_requeue, body, driving };
+        session.spawn(driver.run());
+        Self { shared, _open }
+    }
+
+    /// Waits for the report of the next term that has ended: `Ok` if the body ended as the leader. `None` when it is
+    /// closed and all terms were reported. A term that could not begin is reported, too.
+    ///
+    /// Reports are kept, the last 64 of them.
+    ///
+    /// # Cancel safety
+    ///
+    /// No report is missed by dropping the future.
+    ///
+    /// # Errors
+    ///
+    /// Within: how the term ended otherwise, or why it did not begin.
+    pub async fn next(&self) -> Option<Result<T, TermError<T>>> {
+        let mut phase = self.shared.phase.subscribe();
+        loop {
+            // Before the reports: none follows it.
+            let is_over = matches!(*phase.borrow_and_update(), Phase::Over);
+            if let Some(report) = self.shared.next_report() {
+                return Some(report);
+            }
+            // The sender lives in `self`.
+            if is_over || phase.changed().await.is_err() {
+                return None;
+            }
+        }
+    }
+
+    /// Whether it leads at this instant.
+    pub fn is_leader(&self) -> bool {
+        self.shared.phase.borrow().leadership().is_some()
+    }
+
+    /// The present term, if it leads at this instant.
+    pub fn leadership(&self) -> Option<Hold> {
+        self.shared.phase.borrow().leadership().map(Hold::view)
+    }
+
+    /// Is a candidate again, if a term has ended; `false` if it is one, or leads.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    pub fn requeue(&self) -> Result<bool, Error> {
+        let closing = self.shared.closing.asked().is_cancelled();
+        let mut refused = false;
+        let queued = self.shared.phase.send_if_modified(|phase| {
+            refused = closing || matches!(phase, Phase::Over);
+            let between = !refused && matches!(phase, Phase::Between);
+            if between {
+                *phase = Phase::Candidate;
+            }
+            between
+        });
+        if refused { Err(closed(&self.shared.path)) } else { Ok(queued) }
+    }
+
+    /// Asks the body to end, by its [token](Hold::cancellation_token); `false` if it does not lead at this instant. It leads
+    /// until the body has ended.
+    #[doc(alias = "interrupt_leadership")]
+    #[doc(alias = "interruptLeadership")]
+    pub fn step_down(&self) -> bool {
+        let leadership = self.leadership();
+        if let Some(leadership) = &leadership {
+            leadership.stop().cancel();
+        }
+        leadership.is_some()
+    }
+
+    /// Asks the body to end, waits until it has, gives the place up, and waits until the servers
+    /// confirm it, at most for [`CuratorBuilder::connection_timeout`](crate::CuratorBuilder::connection_timeout). Closing
+    /// again gives the same outcome.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once it was polled, dropping the future does not stop the closing.
+    ///
+    /// # Errors
+    ///
+    /// * [`ErrorKind::Lost`](crate::ErrorKind::Lost): the leadership was lost before the body had ended;
+    /// * [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied): the server does not let us delete the node.
+    pub async fn close(&self) -> Result<Released, Error> {
+        self.shared.closing.close().await
+    }
+}
+
+impl<T: Send + 'static> IntoFuture for LeaderRun<T> {
+    type Output = Result<T, TermError<T>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        // Another term must not begin meanwhile.
+        self.shared.once.store(true, Ordering::Relaxed);
+        Box::pin(async move {
+            let before = || Err(TermError::from(closed(&self.shared.path)));
+            let first = self.next().await.unwrap_or_else(before);
+            // What the body gave counts, whatever becomes of the node.
+            let _ = self.close().await;
+            first
+        })
+    }
+}
+
+impl<T> fmt::Debug for LeaderRun<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderRun")
+            .field("path", &self.shared.path)
+            .field("phase", &*self.shared.phase.borrow())
+            .finish_non_exhaustive()
+    }
+}

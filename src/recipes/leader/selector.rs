@@ -1,0 +1,164 @@
+//! [`LeaderSelector`]: runs a function while it leads.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::candidate::Candidate;
+use super::observer::LeaderObserver;
+use super::run::LeaderRun;
+use crate::curator::Curator;
+use crate::error::Error;
+use crate::metrics;
+use crate::queue::rules::admission::Family;
+use crate::queue::rules::filter::ContenderFilter;
+use crate::recipes::shared::hold::Hold;
+use crate::recipes::shared::participants::Participant;
+
+/// How long a body may go on by default.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs your async function while this process is the leader, and lets the next candidate lead when it ends.
+///
+/// It has the znodes of Apache Curator's `LeaderSelector`, which are those of an
+/// [`InterProcessMutex`](crate::InterProcessMutex), so JVM and Rust processes can stand for one election.
+///
+/// * **Fair**: first come, first served. When the function ends, the next candidate leads.
+/// * **One at a time**: the function is asked to end by its [token](Hold::cancellation_token) when the leadership is lost,
+///   when it is asked to [step down](LeaderRun::step_down) and when the run is closed. Its end is awaited before the place
+///   is given up, at most for the [grace](Self::with_grace); then it is dropped. One that blocks its thread cannot be
+///   dropped, and keeps its place as long as the session lives. When the *session* is lost the servers give the place
+///   away, whatever the function does: usually a third of the session timeout after the cancellation, a twenty-fourth of
+///   it at the worst, and with [`LossPolicy::SessionExpired`](crate::interop::LossPolicy::SessionExpired) before that.
+///   Tasks that the function has started are its own to end.
+/// * **Never silent**: [`LeaderRun::next`] returns how each term ended: what the function returned, its panic, a lost
+///   leadership, or why the candidate could not enter.
+///
+/// A selector is a cheap handle, and each [run](Self::run) of it is a candidate of its own.
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # use zookeeper_recipes::{Curator, Error, Hold};
+/// # struct State;
+/// # impl State { async fn serve(&self, term: &Hold) {} }
+/// # async fn example(curator: Curator, state: Arc<State>) -> Result<(), Error> {
+/// let selector = curator.leader_selector("/leader")?;
+/// let run = selector.auto_requeue().run(async move |term| {
+///     let stop = term.cancellation_token();
+///     stop.run_until_cancelled(state.serve(&term)).await;
+/// });
+/// // … until the service stops …
+/// run.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it takes no part until `run`"]
+pub struct LeaderSelector {
+    candidate: Candidate,
+    grace: Duration,
+    auto_requeue: bool,
+}
+
+impl Curator {
+    /// A selector at `path`, under the namespace, with the options of this handle.
+    ///
+    /// # Errors
+    ///
+    /// As for [`mutex`](Self::mutex).
+    pub fn leader_selector(&self, path: impl AsRef<str>) -> Result<LeaderSelector, Error> {
+        let filter = ContenderFilter::default();
+        let (of, kind) = (metrics::Recipe::LeaderSelector, filter.kind());
+        let candidate = Candidate::new(self, path.as_ref(), of, Family::Exclusive(filter), kind)?;
+        Ok(LeaderSelector { candidate, grace: GRACE, auto_requeue: false })
+    }
+}
+
+impl LeaderSelector {
+    /// Is a candidate from now on, and runs `body` in a task of its own whenever it leads; see [`LeaderRun`]. Each term runs
+    /// a clone of the body. It needs no connection: while there is none, it waits for one.
+    ///
+    /// `self.run(body).await` runs it once, and gives what it gave.
+    pub fn run<T, F, Fut>(&self, body: F) -> LeaderRun<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(Hold) -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = T> + Send + 'static,
+    {
+        LeaderRun::start(self.candidate.clone(), self.grace, self.auto_requeue, body)
+    }
+
+    /// After each term it is a candidate again, at the tail; without, [`LeaderRun::requeue`] says when. After a panic or
+    /// a refusal of the servers there is a pause, by the retry policy.
+    #[doc(alias = "autoRequeue")]
+    pub fn auto_requeue(mut self) -> Self {
+        self.auto_requeue = true;
+        self
+    }
+
+    /// How long the function may go on after it was asked to end; then it is dropped. Defaults to 10 s. Where the
+    /// leadership was lost, the next leader does not wait for it.
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Which children count as candidates, for a path that other clients than Curator use, such as kazoo's `Election`.
+    /// Defaults to [`ContenderFilter::Curator`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the identity is not text, which kazoo decodes.
+    pub fn with_filter(mut self, filter: ContenderFilter) -> Result<Self, Error> {
+        if filter.needs_text() {
+            self.candidate.recipe.check_text()?;
+        }
+        self.candidate.kind = filter.kind();
+        self.candidate.family = Family::Exclusive(filter);
+        Ok(self)
+    }
+
+    /// Follows the leader by the selector's filter, in whatever process. See [`Curator::observe_leader`].
+    pub fn observe(&self) -> LeaderObserver {
+        LeaderObserver::new(self.candidate.recipe.clone(), self.candidate.family.clone())
+    }
+
+    /// All candidates, the leader first, as the server that we are connected to tells it: of an ensemble it may be one that
+    /// has not yet heard of the latest. Nodes that vanish meanwhile are left out.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
+    ///
+    /// # Errors
+    ///
+    /// As for [`InterProcessMutex::participants`](crate::InterProcessMutex::participants).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        self.candidate.recipe.participants(&self.candidate.family).await
+    }
+
+    /// The leader, as [`participants`](Self::participants) lists it.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
+    ///
+    /// # Errors
+    ///
+    /// As for [`participants`](Self::participants).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn leader(&self) -> Result<Option<Participant>, Error> {
+        self.candidate.recipe.holder(&self.candidate.family).await
+    }
+
+    /// The path, under the namespace.
+    pub fn path(&self) -> &str {
+        self.candidate.recipe.path.as_str()
+    }
+}

@@ -1,0 +1,11 @@
+//! The recipes: what callers use.
+
+pub mod leader;
+pub(crate) mod multi_lock;
+pub(crate) mod mutex;
+pub(crate) mod once;
+pub(crate) mod read_write_lock;
+pub(crate) mod revoker;
+pub(crate) mod semaphore;
+pub(crate) mod shared;
+pub(crate) mod shared_count;

@@ -1,0 +1,283 @@
+//! [`InterProcessSemaphore`]: so many holders among all processes.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::shared::attempt::Attempt;
+use super::shared::guards::Guards;
+use super::shared::hold::{Guard, Held, Hold};
+use super::shared::leasing::Leasing;
+use super::shared::lock::impl_lock;
+use super::shared::participants::Participant;
+use super::shared::recipe::{Patience, Recipe};
+use super::shared_count::SharedCount;
+use crate::curator::Curator;
+use crate::error::Error;
+use crate::metrics;
+use crate::queue::Limit;
+
+/// Lets at most N holders in at a time, among all processes. All processes that use a path must agree on N.
+///
+/// It has the znodes of Apache Curator's `InterProcessSemaphoreV2`, not those of its older `InterProcessSemaphore`. With a
+/// limit of one it is Curator's `InterProcessSemaphoreMutex`.
+///
+/// * **Fair**: first come, first served, however many leases each asks for.
+/// * **All or nothing**: a caller that asks for several leases gets all of them together, so two such callers never wait
+///   for each other. Curator takes one lease after the other, which can deadlock, also with a Rust caller. In a mixed
+///   fleet let only Rust processes ask for several.
+/// * **A lease is a [`Guard`]** like any other: it can be lost, and has a token. Tokens of leases tell a younger from an
+///   older one; several are good at a time.
+///
+/// ```no_run
+/// # use zookeeper_recipes::{Curator, Error};
+/// # async fn import() {}
+/// # async fn example(curator: Curator) -> Result<(), Error> {
+/// let semaphore = curator.semaphore("/limits/imports", 3)?;
+/// semaphore.with(async |_hold| import().await).await // with two others at most
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is held until `acquire` or `run`"]
+#[doc(alias = "InterProcessSemaphoreV2")]
+#[doc(alias = "InterProcessSemaphoreMutex")]
+pub struct InterProcessSemaphore {
+    leasing: Leasing,
+}
+
+impl_lock!(InterProcessSemaphore);
+
+impl Curator {
+    /// A semaphore with `limit` leases at `path`, under the namespace, with the options of this handle.
+    ///
+    /// # Errors
+    ///
+    /// As for [`mutex`](Self::mutex); a limit of zero, or beyond [`i32::MAX`], which is Curator's.
+    pub fn semaphore(
+        &self,
+        path: impl AsRef<str>,
+        limit: usize,
+    ) -> Result<InterProcessSemaphore, Error> {
+        let path = path.as_ref();
+        let recipe = Recipe::new(self, path, metrics::Recipe::Semaphore)?;
+        match i32::try_from(limit) {
+            Ok(limit @ 1..) => {
+                Ok(InterProcessSemaphore { leasing: Leasing::new(recipe, Limit::Fixed(limit)) })
+            }
+            _ => {
+                let value = format_args!("{limit} for {path}");
+                let reason = "it must be at least 1 and at most 2147483647";
+                Err(Error::invalid("limit", value, reason).at(path))
+            }
+        }
+    }
+}
+
+impl InterProcessSemaphore {
+    /// A semaphore at `path` with as many leases as `limit` says, now and whenever it changes: a smaller limit takes
+    /// no lease away, a greater one wakes waiters. While it is zero or less, callers wait. A caller that asks for several
+    /// gets [`InvalidInput`](crate::ErrorKind::InvalidInput) when there are fewer, also while it waits.
+    ///
+    /// What is known of the count here counts: see [`SharedCount`] for how late that may be. When it cannot be read any
+    /// more, the last value stays.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Curator::mutex`].
+    pub fn with_shared_count(
+        curator: &Curator,
+        path: impl AsRef<str>,
+        limit: &SharedCount,
+    ) -> Result<Self, Error> {
+        let recipe = Recipe::new(curator, path.as_ref(), metrics::Recipe::Semaphore)?;
+        Ok(Self { leasing: Leasing::new(recipe, Limit::Live(limit.subscribe())) })
+    }
+
+    /// Waits until a lease is held.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    pub async fn acquire(&self) -> Result<Guard, Error> {
+        loop {
+            // One was asked for.
+            if let Some(held) = self.leasing.wait(1).await?.pop() {
+                return Ok(Guard::new(held));
+            }
+        }
+    }
+
+    /// Acquires a lease, runs `body`, releases: see [`InterProcessMutex::run`](crate::InterProcessMutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`InterProcessMutex::run`](crate::InterProcessMutex::run).
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.acquire().await?.run(body).await
+    }
+
+    /// The same for a body of any value.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`InterProcessMutex::with`](crate::InterProcessMutex::with).
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn with<T, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, Error>
+    where
+        Fut: Future<Output = T>,
+    {
+        self.acquire().await?.with(body).await
+    }
+
+    /// Takes a lease if one is free; [`Attempt::Busy`] also while another caller is about to take it. It waits for the
+    /// servers' answers, never for a holder.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn try_acquire(&self) -> Result<Attempt, Error> {
+        self.attempt(Patience::OnlyIfFree).await
+    }
+
+    /// Waits until a lease is held, at most for `limit`: see
+    /// [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As for [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Attempt, Error> {
+        self.attempt(Patience::within(limit)).await
+    }
+
+    /// Waits until `count` leases are held, all of them.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) at once for none, or for more than there are; and all of
+    /// [`acquire`](Self::acquire).
+    pub async fn acquire_many(&self, count: usize) -> Result<Guards, Error> {
+        self.leasing.wait(count).await.map(guards)
+    }
+
+    /// Takes `count` leases if that many are free: see [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As for [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn try_acquire_many(&self, count: usize) -> Result<Attempt<Guards>, Error> {
+        self.attempt_many(count, Patience::OnlyIfFree).await
+    }
+
+    /// Waits until `count` leases are held, at most for `limit`: see [`acquire_timeout`](Self::acquire_timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As for [`acquire_many`](Self::acquire_many) and [`acquire_timeout`](Self::acquire_timeout).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn acquire_many_timeout(
+        &self,
+        count: usize,
+        limit: Duration,
+    ) -> Result<Attempt<Guards>, Error> {
+        self.attempt_many(count, Patience::within(limit)).await
+    }
+
+    async fn attempt(&self, patience: Patience) -> Result<Attempt, Error> {
+        let held = self.leasing.acquire(1, patience).await?;
+        Ok(Attempt::of(held.and_then(|mut held| held.pop()).map(Guard::new)))
+    }
+
+    async fn attempt_many(
+        &self,
+        count: usize,
+        patience: Patience,
+    ) -> Result<Attempt<Guards>, Error> {
+        Ok(Attempt::of(self.leasing.acquire(count, patience).await?.map(guards)))
+    }
+
+    /// All leases that are held, then the waiters, as the connected server knows them.
+    ///
+    /// The first waiter is listed by the nodes of its leases. As many of these as there is room for count as held, although
+    /// the waiter waits until there is room for all.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
+    ///
+    /// # Errors
+    ///
+    /// As for [`acquire`](Self::acquire), where they apply to reading.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        self.leasing.participants().await
+    }
+
+    /// How many leases there are, as far as is known here.
+    pub fn limit(&self) -> usize {
+        self.leasing.limit.now()
+    }
+
+    /// The path, under the namespace.
+    pub fn path(&self) -> &str {
+        self.leasing.recipe.path.as_str()
+    }
+}
+
+fn guards(held: Vec<Arc<Held>>) -> Guards {
+    Guards::new(held.into_iter().map(Guard::new).collect())
+}

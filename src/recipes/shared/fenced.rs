@@ -1,0 +1,137 @@
+//! [`Fenced`]: writes that ZooKeeper refuses once a hold is over.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::client::{Acl, Write, WriteFailure, check_frame};
+use crate::clock::Moment;
+use crate::error::{Error, ErrorKind, Loss};
+use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation};
+use crate::queue::{End, HoldState};
+
+/// Writes that ZooKeeper refuses once the hold is over; from [`Hold::fenced`](crate::Hold::fenced).
+///
+/// Each is one transaction of two steps: a check that the hold's own node is there, and the write. So it takes effect while
+/// the hold lasts or not at all, also when this process does not know yet that it lost the lock. The node's name is drawn
+/// anew for each node, so no other can be taken for it, even after the lock path was deleted and made again.
+///
+/// Paths are under the namespace. A handle is cheap to clone and may outlive the guard, but is of no use then. Once this
+/// process knows that the hold is over, it sends nothing.
+///
+/// ```no_run
+/// # use zookeeper_recipes::{Error, Guard};
+/// # async fn example(guard: Guard) -> Result<(), Error> {
+/// guard.fenced().set("/orders/last", b"4711").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Fenced {
+    hold: Arc<HoldState>,
+    acls: Arc<[Acl]>,
+}
+
+impl Fenced {
+    pub(crate) fn new(hold: Arc<HoldState>, acls: Arc<[Acl]>) -> Self {
+        Self { hold, acls }
+    }
+
+    /// Creates a persistent node, with the curator's ACLs. Its parent must be there.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is polled sends nothing; later the write may take effect all the
+    /// same, as long as the hold's node is there.
+    ///
+    /// # Errors
+    ///
+    /// * [`ErrorKind::Lost`]: the hold was lost, and nothing was written; [`ErrorKind::Closed`]: it was released;
+    /// * [`ErrorKind::OutcomeUnknown`]: no server answered, and it may have been written, or may yet be while the hold's
+    ///   node is there;
+    /// * [`ErrorKind::AlreadyExists`], [`ErrorKind::NotFound`] for a missing parent, [`ErrorKind::PermissionDenied`],
+    ///   [`ErrorKind::Refused`], [`ErrorKind::Unavailable`], [`ErrorKind::InvalidInput`] (a bad path, or more data than a
+    ///   server takes, 1 MiB in all): nothing was written.
+    pub async fn create(&self, path: &str, data: &[u8]) -> Result<(), Error> {
+        let acls = self.acls.clone();
+        self.write(path, &Write::Create { data, acls: &acls, ephemeral: false }).await
+    }
+
+    /// Replaces a node's data.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`create`](Self::create).
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create); [`ErrorKind::NotFound`] when there is no such node.
+    pub async fn set(&self, path: &str, data: &[u8]) -> Result<(), Error> {
+        self.write(path, &Write::Set { data }).await
+    }
+
+    /// Deletes a node that has no children.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`create`](Self::create).
+    ///
+    /// # Errors
+    ///
+    /// As for [`create`](Self::create); [`ErrorKind::NotFound`] when there is no such node,
+    /// [`ErrorKind::Refused`] when it has children.
+    pub async fn delete(&self, path: &str) -> Result<(), Error> {
+        self.write(path, &Write::Delete).await
+    }
+
+    async fn write(&self, path: &str, write: &Write<'_>) -> Result<(), Error> {
+        let path = LockPath::parse("path", path)?;
+        // Twice the namespace, which both paths have.
+        let namespace = 2 * self.hold.epoch().root().as_str().len();
+        let bytes = write.data().len() + self.hold.node().len() + namespace;
+        check_frame("data", &path, bytes, &self.acls)?;
+        let over = |end: End| match end {
+            End::Lost(loss) => Error::lost(self.hold.path(), loss),
+            End::Released => Error::new(
+                ErrorKind::Closed,
+                format!("{path} was not written: the hold was released"),
+            ),
+        };
+        let epoch = self.hold.epoch();
+        let Ok(borrowed) = epoch.borrow_client() else {
+            return Err(over(self.hold.end().unwrap_or(End::Lost(Loss::SessionExpired))));
+        };
+        let stamp = Moment::now();
+        let send = || borrowed.client.write_while_there(self.hold.node(), path.as_str(), write);
+        let writing = self.hold.fence(send).map_err(over)?;
+        let written = tokio::select! {
+            biased;
+            written = epoch.proven(stamp, writing) => written,
+            // The client would wait for the next connection, for as long as the session may live.
+            () = self.hold.ended().cancelled() => {
+                metrics::unknown(Operation::FencedWrite);
+                return Err(Error::unknown(&path));
+            }
+        };
+        written
+            .map_err(|failure| match failure {
+                WriteFailure::NotThere => over(self.hold.node_is_gone()),
+                WriteFailure::Check(failure) => failure.into_write_error(self.hold.node()),
+                WriteFailure::Write(failure) => failure.into_write_error(path.as_str()),
+            })
+            .inspect_err(|error| {
+                if error.kind() == ErrorKind::OutcomeUnknown {
+                    metrics::unknown(Operation::FencedWrite);
+                }
+            })
+    }
+}
+
+impl fmt::Debug for Fenced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fenced")
+            .field("node", &self.hold.node())
+            .field("end", &self.hold.end())
+            .finish_non_exhaustive()
+    }
+}

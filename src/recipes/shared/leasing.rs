@@ -1,0 +1,184 @@
+//! Acquiring leases: the mutex `locks` beside them is held while their nodes are made and counted, as Curator does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tokio::time::timeout;
+
+use super::contender::out_of_patience;
+use super::hold::Held;
+use super::participants::{Participant, participants};
+use super::recipe::{Patience, Recipe};
+use crate::client::Failure;
+use crate::error::{Error, ErrorKind};
+use crate::lock_path::LockPath;
+use crate::metrics::{Lock, Outcome};
+use crate::queue::rules::admission::Family;
+use crate::queue::rules::filter::ContenderFilter;
+use crate::queue::rules::node_name::{Kind, kind_of};
+use crate::queue::{Hold, LeaseRequest, Limit, Queued, Request};
+use crate::session::epoch::Epoch;
+use crate::session::lease::LossPolicy;
+use crate::session::tries::{Effect, Failed, tried};
+
+/// A path with leases, and how many there are.
+#[derive(Clone, Debug)]
+pub(crate) struct Leasing {
+    pub(crate) recipe: Recipe,
+    pub(crate) limit: Limit,
+    /// Where one at a time queues for leases.
+    locks: LockPath,
+    pub(crate) leases: LockPath,
+    /// The session in which others were looked for.
+    looked_in: Arc<AtomicI64>,
+}
+
+impl Leasing {
+    pub(crate) fn new(recipe: Recipe, limit: Limit) -> Self {
+        let child = |name| recipe.path.join(&LockPath::segment(name));
+        let (locks, leases) = (child("locks"), child("leases"));
+        Self { recipe, limit, locks, leases, looked_in: Arc::default() }
+    }
+
+    /// All of `count`, however long it takes.
+    pub(crate) async fn wait(&self, count: usize) -> Result<Vec<Arc<Held>>, Error> {
+        loop {
+            if let Some(held) = self.acquire(count, Patience::Forever).await? {
+                return Ok(held);
+            }
+        }
+    }
+
+    /// All of `count`, or none.
+    pub(crate) async fn acquire(
+        &self,
+        count: usize,
+        patience: Patience,
+    ) -> Result<Option<Vec<Arc<Held>>>, Error> {
+        self.limit.check(&self.recipe.path, count)?;
+        let mut acquiring = self.recipe.counted.acquiring();
+        let acquired = self.acquire_in_time(count, patience).await;
+        acquiring.ended(match (&acquired, patience) {
+            (Ok(None), Patience::For(_)) => Outcome::GivenUp,
+            (Err(error), Patience::For(_)) if error.kind() == ErrorKind::Unavailable => {
+                Outcome::GivenUp
+            }
+            (acquired, _) => Outcome::of(acquired),
+        });
+        acquired
+    }
+
+    async fn acquire_in_time(
+        &self,
+        count: usize,
+        patience: Patience,
+    ) -> Result<Option<Vec<Arc<Held>>>, Error> {
+        self.look_for_others();
+        if matches!(patience, Patience::OnlyIfFree) && self.is_full(count).await? {
+            return Ok(None);
+        }
+        let (full, behind) = (Queued::default(), Queued::default());
+        let exclusive = Family::Exclusive(ContenderFilter::Curator);
+        let request = LeaseRequest {
+            lease: self.recipe.request(&self.leases, Family::Leases, Kind::Lease, patience),
+            lock: Request {
+                // It keeps leases in order, not safe: to be in doubt does not end it.
+                loss_policy: LossPolicy::SessionExpired,
+                // Of its own.
+                counted: Lock::default(),
+                // The leases were looked at. A waiter in `locks` has nodes among them.
+                looks_first: false,
+                ..self.recipe.request(&self.locks, exclusive, Kind::Lock, patience)
+            },
+            count,
+            limit: self.limit.clone(),
+            full: full.clone(),
+            behind: behind.clone(),
+        };
+        let contending = self.recipe.curator.queues().contend_for_leases(request);
+        let leases = match patience {
+            Patience::Forever | Patience::OnlyIfFree => contending.answer().await?,
+            Patience::For(limit) => match timeout(limit, contending.answer()).await {
+                Ok(leases) => leases?,
+                Err(_) => {
+                    let said = if *full.borrow() { &full } else { &behind };
+                    return out_of_patience(&self.recipe, patience, said).map(|()| None);
+                }
+            },
+        };
+        Ok(leases.map(|leases| self.held(leases)))
+    }
+
+    fn held(&self, leases: Vec<Hold>) -> Vec<Arc<Held>> {
+        leases.into_iter().map(|hold| Held::new(hold, &self.recipe)).collect()
+    }
+
+    /// Warns of contenders right under the path, once in a session: they are of a recipe that this one does not keep out.
+    fn look_for_others(&self) {
+        let session = self.recipe.curator.session();
+        let Ok(epoch) = session.present_epoch() else { return };
+        if self.looked_in.swap(epoch.session_id(), Ordering::Relaxed) == epoch.session_id() {
+            return;
+        }
+        let path = self.recipe.path.clone();
+        session.spawn(async move {
+            let Ok(client) = epoch.client() else { return };
+            let listing = tokio::select! {
+                biased;
+                () = epoch.over().cancelled() => return,
+                listing = client.list(path.as_str()) => listing,
+            };
+            let children = listing.map(|listing| listing.children).unwrap_or_default();
+            if let Some(child) = children.iter().find(|child| kind_of(child).is_some()) {
+                tracing::warn!(%path, child, "a contender of another recipe, which a semaphore does not keep out");
+            }
+        });
+    }
+
+    async fn is_full(&self, count: usize) -> Result<bool, Error> {
+        let (leases, Recipe { curator, retry, .. }) = (&self.leases, &self.recipe);
+        let list = |epoch: Arc<Epoch>, _| async move {
+            let caught_up = async {
+                let borrowed = epoch.borrow_client()?;
+                // A server that lags would count leases whose release was confirmed elsewhere.
+                epoch.caught_up(&borrowed.client, |client| client.list(leases.as_str())).await
+            };
+            match caught_up.await {
+                Ok(listing) => Ok(listing.children.len()),
+                Err(Failure::NoNode) => Ok(0),
+                Err(failure) => Err(Failed::at(leases, "list", failure)),
+            }
+        };
+        let there = tried(curator.session(), leases, retry, Effect::Harmless, list).await?;
+        Ok(there + count > self.limit.now())
+    }
+
+    /// The holders of leases, then the waiters.
+    pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        let (session, retry) = (self.recipe.curator.session(), &self.recipe.retry);
+        let family = Family::Exclusive(ContenderFilter::Curator);
+        let waiting = participants(session, &self.locks, &family, retry).await?;
+        let mut all = participants(session, &self.leases, &Family::Leases, retry).await?;
+        all.sort_by_key(|lease| lease.fencing_token);
+        let mut waiting = waiting.into_iter().map(Participant::waiting);
+        if let Some(first) = waiting.next() {
+            // It alone makes leases, so those that it does not hold yet are the newest. How many it asks for is not known:
+            // as many as are too many. Younger ones of its session may be held by others.
+            let of_first = |lease: &Participant| {
+                let is_younger =
+                    first.fencing_token.is_some() && lease.fencing_token > first.fencing_token;
+                is_younger && lease.session_id == first.session_id
+            };
+            for lease in all.iter_mut().skip(self.limit.now()) {
+                lease.holds = !of_first(lease);
+            }
+            // They stand for it; also if it holds them, and is about to leave.
+            if !all.iter().any(of_first) {
+                all.push(first);
+            }
+        }
+        all.extend(waiting);
+        all.sort_by_key(|participant| !participant.holds);
+        Ok(all)
+    }
+}

@@ -1,0 +1,125 @@
+//! [`Lock`]: any lock of this crate.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::attempt::Attempt;
+use super::hold::{Guard, Hold};
+use crate::error::Error;
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Any lock of this crate, behind a pointer: a mutex, a semaphore, half of a read-write lock.
+///
+/// It is sealed: for a test double of one's own, use the module `simulation` (feature `simulation`).
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # use zookeeper_recipes::{Curator, Error, Lock};
+/// # async fn nightly() -> Result<(), Error> { Ok(()) }
+/// async fn guarded(lock: &dyn Lock) -> Result<(), Error> {
+///     lock.run(async |_hold| nightly().await).await
+/// }
+///
+/// # async fn example(curator: Curator) -> Result<(), Error> {
+/// let lock: Arc<dyn Lock> = curator.mutex("/jobs/nightly")?.into();
+/// guarded(&*lock).await
+/// # }
+/// ```
+pub trait Lock: fmt::Debug + Send + Sync + sealed::Sealed {
+    /// The path, under the namespace.
+    fn path(&self) -> &str;
+
+    /// See [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    fn acquire(&self) -> BoxFuture<'_, Result<Guard, Error>>;
+
+    /// See [`InterProcessMutex::try_acquire`](crate::InterProcessMutex::try_acquire).
+    fn try_acquire(&self) -> BoxFuture<'_, Result<Attempt, Error>>;
+
+    /// See [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).
+    fn acquire_timeout(&self, limit: Duration) -> BoxFuture<'_, Result<Attempt, Error>>;
+}
+
+impl dyn Lock + '_ {
+    /// See [`InterProcessMutex::run`](crate::InterProcessMutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// Those of the body and of [`acquire`](Lock::acquire), and [`ErrorKind::Lost`](crate::ErrorKind::Lost).
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.acquire().await?.run(body).await
+    }
+
+    /// See [`InterProcessMutex::with`](crate::InterProcessMutex::with).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire`](Lock::acquire), and [`ErrorKind::Lost`](crate::ErrorKind::Lost).
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn with<T, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, Error>
+    where
+        Fut: Future<Output = T>,
+    {
+        self.acquire().await?.with(body).await
+    }
+}
+
+pub(crate) mod sealed {
+    #[allow(unnameable_types)] // so that it cannot be implemented elsewhere
+    pub trait Sealed {}
+}
+
+/// A type with methods of these names as a [`Lock`].
+macro_rules! impl_lock {
+    ($Lock:ident) => {
+        impl $crate::recipes::shared::lock::sealed::Sealed for $Lock {}
+
+        impl $crate::Lock for $Lock {
+            fn path(&self) -> &str {
+                Self::path(self)
+            }
+
+            fn acquire(
+                &self,
+            ) -> futures_util::future::BoxFuture<'_, Result<$crate::Guard, $crate::Error>> {
+                Box::pin(Self::acquire(self))
+            }
+
+            fn try_acquire(
+                &self,
+            ) -> futures_util::future::BoxFuture<'_, Result<$crate::Attempt, $crate::Error>> {
+                Box::pin(Self::try_acquire(self))
+            }
+
+            fn acquire_timeout(
+                &self,
+                limit: std::time::Duration,
+            ) -> futures_util::future::BoxFuture<'_, Result<$crate::Attempt, $crate::Error>> {
+                Box::pin(Self::acquire_timeout(self, limit))
+            }
+        }
+
+        impl From<$Lock> for std::sync::Arc<dyn $crate::Lock> {
+            fn from(lock: $Lock) -> Self {
+                std::sync::Arc::new(lock)
+            }
+        }
+    };
+}
+
+pub(crate) use impl_lock;

@@ -1,0 +1,14 @@
+//! What the recipes have in common.
+
+pub(crate) mod attempt;
+pub(crate) mod contender;
+pub(crate) mod fenced;
+pub(crate) mod guards;
+pub(crate) mod hold;
+pub(crate) mod leasing;
+pub(crate) mod lock;
+pub(crate) mod owner;
+pub(crate) mod participants;
+pub(crate) mod recipe;
+pub(crate) mod revocation;
+pub(crate) mod waiting;
