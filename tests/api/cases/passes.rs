@@ -1,0 +1,196 @@
+//! Programs that compile: closures that borrow or move, `?` with several errors, tasks, `select!`, any lock.
+#![deny(warnings)]
+#![allow(dead_code)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zookeeper_recipes::{
+    Attempt, Curator, Error, ErrorKind, Guard, Hold, InterProcessMultiLock, InterProcessMutex,
+    Lock, Once, Released,
+};
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Debug)]
+enum AppError {
+    Lock(Error),
+    Io(std::io::Error),
+}
+
+impl From<Error> for AppError {
+    fn from(error: Error) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<std::io::Error> for AppError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+async fn io() -> std::io::Result<u64> {
+    Ok(1)
+}
+
+async fn bill(_: &Hold) -> Result<u64, AppError> {
+    Ok(io().await?)
+}
+
+async fn an_error_of_ones_own(mutex: InterProcessMutex) -> Result<u64, AppError> {
+    let one = mutex.run(async |hold| bill(&hold).await).await?;
+    let two = mutex.run(async |_| -> Result<u64, AppError> { Ok(io().await?) }).await?;
+    mutex.run(async |_| Ok(one + two + io().await?)).await
+}
+
+async fn boxed(mutex: InterProcessMutex) -> Result<(), AnyError> {
+    let billed = mutex.run(async |_| -> Result<u64, AnyError> { Ok(io().await?) }).await?;
+    println!("{billed}");
+    Ok(())
+}
+
+async fn another_crates_result(mutex: InterProcessMutex) -> Result<u64, AppError> {
+    Ok(mutex.with(async |_| io().await).await??)
+}
+
+async fn plain_and_unit(mutex: InterProcessMutex) -> Result<usize, Error> {
+    mutex.with(async |_| ()).await?;
+    mutex.with(async |_| 7).await
+}
+
+async fn borrows(mutex: &InterProcessMutex, names: &[String]) -> Result<usize, Error> {
+    let mut done = Vec::new();
+    mutex
+        .with(async |hold| {
+            for name in names {
+                if hold.is_held() {
+                    done.push(name);
+                }
+            }
+        })
+        .await?;
+    Ok(done.len())
+}
+
+async fn moves(mutex: InterProcessMutex) -> Result<String, Error> {
+    let name = String::from("orders");
+    mutex.with(|_hold| async move { name }).await
+}
+
+struct State {
+    mutex: InterProcessMutex,
+}
+
+impl State {
+    async fn handle(self: Arc<Self>) -> Result<u16, Error> {
+        let Attempt::Acquired(guard) = self.mutex.try_acquire().await? else { return Ok(409) };
+        guard.run(async |hold| Ok(u16::from(hold.is_held()))).await
+    }
+}
+
+fn spawned(state: Arc<State>, mutex: InterProcessMutex) {
+    let status = |error: Error| match error.kind() {
+        _ if error.is_transient() => 503,
+        ErrorKind::Lost => 503,
+        _ => 500,
+    };
+    drop(tokio::spawn(async move { state.handle().await.unwrap_or_else(status) }));
+    drop(tokio::spawn(async move {
+        let mut names = vec![String::new()];
+        mutex.with(async |_| names.push(String::from("x"))).await
+    }));
+}
+
+/// A wrapper that is generic over the body, and spawned.
+async fn traced<T, Fut>(lock: InterProcessMutex, body: impl FnOnce(Hold) -> Fut) -> Result<T, Error>
+where
+    Fut: Future<Output = Result<T, Error>>,
+{
+    lock.run(body).await
+}
+
+fn spawns_a_wrapper(lock: InterProcessMutex) {
+    drop(tokio::spawn(traced(lock, async |hold: Hold| Ok(hold.fencing_token()))));
+}
+
+trait Job {
+    fn start(&self) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+impl Job for State {
+    async fn start(&self) -> Result<(), Error> {
+        self.mutex.run(async |_| Ok(())).await
+    }
+}
+
+async fn stops_at_a_loss(mutex: InterProcessMutex) -> Result<Released, Error> {
+    let guard = mutex.acquire().await?;
+    let token = guard.cancellation_token();
+    let worker = tokio::spawn(async move { token.cancelled().await });
+    tokio::select! {
+        loss = guard.lost() => println!("{loss}"),
+        () = guard.revocation_requested() => println!("asked"),
+        () = tokio::time::sleep(Duration::from_secs(1)) => {}
+    }
+    let released = guard.release().await?;
+    let _ = worker.await;
+    Ok(released)
+}
+
+/// Each of these holds the lock in the braces, and to the end of the statement.
+async fn patterns_that_hold(mutex: InterProcessMutex) -> Result<(), Error> {
+    if let Attempt::Acquired(_) = mutex.try_acquire().await? {
+        println!("held");
+    }
+    match mutex.acquire_timeout(Duration::from_secs(1)).await? {
+        Attempt::Acquired(..) => println!("held"),
+        Attempt::Busy => println!("busy"),
+    }
+    println!("{}", mutex.acquire().await?.fencing_token());
+    Ok(())
+}
+
+async fn any_lock(lock: &dyn Lock) -> Result<(), Error> {
+    lock.run(async |hold| Ok(println!("{}", hold.path()))).await
+}
+
+async fn many(curator: Curator) -> Result<(), Error> {
+    let rows = curator.read_write_lock("/rows")?;
+    let locks: [Arc<dyn Lock>; 2] = [curator.mutex("/a")?.into(), rows.read_half()];
+    any_lock(&*locks[0]).await?;
+    let write = rows.write().await?;
+    let read: Guard = write.downgrade().await?;
+    read.release().await?;
+    for guard in &InterProcessMultiLock::new(locks)?.acquire().await? {
+        println!("{} {}", guard.path(), guard.is_held());
+    }
+    let sorted = curator.with_identity("audit-7").multi_lock(["/b", "/a"])?;
+    sorted.run(async |holds| Ok::<_, Error>(println!("{}", holds.len()))).await
+}
+
+async fn leads(curator: Curator, state: Arc<State>) -> Result<(), Error> {
+    let run = curator.leader_selector("/leader")?.auto_requeue().run(async move |term| {
+        state.start().await.is_ok() && term.is_held()
+    });
+    if let Some(Err(ended)) = run.next().await {
+        println!("{} {:?}", ended.error, ended.value);
+    }
+    run.close().await?;
+    let latch = curator.leader_latch("/leader")?;
+    let term = latch.leadership().await?;
+    term.cancellation_token().run_until_cancelled(async {}).await;
+    Ok(())
+}
+
+async fn once(curator: Curator) -> Result<Option<u64>, AppError> {
+    match curator.once("/jobs/nightly", "2026-11-24")?.run(async |hold| bill(&hold).await).await? {
+        Once::Ran(rows) => Ok(Some(rows)),
+        Once::AlreadyDone { by, at, .. } => {
+            println!("{by} {at:?}");
+            Ok(None)
+        }
+    }
+}
+
+fn main() {}
