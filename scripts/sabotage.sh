@@ -53,11 +53,6 @@ conditions() {
     wait.rs 's/&& predecessor_is_head\n/\n/'
   drop 'head: the event is a deletion' \
     wait.rs 's/let deleted = event == NodeEvent::Deleted;/let deleted = event != NodeEvent::SessionOver;/'
-  # Three lines see to it, each of which is enough when both events are there.
-  drop 'head: the own watch has not fired, and is looked at first' \
-    wait.rs 's/biased;\n            event = fired\(&mut self\.own\)/biased;\n            event = fired(&mut self.own), if !ahead.head/' \
-    wait.rs 's/own\.order < order && own\.watch\.fired\(\)\.is_none\(\)/own.order < order/' \
-    wait.rs 's/own\.watch\.fired\(\)\.is_none\(\)\)\n    \}/own.order > 0)\n    }/'
   drop 'stand-by: it lists, and admits nobody' \
     wait.rs 's/self\.stand_by = None;\n                Some\(Event::Look\)/self.stand_by = None;\n                Some(Event::Admitted)/'
 
@@ -66,7 +61,7 @@ conditions() {
   drop 'passing on: only the present hold gives back' \
     local_queue/seat.rs 's/Seat::Held\(admitted\) if self\.hold == hold/Seat::Held(admitted) if self.hold >= hold/'
   drop 'passing on: the hold is over first' \
-    local_queue.rs 's/let end = of\.finish\(Loss::Released\);/let end = of.end().unwrap_or(Loss::Released);/'
+    local_queue.rs 's/let end = of\.finish\(End::Released\);/let end = of.end().unwrap_or(End::Released);/'
   drop 'passing on: nobody asked for it to be given up' \
     local_queue/seat.rs 's/ && !self\.node\.node\.is_revoked\(\)//'
   drop 'passing on: same data and ACLs' \
@@ -74,11 +69,9 @@ conditions() {
   drop 'passing on: to those that asked before the news' \
     local_queue.rs 's/if \*ticket < admitted\.serves/if *ticket < u64::MAX/'
   drop 'passing on: the watch has not fired' \
-    local_queue/seat.rs 's/!watch\.lock\(\)\.unwrap_or_else\(PoisonError::into_inner\)\.has_fired\(\)/{ let _ = watch; true }/'
+    local_queue/seat.rs 's/!watch\.lock\(\)\.has_fired\(\)/{ let _ = watch; true }/'
   drop 'seat: those that wait have one after a release' \
     local_queue.rs 's/if !state\.waiters\.is_empty\(\) \{\n            self\.open\(state, true, effects\);/if false {\n            self.open(state, true, effects);/'
-  drop 'seat: a first who is gone hands it on' \
-    local_queue/effects.rs 's/Some\(effects\) => self = effects,/Some(_) => return left,/'
   drop 'create: an unknown outcome is resolved' \
     create.rs 's/match sent\.resolved\(\)\.await\? \{/match { sent.room = None; None } {/'
   drop 'create: a node that is found is adopted only from the own session' \
@@ -89,9 +82,9 @@ conditions() {
   drop 'gap: the listing showed nobody else' \
     siblings.rs 's/\|\| strangers == 0\n\s*&& \(/|| (/'
   drop 'gap: exactly the number that was expected' \
-    gap.rs 's/sequence\.wrapping_mul\(2\) == self\.0/sequence.wrapping_mul(2) >= self.0/'
+    rules/gap.rs 's/sequence\.wrapping_mul\(2\) == self\.0/sequence.wrapping_mul(2) >= self.0/'
   drop 'gap: what was noted is of that incarnation' \
-    gap.rs 's/self\.noted\.retain\([^;]*;//'
+    rules/gap.rs 's/self\.noted\.retain\([^;]*;//'
 
   drop 'read-write: head: for readers only' \
     wait.rs 's/\s*&& \(siblings\.family\.is_exclusive\(\) \|\| node\.node\.shared\)//'
@@ -103,6 +96,11 @@ conditions() {
     create.rs 's/write_while_there\(write\.node\(\),/write_while_there(request.path.as_str(),/'
   drop 'leases: strangers of the last listing count' \
     siblings.rs 's/Position::Among\(state\.strangers \+ state\.own\.len\(\)\)/Position::Among(state.own.len())/'
+
+  drop 'once: the holder looks for the record before it runs' \
+    ../recipes/once.rs 's/self\.done_before\(&guard\)\.await\?/None::<Record>/'
+  drop 'once: a body that failed leaves no record' \
+    ../recipes/once.rs 's/            Err\(error\) => \{\n                release\(guard\)\.await;/            Err(error) => {\n                let _ = self.record(&guard).await;\n                release(guard).await;/'
 
   drop 'lease: two thirds of the session timeout, and not three of them' \
     ../session/lease.rs 's/self\.timeout \* 2 \/ 3\)\.min\(anchor\.after\(self\.timeout \* 23 \/ 24\)\)/self.timeout * 3)/'

@@ -13,9 +13,10 @@ use tokio::task::{AbortHandle, yield_now};
 use tokio::time::sleep;
 use zookeeper_testkit::{FaultProxy, kill_session};
 
+use super::super::data::Mode;
 use super::super::{
-    Change, ChildrenWatch, Client, Dialer, Failure, LinkState, Listing, Mode, Node, NodeWatch,
-    Write, WriteFailure, ZooKeeperClient, open_to_anyone,
+    Change, ChildrenWatch, Client, Dialer, Failure, LinkState, Listing, Node, NodeWatch, Write,
+    WriteFailure, ZooKeeperClient, open_to_anyone,
 };
 use super::Real;
 use super::script::{Ask, Script, Step, What};

@@ -1,24 +1,23 @@
 //! The latch, the selector and the observer under faults. A latch that starts makes the requests of a mutex that acquires, so
 //! [`mutex`](super::mutex) has its cases on a path that is missing, new or busy.
 
-use tokio::sync::oneshot;
-use zookeeper_recipes::{
-    LeaderError, LeaderLatch, LeaderObserver, LeaderRun, LeaderSelector, Leadership, MutexGuard,
-    TermError,
-};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::timeout;
+use zookeeper_recipes::leader::{LeaderLatch, LeaderRun, LeaderSelector};
+use zookeeper_recipes::{ErrorKind, Guard, Hold};
 
 use crate::product::{SOON, Told, meanwhile, products};
 use crate::stage::{Stage, retry};
 
-/// Of a path that was used before: a create is all it takes.
-async fn known(stage: &Stage) -> LeaderLatch {
+/// A latch that takes part once it is asked for, on a path that was used before: a create is all it takes.
+async fn known(stage: &Stage) -> impl FnOnce() -> LeaderLatch + use<> {
     for _ in 0..2 {
         stage.leads().await.close().await.unwrap();
     }
     stage.latch()
 }
 
-async fn behind(stage: &Stage) -> (LeaderLatch, LeaderLatch) {
+async fn behind(stage: &Stage) -> (impl FnOnce() -> LeaderLatch + use<>, LeaderLatch) {
     (stage.latch(), stage.rival_leads().await)
 }
 
@@ -27,60 +26,54 @@ async fn selector(stage: &Stage) -> LeaderSelector {
     for _ in 0..2 {
         stage.mutex().acquire().await.unwrap().release().await.unwrap();
     }
-    LeaderSelector::new(&stage.curator, &stage.path).unwrap().with_retry(retry())
+    stage.curator.with_retry(retry()).leader_selector(&stage.path).unwrap()
 }
 
 /// Runs until it is to step down; returns when it leads.
-async fn run(selector: LeaderSelector) -> (Leadership, LeaderRun<()>) {
-    let (began, leads) = oneshot::channel();
-    let mut began = Some(began);
-    let run = selector.run(move |leadership: Leadership| {
-        if let Some(began) = began.take() {
-            // The caller may have been dropped.
-            let _ = began.send(leadership.clone());
-        }
-        async move { leadership.cancellation_token().cancelled().await }
+async fn run(selector: LeaderSelector) -> (Hold, LeaderRun<()>) {
+    let (begins, mut began) = unbounded_channel();
+    let run = selector.run(async move |term: Hold| {
+        // The caller may have been dropped.
+        let _ = begins.send(term.view());
+        term.cancellation_token().cancelled().await;
     });
-    (leads.await.expect("retries for longer than a case lasts"), run)
+    (began.recv().await.expect("retries for longer than a case lasts"), run)
 }
 
-async fn leading(stage: &Stage) -> (Leadership, LeaderRun<()>) {
+async fn leading(stage: &Stage) -> (Hold, LeaderRun<()>) {
     run(selector(stage).await).await
 }
 
-async fn behind_a_holder(stage: &Stage) -> (LeaderSelector, MutexGuard) {
+async fn behind_a_holder(stage: &Stage) -> (LeaderSelector, Guard) {
     (selector(stage).await, stage.rival_guard().await)
 }
 
 products! { product:
-    await_leadership_timeout_behind_a_leader: behind, async |(latch, _leader)| {
-        latch.start().unwrap();
-        let led = latch.await_leadership_timeout(SOON).await.unwrap();
-        assert!(led.is_none() && !latch.has_leadership(), "two lead");
+    leadership_behind_a_leader: behind, async |(enter, _leader)| {
+        let latch = enter();
+        let led = timeout(SOON, latch.leadership()).await;
+        assert!(led.is_err() && !latch.is_leader(), "two lead");
         Told::Nothing
     };
     /// Closed on its way, whatever it has made by then.
-    close_of_a_latch_that_starts: known, async |latch| {
-        latch.start().unwrap();
+    close_of_a_latch_that_starts: known, async |enter| {
+        let latch = enter();
         tokio::task::yield_now().await;
         Told::released(None, latch.close().await)
     };
     close_of_a_latch_that_leads: Stage::leads, async |latch| {
-        let node = latch.leadership().map(|leadership| leadership.node().to_owned());
-        Told::released(node, latch.close().await)
+        let node = latch.leadership().await.unwrap().node().to_owned();
+        Told::released(Some(node), latch.close().await)
     };
-    watch_of_a_latch: known, async |latch| {
-        let mut watch = latch.watch();
-        assert!(!watch.state().is_leader());
-        latch.start().unwrap();
-        let state = watch.changed().await.unwrap();
-        let leadership = state.leadership().expect("it did not lead before").clone();
+    leadership_of_a_latch: known, async |enter| {
+        let latch = enter();
+        let leadership = latch.leadership().await.unwrap();
         Told::Leads(leadership, Box::new(latch))
     };
-    participants_of_an_election: behind, async |(latch, leads)| {
-        let node = leads.leadership().unwrap().node().to_owned();
+    participants_of_an_election: behind, async |(enter, leads)| {
+        let (latch, node) = (enter(), leads.leadership().await.unwrap().node().to_owned());
         if let Ok(leader) = latch.leader().await {
-            assert_eq!(leader.unwrap().path, node);
+            assert_eq!(leader.unwrap().node, node);
         }
         Told::listed(latch.participants().await, &node)
     };
@@ -95,10 +88,10 @@ products! { product:
     };
     /// To its end: the node is deleted, or the report says that it was lost, or the session goes on deleting.
     run_that_is_awaited: selector, async |selector| {
-        let led = selector.run(async |leadership: Leadership| leadership.node().to_owned());
+        let led = selector.run(async |term: Hold| term.node().to_owned());
         match led.await {
-            Ok(_) | Err(TermError::Lost { .. }) => Told::Nothing,
-            Err(other) => panic!("{other:?}"),
+            Err(ended) if ended.error.kind() != ErrorKind::Lost => panic!("{ended:?}"),
+            _ => Told::Nothing,
         }
     };
     close_of_a_run_that_leads: leading, async |(leadership, run)| {
@@ -111,11 +104,12 @@ products! { product:
         assert!(run.next().await.is_none(), "it never led");
         told
     };
-    report_of_an_interrupted_term: leading, async |(leadership, run)| {
-        assert!(run.interrupt_leadership());
+    report_of_a_term_that_steps_down: leading, async |(leadership, run)| {
+        assert!(run.step_down());
         match run.next().await {
-            Some(Ok(()) | Err(TermError::Lost { .. })) => assert!(!leadership.is_held()),
-            other => panic!("{other:?}"),
+            None => panic!("the term is over"),
+            Some(Err(ended)) if ended.error.kind() != ErrorKind::Lost => panic!("{ended:?}"),
+            Some(_) => assert!(!leadership.is_held()),
         }
         assert!(run.requeue().unwrap());
         Told::Nothing
@@ -124,19 +118,15 @@ products! { product:
     changed_of_an_observer: async |stage: &Stage| {
         (stage.curator.clone(), stage.path.clone(), stage.rival_guard().await)
     }, async |(curator, path, holder)| {
-        let mut observer = LeaderObserver::of_selector(&curator, &path).unwrap();
+        let mut observer = curator.observe_leader(&path).unwrap();
         let node = holder.node().to_owned();
         let first = observer.changed().await.unwrap();
-        assert_eq!(first.map(|leader| leader.path), Some(node.clone()));
+        assert_eq!(first.map(|leader| leader.node), Some(node.clone()));
         holder.release().await.unwrap();
         // Others may lead meanwhile, for a moment.
-        while observer.leader().is_some_and(|leader| leader.path == node) {
-            match observer.changed().await {
-                Ok(Some(leader)) => assert_ne!(leader.path, node, "it was deleted"),
-                Ok(None) => {}
-                Err(error @ LeaderError::Ended(_)) => panic!("{error:?}"),
-                Err(error) => panic!("{error}"),
-            }
+        while observer.leader().is_some_and(|leader| leader.node == node) {
+            let leader = observer.changed().await.unwrap();
+            assert!(leader.is_none_or(|leader| leader.node != node), "it was deleted");
         }
         Told::Nothing
     };

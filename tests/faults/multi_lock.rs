@@ -1,11 +1,7 @@
 //! A multi-lock under faults. Its first member is the lock that is looked at after each case; the second is beside it,
 //! and is what fails.
 
-use std::sync::Arc;
-
-use zookeeper_recipes::{
-    InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, MultiGuard,
-};
+use zookeeper_recipes::{Guard, Guards, InterProcessMultiLock, InterProcessMutex};
 
 use crate::product::{SOON, Told, products};
 use crate::stage::Stage;
@@ -18,21 +14,21 @@ async fn warm(stage: &Stage) -> InterProcessMultiLock {
 }
 
 fn both(stage: &Stage) -> InterProcessMultiLock {
-    let (first, second) = (stage.mutex(), format!("{}-second", stage.mutex().path()));
-    let second = InterProcessMutex::new(&stage.curator, &second).unwrap();
-    let members: [Arc<dyn InterProcessLock>; 2] = [Arc::new(first), Arc::new(second)];
-    InterProcessMultiLock::new(members).unwrap()
+    InterProcessMultiLock::new([stage.mutex().into(), second(stage).into()]).unwrap()
 }
 
-async fn held(stage: &Stage) -> MultiGuard {
+fn second(stage: &Stage) -> InterProcessMutex {
+    stage.curator.mutex(format!("{}-second", stage.path)).unwrap()
+}
+
+async fn held(stage: &Stage) -> Guards {
     warm(stage).await.acquire().await.unwrap()
 }
 
 /// The second member is held by another guard of ours.
-async fn half_busy(stage: &Stage) -> (InterProcessMultiLock, Box<dyn LockGuard>) {
+async fn half_busy(stage: &Stage) -> (InterProcessMultiLock, Guard) {
     let both = warm(stage).await;
-    let holder = both.members()[1].acquire().await.unwrap();
-    (both, holder)
+    (both, second(stage).acquire().await.unwrap())
 }
 
 products! { product:

@@ -1,16 +1,18 @@
 //! The mutex, its guard and fenced writes under faults.
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::{
-    AcquireError, FencedError, InterProcessMutex, MutexGuard, Owner, WithError,
-};
+use zookeeper_recipes::interop::Owner;
+use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, InterProcessMutex};
 
+use crate::harness;
 use crate::product::{SOON, Told, meanwhile, products};
 use crate::stage::Stage;
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// As Curator's, whichever of the two comes first.
-fn told(acquired: Result<Option<MutexGuard>, AcquireError>) -> Told {
-    acquired.ok().flatten().map_or(Told::Nothing, Told::Holds)
+fn told(acquired: Result<Attempt, Error>) -> Told {
+    acquired.ok().and_then(harness::acquired).map_or(Told::Nothing, Told::Holds)
 }
 
 /// Handed over by one of ours.
@@ -19,7 +21,7 @@ async fn next(mutex: InterProcessMutex) -> Told {
 }
 
 async fn acquire(mutex: InterProcessMutex) -> Told {
-    told(mutex.acquire().await.map(Some))
+    told(mutex.acquire().await.map(Attempt::Acquired))
 }
 
 /// With the lock path in place.
@@ -37,22 +39,22 @@ async fn known(stage: &Stage) -> InterProcessMutex {
 }
 
 /// With one of our own before us.
-async fn behind_ours(stage: &Stage) -> (InterProcessMutex, MutexGuard) {
+async fn behind_ours(stage: &Stage) -> (InterProcessMutex, Guard) {
     let mutex = known(stage).await;
     (mutex, held(stage).await)
 }
 
-async fn busy(stage: &Stage) -> (InterProcessMutex, MutexGuard) {
+async fn busy(stage: &Stage) -> (InterProcessMutex, Guard) {
     (stage.mutex(), stage.rival_guard().await)
 }
 
 /// With a holder and a waiter of another client.
-async fn queued(stage: &Stage) -> (InterProcessMutex, MutexGuard, JoinHandle<MutexGuard>) {
+async fn queued(stage: &Stage) -> (InterProcessMutex, Guard, JoinHandle<Guard>) {
     let (mutex, holder) = busy(stage).await;
     (mutex, holder, stage.rival_waits().await)
 }
 
-async fn held(stage: &Stage) -> MutexGuard {
+async fn held(stage: &Stage) -> Guard {
     stage.mutex().acquire().await.unwrap()
 }
 
@@ -101,11 +103,15 @@ products! { product:
         Told::busy(mutex.try_acquire().await)
     };
     with: warm, async |mutex| {
-        match mutex.with(async |guard| guard.node().to_owned()).await {
-            Ok(node) => Told::Deleted(node),
-            Err(WithError::Acquire(_) | WithError::Lost { .. }) => Told::Nothing,
-            Err(other) => panic!("{other:?}"),
-        }
+        let ran = mutex.with(async |hold| hold.is_held()).await;
+        assert!(ran.unwrap_or(true), "the body began without a hold");
+        Told::Nothing
+    };
+    run_of_a_body_that_fails: warm, async |mutex| {
+        let ran = mutex.run(async |_| Err::<(), BoxError>("its own".into())).await;
+        let error = ran.unwrap_err();
+        assert!(error.is::<Error>() || error.to_string() == "its own", "{error:?}");
+        Told::Nothing
     };
     an_owner_that_acquires: warm, async |mutex| {
         let nested = async {
@@ -113,7 +119,7 @@ products! { product:
             let inner = mutex.acquire().await?;
             assert_eq!(outer.node(), inner.node());
             drop(outer);
-            Ok(Some(inner))
+            Ok(Attempt::Acquired(inner))
         };
         told(Owner::new().scope(nested).await)
     };
@@ -122,20 +128,22 @@ products! { product:
 
 /// Told: the data after it, if that is known.
 fn wrote(
-    outcome: Result<(), FencedError>,
+    outcome: Result<(), Error>,
     before: Option<&'static [u8]>,
     after: Option<&'static [u8]>,
 ) -> Told {
     match outcome {
         Ok(()) => Told::Data(after),
-        Err(FencedError::Lost { .. }) => Told::Data(before),
-        Err(FencedError::Unknown { .. }) => Told::Nothing,
-        Err(other) => panic!("{other:?}"),
+        Err(error) => match error.kind() {
+            ErrorKind::Lost => Told::Data(before),
+            ErrorKind::OutcomeUnknown => Told::Nothing,
+            _ => panic!("{error:?}"),
+        },
     }
 }
 
 /// With a data node there.
-async fn held_with_data(stage: &Stage) -> (MutexGuard, String) {
+async fn held_with_data(stage: &Stage) -> (Guard, String) {
     let (guard, path) = (held(stage).await, stage.data_path());
     guard.fenced().create(&path, b"before").await.unwrap();
     (guard, path)

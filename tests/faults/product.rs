@@ -9,9 +9,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::{
-    AcquireError, ConnectionState, Leadership, Lease, MutexGuard, Participant, ReadGuard,
-    ReleaseError, SessionError, WriteGuard,
+    Attempt, Error, ErrorKind, Guard, Hold, Participant, Released, WriteGuard,
 };
 
 use crate::case::{Case, Fault, Place, places};
@@ -31,45 +31,48 @@ const LAG: Duration = Duration::from_millis(150);
 #[derive(Debug)]
 pub(crate) enum Told {
     /// The lock is held.
-    Holds(MutexGuard),
+    Holds(Guard),
     /// The lock is held, after one of ours whose delete may be on the way.
-    Next(MutexGuard),
+    Next(Guard),
     /// It is written.
     Writes(WriteGuard),
     /// It is read.
-    Reads(ReadGuard),
+    Reads(Guard),
     /// All of these are held.
-    Leases(Vec<Lease>),
+    Leases(Vec<Guard>),
     /// It leads, as long as the second is there.
-    Leads(Leadership, Box<dyn Any>),
+    Leads(Hold, Box<dyn Any>),
     /// This node is deleted.
     Deleted(String),
     /// The data node has this data; `None`: it is not there.
     Data(Option<&'static [u8]>),
+    /// This node is there, for good.
+    Recorded(String),
     /// Nothing that must be true by now.
     Nothing,
 }
 
 impl Told {
     /// A release, or a close, of a contender with this node.
-    pub(crate) fn released<T>(node: Option<String>, outcome: Result<T, ReleaseError>) -> Self {
+    pub(crate) fn released(node: Option<String>, outcome: Result<Released, Error>) -> Self {
         match outcome {
-            Ok(_) => node.map_or(Self::Nothing, Self::Deleted),
-            Err(ReleaseError::Lost { .. } | ReleaseError::Unconfirmed { .. }) => Self::Nothing,
-            Err(other) => panic!("{other:?}"),
+            Ok(Released::Confirmed) => node.map_or(Self::Nothing, Self::Deleted),
+            Ok(Released::Pending) => Self::Nothing,
+            Err(error) if error.kind() == ErrorKind::Lost => Self::Nothing,
+            other => panic!("{other:?}"),
         }
     }
 
     /// What another client holds may be unknown, and is not acquired.
-    pub(crate) fn busy<T: Debug>(acquired: Result<Option<T>, AcquireError>) -> Self {
-        assert!(!matches!(acquired, Ok(Some(_))), "more hold than may: {acquired:?}");
+    pub(crate) fn busy<T: Debug>(acquired: Result<Attempt<T>, Error>) -> Self {
+        assert!(!matches!(acquired, Ok(Attempt::Acquired(_))), "more hold than may: {acquired:?}");
         Self::Nothing
     }
 
     /// Whoever is listed, the holder comes first.
     pub(crate) fn listed<E>(participants: Result<Vec<Participant>, E>, holder: &str) -> Self {
         if let Ok(participants) = participants {
-            assert_eq!(participants.first().map(|first| first.path.as_str()), Some(holder));
+            assert_eq!(participants.first().map(|first| first.node.as_str()), Some(holder));
         }
         Self::Nothing
     }
@@ -332,6 +335,9 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
             Some(Told::Deleted(node)) => {
                 assert!(!stage.has(&node).await, "{what}: {node} is not deleted");
             }
+            Some(Told::Recorded(node)) => {
+                assert!(stage.has(&node).await, "{what}: {node} is not there");
+            }
             Some(Told::Data(data)) => assert_eq!(stage.data().await.as_deref(), data, "{what}"),
             Some(Told::Nothing) | None => {}
         }
@@ -346,7 +352,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
             let closed = |state: &ConnectionState| *state == ConnectionState::Closed;
             match within(&format!("{what}: the same again"), stage.ours_again()).await {
                 // A `close` that was dropped still closes, and publishes its state at the end.
-                Err(AcquireError::Session { source: SessionError::Closed, .. }) => {
+                Err(error) if error.kind() == ErrorKind::Closed => {
                     let mut state = stage.curator.watch_state();
                     within(&format!("{what}: closed"), state.wait_for(closed)).await.unwrap();
                 }
@@ -360,7 +366,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
 }
 
 /// Drops `future` after so many polls, unless it ends before.
-async fn dropped_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+pub(crate) async fn dropped_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
     poll_fn(|context| {

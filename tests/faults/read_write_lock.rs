@@ -1,16 +1,16 @@
 //! The read-write lock and its guards under faults.
 
-use zookeeper_recipes::{InterProcessReadWriteLock, ReadGuard, WriteGuard};
+use zookeeper_recipes::{Guard, InterProcessReadWriteLock, WriteGuard};
 
 use crate::product::{SOON, Told, meanwhile, products};
 use crate::stage::Stage;
 
 async fn read(lock: InterProcessReadWriteLock) -> Told {
-    lock.read().acquire().await.map_or(Told::Nothing, Told::Reads)
+    lock.read().await.map_or(Told::Nothing, Told::Reads)
 }
 
 async fn write(lock: InterProcessReadWriteLock) -> Told {
-    lock.write().acquire().await.map_or(Told::Nothing, Told::Writes)
+    lock.write().await.map_or(Told::Nothing, Told::Writes)
 }
 
 /// With the lock path in place.
@@ -24,7 +24,7 @@ async fn warm(stage: &Stage) -> InterProcessReadWriteLock {
 async fn known(stage: &Stage) -> InterProcessReadWriteLock {
     let lock = warm(stage).await;
     for _ in 0..2 {
-        lock.write().acquire().await.unwrap().release().await.unwrap();
+        lock.write().await.unwrap().release().await.unwrap();
     }
     lock
 }
@@ -33,7 +33,7 @@ async fn behind_a_writer(stage: &Stage) -> (InterProcessReadWriteLock, WriteGuar
     (stage.read_write(), stage.rival_writes().await)
 }
 
-async fn behind_a_reader(stage: &Stage) -> (InterProcessReadWriteLock, ReadGuard) {
+async fn behind_a_reader(stage: &Stage) -> (InterProcessReadWriteLock, Guard) {
     (stage.read_write(), stage.rival_reads().await)
 }
 
@@ -47,13 +47,13 @@ async fn goes_on_reading(write: WriteGuard) {
 /// Written by us, while a rival waits to write, who must not get in before we are done.
 async fn written_and_awaited(stage: &Stage) -> WriteGuard {
     let lock = known(stage).await;
-    let write = lock.write().acquire().await.unwrap();
+    let write = lock.write().await.unwrap();
     stage.rival_waits_to_write().await;
     write
 }
 
 products! { product_twice:
-    a_down_grade: written_and_awaited, async |write| {
+    a_downgrade: written_and_awaited, async |write| {
         write.downgrade().await.map_or(Told::Nothing, Told::Reads)
     };
 }
@@ -77,10 +77,10 @@ products! { product:
         meanwhile(write(lock), async || goes_on_reading(holder).await).await
     };
     try_to_read_where_it_is_busy: behind_a_writer, async |(lock, _holder)| {
-        Told::busy(lock.read().try_acquire().await)
+        Told::busy(lock.try_read().await)
     };
     wait_a_moment_to_write_where_it_is_busy: behind_a_reader, async |(lock, _holder)| {
-        Told::busy(lock.write().acquire_timeout(SOON).await)
+        Told::busy(lock.write_timeout(SOON).await)
     };
     a_read_beside_a_write: written_and_awaited, async |write| {
         let read = write.read().await;
@@ -93,14 +93,14 @@ products! { product:
     };
     release_a_read: async |stage: &Stage| {
         let lock = known(stage).await;
-        let read = lock.read().acquire().await.unwrap();
+        let read = lock.read().await.unwrap();
         stage.rival_waits_to_write().await;
         read
     }, async |read| {
         let node = read.node().to_owned();
         Told::released(Some(node), read.release().await)
     };
-    release_a_down_graded_read: async |stage: &Stage| {
+    release_a_downgraded_read: async |stage: &Stage| {
         written_and_awaited(stage).await.downgrade().await.unwrap()
     }, async |read| {
         let node = read.node().to_owned();

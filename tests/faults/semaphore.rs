@@ -1,22 +1,19 @@
 //! The semaphores, their leases and the request to give one back under faults.
 
-use zookeeper_recipes::{
-    AcquireError, InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases, RevokeError,
-    Revoker,
-};
+use zookeeper_recipes::interop::Revoker;
+use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Guards, InterProcessSemaphore};
 
+use crate::harness;
 use crate::product::{SOON, Told, meanwhile, products};
 use crate::stage::Stage;
 
-fn told(acquired: Result<Option<Leases>, AcquireError>) -> Told {
-    acquired
-        .ok()
-        .flatten()
-        .map_or(Told::Nothing, |leases| Told::Leases(leases.into_iter().collect()))
+fn told(asked: Result<Attempt<Guards>, Error>) -> Told {
+    let leases = asked.ok().and_then(harness::acquired);
+    leases.map_or(Told::Nothing, |leases| Told::Leases(leases.into_iter().collect()))
 }
 
 async fn acquire(semaphore: InterProcessSemaphore, count: usize) -> Told {
-    told(semaphore.acquire_many(count).await.map(Some))
+    told(semaphore.acquire_many(count).await.map(Attempt::Acquired))
 }
 
 /// With both folders in place.
@@ -36,21 +33,21 @@ async fn known(stage: &Stage) -> InterProcessSemaphore {
 }
 
 /// With one lease left.
-async fn nearly_full(stage: &Stage) -> (InterProcessSemaphore, Leases) {
+async fn nearly_full(stage: &Stage) -> (InterProcessSemaphore, Guards) {
     (stage.semaphore(3), stage.rival_leases(2).await)
 }
 
-/// On the semaphore's nodes, which are looked at after each case.
-async fn mutex(stage: &Stage) -> InterProcessSemaphoreMutex {
+/// Of one lease in all.
+async fn mutex(stage: &Stage) -> InterProcessSemaphore {
     let semaphore = stage.semaphore(1);
     for _ in 0..2 {
         semaphore.acquire().await.unwrap().release().await.unwrap();
     }
-    InterProcessSemaphoreMutex::new(&stage.curator, &stage.path).unwrap()
+    semaphore
 }
 
 /// A lease of another client, which no fault concerns.
-async fn theirs(stage: &Stage) -> (Revoker, Lease) {
+async fn theirs(stage: &Stage) -> (Revoker, Guard) {
     let _ = stage.semaphore(1);
     let lease = stage.rival_leases(1).await.into_iter().next().unwrap();
     (Revoker::new(&stage.curator), lease)
@@ -79,22 +76,16 @@ products! { product:
     release_of_leases: async |stage: &Stage| {
         stage.semaphore(3).acquire_many(2).await.unwrap()
     }, async |leases| {
-        let node = leases[0].node().to_owned();
+        let node = leases.iter().next().unwrap().node().to_owned();
         Told::released(Some(node), leases.release().await)
     };
-    acquire_of_a_semaphore_mutex: mutex, async |mutex| {
+    acquire_of_the_only_lease: mutex, async |mutex| {
         mutex.acquire().await.map_or(Told::Nothing, Told::Holds)
-    };
-    release_of_a_semaphore_mutex: async |stage: &Stage| {
-        mutex(stage).await.acquire().await.unwrap()
-    }, async |guard| {
-        let node = guard.node().to_owned();
-        Told::released(Some(node), guard.release().await)
     };
     participants_of_a_semaphore: nearly_full, async |(semaphore, held)| {
         if let Ok(participants) = semaphore.participants().await {
-            let paths: Vec<_> = participants.iter().map(|one| one.path.as_str()).collect();
-            assert!(held.iter().map(Lease::node).all(|node| paths.contains(&node)), "{paths:?}");
+            let nodes: Vec<_> = participants.iter().map(|one| one.node.as_str()).collect();
+            assert!(held.iter().all(|lease| nodes.contains(&lease.node())), "{nodes:?}");
         }
         Told::Nothing
     };
@@ -103,10 +94,12 @@ products! { product:
             Ok(there) => {
                 assert!(there, "it is there");
                 // Written: so the holder sees it.
-                lease.revocation_requested().await.unwrap();
+                lease.revocation_requested().await;
             }
-            Err(RevokeError::Session { .. } | RevokeError::RetriesExhausted { .. }) => {}
-            Err(other) => panic!("{other:?}"),
+            Err(error) => match error.kind() {
+                ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Closed => {}
+                _ => panic!("{error:?}"),
+            },
         }
         Told::Nothing
     };
@@ -115,12 +108,18 @@ products! { product:
         let lease = stage.semaphore(1).acquire().await.unwrap();
         (lease, Revoker::new(&stage.rival))
     }, async |(lease, revoker)| {
-        let listening = lease.revocation_requested();
-        // It may be gone with its session.
-        let _ = revoker.attempt_revoke(lease.node()).await;
-        match listening.await {
-            Ok(()) => Told::Leases(vec![lease]),
-            Err(loss) => {
+        let listening = async {
+            tokio::select! {
+                biased;
+                loss = lease.lost() => Some(loss),
+                () = lease.revocation_requested() => None,
+            }
+        };
+        // The node may have been deleted with its session.
+        let (lost, _) = tokio::join!(listening, revoker.attempt_revoke(lease.node()));
+        match lost {
+            None => Told::Leases(vec![lease]),
+            Some(loss) => {
                 assert_eq!(lease.loss(), Some(loss));
                 Told::Nothing
             }

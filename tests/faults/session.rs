@@ -1,6 +1,6 @@
 //! Connecting and closing under faults.
 
-use zookeeper_recipes::SessionError;
+use zookeeper_recipes::{ErrorKind, Released};
 
 use crate::product::{Told, products};
 use crate::stage::Stage;
@@ -11,9 +11,8 @@ products! { product:
         (stage.builder().namespace(&namespace), stage.link.connect_string().to_owned())
     }, async |(builder, connect_string)| {
         match builder.connect(&connect_string).await {
-            Ok(curator) => drop(curator.close().await),
-            Err(SessionError::Unreachable { .. }) => {}
-            Err(other) => panic!("{other:?}"),
+            Ok(curator) => _ = curator.close().await,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}"),
         }
         Told::Nothing
     };
@@ -23,9 +22,8 @@ products! { product:
     }, async |(curator, guard)| {
         let node = guard.node().to_owned();
         match curator.close().await {
-            Ok(()) => Told::Deleted(node),
-            Err(SessionError::CloseUnconfirmed { .. }) => Told::Nothing,
-            Err(other) => panic!("{other:?}"),
+            Released::Confirmed => Told::Deleted(node),
+            _ => Told::Nothing,
         }
     };
 }

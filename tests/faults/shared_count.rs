@@ -1,6 +1,7 @@
 //! The shared count under faults.
 
-use zookeeper_recipes::{SharedCount, SharedCountError};
+use zookeeper_recipes::interop::SharedCount;
+use zookeeper_recipes::{Curator, Error, ErrorKind};
 
 use crate::harness::{Operation, eventually};
 use crate::product::{Told, products};
@@ -17,33 +18,31 @@ async fn counting(stage: &Stage) -> SharedCount {
     count
 }
 
-async fn start(stage: &Stage) -> (zookeeper_recipes::Curator, String) {
+async fn start(stage: &Stage) -> (Curator, String) {
     (stage.curator.clone(), stage.data_path())
 }
 
-fn started(started: Result<SharedCount, SharedCountError>) -> Told {
+fn started(started: Result<SharedCount, Error>) -> Told {
     match started {
         Ok(count) => {
             assert_eq!(count.value(), 1);
             Told::Data(Some(ONE))
         }
-        Err(SharedCountError::TimedOut { .. } | SharedCountError::RetriesExhausted { .. }) => {
-            Told::Nothing
-        }
-        Err(other) => panic!("{other:?}"),
+        Err(error) if error.kind() == ErrorKind::Unavailable => Told::Nothing,
+        Err(error) => panic!("{error:?}"),
     }
 }
 
 /// Told: what is there, if that is known.
-fn wrote(outcome: Result<bool, SharedCountError>) -> Told {
+fn wrote(outcome: Result<bool, Error>) -> Told {
     match outcome {
         Ok(true) => Told::Data(Some(TWO)),
         Ok(false) => panic!("nobody else wrote"),
-        Err(SharedCountError::Unknown { .. }) => Told::Nothing,
-        Err(SharedCountError::TimedOut { .. } | SharedCountError::RetriesExhausted { .. }) => {
-            Told::Data(Some(ONE))
-        }
-        Err(other) => panic!("{other:?}"),
+        Err(error) => match error.kind() {
+            ErrorKind::OutcomeUnknown => Told::Nothing,
+            ErrorKind::Unavailable => Told::Data(Some(ONE)),
+            _ => panic!("{error:?}"),
+        },
     }
 }
 

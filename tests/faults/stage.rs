@@ -5,10 +5,12 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use zookeeper_recipes::leader::LeaderLatch;
+use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_recipes::{
-    AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, LeaderLatch, Leases, MutexGuard, ReadGuard, RetryPolicy, WriteGuard,
+    Curator, CuratorBuilder, Error as LockError, Guard, Guards, InterProcessMutex,
+    InterProcessOnce, InterProcessReadWriteLock, InterProcessSemaphore, WriteGuard,
 };
 
 use crate::harness::{self, Admin, Arena, Fault, Link, SHORT, Servers, eventually};
@@ -43,18 +45,21 @@ enum Recipe {
     /// With this limit.
     Semaphore(usize),
     Latch,
+    /// Of one key.
+    Once,
 }
 
 impl Recipe {
     /// Acquires all that there is when it is the caller's turn (writes, leads, has every lease), and drops it.
-    async fn turn(self, curator: Curator, path: String) -> Result<(), AcquireError> {
+    async fn turn(self, curator: Curator, path: String) -> Result<(), LockError> {
         match self {
-            Self::Mutex => drop(InterProcessMutex::new(&curator, &path).unwrap().acquire().await?),
-            Self::ReadWrite => drop(read_write(&curator, &path).write().acquire().await?),
+            Self::Mutex => drop(curator.mutex(&path).unwrap().acquire().await?),
+            Self::ReadWrite => drop(read_write(&curator, &path).write().await?),
             Self::Semaphore(limit) => {
                 drop(semaphore(&curator, &path, limit).acquire_many(limit).await?);
             }
             Self::Latch => drop(leads(&curator, &path).await),
+            Self::Once => drop(job(&curator, &path).run(async |_| Ok::<_, LockError>(())).await?),
         }
         Ok(())
     }
@@ -101,22 +106,22 @@ impl Stage {
     }
 
     pub(crate) fn mutex(&self) -> InterProcessMutex {
-        InterProcessMutex::new(&self.curator, &self.path).unwrap()
+        self.curator.mutex(&self.path).unwrap()
     }
 
     fn rival_mutex(&self) -> InterProcessMutex {
-        InterProcessMutex::new(&self.rival, &self.path).unwrap()
+        self.rival.mutex(&self.path).unwrap()
     }
 
     /// The lock, held by a client that no fault concerns.
-    pub(crate) async fn rival_guard(&self) -> MutexGuard {
+    pub(crate) async fn rival_guard(&self) -> Guard {
         self.rival_mutex().acquire().await.unwrap()
     }
 
     /// The rival queues up, and holds once it is served.
-    pub(crate) async fn rival_waits(&self) -> JoinHandle<MutexGuard> {
+    pub(crate) async fn rival_waits(&self) -> JoinHandle<Guard> {
         let before = self.children().await.len();
-        let mutex = InterProcessMutex::new(&self.other, &self.path).unwrap();
+        let mutex = self.other.mutex(&self.path).unwrap();
         let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
         eventually("the rival waits", async || self.children().await.len() > before).await;
         waiting
@@ -129,20 +134,20 @@ impl Stage {
     }
 
     pub(crate) async fn rival_writes(&self) -> WriteGuard {
-        read_write(&self.rival, &self.path).write().acquire().await.unwrap()
+        read_write(&self.rival, &self.path).write().await.unwrap()
     }
 
-    pub(crate) async fn rival_reads(&self) -> ReadGuard {
-        read_write(&self.rival, &self.path).read().acquire().await.unwrap()
+    pub(crate) async fn rival_reads(&self) -> Guard {
+        read_write(&self.rival, &self.path).read().await.unwrap()
     }
 
     /// The rival queues up to write. When it does, nobody may be before it.
     pub(crate) async fn rival_waits_to_write(&self) {
         let before = self.children().await.len();
-        let lock = read_write(&self.rival, &self.path).write();
+        let lock = read_write(&self.rival, &self.path);
         let (admin, path) = (self.admin.clone(), self.path.clone());
         let writing = tokio::spawn(async move {
-            let guard = lock.acquire().await.unwrap();
+            let guard = lock.write().await.unwrap();
             let children = harness::children(&admin, &path).await;
             let first = children.iter().min_by_key(|name| number(name)).unwrap();
             assert!(guard.node().ends_with(first), "writes behind {first}");
@@ -159,15 +164,22 @@ impl Stage {
     }
 
     /// Leases that no fault concerns, of the semaphore that the path has.
-    pub(crate) async fn rival_leases(&self, count: usize) -> Leases {
+    pub(crate) async fn rival_leases(&self, count: usize) -> Guards {
         let Recipe::Semaphore(limit) = self.recipe.get() else { panic!("not a semaphore") };
         semaphore(&self.rival, &self.path, limit).acquire_many(count).await.unwrap()
     }
 
+    /// From now on the path has jobs that run once. Ours, and a rival's.
+    pub(crate) fn jobs(&self) -> (InterProcessOnce, InterProcessOnce) {
+        self.recipe.set(Recipe::Once);
+        (job(&self.curator, &self.path), job(&self.rival, &self.path))
+    }
+
     /// From now on the path has latches.
-    pub(crate) fn latch(&self) -> LeaderLatch {
+    pub(crate) fn latch(&self) -> impl FnOnce() -> LeaderLatch + use<> {
         self.recipe.set(Recipe::Latch);
-        latch(&self.curator, &self.path)
+        let (curator, path) = (self.curator.clone(), self.path.clone());
+        move || latch(&curator, &path)
     }
 
     /// Ours leads.
@@ -203,7 +215,7 @@ impl Stage {
     }
 
     /// Ours has another one.
-    pub(crate) async fn ours_again(&self) -> Result<(), AcquireError> {
+    pub(crate) async fn ours_again(&self) -> Result<(), LockError> {
         self.recipe.get().turn(self.curator.clone(), self.path.clone()).await
     }
 
@@ -249,13 +261,15 @@ impl Stage {
         }
     }
 
-    /// Of a semaphore, those in both of its folders.
+    /// Those in the folders that the recipe has.
     pub(crate) async fn children(&self) -> Vec<String> {
-        let Recipe::Semaphore(_) = self.recipe.get() else {
-            return harness::children(&self.admin, &self.path).await;
+        let folders = match self.recipe.get() {
+            Recipe::Semaphore(_) => ["locks", "leases"].as_slice(),
+            Recipe::Once => &["runs/key"],
+            _ => return harness::children(&self.admin, &self.path).await,
         };
         let mut children = Vec::new();
-        for folder in ["locks", "leases"] {
+        for folder in folders {
             let names = harness::children(&self.admin, &format!("{}/{folder}", self.path)).await;
             children.extend(names.into_iter().map(|name| format!("{folder}/{name}")));
         }
@@ -285,22 +299,25 @@ pub(crate) fn retry() -> RetryPolicy {
 }
 
 fn read_write(curator: &Curator, path: &str) -> InterProcessReadWriteLock {
-    InterProcessReadWriteLock::new(curator, path).unwrap()
+    curator.read_write_lock(path).unwrap()
 }
 
 fn semaphore(curator: &Curator, path: &str, limit: usize) -> InterProcessSemaphore {
-    InterProcessSemaphore::new(curator, path, limit).unwrap()
+    curator.semaphore(path, limit).unwrap()
 }
 
 async fn leads(curator: &Curator, path: &str) -> LeaderLatch {
     let latch = latch(curator, path);
-    latch.start().unwrap();
-    latch.await_leadership().await.unwrap();
+    latch.leadership().await.unwrap();
     latch
 }
 
 fn latch(curator: &Curator, path: &str) -> LeaderLatch {
-    LeaderLatch::new(curator, path).unwrap().with_retry(retry())
+    curator.with_retry(retry()).leader_latch(path).unwrap()
+}
+
+fn job(curator: &Curator, path: &str) -> InterProcessOnce {
+    curator.once(path, "key").unwrap()
 }
 
 fn number(name: &str) -> i64 {

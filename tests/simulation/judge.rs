@@ -39,6 +39,8 @@ pub(crate) struct Hold {
 struct State {
     holds: BTreeMap<u64, Hold>,
     next: u64,
+    /// Holds that their tasks left: a guard that was released, or a body that was dropped. The library must say so.
+    left: Vec<u64>,
     counts: Counts,
     /// The largest fencing token of a path so far, and of the writes to its data.
     tokens: BTreeMap<String, i64>,
@@ -53,6 +55,9 @@ struct State {
     owners: BTreeMap<String, (i64, Instant)>,
     /// Nodes that their holder knows it is to give up.
     revoked: BTreeSet<String>,
+    /// Of the records of jobs that run once: how often a body came to its end, how often the record was created, and how
+    /// often a process says that it ran.
+    jobs: BTreeMap<String, (usize, usize, usize)>,
     failures: Vec<String>,
     /// Where failures are noted.
     trace: Weak<Ensemble>,
@@ -123,9 +128,17 @@ impl Judge {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody begins to hold.
+    /// A task begins to hold.
     pub(crate) fn begin(&self, hold: Hold) -> u64 {
         let mut state = self.state();
+        for number in std::mem::take(&mut state.left) {
+            let Some(left) = state.holds.get(&number) else { continue };
+            if state.believes(left) {
+                state.left.push(number);
+            } else {
+                state.holds.remove(&number);
+            }
+        }
         state.counts.holds += 1;
         state.note(format_args!("+ {} holds {}", hold.name, hold.path));
         // A guard that was fetched late may be lost already.
@@ -228,6 +241,22 @@ impl Judge {
         }
     }
 
+    /// The body of a job that runs once has come to its end.
+    pub(crate) fn did(&self, record: &str) {
+        self.state().jobs.entry(record.to_owned()).or_default().0 += 1;
+    }
+
+    /// A job ran, or had been done before.
+    pub(crate) fn once(&self, record: &str, name: &str, ran: bool) {
+        let mut state = self.state();
+        let (_, records, runs) = state.jobs.entry(record.to_owned()).or_default();
+        *runs += usize::from(ran);
+        if *runs > *records || *records == 0 {
+            state.counts.double += 1;
+            state.fails(format!("double: {name} says that {record} was done, which is not so"));
+        }
+    }
+
     pub(crate) fn end(&self, number: u64) {
         let mut state = self.state();
         let ended = state.holds.remove(&number);
@@ -236,6 +265,15 @@ impl Judge {
         }
         drop(state);
         drop(ended);
+    }
+
+    /// It is over as soon as the library says so.
+    pub(crate) fn leave(&self, number: u64) {
+        let mut state = self.state();
+        if let Some(hold) = state.holds.get(&number) {
+            state.note(format_args!("- {} leaves {}", hold.name, hold.path));
+            state.left.push(number);
+        }
     }
 
     /// What a killed process held, it holds no more.
@@ -264,12 +302,26 @@ impl Judge {
         (wrong == 0).then_some(changes)
     }
 
+    /// Whether nothing is wrong, and the last trouble is so old that it ends no lease any more.
+    pub(crate) fn is_calm(&self) -> bool {
+        let (wrong, _, since) = self.state().wrong;
+        wrong == 0 && since.is_none_or(|since| since.elapsed() > Duration::from_secs(5))
+    }
+
     /// The servers' log goes on.
     pub(crate) fn logged(&self, logged: &Logged) {
         let mut state = self.state();
         match logged {
             Logged::Created(path, owner) => {
                 self.nodes().insert(path.clone());
+                if path.contains("/done/") {
+                    let (bodies, records, _) = state.jobs.entry(path.clone()).or_default();
+                    *records += 1;
+                    if *records > *bodies {
+                        state.counts.double += 1;
+                        state.fails(format!("double: {path} is recorded without a run"));
+                    }
+                }
                 if *owner != 0 {
                     state.owners.insert(path.clone(), (*owner, Instant::now()));
                 }

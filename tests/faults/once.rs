@@ -1,0 +1,95 @@
+//! Jobs that run once under faults: whatever a process returns, a key that was run is recorded, and one that is not runs again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::task::JoinHandle;
+use zookeeper_recipes::{Attempt, Error, ErrorKind, InterProcessOnce, Once};
+
+use crate::product::{SOON, Told, products};
+use crate::stage::Stage;
+
+/// What a body, or its lock, comes to.
+#[derive(Clone, Copy, Debug)]
+struct Failed;
+
+impl From<Error> for Failed {
+    fn from(_: Error) -> Self {
+        Self
+    }
+}
+
+/// A job of ours, and how often its body has come to its end.
+struct Job(InterProcessOnce, Arc<AtomicUsize>);
+
+impl Job {
+    fn new(job: InterProcessOnce) -> Self {
+        Self(job, Arc::default())
+    }
+
+    async fn run(self) -> Told {
+        let Self(job, bodies) = &self;
+        let ran = job.run(async |_| Ok::<_, Error>(bodies.fetch_add(1, Ordering::Relaxed))).await;
+        self.told(ran)
+    }
+
+    async fn try_run(self) -> Told {
+        let Self(job, bodies) = &self;
+        let body = async |_| Ok::<_, Error>(bodies.fetch_add(1, Ordering::Relaxed));
+        match job.try_run(body).await {
+            Ok(Attempt::Acquired(once)) => self.told(Ok(once)),
+            Ok(Attempt::Busy) => Told::Nothing,
+            Err(error) => self.told(Err(error)),
+        }
+    }
+
+    fn told(&self, ran: Result<Once<usize>, Error>) -> Told {
+        let bodies = self.1.load(Ordering::Relaxed);
+        assert!(bodies <= 1, "the body ran {bodies} times");
+        match ran {
+            Ok(Once::Ran(_)) => assert_eq!(bodies, 1),
+            Ok(Once::AlreadyDone { .. }) => assert_eq!(bodies, 0),
+            Err(error) => {
+                let kinds = [ErrorKind::Lost, ErrorKind::OutcomeUnknown, ErrorKind::Unavailable];
+                assert!(kinds.contains(&error.kind()), "{error:?}");
+                return Told::Nothing;
+            }
+        }
+        Told::Recorded(format!("{}/done/{}", self.0.path(), self.0.key()))
+    }
+}
+
+async fn new(stage: &Stage) -> Job {
+    Job::new(stage.jobs().0)
+}
+
+/// Ours, and a rival that runs the key, and comes to this.
+async fn behind(stage: &Stage, comes_to: Result<(), Failed>) -> (Job, JoinHandle<()>) {
+    let (ours, rival) = stage.jobs();
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let running = tokio::spawn(async move {
+        let body = async move |_| -> Result<(), Failed> {
+            let _ = begun.send(());
+            tokio::time::sleep(SOON).await;
+            comes_to
+        };
+        let _ = rival.run(body).await;
+    });
+    begins.await.unwrap();
+    (Job::new(ours), running)
+}
+
+products! { product:
+    run_of_a_key: new, Job::run;
+    try_run_of_a_key: new, Job::try_run;
+    run_of_a_key_that_was_done: async |stage: &Stage| {
+        let (ours, rival) = stage.jobs();
+        rival.run(async |_| Ok::<_, Error>(())).await.map(drop).unwrap();
+        Job::new(ours)
+    }, Job::run;
+    run_behind_one_that_succeeds: async |stage: &Stage| behind(stage, Ok(())).await, async |(job, _)| job.run().await;
+    run_behind_one_that_fails: async |stage: &Stage| behind(stage, Err(Failed)).await, async |(job, _)| job.run().await;
+    try_run_behind_one_that_succeeds: async |stage: &Stage| behind(stage, Ok(())).await, async |(job, _)| {
+        job.try_run().await
+    };
+}

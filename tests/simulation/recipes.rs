@@ -1,0 +1,337 @@
+//! Every recipe, and its options.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
+use zookeeper_recipes::leader::LeaderObserver;
+use zookeeper_recipes::{
+    Attempt, Hold, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, Once,
+};
+
+use crate::judge::Access;
+use crate::plan::Recipe;
+use crate::strangers::{curator_node, kazoo_node};
+use crate::worker::{Begun, Failed, Polled, Worker};
+
+impl Worker {
+    pub(crate) async fn work(mut self) {
+        match self.recipe {
+            Recipe::Mutex => self.mutex(ContenderFilter::Curator).await,
+            Recipe::Shared if self.rng.bool() => self.stranger(curator_node).await,
+            Recipe::Shared => self.mutex(ContenderFilter::Curator).await,
+            Recipe::Kazoo if self.rng.bool() => self.stranger(kazoo_node).await,
+            Recipe::Kazoo => self.mutex(ContenderFilter::Kazoo).await,
+            Recipe::ReadWrite => self.read_write().await,
+            Recipe::Semaphore(1) => {
+                let lock = self.curator.semaphore(&self.path, 1).expect("a path");
+                self.rounds(&lock, Access::Alone).await;
+            }
+            Recipe::Semaphore(limit) => {
+                let lock = self.curator.semaphore(&self.path, limit).expect("a path");
+                self.semaphore(&lock, limit).await;
+            }
+            Recipe::Multi => {
+                let paths = [format!("{}/a", self.path), format!("{}/b", self.path)];
+                let lock = self.curator.multi_lock(paths).expect("paths");
+                self.multi_lock(&lock).await;
+            }
+            Recipe::Latch => self.latch().await,
+            Recipe::Selector => self.selector().await,
+            Recipe::Count => self.count().await,
+            Recipe::Once => self.once().await,
+        }
+    }
+
+    fn process_name(&self) -> String {
+        self.name.split(" task").next().unwrap_or_default().to_owned()
+    }
+
+    async fn mutex(&mut self, filter: ContenderFilter) {
+        let name = [self.process_name(), self.name.clone()][self.rng.usize(..2)].clone();
+        let named = self.curator.with_identity(name.as_bytes());
+        let mutex = named.mutex(&self.path).expect("a path");
+        let mut mutex = mutex.with_filter(filter).expect("a filter");
+        if self.run.plan.retains {
+            mutex = mutex.with_retention(self.below(3_000));
+        }
+        if self.rng.u8(..8) == 0 {
+            mutex = mutex.with_node_per_hold();
+        }
+        self.identity = Some(name);
+        while !self.run.is_over() {
+            self.pause().await;
+            match self.rng.u8(..8) {
+                0 => self.re_enters(&mutex).await,
+                1 => self.asks_for_it(&mutex).await,
+                2..5 => self.round(&mutex, Access::Alone).await,
+                5 => {
+                    let mut body = self.asks();
+                    let run = mutex.run(async move |hold| {
+                        body.fenced(&hold).await;
+                        if body.rng.bool() { Ok(()) } else { Err(Failed::Body) }
+                    });
+                    self.awaited(run).await;
+                }
+                _ => {
+                    if let Some(Ok(guard)) = self.awaited(mutex.acquire()).await {
+                        self.fenced(&guard).await;
+                        if self.rng.bool() {
+                            let _ = self.awaited(guard.release()).await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// One key after the other, with all tasks at the path.
+    async fn once(&mut self) {
+        let (base, mut key) = (self.path.clone(), 0);
+        let named = self.curator.with_identity(self.name.as_bytes());
+        while !self.run.is_over() {
+            self.pause().await;
+            let job = named.once(&base, format!("{key}")).expect("a path");
+            let record = format!("{base}/done/{key}");
+            self.path = format!("{base}/runs/{key}");
+            let (mut body, done) = (self.asks(), record.clone());
+            let body = async move |hold| {
+                let did = body.may_fail(vec![hold], Access::Alone).await;
+                did.inspect(|()| body.run.judge.did(&done))
+            };
+            let once = if self.rng.bool() {
+                self.awaited(job.run(body)).await
+            } else {
+                match self.awaited(job.try_run(body)).await {
+                    Some(Ok(Attempt::Acquired(once))) => Some(Ok(once)),
+                    Some(Ok(Attempt::Busy)) | None => None,
+                    Some(Err(failed)) => Some(Err(failed)),
+                }
+            };
+            if let Some(Ok(once)) = once {
+                self.run.judge.once(&record, &self.name, matches!(once, Once::Ran(())));
+                key += 1;
+            }
+        }
+    }
+
+    /// A hold within a hold of the same owner: one hold in all.
+    async fn re_enters(&mut self, mutex: &InterProcessMutex) {
+        let owner = Owner::new();
+        let Some(Ok(outer)) = self.awaited(owner.scope(mutex.acquire())).await else { return };
+        let asked = self.asked;
+        let inner = self.awaited(owner.scope(mutex.try_acquire())).await;
+        self.asked = asked;
+        if let Some(Ok(Attempt::Busy)) = inner
+            && outer.is_held()
+        {
+            let failure = format!("hung: {} cannot re-enter {}", self.name, self.path);
+            self.run.judge.fail(|counts| &mut counts.hung, failure);
+        }
+        drop(inner);
+        self.fenced(&outer).await;
+    }
+
+    /// Asks the first contender to let go.
+    async fn asks_for_it(&mut self, mutex: &InterProcessMutex) {
+        if let Some(Ok(participants)) = self.awaited(mutex.participants()).await
+            && let Some(first) = participants.first()
+        {
+            let revoker = Revoker::new(&self.curator);
+            let _ = self.awaited(revoker.attempt_revoke(&first.node)).await;
+        }
+    }
+
+    /// A hold with fenced writes.
+    async fn fenced(&mut self, hold: &Hold) {
+        let data = format!("/data{}-data", self.path.replace('/', "-"));
+        let text = hold.fencing_token().value().to_string();
+        let begun = [self.begin_by(vec![hold.view()], Access::Alone)];
+        for _ in 0..self.rng.u8(..3) {
+            let written = hold.fenced().set(&data, text.as_bytes()).await;
+            if written.is_err() {
+                let _ = hold.fenced().create(&data, text.as_bytes()).await;
+            }
+            self.run.judge.look(begun[0].number);
+        }
+        if self.rng.u8(..8) == 0 {
+            // Until another client asks for it, but not for long.
+            let limit = self.below(5_000);
+            if timeout(limit, hold.revocation_requested()).await.is_ok() {
+                self.run.judge.revoked(hold.node());
+            }
+        }
+        self.hold(&begun).await;
+        if self.rng.u8(..4) == 0 {
+            // Under way while the lock is released.
+            let (fenced, polls) = (hold.fenced(), self.rng.usize(1..4));
+            let _ = Polled { future: pin!(fenced.set(&data, text.as_bytes())), polls }.await;
+        }
+    }
+
+    /// Through both halves, and through guards.
+    async fn read_write(&mut self) {
+        let lock = self.curator.read_write_lock(&self.path).expect("a path");
+        let (read, write) = (lock.read_half(), lock.write_half());
+        while !self.run.is_over() {
+            self.pause().await;
+            match self.rng.u8(..10) {
+                0 | 1 => self.round(&*write, Access::Alone).await,
+                2 | 3 => self.writes(&lock).await,
+                4 | 5 => self.downgraded(&lock).await,
+                6 | 7 => self.round(&*read, Access::Shared).await,
+                _ => self.reads(&lock).await,
+            }
+        }
+    }
+
+    async fn writes(&mut self, lock: &InterProcessReadWriteLock) {
+        let limit = self.below(2_000);
+        let asked = match self.rng.u8(..4) {
+            0 => self.awaited(lock.try_write()).await,
+            1 => self.awaited(lock.write_timeout(limit)).await,
+            _ => self.awaited(lock.write()).await.map(|got| got.map(Attempt::Acquired)),
+        };
+        if let Some(Ok(Attempt::Acquired(guard))) = asked {
+            self.held(guard.into(), Access::Alone).await;
+        }
+    }
+
+    async fn reads(&mut self, lock: &InterProcessReadWriteLock) {
+        let limit = self.below(2_000);
+        let asked = match self.rng.u8(..4) {
+            0 => self.awaited(lock.try_read()).await,
+            1 => self.awaited(lock.read_timeout(limit)).await,
+            _ => self.awaited(lock.read()).await.map(|got| got.map(Attempt::Acquired)),
+        };
+        if let Some(Ok(Attempt::Acquired(guard))) = asked {
+            self.held(guard, Access::Shared).await;
+        }
+    }
+
+    async fn downgraded(&mut self, lock: &InterProcessReadWriteLock) {
+        let Some(Ok(write)) = self.awaited(lock.write()).await else { return };
+        let written = self.below(self.run.plan.hold);
+        sleep(written).await;
+        let Some(Ok(read)) = self.awaited(write.downgrade()).await else { return };
+        self.held(read, Access::Shared).await;
+    }
+
+    async fn semaphore(&mut self, lock: &InterProcessSemaphore, limit: usize) {
+        let access = Access::UpTo(limit);
+        while !self.run.is_over() {
+            self.pause().await;
+            if self.rng.bool() {
+                self.round(lock, access).await;
+                continue;
+            }
+            let (count, patience) = (self.rng.usize(1..=limit), self.below(2_000));
+            let asked = match self.rng.u8(..4) {
+                0 => self.awaited(lock.try_acquire_many(count)).await,
+                1 => self.awaited(lock.acquire_many_timeout(count, patience)).await,
+                _ => {
+                    let many = self.awaited(lock.acquire_many(count)).await;
+                    many.map(|got| got.map(Attempt::Acquired))
+                }
+            };
+            if let Some(Ok(Attempt::Acquired(leases))) = asked {
+                self.held_all(leases, access).await;
+            }
+        }
+    }
+
+    async fn multi_lock(&mut self, lock: &InterProcessMultiLock) {
+        while !self.run.is_over() {
+            self.pause().await;
+            let limit = self.below(2_000);
+            let asked = match self.rng.u8(..4) {
+                0 => self.awaited(lock.try_acquire()).await,
+                1 => self.awaited(lock.acquire_timeout(limit)).await,
+                2 => {
+                    let mut body = self.asks();
+                    let run =
+                        lock.run(async move |holds| body.may_fail(holds, Access::Alone).await);
+                    self.awaited(run).await;
+                    continue;
+                }
+                _ => self.awaited(lock.acquire()).await.map(|got| got.map(Attempt::Acquired)),
+            };
+            if let Some(Ok(Attempt::Acquired(guards))) = asked {
+                self.held_all(guards, Access::Alone).await;
+            }
+        }
+    }
+
+    async fn latch(&mut self) {
+        while !self.run.is_over() {
+            self.pause().await;
+            if self.rng.u8(..4) == 0 {
+                let observer = self.curator.observe_leader(&self.path).expect("a path");
+                self.observes(observer).await;
+            }
+            let latch = self.curator.leader_latch(&self.path).expect("a path");
+            for _ in 0..self.rng.u8(1..4) {
+                // A process that leads goes on, and looks now and then.
+                if let Some(Ok(leadership)) = self.awaited(latch.leadership()).await {
+                    self.leads_again(leadership).await;
+                }
+            }
+            if self.rng.bool() {
+                let _ = self.awaited(latch.close()).await;
+            }
+        }
+    }
+
+    async fn observes(&mut self, mut observer: LeaderObserver) {
+        for _ in 0..self.rng.u8(..3) {
+            let limit = self.below(10_000);
+            let _ = timeout(limit, observer.changed()).await;
+        }
+    }
+
+    /// The same leadership is one hold, however often it is asked for; it may have begun long before.
+    async fn leads_again(&mut self, leadership: Hold) {
+        let nodes = vec![leadership.node().to_owned()];
+        let believes = Arc::new(move || leadership.is_held());
+        let begun = [self.begin(nodes, Access::Alone, None, believes).before()];
+        self.hold(&begun).await;
+        begun.into_iter().for_each(Begun::end);
+    }
+
+    async fn selector(&mut self) {
+        let selector = self.curator.leader_selector(&self.path).expect("a path").auto_requeue();
+        // Each term has a worker of its own.
+        let workers = Arc::new(Mutex::new(self.fork()));
+        let terms = selector.run(async move |term: Hold| {
+            let mut worker = workers.lock().unwrap_or_else(PoisonError::into_inner).fork();
+            worker.under(vec![term], Access::Alone).await;
+        });
+        while !self.run.is_over() {
+            let limit = self.below(20_000);
+            let _ = timeout(limit, terms.next()).await;
+            match self.rng.u8(..8) {
+                0 | 1 => drop(terms.step_down()),
+                2 => self.observes(selector.observe()).await,
+                _ => {}
+            }
+        }
+        let _ = terms.close().await;
+    }
+
+    /// Each raises the count by one; what it comes to is at least what was confirmed.
+    async fn count(&mut self) {
+        let (curator, path) = (self.curator.clone(), self.path.clone());
+        let starting = async { SharedCount::start(&curator, &path, 0).await };
+        let Some(Ok(count)) = self.awaited(starting).await else {
+            return sleep(Duration::from_millis(100)).await;
+        };
+        while !self.run.is_over() {
+            self.pause().await;
+            let seen = count.versioned();
+            let _ = self.awaited(count.try_set(&seen, seen.value.wrapping_add(1))).await;
+        }
+    }
+}
