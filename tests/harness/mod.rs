@@ -3,19 +3,21 @@
 mod world;
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
+use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
 use zookeeper_recipes::simulation::{Ensemble, EnsembleBuilder};
 use zookeeper_recipes::zookeeper_client::{
     Acl, Acls, AuthId, Client, CreateMode, Error, Permission, Stat,
 };
 use zookeeper_recipes::{
-    AcquireError, ConnectionState, Curator, CuratorBuilder, InterProcessMutex,
-    InterProcessReadWriteLock, MutexGuard, RetryPolicy,
+    Attempt, Curator, CuratorBuilder, ErrorKind, Guard, InterProcessMutex,
+    InterProcessReadWriteLock, Loss,
 };
 use zookeeper_testkit::{
     self as testkit, FaultProxy, TestEnsemble, TestServer, TestServerBuilder, TestkitError,
@@ -239,13 +241,13 @@ impl Arena {
     pub(crate) async fn unconnected(&self, builder: CuratorBuilder) -> (Link, Fault, Curator) {
         let link = self.link().await;
         let refused = link.refuse();
-        let curator = builder.start(link.connect_string()).unwrap();
+        let curator = builder.connect_lazy(link.connect_string()).unwrap();
         (link, refused, curator)
     }
 
     /// With a connection timeout so short that only what comes after the connection is to meet it.
     pub(crate) async fn impatient(&self, connect_string: &str, builder: CuratorBuilder) -> Curator {
-        let curator = builder.start(connect_string).expect("a curator");
+        let curator = builder.connect_lazy(connect_string).expect("a curator");
         until(&curator, ConnectionState::Connected).await;
         curator
     }
@@ -263,18 +265,18 @@ impl Arena {
     }
 
     pub(crate) fn mutex(&self, curator: &Curator) -> InterProcessMutex {
-        InterProcessMutex::new(curator, &self.path).expect("a lock path")
+        curator.mutex(&self.path).expect("a lock path")
     }
 
     pub(crate) fn read_write(&self, curator: &Curator) -> InterProcessReadWriteLock {
-        InterProcessReadWriteLock::new(curator, &self.path).expect("a lock path")
+        curator.read_write_lock(&self.path).expect("a lock path")
     }
 
     /// Asks for the mutex in a task of its own, which has a node when this returns.
     pub(crate) async fn waits(
         &self,
         curator: &Curator,
-    ) -> JoinHandle<Result<MutexGuard, AcquireError>> {
+    ) -> JoinHandle<Result<Guard, zookeeper_recipes::Error>> {
         let (before, mutex) = (self.children().await.len(), self.mutex(curator));
         let waiting = tokio::spawn(async move { mutex.acquire().await });
         self.children_are(before + 1).await;
@@ -365,6 +367,37 @@ async fn long_lived(connect_string: &str) -> Client {
 
 pub(crate) fn anyone(permission: Permission) -> Acl {
     Acl::new(permission, AuthId::anyone())
+}
+
+/// The guard, if it was free.
+pub(crate) fn acquired<G>(attempt: Attempt<G>) -> Option<G> {
+    match attempt {
+        Attempt::Acquired(guard) => Some(guard),
+        Attempt::Busy => None,
+    }
+}
+
+/// The error of what must fail, by this kind; what else it says goes with the kind.
+#[track_caller]
+pub(crate) fn fails<T: Debug>(
+    outcome: Result<T, zookeeper_recipes::Error>,
+    kind: ErrorKind,
+) -> zookeeper_recipes::Error {
+    let error = outcome.expect_err("it must fail");
+    assert_eq!(error.kind(), kind, "{error:?}");
+    let is_transient = matches!(kind, ErrorKind::Unavailable | ErrorKind::LimitReached);
+    assert_eq!(error.is_transient(), is_transient, "{error:?}");
+    assert_eq!(error.option().is_some(), kind == ErrorKind::InvalidInput, "{error:?}");
+    assert_eq!(error.loss().is_some(), kind == ErrorKind::Lost, "{error:?}");
+    let is_named = error.path().is_none_or(|path| error.to_string().contains(path));
+    assert!(is_named, "{error:?}");
+    error
+}
+
+/// How the hold was lost that something failed by.
+#[track_caller]
+pub(crate) fn lost_by<T: Debug>(outcome: Result<T, zookeeper_recipes::Error>) -> Loss {
+    fails(outcome, ErrorKind::Lost).loss().expect("a loss")
 }
 
 /// Waits until the connection of `curator` is in this state.

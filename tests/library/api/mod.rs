@@ -1,62 +1,70 @@
 //! Needs no server: promises about the types of the public API.
 
-mod local_lock;
-mod multi_lock;
 mod no_threads;
-mod odd_locks;
 
-use std::error::Error;
+use std::error::Error as _;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use zookeeper_recipes::interop::{
+    ContenderFilter, ContenderKind, CountWatch, LossPolicy, Owner, Revoker, SharedCount,
+    VersionedCount,
+};
+use zookeeper_recipes::leader::{
+    LeaderLatch, LeaderObserver, LeaderRun, LeaderSelector, TermError,
+};
+use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
 use zookeeper_recipes::{
-    AcquireError, ConfigError, ConnectionState, ContenderKind, CountWatch, Curator, CuratorBuilder,
-    Fenced, FencedError, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
-    LocalGuard, LocalLock, LockGuard, Loss, LossPolicy, MemberFailure, MemberLoss, MultiGuard,
-    MultiReleaseError, MutexGuard, Owner, Participant, ReleaseError, Released, RetryPolicy,
-    SessionError, SharedCount, SharedCountError, SharedError, VersionedCount, WithError,
+    Attempt, Curator, CuratorBuilder, Error, ErrorKind, Fenced, FencingToken, Guard, Guards, Hold,
+    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+    Lock, Loss, Participant, Released, WriteGuard,
 };
 use zookeeper_testkit::{Fault, FaultProxy, TestEnsemble, TestServer};
 
-fn error<T: Error + Clone + Send + Sync + 'static>() {}
+fn error<T: std::error::Error + Send + Sync + 'static>() {}
 fn sync<T: Debug + Send + Sync + Unpin + 'static>() {}
 fn future<T: Send + 'static>(_: T) {}
 
 #[test]
-fn errors_are_errors_that_can_be_sent_and_shared() {
-    error::<AcquireError>();
-    error::<ConfigError>();
-    error::<FencedError>();
-    error::<ReleaseError>();
-    error::<SessionError>();
-    error::<SharedCountError>();
-    error::<WithError>();
-    error::<MultiReleaseError>();
-    error::<zookeeper_recipes::ClientError>();
-}
-
-#[test]
 fn types_can_be_sent_shared_and_printed() {
-    sync::<(Curator, CuratorBuilder, ConnectionState, RetryPolicy, Owner)>();
-    sync::<(InterProcessMutex, MutexGuard, Released, Loss, LossPolicy, FencingToken, Fenced)>();
-    sync::<(InterProcessMultiLock, MultiGuard, MemberFailure, MemberLoss, SharedError)>();
-    sync::<(Arc<dyn InterProcessLock>, Box<dyn LockGuard>, LocalLock, LocalGuard)>();
-    sync::<(Participant, ContenderKind, SharedCount, VersionedCount, CountWatch)>();
+    error::<Error>();
+    error::<Loss>();
+    error::<TermError<()>>();
+    sync::<(Curator, CuratorBuilder, ConnectionState, RetryPolicy, Owner, Released, LossPolicy)>();
+    sync::<(InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore)>();
+    sync::<(InterProcessMultiLock, Arc<dyn Lock>, Guard, WriteGuard, Guards, Hold, Fenced)>();
+    sync::<(Attempt, Attempt<Guards>, ErrorKind, FencingToken, Participant, Revoker)>();
+    sync::<(LeaderLatch, LeaderSelector, LeaderRun<()>, LeaderObserver)>();
+    sync::<(ContenderFilter, ContenderKind, SharedCount, VersionedCount, CountWatch)>();
     sync::<(Fault, FaultProxy, TestEnsemble, TestServer)>();
 }
 
-/// Only compiled: those futures can be spawned that depend on what they are given. The others are looked at by clippy
+/// Only compiled: futures that depend on what they are given can be spawned. The others are looked at by clippy
 /// (`future_not_send`).
 #[allow(dead_code)]
 fn futures_can_be_spawned(mutex: InterProcessMutex, multi: InterProcessMultiLock) {
     let owned = mutex.clone();
     future(async move { owned.with(async |hold| hold.is_held()).await });
+    let owned = mutex.clone();
+    future(async move { owned.run(async |hold| Ok::<_, Error>(hold.is_held())).await });
     future(async move { Owner::new().scope(mutex.acquire()).await });
-    future(async move { multi.with(async |guard| guard.is_held()).await });
+    future(async move { multi.with(async |holds| holds[0].is_held()).await });
 }
 
 #[test]
 fn credentials_are_not_printed() {
     let builder = Curator::builder().auth("digest", b"user:secret");
     assert!(!format!("{builder:?}").contains("secret"));
+}
+
+#[test]
+fn an_error_is_the_same_when_it_is_cloned_and_a_loss_is_no_source() {
+    let error = Curator::builder().connect_lazy("").unwrap_err();
+    let clone = error.clone();
+    assert_eq!((clone.kind(), clone.option()), (ErrorKind::InvalidInput, Some("connect string")));
+    assert_eq!(clone.to_string(), error.to_string());
+    assert_eq!((error.path(), error.loss(), error.is_transient()), (None, None, false));
+    assert!(error.source().is_none());
+    let debug = format!("{error:?}");
+    assert!(debug.contains("InvalidInput") && debug.contains("it names no server"), "{debug}");
 }

@@ -1,7 +1,7 @@
 //! Waiters and holders, wherever they are dropped.
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::InterProcessMutex;
+use zookeeper_recipes::Attempt;
 
 use super::scrape::Scraped;
 use crate::harness::{Arena, BUSY, within};
@@ -41,9 +41,9 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     is(0.0, 1.0, 3.0, 2.0);
 
     let mutex = arena.mutex(&other);
-    assert!(mutex.try_acquire().await.unwrap().is_none());
+    assert!(matches!(mutex.try_acquire().await.unwrap(), Attempt::Busy));
     scraped.is(&[("acquire_seconds_count", &ended("busy"), 1.0)]);
-    assert!(mutex.acquire_timeout(BUSY).await.unwrap().is_none());
+    assert!(matches!(mutex.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
     scraped.is(&[("acquire_seconds_count", &ended("given_up"), 1.0)]);
     assert!(scraped.value("acquire_seconds_sum", &ended("given_up")) >= BUSY.as_secs_f64());
     arena.children_are(1).await;
@@ -58,7 +58,7 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     scraped.is(&[("waiting", MUTEX, 0.0), ("acquire_seconds_count", &ended("given_up"), 3.0)]);
     arena.children_are(1).await;
     let waiting = arena.waits(&other).await;
-    other.close().await.unwrap();
+    other.close().await;
     within("the error", waiting).await.unwrap().unwrap_err();
     scraped.is(&[("acquire_seconds_count", &ended("failed"), 1.0)]);
     guard.release().await.unwrap();
@@ -99,7 +99,7 @@ async fn a_path_is_a_label_only_where_that_was_asked_for() {
     let curator = arena.connect(arena.builder().metrics_path_label(label)).await;
     let mut guards = Vec::new();
     for path in ["", "/1", "/2", "/3"] {
-        let mutex = InterProcessMutex::new(&curator, &format!("{}{path}", arena.path)).unwrap();
+        let mutex = curator.mutex(format!("{}{path}", arena.path)).unwrap();
         guards.push(mutex.acquire().await.unwrap());
     }
     scraped.is(&[
@@ -114,5 +114,5 @@ async fn a_path_is_a_label_only_where_that_was_asked_for() {
         ("hold_seconds_count", &[("path", "its children")], 2.0),
         ("hold_seconds_count", MUTEX, 5.0),
     ]);
-    curator.close().await.unwrap();
+    curator.close().await;
 }

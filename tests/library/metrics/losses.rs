@@ -1,6 +1,7 @@
 //! A lost hold is counted at that moment, once, with the cause.
 
-use zookeeper_recipes::{Loss, LossPolicy};
+use zookeeper_recipes::Loss;
+use zookeeper_recipes::interop::LossPolicy;
 
 use super::scrape::Scraped;
 use crate::harness::{Arena, Cut, Direction, within};
@@ -26,11 +27,11 @@ async fn each_loss_is_counted_once_with_its_cause() {
         match loss {
             Loss::NodeDeleted => arena.admin.delete(guard.node(), None).await.unwrap(),
             Loss::SessionExpired => arena.kill_session(&curator).await,
-            Loss::Closed => curator.clone().close().await.unwrap(),
+            Loss::Closed => drop(curator.close().await),
             Loss::Suspended => assert!(link.cut(Cut::Reset) > 0),
             _ => stalled = Some(link.stall(Direction::ToClient)),
         }
-        // Though nobody looks.
+        // Without a call of the holder.
         scraped.comes_to("losses_total", &[], 1.0).await;
         assert_eq!(within("the loss", guard.lost()).await, loss);
         let is_counted = || {

@@ -1,4 +1,4 @@
-//! Needs a real ZooKeeper, and the feature `metrics`. What operators see, as Prometheus would scrape it.
+//! What operators see, as Prometheus would scrape it.
 //!
 //! Each test has a recorder of its own: that is the thread's, and so are all tasks of a runtime without other threads.
 

@@ -1,6 +1,7 @@
 //! What each recipe counts as.
 
-use zookeeper_recipes::{InterProcessSemaphore, LeaderLatch, Owner};
+use zookeeper_recipes::Attempt;
+use zookeeper_recipes::interop::Owner;
 
 use super::scrape::Scraped;
 use crate::harness::{Arena, within};
@@ -16,9 +17,9 @@ async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
             assert_eq!(scraped.find(gauge, &[("recipe", recipe)]), count, "{gauge} {recipe}");
         }
     };
-    all_are("leader_latch", None);
-    let _latch = LeaderLatch::new(&curator, &arena.path).unwrap();
-    all_are("leader_latch", Some(0.0));
+    all_are("leader_selector", None);
+    let _selector = arena.selector(&curator);
+    all_are("leader_selector", Some(0.0));
     let _lock = arena.read_write(&curator);
     all_are("read_lock", Some(0.0));
     all_are("write_lock", Some(0.0));
@@ -29,7 +30,7 @@ async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
     all_are("mutex", Some(0.0));
 }
 
-/// A multi-lock counts as its members, which are mutexes; a selector's run and a started latch as candidates.
+/// A multi-lock counts as its members, which are mutexes; a selector's run and a latch as candidates.
 #[tokio::test(start_paused = true)]
 async fn each_recipe_counts_as_itself() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
@@ -39,7 +40,6 @@ async fn each_recipe_counts_as_itself() {
         ("read", "read_lock", 1.0),
         ("write", "write_lock", 1.0),
         ("multi", "mutex", 2.0),
-        ("semaphore-mutex", "semaphore_mutex", 1.0),
         ("latch", "leader_latch", 1.0),
         ("selector", "leader_selector", 1.0),
     ] {
@@ -53,7 +53,7 @@ async fn each_recipe_counts_as_itself() {
             let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
             scraped.comes_to("waiting", &labels, 1.0).await;
             waiting.abort();
-            // Not counted as one who is served, and goes.
+            // A waiter that was served, and then dropped, would count otherwise.
             assert!(waiting.await.unwrap_err().is_cancelled());
         }
         guard.release().await.unwrap();
@@ -75,7 +75,7 @@ async fn a_nested_hold_does_not_count_and_a_read_beside_a_write_does() {
     };
     Owner::new().scope(nested).await;
     arena.children_are(0).await;
-    let write = arena.read_write(&curator).write().acquire().await.unwrap();
+    let write = arena.read_write(&curator).write().await.unwrap();
     let read = write.read().await.unwrap();
     scraped.is(&[("holding", &[("recipe", "read_lock")], 1.0), ("holding", &[], 2.0)]);
     write.release().await.unwrap();
@@ -89,7 +89,7 @@ async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
     let (scraped, arena) = (Scraped::new(), Arena::new().await);
     let curator = arena.curator().await;
     let labels = [("recipe", "semaphore")];
-    let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 3).unwrap();
+    let semaphore = curator.semaphore(&arena.path, 3).unwrap();
     let two = semaphore.acquire_many(2).await.unwrap();
     scraped.is(&[
         ("holding", &labels, 2.0),
@@ -97,7 +97,7 @@ async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
         ("acquire_seconds_count", &labels, 1.0),
         ("acquire_seconds_count", &[], 1.0),
     ]);
-    assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
+    assert!(matches!(semaphore.try_acquire_many(2).await.unwrap(), Attempt::Busy));
     scraped.is(&[("acquire_seconds_count", &[("outcome", "busy")], 1.0)]);
     let waiting = tokio::spawn(async move { semaphore.acquire_many(2).await });
     scraped.comes_to("waiting", &labels, 1.0).await;

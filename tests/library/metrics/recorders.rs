@@ -1,7 +1,7 @@
 //! A recorder is third-party code. It may panic, and may ask a hold whatever it likes.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics::{
@@ -9,14 +9,14 @@ use metrics::{
     SharedString, Unit,
 };
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::{Loss, MutexGuard};
+use zookeeper_recipes::{Hold, Loss};
 
 use crate::harness::{Arena, Direction, SHORT, eventually, within};
 
 /// Panics when it is asked for a description, for the first handle of a name, and at each count.
 #[derive(Default)]
 struct Hostile {
-    hold: Mutex<(Weak<MutexGuard>, CancellationToken)>,
+    hold: Mutex<Option<(Hold, CancellationToken)>>,
     descriptions: Mutex<usize>,
     made: Mutex<BTreeSet<String>>,
     counted: Mutex<BTreeSet<String>>,
@@ -41,16 +41,17 @@ impl Hostile {
     fn count(&self, name: &str, value: f64) {
         let name = name.strip_prefix("zookeeper_recipes_").unwrap().to_owned();
         self.counted.lock().unwrap().insert(name.clone());
-        let (hold, token) = self.hold.lock().unwrap().clone();
-        let hold = hold.upgrade();
-        let left = hold.map(|hold| if hold.is_held() { hold.lease_left() } else { Duration::ZERO });
+        let held = self.hold.lock().unwrap();
+        let left = held.as_ref().map(|(hold, _)| hold.session_lease_left());
+        let notified = held.as_ref().is_some_and(|(_, token)| token.is_cancelled());
+        drop(held);
         match name.as_str() {
             "lease_left_ratio" => {
                 let counted = (SHORT * 2 / 3).mul_f64(value);
                 self.renewals.lock().unwrap().extend(left.map(|left| left > counted));
             }
             "losses_total" | "sessions_lost_total" | "hold_seconds" if value > 0.0 => {
-                self.ends.lock().unwrap().push((name, token.is_cancelled()));
+                self.ends.lock().unwrap().push((name, notified));
             }
             _ => {}
         }
@@ -111,12 +112,13 @@ async fn holders_are_notified_before_a_recorder_is_called_and_its_panics_do_no_h
     let _recorder = metrics::set_default_local_recorder(Box::leak(Box::new(Theirs(theirs))));
     let (arena, link, curator) = Arena::with_link(Arena::short_lived_builder).await;
     let mutex = arena.mutex(&curator);
-    for loss in [Loss::NodeDeleted, Loss::SessionExpired, Loss::LeaseEnded, Loss::Released] {
-        let guard = Arc::new(within("the lock", mutex.acquire()).await.unwrap());
-        *theirs.hold.lock().unwrap() = (Arc::downgrade(&guard), guard.cancellation_token());
+    let losses = [Loss::NodeDeleted, Loss::SessionExpired, Loss::LeaseEnded].map(Some);
+    for loss in losses.into_iter().chain([None]) {
+        let guard = within("the lock", mutex.acquire()).await.unwrap();
+        *theirs.hold.lock().unwrap() = Some((guard.view(), guard.cancellation_token()));
         let mut stalled = None;
         match loss {
-            Loss::NodeDeleted => {
+            Some(Loss::NodeDeleted) => {
                 eventually("renewals", async || {
                     let renewals = theirs.renewals.lock().unwrap();
                     renewals.len() >= RENEWALS && renewals.contains(&true)
@@ -125,17 +127,17 @@ async fn holders_are_notified_before_a_recorder_is_called_and_its_panics_do_no_h
                 assert!(guard.is_held());
                 arena.admin.delete(guard.node(), None).await.unwrap();
             }
-            Loss::SessionExpired => arena.kill_session(&curator).await,
-            Loss::LeaseEnded => stalled = Some(link.stall(Direction::ToClient)),
+            Some(Loss::SessionExpired) => arena.kill_session(&curator).await,
+            Some(Loss::LeaseEnded) => stalled = Some(link.stall(Direction::ToClient)),
             _ => {
                 // What was held for no time looks like the zero that each count begins with.
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                Arc::into_inner(guard).unwrap().release().await.unwrap();
+                guard.release().await.unwrap();
                 continue;
             }
         }
         within("the token", guard.cancellation_token().cancelled()).await;
-        assert_eq!(within("the loss", guard.lost()).await, loss);
+        assert_eq!(Some(within("the loss", guard.lost()).await), loss);
         assert!(!guard.is_held());
         drop(stalled);
     }
@@ -143,7 +145,7 @@ async fn holders_are_notified_before_a_recorder_is_called_and_its_panics_do_no_h
     tokio::time::sleep(Duration::from_millis(1)).await;
     drop(guard);
     arena.children_are(0).await;
-    curator.close().await.unwrap();
+    curator.close().await;
     let counted = theirs.counted.lock().unwrap();
     assert_eq!((counted.len(), *theirs.descriptions.lock().unwrap()), (ALL, 1), "{counted:?}");
     let ends = theirs.ends.lock().unwrap();

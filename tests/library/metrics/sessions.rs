@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::ConnectionState;
+use zookeeper_recipes::session::ConnectionState;
 
 use super::scrape::Scraped;
 use crate::harness::{Arena, Cut, Operation, eventually, until};
@@ -30,7 +30,7 @@ async fn each_curator_is_in_one_state() {
     let other = arena.curator().await;
     all_are(&scraped, "connected", 2.0);
     scraped.is(&[("sessions_opened_total", &[], 2.0), ("sessions_lost_total", &[], 0.0)]);
-    other.close().await.unwrap();
+    other.close().await;
     scraped.comes_to("connections", &[], 1.0).await;
     let refused = link.refuse();
     assert!(link.cut(Cut::Reset) > 0);
@@ -68,7 +68,7 @@ async fn a_session_measures_its_lease_while_it_holds_and_its_watches() {
     eventually("watches", async || value("watch_budget_used_bytes") >= least).await;
     assert!(value("watch_budget_used_bytes") < budget);
     guard.release().await.unwrap();
-    curator.close().await.unwrap();
+    curator.close().await;
     scraped.comes_to("watch_budget_used_bytes", &[], 0.0).await;
     scraped.is(&[("watch_budget_limit_bytes", &[], 0.0)]);
 }
@@ -78,12 +78,12 @@ mod real {
     use zookeeper_recipes::Curator;
     use zookeeper_recipes::zookeeper_client::Client;
 
-    /// Nothing can be acquired any more, and nobody has closed it: that must not look as if all were well.
+    /// Nothing can be acquired any more, and the caller has not closed it: that must not look as if all were well.
     #[tokio::test]
     async fn one_that_can_never_connect_again_is_counted_until_it_is_closed_or_dropped() {
         let (scraped, arena) = (Scraped::new(), Arena::real().await);
         for is_closed in [true, false] {
-            // Nobody can open a session like it again.
+            // The `Curator` cannot open another session for it.
             let client = Client::connector().connect(arena.server.connect_string()).await.unwrap();
             let curator = Curator::builder().from_client(client).unwrap();
             all_are(&scraped, "connected", 1.0);
@@ -91,7 +91,7 @@ mod real {
             until(&curator, ConnectionState::Closed).await;
             all_are(&scraped, "failed", 1.0);
             if is_closed {
-                curator.close().await.unwrap();
+                curator.close().await;
             } else {
                 drop(curator);
             }

@@ -1,9 +1,10 @@
 //! Lost answers, repetitions, and what is still to be removed.
 
-use zookeeper_recipes::{FencedError, Loss, SharedCount};
+use zookeeper_recipes::interop::SharedCount;
+use zookeeper_recipes::{Attempt, ErrorKind, Loss};
 
 use super::scrape::Scraped;
-use crate::harness::{Arena, Cut, Message, Operation, eventually, within};
+use crate::harness::{Arena, Cut, Message, Operation, eventually, fails, within};
 
 fn of(operation: &'static str) -> [(&'static str, &'static str); 1] {
     [("operation", operation)]
@@ -26,15 +27,15 @@ async fn a_write_whose_reply_is_lost_is_an_unknown_outcome() {
     let transactions = lose(Operation::Multi);
     let (fenced, path) = (guard.fenced(), format!("{}-x", arena.path));
     let written = within("an answer", fenced.create(&path, b"")).await;
-    assert!(matches!(written, Err(FencedError::Unknown { .. })), "{written:?}");
+    fails(written, ErrorKind::OutcomeUnknown);
     assert_ne!(guard.loss(), Some(Loss::NodeDeleted));
     guard.release().await.unwrap();
     let count = SharedCount::start(&curator, &format!("{path}-count"), 1).await.unwrap();
     let writes = lose(Operation::SetData);
     within("the write", count.set(2)).await.unwrap();
-    scraped.is(&[("retries_total", &of("count"), 1.0)]);
+    scraped.is(&[("retries_total", &of("request"), 1.0)]);
     for (operation, lost) in
-        [("create", creates), ("fenced_write", transactions), ("count", writes)]
+        [("create", creates), ("fenced_write", transactions), ("write", writes)]
     {
         assert_eq!(lost.strikes(), 1);
         scraped.is(&[("unknown_outcomes_total", &of(operation), 1.0)]);
@@ -91,11 +92,12 @@ async fn what_is_lost_and_only_read_is_retried_and_no_unknown_outcome() {
 
     let guard = arena.mutex(&curator).acquire().await.unwrap();
     let lost = link.lose(Message::reply(Operation::List));
-    assert!(within("an answer", arena.mutex(&other).try_acquire()).await.unwrap().is_none());
+    let busy = within("an answer", arena.mutex(&other).try_acquire()).await.unwrap();
+    assert!(matches!(busy, Attempt::Busy));
     assert_eq!(lost.strikes(), 1);
     retried(&scraped, "request").await;
 
-    // The first is for the watch on the parent, which nobody waits for.
+    // The first is for the watch on the parent, which no caller waits for.
     let lost = link.lose(Message::reply(Operation::GetData).nth(2));
     let mutex = arena.mutex(&other);
     let waiting = tokio::spawn(async move { mutex.acquire().await });

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::harness::{Arena, Cut, Operation, eventually, within};
 use tokio::task::JoinSet;
 use zookeeper_recipes::zookeeper_client::SessionState;
-use zookeeper_recipes::{AcquireError, Curator, InterProcessMutex, SessionError};
+use zookeeper_recipes::{Curator, ErrorKind};
+
+use crate::harness::{Arena, Cut, Operation, eventually, fails, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
@@ -16,8 +17,7 @@ async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
     within("a refusal", refused.struck()).await;
     link.clear_log();
     let limit = Duration::from_millis(300);
-    let error = arena.mutex(&curator).acquire_timeout(limit).await.unwrap_err();
-    assert!(matches!(error, AcquireError::TimedOut { .. }), "{error:?}");
+    fails(arena.mutex(&curator).acquire_timeout(limit).await, ErrorKind::Unavailable);
     assert_eq!(link.log(), [], "nothing was sent");
     refused.heal();
     // The client sends what it kept.
@@ -72,11 +72,11 @@ async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
     let (link, curator) = arena.linked_with_parent(builder).await;
     let session = curator.session_id().unwrap();
     let other = arena.curator().await;
-    let holder = arena.read_write(&other).write().acquire().await.unwrap();
+    let holder = arena.read_write(&other).write().await.unwrap();
     let mut waiters = JoinSet::new();
     for _ in 0..WAITERS {
-        let lock = arena.read_write(&curator).write();
-        waiters.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
+        let lock = arena.read_write(&curator);
+        waiters.spawn(async move { lock.write().await.unwrap().release().await.unwrap() });
     }
     arena.children_are(WAITERS + 1).await;
     // As many watches as ever.
@@ -105,11 +105,6 @@ async fn client_s9_a_session_that_was_over_before_is_seen_to_be_over() {
     let session = client.session().clone();
     zookeeper_testkit::kill_session(arena.server.connect_string(), &session).await.unwrap();
     eventually("the end", async || client.state() == SessionState::Expired).await;
-    let curator = Curator::from_client(client).unwrap();
-    let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-    let error = within("the error", mutex.acquire()).await.unwrap_err();
-    assert!(
-        matches!(error, AcquireError::Session { source: SessionError::Expired, .. }),
-        "{error:?}"
-    );
+    let curator = Curator::builder().from_client(client).unwrap();
+    fails(within("the error", arena.mutex(&curator).acquire()).await, ErrorKind::Closed);
 }

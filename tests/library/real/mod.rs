@@ -4,4 +4,5 @@
 
 pub(crate) mod bad_servers;
 mod client_bugs;
+mod leaves_main;
 mod your_tests;

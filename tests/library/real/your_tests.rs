@@ -1,14 +1,12 @@
-//! The tests of docs/testing-your-code.md, as a user of the testkit writes them. The page is checked to be a copy.
+//! The tests of docs/guide/testing-your-code.md, as a user of the testkit writes them. The page is checked to be a copy.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
+use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::simulation::Ensemble;
-use zookeeper_recipes::{
-    AcquireError, ConnectionState, Curator, InterProcessLock, InterProcessMutex, LeaderLatch,
-    LocalLock, Loss, ReleaseError,
-};
+use zookeeper_recipes::{Attempt, Curator, ErrorKind, Lock, Loss};
 use zookeeper_testkit::{
     Cut, Direction, FaultProxy, Message, Operation, TestEnsemble, TestServer, kill_session,
     random_path,
@@ -18,17 +16,16 @@ type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 #[tokio::test]
 async fn of_two_instances_one_works() -> Result {
-    let server = TestServer::start().await?; // it goes with the variable
+    let server = TestServer::start().await?; // it ends with the variable
     let path = random_path("orders");
     let here = Curator::connect(server.connect_string()).await?;
     let there = Curator::connect(server.connect_string()).await?; // as if another process
-    let (one, other) =
-        (InterProcessMutex::new(&here, &path)?, InterProcessMutex::new(&there, &path)?);
+    let (one, other) = (here.mutex(&path)?, there.mutex(&path)?);
 
     let guard = one.acquire().await?;
-    assert!(other.try_acquire().await?.is_none()); // busy
+    assert!(matches!(other.try_acquire().await?, Attempt::Busy));
     guard.release().await?;
-    assert!(other.try_acquire().await?.is_some());
+    assert!(matches!(other.try_acquire().await?, Attempt::Acquired(_)));
     Ok(())
 }
 
@@ -45,21 +42,21 @@ async fn server() -> Result<Arc<TestServer>> {
 }
 
 #[tokio::test]
-async fn who_loses_the_lock_stops_in_time() -> Result {
+async fn a_holder_that_loses_the_lock_stops_in_time() -> Result {
     let server = server().await?;
     let link = FaultProxy::start(server.connect_string()).await?;
     let curator = Curator::builder()
         .session_timeout(Duration::from_secs(1)) // a test server grants it
         .connect(link.connect_string())
         .await?;
-    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let mutex = curator.mutex(random_path("orders"))?;
     let guard = mutex.acquire().await?;
 
-    let silence = link.stall(Direction::Both); // nothing arrives, and nobody is told
+    let silence = link.stall(Direction::Both); // nothing arrives, and no connection ends
     assert_eq!(guard.lost().await, Loss::LeaseEnded); // two thirds of a session later
     assert!(!guard.is_held());
     silence.heal();
-    assert!(matches!(guard.release().await, Err(ReleaseError::Lost { .. })));
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     Ok(())
 }
 
@@ -68,7 +65,7 @@ async fn a_broken_connection_costs_nothing() -> Result {
     let server = server().await?;
     let link = FaultProxy::start(server.connect_string()).await?;
     let curator = Curator::connect(link.connect_string()).await?;
-    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let mutex = curator.mutex(random_path("orders"))?;
     let guard = mutex.acquire().await?;
 
     let mut state = curator.watch_state();
@@ -82,7 +79,7 @@ async fn a_broken_connection_costs_nothing() -> Result {
 async fn a_new_session_queues_again() -> Result {
     let server = server().await?;
     let curator = Curator::connect(server.connect_string()).await?;
-    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let mutex = curator.mutex(random_path("orders"))?;
     let guard = mutex.acquire().await?;
 
     let session = curator.client()?.session().clone();
@@ -98,10 +95,10 @@ async fn a_lost_reply_leaves_no_second_node() -> Result {
     let server = server().await?;
     let link = FaultProxy::start(server.connect_string()).await?;
     let curator = Curator::connect(link.connect_string()).await?;
-    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let mutex = curator.mutex(random_path("orders"))?;
     mutex.acquire().await?.release().await?; // so that the next create is that of the contender
 
-    let lost = link.lose(Message::reply(Operation::Create)); // the server does it, we are not told
+    let lost = link.lose(Message::reply(Operation::Create)); // the server does it; the client does not learn
     let guard = mutex.acquire().await?;
     assert_eq!(lost.strikes(), 1); // else the test has shown nothing
     assert_eq!(mutex.participants().await?.len(), 1);
@@ -115,16 +112,14 @@ async fn the_next_leads_when_the_leader_is_gone() -> Result {
     let path = random_path("leader");
     let here = Curator::connect(server.connect_string()).await?;
     let there = Curator::connect(server.connect_string()).await?;
-    let leader = LeaderLatch::new(&here, &path)?;
-    leader.start()?;
-    let led = leader.await_leadership().await?;
-    let next = LeaderLatch::new(&there, &path)?;
-    next.start()?;
+    let leader = here.leader_latch(&path)?;
+    let led = leader.leadership().await?;
+    let next = there.leader_latch(&path)?;
 
     kill_session(server.connect_string(), &here.client()?.session().clone()).await?;
-    next.await_leadership().await?;
-    led.lost().await; // the old one is told, and is a candidate again
-    assert!(!leader.has_leadership());
+    next.leadership().await?;
+    led.lost().await; // the old one learns of it, and is a candidate again
+    assert!(!leader.is_leader());
     Ok(())
 }
 
@@ -132,7 +127,7 @@ async fn the_next_leads_when_the_leader_is_gone() -> Result {
 async fn a_restart_of_the_server_costs_nothing() -> Result {
     let server = TestServer::start().await?; // of its own: others would notice
     let curator = Curator::connect(server.connect_string()).await?;
-    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let mutex = curator.mutex(random_path("orders"))?;
     let guard = mutex.acquire().await?;
     server.restart().await?; // data and sessions survive
     guard.release().await?;
@@ -146,7 +141,7 @@ async fn a_frozen_member_costs_nothing() -> Result {
         .session_timeout(Duration::from_secs(20)) // a silent member is left after a fifth of it
         .connect(ensemble.connect_string())
         .await?;
-    let mutex = InterProcessMutex::new(&curator, &random_path("orders"))?;
+    let mutex = curator.mutex(random_path("orders"))?;
     let guard = mutex.acquire().await?;
 
     let leader = ensemble.leader().await?;
@@ -159,38 +154,39 @@ async fn a_frozen_member_costs_nothing() -> Result {
     Ok(())
 }
 
-/// The code under test: it knows no server.
-async fn bill(lock: &dyn InterProcessLock) -> Result<bool> {
-    let Some(guard) = lock.try_acquire().await? else { return Ok(false) };
+/// The code under test: it takes any lock.
+async fn bill(lock: &dyn Lock) -> Result<bool> {
+    let Attempt::Acquired(guard) = lock.try_acquire().await? else { return Ok(false) };
     guard.release().await?;
     Ok(true)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_server() -> Result {
-    let lock = LocalLock::new("/locks/orders");
+    let ensemble = Ensemble::start(1); // in memory; the seed: the same one gives the same run
+    let here = Curator::connect(ensemble.connect_string()).await?;
+    let there = Curator::connect(ensemble.connect_string()).await?; // as if another process
+    let lock = here.mutex("/locks/orders")?;
     assert!(bill(&lock).await?);
-    let held = lock.acquire().await?; // by somebody else
+    let held = there.mutex("/locks/orders")?.acquire().await?;
     assert!(!bill(&lock).await?);
-    lock.lose(Loss::SessionExpired); // its holder is told, and the next is served
+    ensemble.expire(&there); // its holder is notified, and the next is served
     assert_eq!(held.lost().await, Loss::SessionExpired);
-    assert!(bill(&lock).await?);
-    lock.fail_next_acquire(AcquireError::other("/locks/orders", "no network"));
-    assert!(bill(&lock).await.is_err());
+    assert!(here.mutex("/locks/orders")?.acquire().await?.is_held());
     Ok(())
 }
 
 /// The code under test: it works while it holds the lock.
 async fn work(servers: String) {
     let curator = Curator::connect(&servers).await.expect("a session");
-    let mutex = InterProcessMutex::new(&curator, "/locks/orders").expect("a path");
+    let mutex = curator.mutex("/locks/orders").expect("a path");
     let guard = mutex.acquire().await.expect("the lock");
     guard.lost().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_killed_worker_is_replaced() -> Result {
-    let ensemble = Ensemble::start(1); // the seed: the same one gives the same run
+    let ensemble = Ensemble::start(1);
     let (first, second) = (ensemble.process(), ensemble.process());
     let servers = ensemble.connect_string();
     first.spawn(work(servers.to_owned()));
@@ -218,10 +214,10 @@ fn shown(rest: &str) -> String {
 #[test]
 fn the_page_has_these_tests() {
     let (page, here) =
-        (include_str!("../../../docs/testing-your-code.md"), include_str!("your_tests.rs"));
+        (include_str!("../../../docs/guide/testing-your-code.md"), include_str!("your_tests.rs"));
     let blocks = page.split("\n```rust").skip(1);
     let blocks: Vec<_> = blocks.map(shown).collect();
-    assert!(blocks.len() > 8, "only {} blocks were found", blocks.len());
+    assert!(blocks.len() > 6, "only {} blocks were found", blocks.len());
     let others: Vec<_> =
         blocks.into_iter().filter(|block| !here.contains(block.as_str())).collect();
     assert!(others.is_empty(), "not the same here: {others:#?}");

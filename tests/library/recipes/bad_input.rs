@@ -1,46 +1,60 @@
-//! Bad input gives a clear error of the right enum that names what is wrong, within the deadline.
+//! Bad input gives a clear error that names what is wrong, within the deadline.
 
 use std::time::Duration;
 
-use zookeeper_recipes::zookeeper_client::Client;
-use zookeeper_recipes::{
-    AcquireError, ConfigError, Curator, CuratorBuilder, InterProcessMutex, SessionError,
-};
+use zookeeper_recipes::zookeeper_client::{Acls, Client};
+use zookeeper_recipes::{Curator, CuratorBuilder, ErrorKind};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, fails, within};
 use zookeeper_testkit::TestServer;
 
-/// What is a bad path is shown beside `lock_path`.
+/// Which option is wrong.
+#[track_caller]
+fn wrong<T: std::fmt::Debug>(outcome: Result<T, zookeeper_recipes::Error>) -> &'static str {
+    fails(outcome, ErrorKind::InvalidInput).option().expect("an option")
+}
+
+/// What is a bad path is shown beside `lock_path`, and what is a bad connect string beside `connect_string`.
 #[tokio::test(start_paused = true)]
-async fn lock_paths_and_namespaces() {
+async fn paths_namespaces_and_connect_strings() {
     let (_arena, curator) = Arena::with_curator().await;
     for bad in ["", "locks", "/locks/../orders"] {
-        let lock = InterProcessMutex::new(&curator, bad).unwrap_err();
+        assert_eq!(wrong(curator.mutex(bad)), "lock path");
+        assert_eq!(wrong(curator.semaphore(bad, 1)), "lock path");
+        assert_eq!(wrong(curator.leader_latch(bad)), "lock path");
         let namespace = Curator::builder().namespace(bad).connect("127.0.0.1:1").await;
-        let Err(SessionError::Config(namespace)) = namespace else { panic!("{namespace:?}") };
-        for (option, error) in [("lock path", lock), ("namespace", namespace)] {
-            match &error {
-                ConfigError::InvalidPath { option: named, path, .. } => {
-                    assert_eq!((*named, path.as_str()), (option, bad));
-                }
-                other => panic!("{bad:?}: {other:?}"),
-            }
+        let text = namespace.as_ref().unwrap_err().to_string();
+        assert!(text.contains(&format!("{bad:?}")), "{text}");
+        assert_eq!(wrong(namespace), "namespace");
+    }
+    for bad in ["", "a:b,127.0.0.1:2181", "127.0.0.1:2181/a//b"] {
+        // It would be tried for ever.
+        for refused in [Curator::connect(bad).await, Curator::builder().connect_lazy(bad)] {
+            let text = refused.as_ref().unwrap_err().to_string();
+            assert!(text.contains(&format!("{bad:?}")), "{text}");
+            assert_eq!(wrong(refused), "connect string");
         }
     }
 }
 
-/// What is a bad one is shown beside `connect_string`.
+/// An id is one segment, whatever it is; ids that differ give locks that do.
 #[tokio::test(start_paused = true)]
-async fn connect_strings() {
-    for bad in ["", "a:b,127.0.0.1:2181", "127.0.0.1:2181/a//b"] {
-        let refused = within(bad, Curator::connect(bad)).await;
-        let Err(SessionError::Config(connecting)) = refused else { panic!("{bad:?}: {refused:?}") };
-        // It would be tried for ever.
-        for error in [connecting, Curator::builder().start(bad).unwrap_err()] {
-            assert!(matches!(error, ConfigError::InvalidConnectString { .. }), "{error:?}");
-            assert!(error.to_string().contains(&format!("{bad:?}")), "{error}");
-        }
+async fn any_id_names_a_lock_of_its_own() {
+    let (arena, curator) = Arena::with_curator().await;
+    let mut guards = Vec::new();
+    for id in ["a/b", "a%2Fb", "a", "..", ".", "zookeeper", "\0", "locks", "lease 7", "ä/", "%"] {
+        let mutex = curator.mutex_for(&arena.path, id).unwrap();
+        let name = mutex.path().strip_prefix(&format!("{}/", arena.path)).unwrap();
+        assert!(!name.contains('/'), "{id:?}: {name}");
+        guards.push(within(id, mutex.acquire()).await.unwrap());
     }
+    assert_eq!(arena.children().await.len(), guards.len());
+    assert_eq!(
+        curator.mutex_for(format!("{}/", arena.path), 7).unwrap().path(),
+        arena.path.clone() + "/7"
+    );
+    assert_eq!(wrong(curator.mutex_for(&arena.path, "")), "id");
+    drop(guards);
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,33 +75,21 @@ async fn options() {
         ("connector", Curator::builder().connector(connector().with_detached())),
     ];
     for (option, builder) in table {
-        match within(option, builder.connect("127.0.0.1:1")).await {
-            Err(SessionError::Config(error @ ConfigError::InvalidOption { option: named, .. })) => {
-                assert_eq!(named, option, "{error}");
-            }
-            other => panic!("{option}: {other:?}"),
-        }
+        assert_eq!(wrong(within(option, builder.connect("127.0.0.1:1")).await), option);
     }
 }
 
+/// What is wrong with the options of a handle is an error of what is made with it.
 #[tokio::test(start_paused = true)]
-async fn node_data_over_a_mebibyte() {
+async fn options_of_a_handle() {
     let (arena, curator) = Arena::with_curator().await;
-    let refused = arena.mutex(&curator).with_identity(vec![0; 1 << 20]);
-    match refused {
-        Err(error @ ConfigError::InvalidOption { option: "identity", .. }) => {
-            assert!(error.to_string().contains(&arena.path), "{error}");
-        }
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(wrong(curator.with_acls(Acls::new(&[])).mutex(&arena.path)), "acls");
+    let mutex = |size| curator.with_identity(vec![0; size]).mutex(&arena.path);
+    let error = mutex(1 << 20).unwrap_err();
+    assert!(error.to_string().contains(&arena.path), "{error}");
+    assert_eq!(wrong(Err::<(), _>(error)), "identity");
     // The largest that is accepted is one that the server takes.
-    let mut size = 1 << 20;
-    let mutex = loop {
-        match arena.mutex(&curator).with_identity(vec![0; size]) {
-            Ok(mutex) => break mutex,
-            Err(_) => size -= 1,
-        }
-    };
+    let mutex = (0..1 << 20).rev().find_map(|size| mutex(size).ok()).unwrap();
     within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
@@ -97,20 +99,14 @@ async fn more_ephemeral_nodes_than_allowed() {
     let curator = arena.connect(arena.builder().ephemeral_limit(500)).await;
     let mut guards = Vec::new();
     let refused = loop {
-        let path = format!("{}/{}", arena.path, guards.len());
-        let mutex = InterProcessMutex::new(&curator, &path).unwrap();
+        let mutex = curator.mutex_for(&arena.path, guards.len()).unwrap();
         match mutex.acquire().await {
             Ok(guard) => guards.push((mutex, guard)),
-            Err(error) => break error,
+            refused => break fails(refused, ErrorKind::LimitReached),
         }
         assert!(guards.len() < 10, "there is no bound");
     };
-    match &refused {
-        AcquireError::TooManyContenders { path, in_use, limit: 500, .. } => {
-            assert!(path.starts_with(&arena.path) && *in_use > 0 && *in_use <= 500);
-        }
-        other => panic!("{other:?}"),
-    }
+    assert!(refused.is_transient() && refused.path().unwrap().starts_with(&arena.path));
     assert!(refused.to_string().contains("ephemeral_limit"));
     assert!(guards.iter().all(|(_, guard)| guard.is_held()));
     // Room comes back with a release.
@@ -126,26 +122,16 @@ mod real {
     async fn a_connector_that_resumes_a_session_is_refused() {
         let arena = Arena::real().await;
         let connector = Client::connector().with_session(arena.client().await.session().clone());
-        let refused =
-            arena.builder().connector(connector).connect(arena.server.connect_string()).await;
-        assert!(
-            matches!(
-                refused,
-                Err(SessionError::Config(ConfigError::InvalidOption { option: "connector", .. }))
-            ),
-            "{refused:?}"
-        );
+        let builder = arena.builder().connector(connector);
+        assert_eq!(wrong(builder.connect(arena.server.connect_string()).await), "connector");
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn credentials_that_the_server_cannot_check() {
         let server = TestServer::start().await.unwrap();
         let builder = Curator::builder().auth("nosuchscheme", b"user:password");
-        match within("the error", builder.connect(server.connect_string())).await {
-            Err(SessionError::AuthFailed { connect_string, .. }) => {
-                assert_eq!(connect_string, server.connect_string());
-            }
-            other => panic!("{other:?}"),
-        }
+        let connected = within("the error", builder.connect(server.connect_string())).await;
+        let text = fails(connected, ErrorKind::AuthenticationFailed).to_string();
+        assert!(text.contains(server.connect_string()), "{text}");
     }
 }

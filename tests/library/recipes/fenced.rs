@@ -3,9 +3,9 @@
 use std::task::Poll;
 
 use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
-use zookeeper_recipes::{FencedError, Loss, MutexGuard};
+use zookeeper_recipes::{ErrorKind, Guard, Loss};
 
-use crate::harness::{Arena, within};
+use crate::harness::{Arena, fails, lost_by, within};
 
 impl Arena {
     async fn data(&self, path: &str) -> Option<Vec<u8>> {
@@ -13,18 +13,11 @@ impl Arena {
     }
 }
 
-fn lost_by(outcome: Result<(), FencedError>) -> Loss {
-    match outcome {
-        Err(FencedError::Lost { loss, .. }) => loss,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn while_the_lock_is_held_writes_take_effect_under_the_namespace() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
-    let mutex = zookeeper_recipes::InterProcessMutex::new(&curator, "/lock").unwrap();
+    let mutex = curator.mutex("/lock").unwrap();
     let guard = mutex.acquire().await.unwrap();
     let fenced = guard.fenced();
     let on_server = format!("{}/counter", arena.path);
@@ -36,7 +29,7 @@ async fn while_the_lock_is_held_writes_take_effect_under_the_namespace() {
     assert_eq!(arena.data(&on_server).await, None);
     fenced.create("/counter", b"3").await.unwrap();
     guard.release().await.unwrap();
-    assert_eq!(lost_by(fenced.delete("/counter").await), Loss::Released);
+    fails(fenced.delete("/counter").await, ErrorKind::Closed);
     assert!(arena.stat(&on_server).await.is_some());
 }
 
@@ -71,7 +64,7 @@ async fn a_stale_holder_is_refused_after_the_lock_path_was_made_again() {
     arena.admin.delete(stale.node(), None).await.unwrap();
     arena.admin.delete(&arena.path, None).await.unwrap();
     let next = arena.mutex(&other).acquire().await.unwrap();
-    let sequence = |guard: &MutexGuard| guard.node()[guard.node().len() - 10..].to_owned();
+    let sequence = |guard: &Guard| guard.node()[guard.node().len() - 10..].to_owned();
     assert_eq!(sequence(&stale), sequence(&next));
     let child = format!("{}/counter", arena.path);
     assert_eq!(lost_by(stale.fenced().create(&child, b"stale").await), Loss::NodeDeleted);
@@ -89,33 +82,24 @@ async fn what_the_server_refuses_is_told_apart() {
     let missing = format!("{}-missing", arena.path);
     let below = format!("{missing}/child");
 
-    let bad = fenced.set("no/path", b"").await.unwrap_err();
-    assert!(matches!(bad, FencedError::Config(_)), "{bad:?}");
+    fails(fenced.set("no/path", b"").await, ErrorKind::InvalidInput);
     for outcome in [fenced.set(&missing, b"").await, fenced.delete(&missing).await] {
-        let error = outcome.unwrap_err();
-        assert!(
-            matches!(&error, FencedError::NoNode { path, .. } if *path == missing),
-            "{error:?}"
-        );
+        assert_eq!(fails(outcome, ErrorKind::NotFound).path(), Some(missing.as_str()));
     }
-    let error = fenced.create(&below, b"").await.unwrap_err();
-    assert!(matches!(&error, FencedError::NoNode { path, .. } if *path == below), "{error:?}");
-    let error = fenced.create(&arena.path, b"").await.unwrap_err();
-    assert!(matches!(error, FencedError::NodeExists { .. }), "{error:?}");
-    let error = fenced.delete(&arena.path).await.unwrap_err();
-    assert!(matches!(error, FencedError::Refused { .. }), "not empty: {error:?}");
-    let error = fenced.delete("/").await.unwrap_err();
-    assert!(matches!(error, FencedError::Refused { .. }), "the root: {error:?}");
+    let error = fails(fenced.create(&below, b"").await, ErrorKind::NotFound);
+    assert_eq!(error.path(), Some(below.as_str()));
+    fails(fenced.create(&arena.path, b"").await, ErrorKind::AlreadyExists);
+    fails(fenced.delete(&arena.path).await, ErrorKind::Refused);
+    fails(fenced.delete("/").await, ErrorKind::Refused);
 
-    let error = fenced.create(&missing, &vec![0; 1 << 20]).await.unwrap_err();
-    assert!(matches!(error, FencedError::Config(_)), "the server would hang up: {error:?}");
+    // The server would hang up.
+    fails(fenced.create(&missing, &vec![0; 1 << 20]).await, ErrorKind::InvalidInput);
     fenced.create(&missing, &vec![0; 1_000_000]).await.unwrap();
     fenced.delete(&missing).await.unwrap();
 
     let read_only = [Acl::new(Permission::READ | Permission::DELETE, AuthId::anyone())];
     arena.admin.create(&missing, b"theirs", CreateMode::Persistent, &read_only).await.unwrap();
-    let error = fenced.set(&missing, b"ours").await.unwrap_err();
-    assert!(matches!(error, FencedError::NoAuth { .. }), "{error:?}");
+    fails(fenced.set(&missing, b"ours").await, ErrorKind::PermissionDenied);
     assert!(guard.is_held(), "none of it concerns the hold");
     fenced.delete(&missing).await.unwrap();
     guard.release().await.unwrap();
@@ -127,13 +111,10 @@ async fn a_lock_whose_node_we_may_not_read_cannot_be_fenced_and_says_so() {
     let (arena, curator) = Arena::with_curator().await;
     let unreadable = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
     arena.create(&arena.path, CreateMode::Container).await;
-    let mutex = arena.mutex(&curator).with_acls(Acls::new(&unreadable)).unwrap();
+    let mutex = arena.mutex(&curator.with_acls(Acls::new(&unreadable)));
     let guard = mutex.acquire().await.unwrap();
-    let error = guard.fenced().create(&format!("{}-x", arena.path), b"").await.unwrap_err();
-    assert!(
-        matches!(&error, FencedError::NoAuth { path, .. } if path == guard.node()),
-        "{error:?}"
-    );
+    let written = guard.fenced().create(&format!("{}-x", arena.path), b"").await;
+    assert_eq!(fails(written, ErrorKind::PermissionDenied).path(), Some(guard.node()));
     assert!(guard.is_held());
     guard.release().await.unwrap();
 }
@@ -153,7 +134,7 @@ async fn a_write_that_nobody_polls_any_more_does_not_keep_the_lock_over_close() 
         };
         arena.admin.delete(&counter, None).await.unwrap();
     };
-    within("the end", curator.close()).await.unwrap();
+    within("the end", curator.close()).await;
     assert!(arena.stat(guard.node()).await.is_none());
     drop(writing);
     arena.admin.delete(&counter, None).await.unwrap();

@@ -1,8 +1,8 @@
 //! What somebody who may write under the lock path can put there, and what it does to us: nothing, or what it would do
 //! to a contender of Curator's.
 
-use zookeeper_recipes::Released;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
+use zookeeper_recipes::{Attempt, Released};
 
 use crate::harness::{Arena, BUSY, Cut, Message, Operation, within};
 
@@ -38,14 +38,14 @@ async fn foreign_children_of_any_name_and_data_change_nothing() {
     let [curator, other] = arena.curators().await;
     let (mutex, theirs) = (arena.mutex(&curator), arena.mutex(&other));
     let guard = within("the lock", mutex.acquire()).await.unwrap();
-    assert!(theirs.try_acquire().await.unwrap().is_none());
+    assert!(matches!(theirs.try_acquire().await.unwrap(), Attempt::Busy));
     let waiting = arena.waits(&other).await;
     let told = mutex.participants().await.unwrap();
     assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[0].path, guard.node());
-    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+    assert_eq!(told[0].node, guard.node());
+    assert_eq!(guard.release().await.unwrap(), Released::Confirmed);
     let next = within("the next", waiting).await.unwrap().unwrap();
-    assert_eq!(next.release().await.unwrap(), Released::Unlocked);
+    assert_eq!(next.release().await.unwrap(), Released::Confirmed);
     assert_eq!(arena.children().await.len(), names.len(), "and none of theirs is touched");
 }
 
@@ -62,17 +62,17 @@ async fn a_well_formed_fake_is_a_contender_and_no_more() {
     }
     let curator = arena.curator().await;
     let mutex = arena.mutex(&curator);
-    assert!(mutex.try_acquire().await.unwrap().is_none(), "busy: a fake is ahead");
-    assert!(within("busy", mutex.acquire_timeout(BUSY)).await.unwrap().is_none());
+    assert!(matches!(mutex.try_acquire().await.unwrap(), Attempt::Busy), "busy: a fake is ahead");
+    assert!(matches!(within("busy", mutex.acquire_timeout(BUSY)).await.unwrap(), Attempt::Busy));
     // Nothing of ours stays.
     arena.children_are(fakes.len()).await;
     let waiting = arena.waits(&curator).await;
     let told = mutex.participants().await.unwrap();
     assert_eq!(told.len(), fakes.len() + 1);
     // What gives it away: nobody's session owns it.
-    assert_eq!((told[0].sequence, told[0].session), (i32::MIN.into(), 0));
-    assert_eq!((&*told[0].data, &*told[1].data), (DATA[1], DATA[2]), "as it is");
-    let ours = told.iter().find(|one| one.session != 0).unwrap().path.clone();
+    assert_eq!((told[0].sequence, told[0].session_id), (i32::MIN.into(), None));
+    assert_eq!((told[0].data(), told[1].data()), (DATA[1], DATA[2]), "as it is");
+    let ours = told.iter().find(|one| one.session_id.is_some()).unwrap().node.clone();
     assert!(!waiting.is_finished());
     // Whoever can delete ends it.
     for name in &fakes[..2] {
@@ -82,7 +82,7 @@ async fn a_well_formed_fake_is_a_contender_and_no_more() {
     assert_eq!(guard.node(), ours);
     arena.admin.set_data(&ours, &[0xff; 1000], None).await.unwrap();
     assert!(guard.is_held());
-    assert_eq!(guard.release().await.unwrap(), Released::Unlocked);
+    assert_eq!(guard.release().await.unwrap(), Released::Confirmed);
 }
 
 /// What is looked for after a lost reply is ours if our session owns it, whoever else bears its GUID.

@@ -1,31 +1,29 @@
-//! What the tests of leader latches share: making them, and reading what their watches tell.
+//! Helpers for the tests of leader latches.
 
-use std::pin::pin;
-
-use futures_util::poll;
-use zookeeper_recipes::{Curator, LeaderError, LeaderLatch, LeaderState, LeaderWatch, Leadership};
+use futures_util::FutureExt;
+use tokio::task::JoinHandle;
+use zookeeper_recipes::leader::LeaderLatch;
+use zookeeper_recipes::{Curator, Error, ErrorKind, Hold};
 
 use crate::harness::{Arena, eventually, within};
 
 impl Arena {
-    /// At the test's path, not started.
+    /// At the test's path. It is a candidate at once.
     pub(crate) fn latch(&self, curator: &Curator) -> LeaderLatch {
-        LeaderLatch::new(curator, &self.path).expect("a latch path")
+        curator.leader_latch(&self.path).expect("a latch path")
     }
 
-    /// Started, and its node is there.
+    /// The same; its node is there.
     pub(crate) async fn queued(&self, curator: &Curator) -> LeaderLatch {
         let before = self.children().await.len();
         let latch = self.latch(curator);
-        latch.start().unwrap();
         self.children_are(before + 1).await;
         latch
     }
 
-    /// Started, and it leads.
-    pub(crate) async fn leading(&self, curator: &Curator) -> (LeaderLatch, Leadership) {
+    /// The same; it leads.
+    pub(crate) async fn leading(&self, curator: &Curator) -> (LeaderLatch, Hold) {
         let latch = self.latch(curator);
-        latch.start().unwrap();
         let leadership = leadership(&latch).await;
         (latch, leadership)
     }
@@ -35,47 +33,39 @@ impl Arena {
     }
 }
 
-/// Waits until it leads.
-pub(crate) async fn leadership(latch: &LeaderLatch) -> Leadership {
-    within("leadership", latch.await_leadership()).await.unwrap()
+/// Waits until the latch leads.
+pub(crate) async fn leadership(latch: &LeaderLatch) -> Hold {
+    within("leadership", latch.leadership()).await.unwrap()
 }
 
-/// A watch that was told whether it leads now.
-pub(crate) fn told(latch: &LeaderLatch) -> LeaderWatch {
-    let mut watch = latch.watch();
-    watch.state();
-    watch
+/// Waits for the leadership in a task of its own.
+pub(crate) fn awaited(latch: &LeaderLatch) -> JoinHandle<Result<Hold, Error>> {
+    let latch = latch.clone();
+    tokio::spawn(async move { latch.leadership().await })
 }
 
-/// The next that the watch tells is that it leads.
-pub(crate) async fn gained(watch: &mut LeaderWatch) -> Leadership {
-    match within("that it leads", watch.changed()).await.unwrap() {
-        LeaderState::Leader(leadership) => leadership,
-        other => panic!("{other:?}"),
-    }
+/// The outcome of `awaited`.
+pub(crate) async fn gained(waiting: JoinHandle<Result<Hold, Error>>) -> Hold {
+    within("leadership", waiting).await.unwrap().unwrap()
 }
 
-/// The next that the watch tells is that it does not lead.
-pub(crate) async fn ceased(watch: &mut LeaderWatch) {
-    let told = within("that it does not lead", watch.changed()).await.unwrap();
-    assert!(!told.is_leader(), "{told:?}");
+/// The latch does not lead at this moment, and is still a candidate.
+pub(crate) fn is_candidate(latch: &LeaderLatch) {
+    assert!(!latch.is_leader());
+    let told = latch.leadership().now_or_never();
+    assert!(told.is_none(), "{told:?}");
 }
 
-/// The next that the watch tells is that there is nothing to tell any more.
-pub(crate) async fn ended(watch: &mut LeaderWatch) -> LeaderError {
-    within("the end", watch.changed()).await.unwrap_err()
+/// The latch can never lead again; the kind of the error says why.
+pub(crate) async fn is_over(latch: &LeaderLatch) -> ErrorKind {
+    let error = within("the end", latch.leadership()).await.unwrap_err();
+    assert!(!latch.is_leader());
+    error.kind()
 }
 
-/// There is nothing to tell at this moment.
-pub(crate) async fn is_quiet(watch: &mut LeaderWatch) {
-    let mut changed = pin!(watch.changed());
-    let told = poll!(changed.as_mut());
-    assert!(told.is_pending(), "{told:?}");
-}
-
-/// Waits until one of them leads and the others do not, and says which it is.
+/// Waits until one of them leads and the others do not, and gives its place.
 pub(crate) async fn the_leader(latches: &[LeaderLatch]) -> usize {
-    let leaders = || latches.iter().filter(|latch| latch.has_leadership()).count();
+    let leaders = || latches.iter().filter(|latch| latch.is_leader()).count();
     eventually("one leads", async || leaders() == 1).await;
-    latches.iter().position(LeaderLatch::has_leadership).expect("the leader goes on")
+    latches.iter().position(LeaderLatch::is_leader).expect("the leader goes on")
 }

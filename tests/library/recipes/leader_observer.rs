@@ -1,21 +1,27 @@
-//! `LeaderObserver`: who leads, and that nobody does, as seen by who does not take part.
+//! `LeaderObserver` reports the leader, also when its link, its session or its server fails it.
+
+use std::time::Duration;
 
 use futures_util::StreamExt;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use zookeeper_recipes::leader::LeaderObserver;
+use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
-use zookeeper_recipes::{AcquireError, Curator, LeaderError, LeaderObserver, Participant};
+use zookeeper_recipes::{Curator, ErrorKind, Participant};
 
-use super::leading::Led;
-use crate::harness::{Arena, anyone, round_trip, within};
+use super::leading::{Led, Term};
+use crate::harness::{Arena, Cut, LONG, TICK, anyone, eventually, round_trip, within};
 
 async fn told(observer: &mut LeaderObserver) -> Option<Participant> {
-    within("who leads", observer.changed()).await.unwrap()
+    within("the leader", observer.changed()).await.unwrap()
 }
 
 /// Waits until it has been told that this node leads.
 async fn told_of(observer: &mut LeaderObserver, node: &str) -> Participant {
     loop {
         if let Some(leader) = told(observer).await
-            && leader.path == node
+            && leader.node == node
         {
             return leader;
         }
@@ -25,32 +31,41 @@ async fn told_of(observer: &mut LeaderObserver, node: &str) -> Participant {
 /// Nothing is told without a change. What comes later is behind what this asks.
 async fn is_told_nothing(observer: &mut LeaderObserver, curator: &Curator) {
     round_trip(curator).await;
-    let told = tokio::time::timeout(std::time::Duration::from_millis(50), observer.changed());
-    if let Ok(told) = told.await {
-        panic!("{told:?}");
-    }
+    is_quiet(observer).await;
+}
+
+async fn is_quiet(observer: &mut LeaderObserver) {
+    let told = timeout(Duration::from_millis(50), observer.changed()).await;
+    assert!(told.is_err(), "{told:?}");
+}
+
+/// The kind of the error that it has ended with.
+async fn ended(observer: &mut LeaderObserver) -> ErrorKind {
+    within("the error", observer.changed()).await.unwrap_err().kind()
 }
 
 impl Arena {
     fn observer(&self, curator: &Curator) -> LeaderObserver {
-        LeaderObserver::of_selector(curator, &self.path).unwrap()
+        curator.observe_leader(&self.path).unwrap()
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_tells_each_leader_and_that_there_is_none() {
     let (arena, [curator, other]) = Arena::with_curators().await;
-    let selector = arena.selector(&curator).with_id("me").unwrap();
+    let selector = arena.selector(&curator.with_identity("me"));
     let mut observer = arena.observer(&other);
+    let mut same = selector.observe();
     assert_eq!(told(&mut observer).await, None, "the path is not there");
     let mut led = Led::obedient(&selector);
     for _ in 0..3 {
         let term = led.leads().await;
         let leader = told(&mut observer).await.unwrap();
-        assert_eq!((leader.id().as_ref(), leader.holds), ("me", true));
-        assert_eq!(leader.path, term.leadership.node());
-        assert_eq!(leader.fencing_token(), term.leadership.fencing_token());
-        assert_eq!(leader.session, curator.session_id().unwrap());
+        assert_eq!((leader.identity.as_deref(), leader.holds), (Some("me"), true));
+        assert_eq!(leader.node, term.leadership.node());
+        assert_eq!(leader.fencing_token, Some(term.leadership.fencing_token()));
+        assert_eq!(leader.session_id, Some(curator.session_id().unwrap()));
+        assert_eq!(told_of(&mut same, &leader.node).await, leader);
         assert_eq!(observer.leader(), Some(leader));
         is_told_nothing(&mut observer, &other).await;
         term.end();
@@ -65,18 +80,39 @@ async fn it_tells_each_leader_and_that_there_is_none() {
 async fn it_is_a_stream() {
     let (arena, [curator, other]) = Arena::with_curators().await;
     let mut observer = arena.observer(&other);
-    assert_eq!(within("nobody", observer.next()).await, Some(None));
+    assert_eq!(within("that there is none", observer.next()).await, Some(None));
     let mut led = Led::obedient(&arena.selector(&curator));
     let term = led.leads().await;
     let leader = within("a leader", observer.next()).await.unwrap().unwrap();
-    assert_eq!(leader.path, term.leadership.node());
+    assert_eq!(leader.node, term.leadership.node());
     term.end();
-    assert_eq!(within("nobody", observer.next()).await, Some(None));
-    within("the end", other.close()).await.unwrap();
+    assert_eq!(within("that there is none", observer.next()).await, Some(None));
+    within("the end", other.close()).await;
     assert_eq!(within("the end of the stream", observer.next()).await, None);
     assert_eq!(within("the same", observer.next()).await, None);
-    let error = within("the reason", observer.changed()).await.unwrap_err();
-    assert!(matches!(error, LeaderError::Ended(AcquireError::Session { .. })), "{error:?}");
+    assert_eq!(ended(&mut observer).await, ErrorKind::Closed);
+}
+
+/// Whatever leads there: the names of the nodes say so.
+#[tokio::test(start_paused = true)]
+async fn it_sees_latches_selectors_and_a_mutex() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let mut observer = arena.observer(&other);
+    assert_eq!(told(&mut observer).await, None);
+    let (latch, leads) = arena.leading(&curator).await;
+    assert_eq!(told(&mut observer).await.unwrap().node, leads.node());
+    latch.close().await.unwrap();
+    assert_eq!(told(&mut observer).await, None);
+    let mut led = Led::obedient(&arena.selector(&curator));
+    let term = led.leads().await;
+    assert_eq!(told(&mut observer).await.unwrap().node, term.leadership.node());
+    let next = arena.waits(&curator).await;
+    term.end();
+    let guard = within("the mutex", next).await.unwrap().unwrap();
+    let holder = told_of(&mut observer, guard.node()).await;
+    assert_eq!(holder.fencing_token, Some(guard.fencing_token()));
+    guard.release().await.unwrap();
+    assert_eq!(told(&mut observer).await, None);
 }
 
 /// Also where the path is below one that is not there.
@@ -102,19 +138,19 @@ async fn a_path_comes_and_goes() {
     }
 }
 
-/// What the node says is who leads.
+/// The identity of the leader is the data of its node.
 #[tokio::test(start_paused = true)]
 async fn data_that_change_are_told() {
     let (arena, [curator, other]) = Arena::with_curators().await;
-    let mut led = Led::obedient(&arena.selector(&curator).with_id("before").unwrap());
+    let mut led = Led::obedient(&arena.selector(&curator.with_identity("before")));
     let term = led.leads().await;
     let mut observer = arena.observer(&other);
-    assert_eq!(told(&mut observer).await.unwrap().id(), "before");
-    for data in ["after", ""] {
+    assert_eq!(told(&mut observer).await.unwrap().identity.as_deref(), Some("before"));
+    for (data, identity) in [("after", Some("after")), ("", None)] {
         arena.admin.set_data(term.leadership.node(), data.as_bytes(), None).await.unwrap();
         let leader = told(&mut observer).await.unwrap();
-        assert_eq!(leader.id(), data);
-        assert_eq!(leader.fencing_token(), term.leadership.fencing_token(), "it is the same");
+        assert_eq!((leader.identity.as_deref(), leader.data()), (identity, data.as_bytes()));
+        assert_eq!(leader.node, term.leadership.node(), "it is the same");
     }
     // Still watched.
     term.end();
@@ -132,7 +168,7 @@ async fn without_permission_to_read_it_ends() {
     let stranger = arena.curator().await;
     let mut observer = arena.observer(&stranger);
     for _ in 0..2 {
-        is_refused(&mut observer).await;
+        assert_eq!(ended(&mut observer).await, ErrorKind::PermissionDenied);
     }
     assert_eq!(within("its end", observer.next()).await, None);
     assert_eq!(observer.leader(), None);
@@ -141,12 +177,120 @@ async fn without_permission_to_read_it_ends() {
     // Or without permission to list.
     let path = format!("{}-closed", arena.path);
     arena.node(&path, &[], CreateMode::Persistent, &[anyone(Permission::CREATE)]).await;
-    let mut observer = LeaderObserver::of_latch(&stranger, &path).unwrap();
-    is_refused(&mut observer).await;
+    let mut observer = stranger.observe_leader(&path).unwrap();
+    assert_eq!(ended(&mut observer).await, ErrorKind::PermissionDenied);
 }
 
-async fn is_refused(observer: &mut LeaderObserver) {
-    let error = within("the error", observer.changed()).await.unwrap_err();
-    let no_auth = matches!(error, LeaderError::Ended(AcquireError::NoAuth { .. }));
-    assert!(no_auth, "{error:?}");
+/// Servers refuse a watch on such a node (3.9.5), or set one that never fires (3.8.0 of Debian).
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_may_not_be_read_is_followed_by_its_node() {
+    let arena = Arena::new().await;
+    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(6))).await;
+    arena.create(&arena.path, CreateMode::Container).await;
+    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-latch-", arena.path);
+    let (mode, acls) = (CreateMode::EphemeralSequential, [anyone(Permission::CREATE)]);
+    let node = arena.node(&name, b"hidden", mode, &acls).await;
+    let mut observer = arena.observer(&curator);
+    let leader = told(&mut observer).await.unwrap();
+    assert_eq!((leader.node.as_str(), leader.identity), (node.as_str(), None));
+    arena.remove(&node).await;
+    assert_eq!(told(&mut observer).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expiry_of_its_session_changes_nothing() {
+    let (arena, [theirs, curator]) = Arena::with_curators().await;
+    let mut led = Led::obedient(&arena.selector(&theirs));
+    let term = led.leads().await;
+    let mut observer = arena.observer(&curator);
+    let leader = told(&mut observer).await;
+    for _ in 0..2 {
+        let before = curator.session_id().unwrap();
+        arena.kill_session(&curator).await;
+        let next = async || curator.session_id().is_ok_and(|now| now != before);
+        eventually("the next session", next).await;
+        is_told_nothing(&mut observer, &curator).await;
+        assert_eq!(observer.leader(), leader);
+    }
+    // And the watch of the new session works.
+    term.end();
+    assert_eq!(told(&mut observer).await, None);
+}
+
+/// It starts without a server, and tells when there is one.
+#[tokio::test(start_paused = true)]
+async fn before_the_first_connection_nothing_is_known() {
+    let (arena, theirs) = Arena::with_curator().await;
+    let mut led = Led::obedient(&arena.selector(&theirs));
+    let term = led.leads().await;
+    let builder = arena.builder().connection_timeout(LONG);
+    let (_link, refused, curator) = arena.unconnected(builder).await;
+    let mut observer = arena.observer(&curator);
+    within("a refusal", refused.struck()).await;
+    assert_eq!(observer.leader(), None);
+    is_quiet(&mut observer).await;
+    refused.heal();
+    assert_eq!(told(&mut observer).await.unwrap().node, term.leadership.node());
+}
+
+/// A follower that lags has the leaders of before; a session moves to it, or a new one begins there.
+#[tokio::test(start_paused = true)]
+async fn no_older_leader_is_told_after_a_newer_one_whatever_its_server_knows() {
+    // A follower that hears nothing serves on for six seconds.
+    let arena = Arena::three(TICK, 30).await;
+    let (leader, members) = (arena.servers.leader().await, arena.servers.members());
+    let follower = (leader + 1) % 3;
+    let retry = RetryPolicy::n_times(1000, Duration::from_millis(50));
+    let builder = arena.builder().session_timeout(Duration::from_secs(20)).retry(retry);
+    // A selector without a fault leads over and over.
+    let theirs = builder.clone().connect(members[leader].connect_string()).await.unwrap();
+    let mut led = Led::obedient(&arena.selector(&theirs).auto_requeue());
+    // The observer reaches the leader and a follower, of which the test lets it have one. It is never told an older one.
+    let (to_leader, to_follower) = (members[leader].link().await, members[follower].link().await);
+    let both = format!("{},{}", to_leader.connect_string(), to_follower.connect_string());
+    let curator = builder.connect(&both).await.unwrap();
+    let mut observer = arena.observer(&curator);
+    let (newest, mut told) = watch::channel(None);
+    let watching = tokio::spawn(async move {
+        while let Ok(leader) = observer.changed().await {
+            let Some(token) = leader.and_then(|leader| leader.fencing_token) else { continue };
+            let before = newest.send_replace(Some(token));
+            assert!(before <= Some(token), "{before:?}, and then {token:?}");
+        }
+    });
+    let mut term = led.leads().await;
+    let mut is_told = async |term: &Term| {
+        let token = term.leadership.fencing_token();
+        let told = told.wait_for(|told| *told == Some(token));
+        drop(within("the leader", told).await.unwrap());
+    };
+    for expires in [false, true, false, true] {
+        // It is at the leader, and told what the follower does not hear of.
+        let refused = to_follower.refuse();
+        to_follower.cut(Cut::Reset);
+        is_told(&term).await;
+        let lag = arena.servers.part(follower, leader);
+        drop(term);
+        term = led.leads().await;
+        is_told(&term).await;
+        // It goes to the follower …
+        let kept_out = to_leader.refuse();
+        if expires {
+            arena.kill_session(&curator).await;
+        }
+        refused.heal();
+        let before = to_follower.accepted();
+        to_leader.cut(Cut::Reset);
+        eventually("it asks the follower", async || to_follower.accepted() > before).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        drop(lag);
+        // … where it is told of what comes.
+        drop(term);
+        term = led.leads().await;
+        is_told(&term).await;
+        assert!(to_follower.connections() > 0);
+        drop(kept_out);
+    }
+    assert!(!watching.is_finished(), "{:?}", watching.await);
+    watching.abort();
 }

@@ -3,27 +3,29 @@
 
 use std::panic::panic_any;
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use zookeeper_recipes::{LeaderRun, Leadership, Loss, SessionError, TermError};
+use zookeeper_recipes::leader::LeaderRun;
+use zookeeper_recipes::{ErrorKind, Hold, Loss, Released};
 
-use super::leading::{Ended, Led};
+use super::leading::{Ended, Led, failed};
 use crate::harness::{Arena, LONG, eventually, within};
 
-/// Long enough for whoever comes before its time to be seen.
+/// Long enough for a test to see a leader that comes before its time.
 const GRACE: Duration = Duration::from_millis(700);
 
 /// Wherever it panics, and whatever with.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_panics_is_a_term_that_ended() {
     let (arena, curator) = Arena::with_curator().await;
-    let mut terms = 0;
-    let body = move |leadership: Leadership| {
-        terms += 1;
-        let term = terms;
+    let terms = Arc::new(AtomicUsize::new(0));
+    let body = move |leadership: Hold| {
+        let term = 1 + terms.fetch_add(1, Ordering::Relaxed);
         assert!(term != 2, "while it is made: term {term}");
         async move {
             match term {
@@ -34,17 +36,12 @@ async fn a_body_that_panics_is_a_term_that_ended() {
         }
     };
     let run = arena.selector(&curator).auto_requeue().run(body);
-    let mut messages = Vec::new();
-    for _ in 0..3 {
-        match within("a report", run.next()).await.unwrap() {
-            Err(TermError::Panicked { path, message, .. }) => {
-                assert_eq!(path, arena.path);
-                messages.push(message);
-            }
-            report => panic!("{report:?}"),
-        }
+    for message in ["a text", "while it is made: term 2", "no text"] {
+        let error = within("a report", run.next()).await.unwrap().unwrap_err().error;
+        let expected = (ErrorKind::BodyPanicked, Some(&*arena.path), None);
+        assert_eq!((error.kind(), error.path(), error.loss()), expected);
+        assert!(error.to_string().ends_with(&format!("panicked: {message}")), "{error}");
     }
-    assert_eq!(messages[..2], ["a text", "while it is made: term 2"]);
     assert!(within("a report", run.next()).await.unwrap().unwrap().value() > 0);
     within("the end of a run", run.close()).await.unwrap();
     arena.children_are(0).await;
@@ -55,9 +52,9 @@ fn ends(way: &str, led: Led) -> Option<(Arc<LeaderRun<Ended>>, JoinHandle<()>)> 
     let run = Arc::new(led.run);
     let asking = run.clone();
     match way {
-        "interrupted" => assert!(run.interrupt_leadership()),
+        "asked to step down" => assert!(run.step_down()),
         "closed" => {
-            let closing = tokio::spawn(async move { asking.close().await.unwrap() });
+            let closing = tokio::spawn(async move { asking.close().await.map(drop).unwrap() });
             return Some((run, closing));
         }
         _ => return None,
@@ -69,7 +66,7 @@ fn ends(way: &str, led: Led) -> Option<(Arc<LeaderRun<Ended>>, JoinHandle<()>)> 
 async fn the_place_goes_when_the_body_has_ended_and_not_before() {
     let (arena, [curator, other]) = Arena::with_curators().await;
     let selector = arena.selector(&curator).with_grace(LONG);
-    for way in ["interrupted", "closed", "dropped"] {
+    for way in ["asked to step down", "closed", "dropped"] {
         let leader = Led::stubborn(&selector);
         let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
         let token = term.leadership.cancellation_token();
@@ -81,7 +78,7 @@ async fn the_place_goes_when_the_body_has_ended_and_not_before() {
         assert_eq!(arena.children().await.len(), 2, "{way}");
         let leadership = term.end();
         let second = next.leads().await;
-        assert_eq!(leadership.loss(), Some(Loss::Released), "{way}");
+        assert!(!leadership.is_held() && leadership.loss().is_none(), "{way}");
         assert!(second.leadership.fencing_token() > leadership.fencing_token());
         if let Some((run, asking)) = run {
             within("the end", asking).await.unwrap();
@@ -92,12 +89,12 @@ async fn the_place_goes_when_the_body_has_ended_and_not_before() {
     }
 }
 
-/// And until then nobody else leads.
+/// And until then no other candidate leads.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_ignores_its_token_is_dropped_after_the_grace() {
     let (arena, [curator, other]) = Arena::with_curators().await;
     let selector = arena.selector(&curator).with_grace(GRACE);
-    for way in ["interrupted", "closed", "dropped"] {
+    for way in ["asked to step down", "closed", "dropped"] {
         let leader = Led::stubborn(&selector);
         let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
         let began = Instant::now();
@@ -106,19 +103,15 @@ async fn a_body_that_ignores_its_token_is_dropped_after_the_grace() {
         assert!(term.is_over(), "{way}: two bodies at a time");
         assert!(began.elapsed() >= GRACE, "{way}: {:?}", began.elapsed());
         if let Some((run, _)) = run {
-            match within("a report", run.next()).await.unwrap() {
-                Err(TermError::Dropped { path, loss, .. }) => {
-                    assert_eq!((path, loss), (arena.path.clone(), None), "{way}");
-                }
-                report => panic!("{way}: {report:?}"),
-            }
+            let report = within("a report", run.next()).await.unwrap();
+            assert_eq!(failed(report), (ErrorKind::BodyDropped, None, None), "{way}");
         }
         next.close().await;
         arena.children_are(0).await;
     }
 }
 
-/// The next one does not lead beside it, however its `Curator` ends; but who closes that is told in time.
+/// The next one does not lead beside it, however its `Curator` ends. The close returns in time all the same.
 #[tokio::test(start_paused = true)]
 async fn closing_the_curator_waits_for_the_body() {
     let arena = Arena::new().await;
@@ -143,15 +136,15 @@ async fn closing_the_curator_waits_for_the_body() {
         assert_eq!(arena.children().await.len(), 2);
         term.end();
         match closed {
-            None => within("the end of the session", closing).await.unwrap().unwrap(),
-            Some(Err(SessionError::CloseUnconfirmed { .. })) => {}
-            Some(other) => panic!("{other:?}"),
+            None => {
+                let closed = within("the end of the session", closing).await.unwrap();
+                assert_eq!(closed, Released::Confirmed);
+            }
+            Some(closed) => assert_eq!(closed, Released::Pending),
         }
         next.leads().await;
-        match leader.report().await {
-            Err(TermError::Lost { loss: Loss::Closed, value: Ended::Told, .. }) => {}
-            report => panic!("{report:?}"),
-        }
+        let expected = (ErrorKind::Lost, Some(Loss::Closed), Some(Ended::Told));
+        assert_eq!(failed(leader.report().await), expected);
         next.close().await;
         arena.children_are(0).await;
     }
@@ -161,22 +154,15 @@ async fn closing_the_curator_waits_for_the_body() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_closes_its_own_run_does_not_hang() {
     let (arena, curator) = Arena::with_curator().await;
-    let (send, receive) = tokio::sync::oneshot::channel::<Arc<zookeeper_recipes::LeaderRun<()>>>();
-    let mut receive = Some(receive);
-    let run = arena.selector(&curator).with_grace(GRACE).run(move |_| {
-        let receive = receive.take().expect("one term");
-        async move {
-            if let Ok(run) = receive.await {
-                let _ = run.close().await;
-            }
-        }
+    let (send, mut receive) = watch::channel(None::<Arc<LeaderRun<()>>>);
+    let run = arena.selector(&curator).with_grace(GRACE).run(async move |_| {
+        let run = receive.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+        let _ = run.close().await;
     });
     let run = Arc::new(run);
-    send.send(run.clone()).unwrap();
-    match within("a report", run.next()).await.unwrap() {
-        Err(TermError::Dropped { loss: None, .. }) => {}
-        report => panic!("{report:?}"),
-    }
+    send.send_replace(Some(run.clone()));
+    let report = within("a report", run.next()).await.unwrap();
+    assert_eq!(failed(report), (ErrorKind::BodyDropped, None, None));
     assert!(within("no report", run.next()).await.is_none());
     arena.children_are(0).await;
 }
@@ -190,28 +176,24 @@ mod real {
         let arena = Arena::real().await;
         let [curator, other] = arena.curators().await;
         let (go, going) = mpsc::channel::<()>();
-        let mut going = Some(going);
+        let going = Arc::new(Mutex::new(going));
         let grace = Duration::from_millis(10);
-        let run = arena.selector(&curator).with_grace(grace).run(move |_| {
-            let going = going.take().expect("one term");
-            async move {
-                going.recv().expect("the test's word");
-                // Where it could be dropped.
-                tokio::task::yield_now().await;
-            }
+        let run = arena.selector(&curator).with_grace(grace).run(async move |_| {
+            going.lock().unwrap().recv().expect("the test's word");
+            // Where it could be dropped.
+            tokio::task::yield_now().await;
         });
-        eventually("it leads", async || run.has_leadership()).await;
+        eventually("it leads", async || run.is_leader()).await;
         let mut next = Led::obedient(&arena.selector(&other));
         arena.children_are(2).await;
-        assert!(run.interrupt_leadership());
+        assert!(run.step_down());
         tokio::time::sleep(GRACE).await;
         assert!(next.began().is_none());
         assert_eq!(arena.children().await.len(), 2);
         go.send(()).unwrap();
         next.leads().await;
-        match within("a report", run.next()).await.unwrap() {
-            Ok(()) | Err(TermError::Dropped { loss: None, .. }) => {}
-            report => panic!("{report:?}"),
+        if let Err(ended) = within("a report", run.next()).await.unwrap() {
+            assert_eq!(failed(Err(ended)), (ErrorKind::BodyDropped, None, None));
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Selectors whose bodies a test sees begin, and ends.
+//! Selectors with bodies that a test sees begin, and ends.
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::{Curator, LeaderRun, LeaderSelector, Leadership, TermError};
+use zookeeper_recipes::leader::{LeaderRun, LeaderSelector, TermError};
+use zookeeper_recipes::{Curator, ErrorKind, Hold, Loss};
 
 use crate::harness::{Arena, within};
 
@@ -17,17 +18,23 @@ pub(crate) enum Ended {
 
 pub(crate) type Report = Result<Ended, TermError<Ended>>;
 
-/// A term that began. Who lets go of it tells its body to end.
+/// Why a term was no success, how its place was lost, and what its body gave.
+pub(crate) fn failed<T>(report: Result<T, TermError<T>>) -> (ErrorKind, Option<Loss>, Option<T>) {
+    let ended = report.err().expect("a term that did not end as the leader");
+    (ended.error.kind(), ended.error.loss(), ended.value)
+}
+
+/// A term that began. Its body ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Term {
-    pub(crate) leadership: Leadership,
+    pub(crate) leadership: Hold,
     end: oneshot::Sender<()>,
     gone: CancellationToken,
 }
 
 impl Term {
     /// Tells the body to end.
-    pub(crate) fn end(self) -> Leadership {
+    pub(crate) fn end(self) -> Hold {
         // It may have ended by itself.
         let _ = self.end.send(());
         self.leadership
@@ -62,7 +69,7 @@ impl Led {
 
     fn new(selector: &LeaderSelector, obeys: bool) -> Self {
         let (begins, began) = mpsc::unbounded_channel();
-        let run = selector.run(move |leadership: Leadership| {
+        let run = selector.run(move |leadership: Hold| {
             let (end, told) = oneshot::channel();
             let (token, gone) = (leadership.cancellation_token(), CancellationToken::new());
             let running = gone.clone().drop_guard();
@@ -101,7 +108,7 @@ impl Led {
 
 impl Arena {
     pub(crate) fn selector(&self, curator: &Curator) -> LeaderSelector {
-        LeaderSelector::new(curator, &self.path).expect("a leader path")
+        curator.leader_selector(&self.path).expect("a leader path")
     }
 
     /// A candidate that leads, and one of another client behind it.

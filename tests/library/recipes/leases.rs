@@ -3,19 +3,15 @@
 use std::ops::Deref;
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::{
-    AcquireError, Curator, InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Leases,
-};
+use zookeeper_recipes::{Curator, Error, Guard, Guards, InterProcessSemaphore};
 
 use crate::harness::{Arena, children, eventually, within};
 
 /// Waits in a task; dropping this leaves.
-pub(crate) struct Waiting<T>(JoinHandle<Result<T, AcquireError>>);
+pub(crate) struct Waiting<T>(JoinHandle<Result<T, Error>>);
 
 impl<T: Send + 'static> Waiting<T> {
-    pub(crate) fn new(
-        acquiring: impl Future<Output = Result<T, AcquireError>> + Send + 'static,
-    ) -> Self {
+    pub(crate) fn new(acquiring: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
         Self(tokio::spawn(acquiring))
     }
 
@@ -23,13 +19,13 @@ impl<T: Send + 'static> Waiting<T> {
         self.ended().await.unwrap()
     }
 
-    pub(crate) async fn ended(mut self) -> Result<T, AcquireError> {
+    pub(crate) async fn ended(mut self) -> Result<T, Error> {
         within("the waiter", &mut self.0).await.unwrap()
     }
 }
 
 impl<T> Deref for Waiting<T> {
-    type Target = JoinHandle<Result<T, AcquireError>>;
+    type Target = JoinHandle<Result<T, Error>>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -43,24 +39,20 @@ impl<T> Drop for Waiting<T> {
 }
 
 /// Asks for a lease in a task of its own.
-pub(crate) fn asks(semaphore: &InterProcessSemaphore) -> Waiting<Lease> {
+pub(crate) fn asks(semaphore: &InterProcessSemaphore) -> Waiting<Guard> {
     let semaphore = semaphore.clone();
     Waiting::new(async move { semaphore.acquire().await })
 }
 
 /// Asks for several.
-pub(crate) fn asks_for(semaphore: &InterProcessSemaphore, count: usize) -> Waiting<Leases> {
+pub(crate) fn asks_for(semaphore: &InterProcessSemaphore, count: usize) -> Waiting<Guards> {
     let semaphore = semaphore.clone();
     Waiting::new(async move { semaphore.acquire_many(count).await })
 }
 
 impl Arena {
     pub(crate) fn semaphore(&self, curator: &Curator, limit: usize) -> InterProcessSemaphore {
-        InterProcessSemaphore::new(curator, &self.path, limit).unwrap()
-    }
-
-    pub(crate) fn semaphore_mutex(&self, curator: &Curator) -> InterProcessSemaphoreMutex {
-        InterProcessSemaphoreMutex::new(curator, &self.path).unwrap()
+        curator.semaphore(&self.path, limit).unwrap()
     }
 
     /// The path of a child of `locks` or `leases`.

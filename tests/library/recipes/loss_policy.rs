@@ -1,8 +1,10 @@
 //! When a hold counts as lost, by policy.
 
-use zookeeper_recipes::{ConnectionState, Loss, LossPolicy, ReleaseError};
+use zookeeper_recipes::interop::LossPolicy;
+use zookeeper_recipes::session::ConnectionState;
+use zookeeper_recipes::{Attempt, Curator, Loss};
 
-use crate::harness::{Arena, Cut, until, within};
+use crate::harness::{Arena, Cut, lost_by, until, within};
 
 /// A server that is gone for a moment, well within the lease.
 #[tokio::test(start_paused = true)]
@@ -10,12 +12,11 @@ async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
     let arena = Arena::own().await;
     let strict = arena.patient_builder().loss_policy(LossPolicy::Suspended);
     let curator = arena.connect(strict).await;
-    let path = |name: &str| format!("{}-{name}", arena.path);
-    let mutex =
-        |name: &str| zookeeper_recipes::InterProcessMutex::new(&curator, &path(name)).unwrap();
+    let on = |curator: &Curator, name: &str| curator.mutex_for(&arena.path, name).unwrap();
+    let mutex = |name: &str| on(&curator, name);
     let suspended = mutex("suspended").acquire().await.unwrap();
-    let lease = mutex("lease").with_loss_policy(LossPolicy::Lease).acquire().await.unwrap();
-    let session = mutex("session").with_loss_policy(LossPolicy::SessionExpired);
+    let lease = on(&curator.with_loss_policy(LossPolicy::Lease), "lease").acquire().await.unwrap();
+    let session = on(&curator.with_loss_policy(LossPolicy::SessionExpired), "session");
     let session = session.acquire().await.unwrap();
     let token = suspended.cancellation_token();
 
@@ -30,11 +31,8 @@ async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
     session.release().await.unwrap();
 
     // The session is the same, so the lost hold's node still keeps others out, and goes with the guard.
-    assert!(mutex("suspended").try_acquire().await.unwrap().is_none());
-    match suspended.release().await {
-        Err(ReleaseError::Lost { loss: Loss::Suspended, .. }) => {}
-        other => panic!("{other:?}"),
-    }
+    assert!(matches!(mutex("suspended").try_acquire().await.unwrap(), Attempt::Busy));
+    assert_eq!(lost_by(suspended.release().await), Loss::Suspended);
     let again = within("the lock", mutex("suspended").acquire()).await.unwrap();
     assert!(again.is_held());
     again.release().await.unwrap();
@@ -43,7 +41,6 @@ async fn a_short_disconnection_costs_a_hold_only_under_the_suspended_policy() {
 mod real {
     use super::*;
     use zookeeper_recipes::zookeeper_client::SessionState;
-    use zookeeper_recipes::{Curator, InterProcessMutex};
 
     /// The client has a runtime of its own. That of the `Curator` stands still while the link goes and comes.
     #[test]
@@ -56,11 +53,11 @@ mod real {
             (arena, proxy, client)
         });
         let (curator, suspended, lease) = inner.block_on(async {
-            let curator = Curator::from_client(client.clone()).unwrap();
-            let suspended = arena.mutex(&curator).with_loss_policy(LossPolicy::Suspended);
+            let curator = Curator::builder().from_client(client.clone()).unwrap();
+            let suspended = arena.mutex(&curator.with_loss_policy(LossPolicy::Suspended));
             let suspended = suspended.acquire().await.unwrap();
             let path = format!("{}-lease", arena.path);
-            let lease = InterProcessMutex::new(&curator, &path).unwrap().acquire().await.unwrap();
+            let lease = curator.mutex(&path).unwrap().acquire().await.unwrap();
             (curator, suspended, lease)
         });
         outer.block_on(within("the connection", async {
@@ -73,7 +70,7 @@ mod real {
             assert!(lease.is_held());
             lease.release().await.unwrap();
             drop(suspended);
-            within("the end", curator.close()).await.unwrap();
+            within("the end", curator.close()).await;
         });
         outer.block_on(async {
             drop((proxy, client, arena));

@@ -1,18 +1,20 @@
 //! Two recipes of different kinds on one path, and clients whose names the filter does not count.
 
 use futures_util::future::join_all;
+use zookeeper_recipes::interop::ContenderFilter;
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{AcquireError, ContenderFilter, InterProcessMutex};
+use zookeeper_recipes::{Attempt, Error, ErrorKind};
 
 use super::conformance::{Make, latch, mutex, read, write};
-use crate::harness::{Arena, BUSY, within};
+use crate::harness::{Arena, BUSY, fails, within};
 
-/// The child that an acquiring was refused for.
-fn refused<T: std::fmt::Debug>(acquired: Result<T, AcquireError>) -> String {
-    match acquired {
-        Err(AcquireError::OtherRecipe { child, .. }) => child,
-        other => panic!("not refused: {other:?}"),
-    }
+/// It was refused for this child.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(acquired: Result<T, Error>, path: &str, child: &str) {
+    let error = fails(acquired, ErrorKind::UnusablePath);
+    let text = error.to_string();
+    assert!(text.contains(child) && text.contains(path), "{text}");
+    assert_eq!(error.path(), Some(path));
 }
 
 /// A selector is a mutex.
@@ -30,14 +32,11 @@ async fn recipes_that_do_not_count_each_others_nodes_refuse_each_other() {
         let [curator, other] = arena.curators().await;
         let (first, second) = (first(&curator, &arena.path), second(&other, &arena.path));
         let guard = within("the first", first.acquire()).await.unwrap();
-        let name = guard.node().unwrap().rsplit('/').next().unwrap();
-        let error = within("the second", second.acquire()).await.unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains(name) && text.contains(&arena.path), "{text}");
-        assert_eq!(refused(Err::<(), _>(error)), name, "{second:?}");
-        assert_eq!(refused(within("the second", second.acquire_timeout(BUSY)).await), name);
+        let name = guard.node().rsplit('/').next().unwrap();
+        refused(within("the second", second.acquire()).await, &arena.path, name);
+        refused(within("the second", second.acquire_timeout(BUSY)).await, &arena.path, name);
         if tries {
-            assert_eq!(refused(within("a try", second.try_acquire()).await), name);
+            refused(within("a try", second.try_acquire()).await, &arena.path, name);
         }
         assert!(guard.is_held(), "who was there first goes on");
         guard.release().await.unwrap();
@@ -65,7 +64,7 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
     let (arena, curator) = Arena::with_curator().await;
     let row = async |(number, (filter, child, counts)): (usize, (ContenderFilter, &str, bool))| {
         let path = format!("{}/{number}", arena.path);
-        let mutex = InterProcessMutex::new(&curator, &path).unwrap();
+        let mutex = curator.mutex(&path).unwrap();
         let mutex = mutex.with_filter(filter.clone()).unwrap();
         // Makes the path; so ours have greater numbers than the child's.
         within("the path", mutex.acquire()).await.unwrap().release().await.unwrap();
@@ -73,9 +72,9 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
         arena.create(&node, CreateMode::Persistent).await;
         let waiting = within("a limit", mutex.acquire_timeout(BUSY));
         if counts {
-            assert!(waiting.await.unwrap().is_none(), "{child} by {filter:?}");
+            assert!(matches!(waiting.await.unwrap(), Attempt::Busy), "{child} by {filter:?}");
         } else {
-            assert_eq!(refused(waiting.await), child, "by {filter:?}");
+            refused(waiting.await, &path, child);
         }
         arena.admin.delete(&node, None).await.unwrap();
         let guard = within("the lock", mutex.acquire()).await.unwrap();
@@ -90,11 +89,15 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
 async fn kazoo_needs_text() {
     let (arena, curator) = Arena::with_curator().await;
     for filter in [ContenderFilter::Kazoo, ContenderFilter::Inclusive] {
-        let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
-        let filtered = mutex.clone().with_filter(filter.clone()).unwrap();
-        let error = filtered.with_identity([0xff, 0xfe]).unwrap_err().to_string();
-        assert!(error.contains("identity") && error.contains(&arena.path), "{error}");
-        let binary = mutex.with_identity([0xff, 0xfe]).unwrap();
-        assert!(binary.with_filter(filter).unwrap_err().to_string().contains("UTF-8"));
+        let binary = curator.with_identity([0xff, 0xfe]);
+        let selector = binary.leader_selector(&arena.path).unwrap();
+        for refused in [
+            arena.mutex(&binary).with_filter(filter.clone()).map(drop),
+            selector.with_filter(filter).map(drop),
+        ] {
+            let error = fails(refused, ErrorKind::InvalidInput);
+            assert_eq!(error.option(), Some("identity"));
+            assert!(error.to_string().contains("UTF-8"), "{error}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use zookeeper_recipes::{InterProcessMutex, ReleaseError, Released};
+use zookeeper_recipes::{Error, InterProcessMutex, Released};
 
 use crate::harness::{Arena, Message, Operation, within};
 
@@ -37,7 +37,7 @@ pub(crate) async fn poll_times<F: Future>(times: usize, future: F) -> Polled<F::
     tokio::time::timeout(Duration::from_secs(1), polling).await.unwrap_or(Polled::Quiet)
 }
 
-type Releasing = Pin<Box<dyn Future<Output = Result<Released, ReleaseError>>>>;
+type Releasing = Pin<Box<dyn Future<Output = Result<Released, Error>>>>;
 
 /// A release that was polled once, and the node that it is of.
 async fn begun(mutex: &InterProcessMutex) -> (Releasing, String) {
@@ -66,7 +66,7 @@ async fn a_release_that_is_not_polled_any_more_goes_on() {
         // It was deleted, and did not go with its session.
         assert_eq!(curator.session_id().unwrap(), session);
         next.release().await.unwrap();
-        assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
+        assert_eq!(within("the answer", releasing).await.unwrap(), Released::Confirmed);
     }
     arena.children_are(0).await;
 }
@@ -75,9 +75,9 @@ async fn a_release_that_is_not_polled_any_more_goes_on() {
 async fn a_release_that_is_not_polled_any_more_does_not_keep_close() {
     let (arena, curator) = Arena::with_curator().await;
     let (releasing, node) = begun(&arena.mutex(&curator)).await;
-    within("the end", curator.close()).await.unwrap();
+    within("the end", curator.close()).await;
     assert!(arena.stat(&node).await.is_none());
-    assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
+    assert_eq!(within("the answer", releasing).await.unwrap(), Released::Confirmed);
 }
 
 mod real {
@@ -89,13 +89,13 @@ mod real {
     async fn a_release_that_is_not_polled_any_more_is_done_before_close() {
         let arena = Arena::real().await;
         let (link, client) = arena.linked_client().await;
-        let curator = Curator::from_client(client.clone()).unwrap();
+        let curator = Curator::builder().from_client(client.clone()).unwrap();
         let lost = link.lose(Message::request(Operation::Delete));
         let (releasing, node) = begun(&arena.mutex(&curator)).await;
         within("the loss", lost.struck()).await;
-        within("the end", curator.close()).await.unwrap();
+        within("the end", curator.close()).await;
         assert!(arena.stat(&node).await.is_none());
         assert!(client.check_stat("/").await.unwrap().is_some(), "the session goes on");
-        assert_eq!(within("the answer", releasing).await.unwrap(), Released::Unlocked);
+        assert_eq!(within("the answer", releasing).await.unwrap(), Released::Confirmed);
     }
 }

@@ -1,25 +1,23 @@
 //! How a hold or a place in the queue is lost, and who learns of it.
 
-use zookeeper_recipes::{ConnectionState, FencedError, Loss, ReleaseError, WithError};
+use zookeeper_recipes::session::ConnectionState;
+use zookeeper_recipes::{ErrorKind, Loss};
 
-use crate::harness::{Arena, until, within};
+use crate::harness::{Arena, fails, lost_by, until, within};
 
 #[tokio::test(start_paused = true)]
 async fn with_cancels_its_body_at_the_loss() {
     let (arena, curator) = Arena::with_curator().await;
     let mutex = arena.mutex(&curator);
-    let result = mutex
+    let ended = mutex
         .with(async |_| {
             arena.kill_session(&curator).await;
             std::future::pending::<()>().await;
         })
         .await;
-    match result {
-        Err(WithError::Lost { path, loss, .. }) => {
-            assert_eq!((path.as_str(), loss), (arena.path.as_str(), Loss::SessionExpired));
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = fails(ended, ErrorKind::Lost);
+    assert_eq!(error.path(), Some(arena.path.as_str()));
+    assert_eq!((error.loss(), error.is_transient()), (Some(Loss::SessionExpired), false));
     drop(within("the lock", mutex.acquire()).await.unwrap());
 }
 
@@ -28,9 +26,8 @@ async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_
     let arena = Arena::own().await;
     let curator = arena.short_lived_curator().await;
     let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let lost = tokio::spawn(guard.lost());
     arena.server.stop().await.unwrap();
-    assert_eq!(within("the loss", lost).await.unwrap(), Loss::LeaseEnded);
+    assert_eq!(within("the loss", guard.lost()).await, Loss::LeaseEnded);
     assert!(!guard.is_held());
     // The server kept the session (its clock starts anew): the node is still there, and the hold stays
     // lost all the same.
@@ -38,10 +35,9 @@ async fn a_holder_that_no_server_answers_loses_before_the_servers_give_the_lock_
     until(&curator, ConnectionState::Reconnected).await;
     assert!(!guard.is_held());
     let other = format!("{}-other", arena.path);
-    let error = within("the write", guard.fenced().create(&other, b"")).await.unwrap_err();
-    assert!(matches!(error, FencedError::Lost { loss: Loss::LeaseEnded, .. }), "{error:?}");
-    let error = within("the release", guard.release()).await.unwrap_err();
-    assert!(matches!(error, ReleaseError::Lost { loss: Loss::LeaseEnded, .. }), "{error:?}");
+    let written = within("the write", guard.fenced().create(&other, b"")).await;
+    assert_eq!(lost_by(written), Loss::LeaseEnded);
+    assert_eq!(lost_by(within("the release", guard.release()).await), Loss::LeaseEnded);
     arena.children_are(0).await;
     drop(within("the lock", arena.mutex(&curator).acquire()).await.unwrap());
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
-use zookeeper_recipes::{AcquireError, Loss, Owner, Released};
+use zookeeper_recipes::interop::Owner;
+use zookeeper_recipes::{Attempt, ErrorKind, Loss, Released};
 
 use super::conformance::{Make, mutex, read, write};
-use crate::harness::{Arena, BUSY, LONG, within};
+use crate::harness::{Arena, BUSY, LONG, acquired, fails, lost_by, within};
 
 /// Curator: TestInterProcessMutexBase#testReentrant.
 #[tokio::test(start_paused = true)]
@@ -18,16 +19,16 @@ async fn an_owner_enters_three_times_and_the_last_guard_releases() {
     Owner::new()
         .scope(async {
             let one = mutex.acquire().await.unwrap();
-            let two = mutex.try_acquire().await.unwrap().unwrap();
-            let three = mutex.acquire_timeout(LONG).await.unwrap().unwrap();
+            let two = acquired(mutex.try_acquire().await.unwrap()).unwrap();
+            let three = acquired(mutex.acquire_timeout(LONG).await.unwrap()).unwrap();
             assert_eq!(arena.children().await.len(), 1, "nested guards have no node");
             assert_eq!(three.release().await.unwrap(), Released::StillHeld);
-            assert!(rival.try_acquire().await.unwrap().is_none());
+            assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Busy));
             assert_eq!(one.release().await.unwrap(), Released::StillHeld);
             assert!(two.is_held());
-            assert!(rival.try_acquire().await.unwrap().is_none());
-            assert_eq!(two.release().await.unwrap(), Released::Unlocked);
-            assert!(rival.try_acquire().await.unwrap().is_some());
+            assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Busy));
+            assert_eq!(two.release().await.unwrap(), Released::Confirmed);
+            assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Acquired(_)));
             // And once more from the beginning, through another handle on the path.
             let again = within("again", arena.mutex(&curator).acquire()).await.unwrap();
             assert_eq!(mutex.acquire().await.unwrap().fencing_token(), again.fencing_token());
@@ -38,7 +39,7 @@ async fn an_owner_enters_three_times_and_the_last_guard_releases() {
 
 /// Curator: TestInterProcessMutexBase#testReentrant2Threads, with the assertion that it lacks.
 #[tokio::test(start_paused = true)]
-async fn another_owner_does_not_get_in_while_one_is_nested() {
+async fn a_scope_inside_inherits_and_another_task_does_not_get_in() {
     let (arena, curator) = Arena::with_curator().await;
     let mutex = arena.mutex(&curator);
     Owner::new()
@@ -46,12 +47,14 @@ async fn another_owner_does_not_get_in_while_one_is_nested() {
             let _one = mutex.acquire().await.unwrap();
             let _two = mutex.acquire().await.unwrap();
             let other = Owner::new().scope(mutex.acquire_timeout(BUSY)).await;
-            assert!(other.unwrap().is_none(), "another owner is in");
-            let nobody = {
-                let mutex = mutex.clone();
-                tokio::spawn(async move { mutex.acquire_timeout(BUSY).await })
-            };
-            assert!(nobody.await.unwrap().unwrap().is_none(), "a spawned task is nobody's");
+            // Its scope is inside, so that it is nested as well; in a task of its own it is not.
+            assert!(acquired(other.unwrap()).is_some());
+            let (unowned, owned) = (mutex.clone(), mutex.clone());
+            let unowned = tokio::spawn(async move { unowned.acquire_timeout(BUSY).await });
+            let owned = async move { Owner::new().scope(owned.acquire_timeout(BUSY)).await };
+            for outside in [unowned, tokio::spawn(owned)] {
+                assert!(matches!(outside.await.unwrap().unwrap(), Attempt::Busy));
+            }
             let _three = mutex.acquire().await.unwrap();
         })
         .await;
@@ -94,10 +97,9 @@ async fn a_waiting_task_of_an_owner_that_is_dropped_lets_the_next_one_try() {
     let first = spawn();
     arena.children_are(2).await;
     let second = spawn();
-    assert!(
-        owner.scope(arena.mutex(&curator).try_acquire()).await.unwrap().is_none(),
-        "busy, also while the owner itself waits"
-    );
+    // Also while the owner itself waits.
+    let tried = owner.scope(arena.mutex(&curator).try_acquire()).await.unwrap();
+    assert!(matches!(tried, Attempt::Busy));
     first.abort();
     holder.release().await.unwrap();
     let guard = within("the second", second).await.unwrap().unwrap();
@@ -117,11 +119,10 @@ async fn an_owner_that_no_server_answers_is_not_told_that_the_lock_is_busy() {
         tokio::spawn(async move { owner.scope(mutex.acquire()).await })
     };
     let limit = Duration::from_millis(500);
-    let error = owner.scope(mutex.acquire_timeout(limit)).await.unwrap_err();
-    assert!(matches!(error, AcquireError::TimedOut { .. }), "{error:?}");
+    fails(owner.scope(mutex.acquire_timeout(limit)).await, ErrorKind::Unavailable);
     arena.server.resume().await.unwrap();
     let first = within("the first", first).await.unwrap().unwrap();
-    let second = owner.scope(mutex.try_acquire()).await.unwrap().expect("nested");
+    let second = acquired(owner.scope(mutex.try_acquire()).await.unwrap()).expect("nested");
     assert_eq!(first.fencing_token(), second.fencing_token());
 }
 
@@ -140,12 +141,8 @@ async fn an_owner_that_lost_its_hold_is_told_whatever_it_asks_for() {
             arena.kill_session(&curator).await;
             within("the loss", guard.lost()).await;
             for other in asked {
-                match within("an answer", other(&curator, &arena.path).acquire()).await {
-                    Err(AcquireError::HoldLost { path, loss, .. }) => {
-                        assert_eq!((path, loss), (arena.path.clone(), Loss::SessionExpired));
-                    }
-                    other => panic!("{lock:?}: {other:?}"),
-                }
+                let asked = within("an answer", other(&curator, &arena.path).acquire()).await;
+                assert_eq!(lost_by(asked), Loss::SessionExpired);
             }
             drop(guard);
             drop(within("a new hold", lock.acquire()).await.unwrap());

@@ -3,10 +3,9 @@
 use std::time::SystemTime;
 
 use tokio::task::JoinHandle;
+use zookeeper_recipes::interop::{ContenderFilter, ContenderKind};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
-use zookeeper_recipes::{
-    ContenderFilter, ContenderKind, Curator, InterProcessSemaphore, Participant,
-};
+use zookeeper_recipes::{Curator, Participant};
 
 use super::latches::leadership;
 use super::leases::{asks, asks_for};
@@ -18,48 +17,42 @@ async fn named(arena: &Arena, identity: &str) -> Curator {
 
 /// Who they are, and whether they hold.
 fn told(participants: &[Participant]) -> Vec<(&str, bool)> {
-    let name = |data| std::str::from_utf8(data).unwrap();
-    participants.iter().map(|one| (name(&one.data), one.holds)).collect()
+    participants.iter().map(|one| (one.identity.as_deref().unwrap_or(""), one.holds)).collect()
 }
 
-/// CURATOR-436. Curator: `TestLeaderLatch#testUncreatedPathGetLeader`.
+/// CURATOR-436. Curator: `TestLeaderLatch#testUncreatedPathGetLeader`, by a selector: a latch is a candidate at once.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_at_a_path_that_is_not_there() {
     let (arena, curator) = Arena::with_curator().await;
-    let path = arena.path.as_str();
-    let (latch, semaphore) = (arena.latch(&curator), arena.semaphore(&curator, 3));
-    let selector = arena.selector(&curator);
+    let (semaphore, selector) = (arena.semaphore(&curator, 3), arena.selector(&curator));
     assert_eq!(arena.mutex(&curator).participants().await.unwrap(), []);
     assert_eq!(arena.read_write(&curator).participants().await.unwrap(), []);
-    assert_eq!(arena.semaphore_mutex(&curator).participants().await.unwrap(), []);
     assert_eq!(semaphore.participants().await.unwrap(), []);
-    assert_eq!(latch.participants().await.unwrap(), []);
     assert_eq!(selector.participants().await.unwrap(), []);
-    assert_eq!((latch.leader().await.unwrap(), selector.leader().await.unwrap()), (None, None));
-    assert!(arena.stat(path).await.is_none(), "to look makes nothing");
+    assert_eq!(selector.leader().await.unwrap(), None);
+    assert!(arena.stat(&arena.path).await.is_none(), "to look makes nothing");
     // Nor where it is there and nobody is.
     within("a lease", semaphore.acquire()).await.unwrap().release().await.unwrap();
     assert_eq!(semaphore.participants().await.unwrap(), []);
 }
 
-/// Any latch may ask, also one that has not been started.
+/// Any latch may ask.
 #[tokio::test(start_paused = true)]
 async fn of_a_latch_all_are_told_the_leader_first() {
     let arena = Arena::new().await;
     let (one, two) = (named(&arena, "one").await, named(&arena, "two").await);
     let (first, leads) = arena.leading(&one).await;
     let second = arena.queued(&two).await;
-    let latent = arena.latch(&two);
-    for latch in [&first, &second, &latent] {
+    for latch in [&first, &second] {
         let all = latch.participants().await.unwrap();
         assert_eq!(told(&all), [("one", true), ("two", false)]);
-        assert_eq!(all[0].path, leads.node());
-        assert_eq!(all[0].fencing_token(), leads.fencing_token());
+        assert_eq!(all[0].node, leads.node());
+        assert_eq!(all[0].fencing_token, Some(leads.fencing_token()));
         assert_eq!(latch.leader().await.unwrap().as_ref(), Some(&all[0]));
     }
     first.close().await.unwrap();
     let next = leadership(&second).await;
-    assert_eq!(latent.leader().await.unwrap().unwrap().path, next.node());
+    assert_eq!(second.leader().await.unwrap().unwrap().node, next.node());
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,20 +64,54 @@ async fn of_a_mutex_one_holds_and_the_others_wait() {
     let waiting = [arena.waits(&two).await, arena.waits(&three).await];
     let all = arena.mutex(&two).participants().await.unwrap();
     assert_eq!(told(&all), [("one", true), ("two", false), ("three", false)]);
-    assert_eq!(all[0].path, guard.node());
+    assert_eq!(all[0].node, guard.node());
     assert!(all.is_sorted_by(|one, next| one.sequence < next.sequence && one.since <= next.since));
     for (participant, curator) in all.iter().zip([&one, &two, &three]) {
-        assert_eq!(participant.session, curator.session_id().unwrap());
+        assert_eq!(participant.session_id, curator.session_id().ok());
         // By the servers' clock.
-        let stat = arena.stat(&participant.path).await.unwrap();
-        let since = participant.since.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let stat = arena.stat(&participant.node).await.unwrap();
+        let began = participant.since.unwrap();
+        let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(since.as_millis(), u128::try_from(stat.ctime).unwrap());
         // Simulated servers began in 1970.
-        let age = participant.since.elapsed().unwrap();
+        let age = began.elapsed().unwrap();
         assert!(age < crate::harness::LONG || since < crate::harness::LONG, "{since:?}");
     }
     waiting.iter().for_each(JoinHandle::abort);
     guard.release().await.unwrap();
+}
+
+/// Those of this session that wait under our own node, after it. Another client sees its node alone.
+#[tokio::test(start_paused = true)]
+async fn our_own_waiting_tasks_are_told_after_our_node() {
+    let arena = Arena::new().await;
+    let (one, two) = (named(&arena, "one").await, named(&arena, "two").await);
+    let mutex = arena.mutex(&one);
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let _other = arena.waits(&two).await;
+    let mut waiting = [(); 2].map(|()| Box::pin(mutex.acquire()));
+    for acquiring in &mut waiting {
+        assert!(futures_util::poll!(acquiring).is_pending());
+    }
+    let all = mutex.participants().await.unwrap();
+    assert_eq!(told(&all), [("one", true), ("one", false), ("one", false), ("two", false)]);
+    assert!(all[..3].iter().all(|one| one.node == guard.node()));
+    let seen = arena.mutex(&two).participants().await.unwrap();
+    assert_eq!(told(&seen), [("one", true), ("two", false)]);
+}
+
+/// A handle with another option does not change the first.
+#[tokio::test(start_paused = true)]
+async fn each_handle_has_an_identity_of_its_own() {
+    let arena = Arena::new().await;
+    let first = named(&arena, "first").await;
+    let derived = first.with_identity("derived");
+    for (curator, identity) in [(&derived, "derived"), (&first, "first")] {
+        let guard = within("the lock", arena.mutex(curator).acquire()).await.unwrap();
+        assert_eq!(told(&arena.mutex(&first).participants().await.unwrap()), [(identity, true)]);
+        assert_eq!(derived.session_id().unwrap(), first.session_id().unwrap());
+        guard.release().await.unwrap();
+    }
 }
 
 /// Who may queue may make a node that nobody reads. It is told without its data; looks at all such are sent together, as all
@@ -112,7 +139,7 @@ async fn those_that_may_not_be_read_are_told_without_their_data_after_one_round_
     eventually("a look at each", sent).await;
     first_answer.heal();
     let all = within("all", listing).await.unwrap().unwrap();
-    assert_eq!(all.iter().map(|one| &one.path).collect::<Vec<_>>(), Vec::from_iter(&nodes));
+    assert_eq!(all.iter().map(|one| &one.node).collect::<Vec<_>>(), Vec::from_iter(&nodes));
     let hidden = told(&all[..HIDDEN]);
     assert_eq!(hidden[0], ("", true));
     assert!(hidden[1..].iter().all(|one| *one == ("", false)), "{hidden:?}");
@@ -120,9 +147,10 @@ async fn those_that_may_not_be_read_are_told_without_their_data_after_one_round_
     for (participant, node) in all.iter().zip(&nodes) {
         // Servers from 3.9.5 on want READ for that: see `src/participants.rs`.
         if let Ok(stat) = arena.admin.check_stat(node).await {
-            let (stat, told) = (stat.unwrap(), participant.fencing_token().value());
-            assert_eq!((participant.session, told), (stat.ephemeral_owner, stat.czxid));
-            assert!(participant.since > SystemTime::UNIX_EPOCH);
+            let (stat, token) = (stat.unwrap(), participant.fencing_token.unwrap().value());
+            let session = participant.session_id.unwrap();
+            assert_eq!((session, token), (stat.ephemeral_owner, stat.czxid));
+            assert!(participant.since > Some(SystemTime::UNIX_EPOCH));
         }
     }
     arena.wipe().await;
@@ -163,7 +191,7 @@ async fn of_a_semaphore_who_waits_is_told_wherever_it_waits() {
     let mut semaphores = Vec::new();
     for name in ["one", "two", "three"] {
         let curator = named(&arena, name).await;
-        semaphores.push(InterProcessSemaphore::new(&curator, &arena.path, 3).unwrap());
+        semaphores.push(curator.semaphore(&arena.path, 3).unwrap());
     }
     let held = within("two", semaphores[0].acquire_many(2)).await.unwrap();
     let all_three = asks_for(&semaphores[1], 3);
@@ -176,8 +204,8 @@ async fn of_a_semaphore_who_waits_is_told_wherever_it_waits() {
     // There is room for one of its three.
     assert_eq!(told(&all), [one, one, ("two", true), two, two, ("three", false)]);
     // By its leases, once it has some; by its node in `locks` before.
-    assert!(all[..5].iter().all(|one| one.path.contains("/leases/")), "{all:?}");
-    assert_eq!(all[5].path, arena.locks().await[1]);
+    assert!(all[..5].iter().all(|one| one.node.contains("/leases/")), "{all:?}");
+    assert_eq!(all[5].node, arena.locks().await[1]);
     held.release().await.unwrap();
     let granted = all_three.served().await;
     arena.nodes_are(1, 4).await;
@@ -192,8 +220,8 @@ async fn of_a_semaphore_who_waits_is_told_wherever_it_waits() {
 #[tokio::test(start_paused = true)]
 async fn of_a_semaphore_a_lease_holds_whoever_of_its_session_waits() {
     let (arena, [curator, other]) = Arena::with_curators().await;
-    let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 2).unwrap();
-    let rival = InterProcessSemaphore::new(&other, &arena.path, 2).unwrap();
+    let semaphore = curator.semaphore(&arena.path, 2).unwrap();
+    let rival = other.semaphore(&arena.path, 2).unwrap();
     let blocker = within("both", semaphore.acquire_many(2)).await.unwrap();
     let mut waiting = Vec::new();
     for _ in 0..4 {
@@ -208,7 +236,7 @@ async fn of_a_semaphore_a_lease_holds_whoever_of_its_session_waits() {
         let holds: Vec<_> = all.iter().map(|one| one.holds).collect();
         assert_eq!(holds, [true, true, false], "{all:?}");
         let leases = arena.leases().await;
-        assert!(all.iter().map(|one| &one.path).take(3).eq(&leases), "{all:?}");
+        assert!(all.iter().map(|one| &one.node).take(3).eq(&leases), "{all:?}");
     }
     drop(waiting);
     arena.nodes_are(0, 0).await;

@@ -3,17 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zookeeper_recipes::{AcquireError, Loss, ReadGuard, ReleaseError, Released};
+use zookeeper_recipes::{Attempt, Loss, Released};
 
 use super::read_write_lock::{got_write, settled};
-use crate::harness::{Arena, eventually, within};
-
-fn lost_by(read: Result<ReadGuard, AcquireError>) -> Loss {
-    match read {
-        Err(AcquireError::HoldLost { loss, .. }) => loss,
-        other => panic!("{other:?}"),
-    }
-}
+use crate::harness::{Arena, acquired, eventually, lost_by, within};
 
 /// Curator: TestInterProcessReadWriteLock#testDowngrading.
 #[tokio::test(start_paused = true)]
@@ -21,26 +14,26 @@ async fn a_writer_reads_as_well_and_releases_both_in_either_order() {
     let (arena, [curator, other]) = Arena::with_curators().await;
     let (lock, rival) = (arena.read_write(&curator), arena.read_write(&other));
     for write_first in [true, false] {
-        let write = within("the writer", lock.write().acquire()).await.unwrap();
+        let write = within("the writer", lock.write()).await.unwrap();
         let read = within("a read beside it", write.read()).await.unwrap();
         assert!(write.is_held() && read.is_held());
         let told = lock.participants().await.unwrap();
         assert!(told.len() == 2 && told.iter().all(|one| one.holds), "{told:?}");
         if write_first {
-            assert_eq!(write.release().await.unwrap(), Released::Unlocked);
+            assert_eq!(write.release().await.unwrap(), Released::Confirmed);
             assert!(read.is_held());
             // It reads, with other readers.
-            let other = rival.read().try_acquire().await.unwrap().expect("read with it");
-            assert!(rival.write().try_acquire().await.unwrap().is_none());
+            let other = acquired(rival.try_read().await.unwrap()).expect("read with it");
+            assert!(matches!(rival.try_write().await.unwrap(), Attempt::Busy));
             other.release().await.unwrap();
-            assert_eq!(read.release().await.unwrap(), Released::Unlocked);
+            assert_eq!(read.release().await.unwrap(), Released::Confirmed);
         } else {
-            assert_eq!(read.release().await.unwrap(), Released::Unlocked);
+            assert_eq!(read.release().await.unwrap(), Released::Confirmed);
             assert!(write.is_held());
-            assert!(rival.read().try_acquire().await.unwrap().is_none());
-            assert_eq!(write.release().await.unwrap(), Released::Unlocked);
+            assert!(matches!(rival.try_read().await.unwrap(), Attempt::Busy));
+            assert_eq!(write.release().await.unwrap(), Released::Confirmed);
         }
-        rival.write().try_acquire().await.unwrap().expect("free").release().await.unwrap();
+        acquired(rival.try_write().await.unwrap()).expect("free").release().await.unwrap();
         arena.children_are(0).await;
     }
 }
@@ -49,10 +42,10 @@ async fn a_writer_reads_as_well_and_releases_both_in_either_order() {
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_has_its_number_and_its_token() {
     let (arena, [curator, other]) = Arena::with_curators().await;
-    let lock = arena.read_write(&curator).with_identity("me@here").unwrap();
+    let lock = arena.read_write(&curator.with_identity("me@here"));
     // So that the number is not the first.
-    lock.read().acquire().await.unwrap().release().await.unwrap();
-    let write = within("the writer", lock.write().acquire()).await.unwrap();
+    lock.read().await.unwrap().release().await.unwrap();
+    let write = within("the writer", lock.write()).await.unwrap();
     let next = arena.writes(&other).await;
     let read = within("a read beside it", write.read()).await.unwrap();
     let second = within("another read beside it", write.read()).await.unwrap();
@@ -88,7 +81,7 @@ async fn no_writer_slips_in_between() {
     let reads = Arc::new(AtomicBool::new(false));
     for round in 0..30 {
         let lock = arena.read_write(&curator);
-        let held = within("the writer", lock.write().acquire()).await.unwrap();
+        let held = within("the writer", lock.write()).await.unwrap();
         let mut writers = Vec::new();
         // The second is of the same session in some rounds.
         for curator in [&other, if round % 3 == 0 { &curator } else { &third }] {
@@ -118,14 +111,14 @@ async fn no_writer_slips_in_between() {
 async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
     let (arena, [curator, other]) = Arena::with_curators().await;
     let rival = arena.read_write(&other);
-    let write = within("the writer", arena.read_write(&curator).write().acquire()).await.unwrap();
+    let write = within("the writer", arena.read_write(&curator).write()).await.unwrap();
     let nested = write.reenter();
     let read = within("the down-grade", write.downgrade()).await.unwrap();
     assert!(nested.is_held() && read.is_held());
-    assert!(rival.read().try_acquire().await.unwrap().is_none());
+    assert!(matches!(rival.try_read().await.unwrap(), Attempt::Busy));
     let again = nested.read().await.unwrap();
     drop(nested);
-    eventually("others read", async || rival.read().try_acquire().await.unwrap().is_some()).await;
+    eventually("others read", async || acquired(rival.try_read().await.unwrap()).is_some()).await;
     drop((read, again));
     arena.children_are(0).await;
 }
@@ -137,7 +130,7 @@ async fn a_read_beside_a_write_that_is_lost_is_refused() {
         let arena = Arena::new().await;
         // So long that nobody looks for its node within a test's time.
         let curator = arena.patient_curator().await;
-        let write = arena.read_write(&curator).write().acquire().await.unwrap();
+        let write = arena.read_write(&curator).write().await.unwrap();
         if loss == Loss::NodeDeleted {
             arena.remove(write.node()).await;
             assert!(write.is_held(), "nobody has told it");
@@ -159,18 +152,17 @@ async fn a_write_and_the_read_beside_it_are_lost_one_by_one() {
     for write_goes in [true, false] {
         let arena = Arena::new().await;
         let (curator, other) = (arena.short_lived_curator().await, arena.curator().await);
-        let write = arena.read_write(&curator).write().acquire().await.unwrap();
+        let write = arena.read_write(&curator).write().await.unwrap();
         let beside = within("a read beside it", write.read()).await.unwrap();
         let writer = arena.writes(&other).await;
         if write_goes {
             arena.remove(write.node()).await;
             assert_eq!(within("the loss", write.lost()).await, Loss::NodeDeleted);
             assert!(beside.is_held(), "{:?}", beside.loss());
-            let error = write.release().await.unwrap_err();
-            assert!(matches!(error, ReleaseError::Lost { loss: Loss::NodeDeleted, .. }));
+            assert_eq!(lost_by(write.release().await), Loss::NodeDeleted);
             settled(&other).await;
             assert!(!writer.is_finished(), "one still reads");
-            assert_eq!(beside.release().await.unwrap(), Released::Unlocked);
+            assert_eq!(beside.release().await.unwrap(), Released::Confirmed);
         } else {
             arena.remove(beside.node()).await;
             assert_eq!(within("the loss", beside.lost()).await, Loss::NodeDeleted);

@@ -3,32 +3,32 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::{AcquireError, Curator, ReadGuard, Released, WriteGuard};
+use zookeeper_recipes::{Attempt, Curator, Error, Guard, Released, WriteGuard};
 
-use crate::harness::{Arena, BUSY, round_trip, within};
+use crate::harness::{Arena, BUSY, acquired, round_trip, within};
 
-pub(crate) type Reading = JoinHandle<Result<ReadGuard, AcquireError>>;
-pub(crate) type Writing = JoinHandle<Result<WriteGuard, AcquireError>>;
+pub(crate) type Reading = JoinHandle<Result<Guard, Error>>;
+pub(crate) type Writing = JoinHandle<Result<WriteGuard, Error>>;
 
 impl Arena {
     /// Starts to read, and waits until the node is there.
     pub(crate) async fn reads(&self, curator: &Curator) -> Reading {
-        let (before, lock) = (self.children().await.len(), self.read_write(curator).read());
-        let reading = tokio::spawn(async move { lock.acquire().await });
+        let (before, lock) = (self.children().await.len(), self.read_write(curator));
+        let reading = tokio::spawn(async move { lock.read().await });
         self.children_are(before + 1).await;
         reading
     }
 
     /// Starts to write, and waits until the node is there.
     pub(crate) async fn writes(&self, curator: &Curator) -> Writing {
-        let (before, lock) = (self.children().await.len(), self.read_write(curator).write());
-        let writing = tokio::spawn(async move { lock.acquire().await });
+        let (before, lock) = (self.children().await.len(), self.read_write(curator));
+        let writing = tokio::spawn(async move { lock.write().await });
         self.children_are(before + 1).await;
         writing
     }
 }
 
-pub(crate) async fn got_read(reading: Reading) -> ReadGuard {
+pub(crate) async fn got_read(reading: Reading) -> Guard {
     let guard = within("the reader", reading).await.unwrap().unwrap();
     assert!(guard.is_held(), "{:?}", guard.loss());
     guard
@@ -54,26 +54,25 @@ pub(crate) async fn settled(curator: &Curator) {
 async fn readers_hold_together_and_a_writer_alone() {
     let (arena, [one, two, three]) = Arena::with_curators().await;
     let locks = [&one, &two, &three].map(|curator| arena.read_write(curator));
-    let first = locks[0].read().try_acquire().await.unwrap().expect("free");
-    let second = locks[1].read().try_acquire().await.unwrap().expect("shared with a reader");
-    let again = locks[0].read().try_acquire().await.unwrap().expect("shared with itself");
+    let first = acquired(locks[0].try_read().await.unwrap()).expect("free");
+    let second = acquired(locks[1].try_read().await.unwrap()).expect("shared with a reader");
+    let again = acquired(locks[0].try_read().await.unwrap()).expect("shared with itself");
     assert_ne!(again.node(), first.node());
     assert!(again.fencing_token() > second.fencing_token(), "tokens are in the order of entering");
-    assert!(locks[2].write().try_acquire().await.unwrap().is_none());
+    assert!(matches!(locks[2].try_write().await.unwrap(), Attempt::Busy));
     assert_eq!(arena.children().await.len(), 3, "a refused try leaves nothing");
     for guard in [first, second, again] {
-        assert!(locks[2].write().try_acquire().await.unwrap().is_none(), "somebody reads");
+        assert!(matches!(locks[2].try_write().await.unwrap(), Attempt::Busy), "somebody reads");
         guard.release().await.unwrap();
     }
-    let writer = locks[2].write().try_acquire().await.unwrap().expect("free");
+    let writer = acquired(locks[2].try_write().await.unwrap()).expect("free");
     for lock in &locks {
-        assert!(lock.read().try_acquire().await.unwrap().is_none());
-        assert!(lock.write().try_acquire().await.unwrap().is_none());
-        let (read, write) = (lock.read(), lock.write());
-        let both = tokio::join!(read.acquire_timeout(BUSY), write.acquire_timeout(BUSY));
-        assert!(both.0.unwrap().is_none() && both.1.unwrap().is_none());
+        assert!(matches!(lock.try_read().await.unwrap(), Attempt::Busy));
+        assert!(matches!(lock.try_write().await.unwrap(), Attempt::Busy));
+        let both = tokio::join!(lock.read_timeout(BUSY), lock.write_timeout(BUSY));
+        assert!(matches!((both.0.unwrap(), both.1.unwrap()), (Attempt::Busy, Attempt::Busy)));
     }
-    assert_eq!(writer.release().await.unwrap(), Released::Unlocked);
+    assert_eq!(writer.release().await.unwrap(), Released::Confirmed);
     arena.children_are(0).await;
 }
 
@@ -82,13 +81,13 @@ async fn readers_hold_together_and_a_writer_alone() {
 async fn a_writer_that_waits_is_served_before_readers_that_come_later() {
     let (arena, curators) = Arena::with_curators::<3>().await;
     for curator in &curators {
-        let first = arena.read_write(&curators[0]).read().acquire().await.unwrap();
+        let first = arena.read_write(&curators[0]).read().await.unwrap();
         let writer = arena.writes(curator).await;
         let mut readers = Vec::new();
         for curator in curators.iter().cycle().take(9) {
             readers.push(arena.reads(curator).await);
-            let late = arena.read_write(curator).read();
-            assert!(late.try_acquire().await.unwrap().is_none(), "a try passes nobody by either");
+            let late = arena.read_write(curator).try_read().await.unwrap();
+            assert!(matches!(late, Attempt::Busy), "a try passes nobody by either");
         }
         let none_reads = async || {
             for curator in &curators {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::{Curator, InterProcessSemaphore, Loss};
+use zookeeper_recipes::interop::Owner;
+use zookeeper_recipes::{Attempt, Curator, Released};
 
 use super::leases::{asks, asks_for};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, BUSY, acquired, eventually, within};
 
 /// Curator: TestInterProcessSemaphore#testSimple2. kazoo: test_non_blocking, test_non_blocking_release. (kazoo refuses when it merely cannot look.)
 #[tokio::test(start_paused = true)]
@@ -13,18 +14,21 @@ async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
     let (arena, [curator, other]) = Arena::with_curators().await;
     let semaphore = arena.semaphore(&curator, 2);
     let rival = arena.semaphore(&other, 2);
-    let first = semaphore.try_acquire().await.unwrap().unwrap();
-    let second = rival.try_acquire().await.unwrap().unwrap();
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    assert!(rival.try_acquire_many(2).await.unwrap().is_none());
+    let first = acquired(semaphore.try_acquire().await.unwrap()).unwrap();
+    let second = acquired(rival.try_acquire().await.unwrap()).unwrap();
+    assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
+    assert!(matches!(rival.try_acquire_many(2).await.unwrap(), Attempt::Busy));
     arena.nodes_are(0, 2).await;
     second.release().await.unwrap();
-    assert!(rival.try_acquire_many(2).await.unwrap().is_none(), "one of two is free");
-    let third = rival.try_acquire().await.unwrap().unwrap();
+    assert!(
+        matches!(rival.try_acquire_many(2).await.unwrap(), Attempt::Busy),
+        "one of two is free"
+    );
+    let third = acquired(rival.try_acquire().await.unwrap()).unwrap();
     assert!(first.is_held() && third.is_held());
     first.release().await.unwrap();
     third.release().await.unwrap();
-    assert_eq!(rival.try_acquire_many(2).await.unwrap().unwrap().len(), 2);
+    assert_eq!(acquired(rival.try_acquire_many(2).await.unwrap()).unwrap().iter().count(), 2);
 }
 
 /// Names, modes and data of leases are in `conformance`; a lease tells what any guard does.
@@ -32,24 +36,21 @@ async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
 async fn the_nodes_are_curators_and_a_lease_tells_of_its_own() {
     let arena = Arena::new().await;
     let curator = arena.connect(arena.builder().identity("me@here")).await;
-    let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 2).unwrap();
+    let semaphore = curator.semaphore(&arena.path, 2).unwrap();
     assert_eq!((semaphore.path(), semaphore.limit()), (arena.path.as_str(), 2));
     let lease = within("a lease", semaphore.acquire()).await.unwrap();
     let [node] = arena.leases().await.try_into().unwrap();
     assert_eq!(lease.node(), node);
-    assert_eq!(lease.data(), b"me@here");
-    let named = semaphore.clone().with_identity("second").unwrap();
+    let named = arena.semaphore(&curator.with_identity("second"), 2);
     let second = within("another", named.acquire()).await.unwrap();
-    assert_eq!(second.data(), b"second");
     assert_eq!(arena.admin.get_data(second.node()).await.unwrap().0, b"second");
-    let (token, lost) = (lease.cancellation_token(), lease.lost());
+    let token = lease.cancellation_token();
     assert!(lease.is_held() && lease.loss().is_none() && !token.is_cancelled());
     assert_eq!(lease.path(), arena.path);
     let data = format!("{}/data", arena.path);
     lease.fenced().create(&data, b"").await.unwrap();
     lease.release().await.unwrap();
     assert!(token.is_cancelled());
-    assert_eq!(within("the end", lost).await, Loss::Released);
     // `locks` holds a mutex of Curator's.
     let waiting = asks(&semaphore);
     let last = asks(&semaphore);
@@ -61,6 +62,29 @@ async fn the_nodes_are_curators_and_a_lease_tells_of_its_own() {
         waiting.served().await.release().await.unwrap();
     }
     arena.remove(&data).await;
+}
+
+/// Curator: TestInterProcessSemaphoreMutex#testReentrant and its two like are disabled there: it is not reentrant. A mutex
+/// right at its path is another lock.
+#[tokio::test(start_paused = true)]
+async fn nobody_re_enters_not_even_an_owner() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let semaphore = arena.semaphore(&curator, 1);
+    let scoped = async {
+        let guard = semaphore.acquire().await.unwrap();
+        assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
+        assert!(matches!(semaphore.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
+        // By the guard it is, as any.
+        let nested = guard.reenter();
+        assert_eq!(guard.release().await.unwrap(), Released::StillHeld);
+        let mutex = within("the mutex", arena.mutex(&other).acquire()).await.unwrap();
+        assert!(mutex.is_held() && nested.is_held());
+        assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
+        assert_eq!(nested.release().await.unwrap(), Released::Confirmed);
+        mutex.release().await.unwrap();
+    };
+    within("the owner", Owner::new().scope(scoped)).await;
+    arena.nodes_are(0, 0).await;
 }
 
 /// A hold's node is looked after within a sixth of its session's timeout: 3 s, while a busy machine has 12 s to renew the lease.

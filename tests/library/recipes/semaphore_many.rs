@@ -1,10 +1,10 @@
 //! Several leases at once: all of them or none, first come, first served, and never more than there are.
 
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{ConfigError, InterProcessSemaphore};
+use zookeeper_recipes::{Attempt, ErrorKind, Guards};
 
 use super::leases::{asks, asks_for};
-use crate::harness::{Arena, eventually, within};
+use crate::harness::{Arena, eventually, fails, within};
 
 /// All or nothing: while one waits for several, no other of ours keeps a part of what it waits for.
 #[tokio::test(start_paused = true)]
@@ -25,7 +25,8 @@ async fn only_one_has_nodes_that_are_not_granted() {
     assert!(!three.is_finished(), "one of three is not there yet");
     for semaphore in &semaphores {
         let tried = within("a try", semaphore.try_acquire()).await.unwrap();
-        assert!(tried.is_none(), "one is free, and the first in the queue has the right to it");
+        // One is free, and the first in the queue has the right to it.
+        assert!(matches!(tried, Attempt::Busy));
     }
     held.next().unwrap().release().await.unwrap();
     let three = three.served().await;
@@ -43,7 +44,8 @@ async fn first_come_first_served_however_many_each_asks_for() {
     let (arena, curators) = Arena::with_curators::<13>().await;
     let semaphores = curators.each_ref().map(|curator| arena.semaphore(curator, 4));
     let first = within("all", semaphores[12].acquire_many(4)).await.unwrap();
-    let mut last = first[0].fencing_token();
+    let token = |leases: &Guards| leases.iter().next().unwrap().fencing_token();
+    let mut last = token(&first);
     // Its own node in the queue is not counted below.
     arena.nodes_are(0, 4).await;
     let mut waiting = Vec::new();
@@ -55,8 +57,8 @@ async fn first_come_first_served_however_many_each_asks_for() {
     for next in waiting {
         let leases = next.served().await;
         // By their tokens: who is served is told later than it is so.
-        assert!(leases[0].fencing_token() > last);
-        last = leases[0].fencing_token();
+        assert!(token(&leases) > last);
+        last = token(&leases);
         leases.release().await.unwrap();
     }
     arena.nodes_are(0, 0).await;
@@ -68,14 +70,12 @@ async fn a_limit_that_cannot_be_curators_is_refused() {
     let (arena, curator) = Arena::with_curator().await;
     let largest = i32::MAX as usize;
     for limit in [0, largest + 1, usize::MAX] {
-        let error = InterProcessSemaphore::new(&curator, &arena.path, limit).unwrap_err();
-        let ConfigError::InvalidOption { option: "limit", value, .. } = &error else {
-            panic!("{error:?}")
-        };
-        assert!(value.contains(&limit.to_string()), "{error}");
+        let error = fails(curator.semaphore(&arena.path, limit), ErrorKind::InvalidInput);
+        assert_eq!(error.option(), Some("limit"));
+        assert!(error.to_string().contains(&limit.to_string()), "{error}");
     }
     for limit in [1, largest] {
-        let semaphore = InterProcessSemaphore::new(&curator, &arena.path, limit).unwrap();
+        let semaphore = curator.semaphore(&arena.path, limit).unwrap();
         assert_eq!(semaphore.limit(), limit);
         within("a lease", semaphore.acquire()).await.unwrap().release().await.unwrap();
     }
@@ -91,7 +91,7 @@ async fn children_of_others_under_leases_count() {
     arena.create(&foreign, CreateMode::Persistent).await;
     let semaphore = arena.semaphore(&curator, 2);
     let lease = within("the other lease", semaphore.acquire()).await.unwrap();
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
     let waiting = asks(&semaphore);
     arena.nodes_are(1, 3).await;
     assert!(!waiting.is_finished());

@@ -2,13 +2,13 @@
 
 use tokio::runtime::Runtime;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
-use zookeeper_recipes::{Curator, InterProcessSemaphore, Leases};
+use zookeeper_recipes::{Attempt, Curator, Guards, InterProcessSemaphore};
 
 use super::leases::Waiting;
 use super::mutex_dropped::{Polled, poll_times};
-use crate::harness::{Arena, LONG, Message, Operation, eventually, within};
+use crate::harness::{Arena, LONG, Message, Operation, acquired, eventually, within};
 
-fn tries(semaphore: &InterProcessSemaphore, count: usize) -> Waiting<Option<Leases>> {
+fn tries(semaphore: &InterProcessSemaphore, count: usize) -> Waiting<Attempt<Guards>> {
     let semaphore = semaphore.clone();
     Waiting::new(async move { semaphore.try_acquire_many(count).await })
 }
@@ -31,13 +31,13 @@ async fn it_does_not_wait_for_one_who_passes_through() {
     for _ in 0..5 {
         // A greater count is refused by the leases, a smaller one by the lock.
         for trying in [1, 3, 4].map(|count| tries(&semaphore, count)) {
-            assert!(trying.served().await.is_none());
+            assert!(matches!(trying.served().await, Attempt::Busy));
         }
     }
     arena.nodes_are(1, 1).await;
     arena.remove(&lock).await;
     let ours = within("three", semaphore.try_acquire_many(3)).await.unwrap();
-    assert_eq!(ours.expect("three are free").len(), 3);
+    assert_eq!(acquired(ours).expect("three are free").iter().count(), 3);
     arena.remove(&lease).await;
 }
 
@@ -52,11 +52,11 @@ async fn a_try_that_is_not_polled_any_more_does_not_stop_another() {
             let mut kept = Box::pin(semaphore.try_acquire());
             let done = !matches!(poll_times(polls, &mut kept).await, Polled::Dropped);
             if let Some(lock) = lock {
-                assert!(tries(&semaphore, 1).served().await.is_none());
+                assert!(matches!(tries(&semaphore, 1).served().await, Attempt::Busy));
                 arena.delete(&[lock]).await;
             }
-            eventually("the other lease", async || tries(&semaphore, 1).served().await.is_some())
-                .await;
+            let taken = async || acquired(tries(&semaphore, 1).served().await).is_some();
+            eventually("the other lease", taken).await;
             drop(kept);
             arena.nodes_are(0, 0).await;
             if done {
@@ -82,9 +82,9 @@ mod real {
             let connect_string = link.connect_string().to_owned();
             let connecting = async move { Client::connect(&connect_string).await };
             let client = of_client.spawn(connecting).await.unwrap().unwrap();
-            let starting = async { Curator::from_client(client) };
+            let starting = async { Curator::builder().from_client(client) };
             let curator = of_curator.spawn(starting).await.unwrap().unwrap();
-            let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 2).unwrap();
+            let semaphore = curator.semaphore(&arena.path, 2).unwrap();
             within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
             let held = link.hold(Message::reply(Operation::List));
             let trying = tokio::spawn(async move { semaphore.try_acquire().await });

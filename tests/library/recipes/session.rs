@@ -1,23 +1,13 @@
 //! What a `Curator` does with its sessions.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use zookeeper_recipes::{
-    AcquireError, ConnectionState, Loss, RetryPolicy, SessionError, Shortcuts,
-};
+use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
+use zookeeper_recipes::{Attempt, ErrorKind, Loss, Released, Shortcuts};
 
-use crate::harness::{Arena, Cut, Operation, eventually, round_trip, until, within};
-
-/// Why there is none to acquire in.
-fn no_session<T: Debug>(acquired: Result<T, AcquireError>) -> SessionError {
-    match acquired {
-        Err(AcquireError::Session { source, .. }) => source,
-        other => panic!("{other:?}"),
-    }
-}
+use crate::harness::{Arena, Cut, Operation, eventually, fails, round_trip, until, within};
 
 #[tokio::test(start_paused = true)]
 async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
@@ -27,18 +17,17 @@ async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
     let mutex = arena.mutex(&curator);
     let waiter_of_ours = tokio::spawn(async move { mutex.acquire().await });
     round_trip(&curator).await;
-    within("the end", curator.close()).await.unwrap();
+    within("the end", curator.close()).await;
     assert_eq!(guard.loss(), Some(Loss::Closed));
     assert_eq!(curator.state(), ConnectionState::Closed);
     assert!(arena.stat(guard.node()).await.is_none(), "the session is over when close returns");
-    let ours = no_session(within("our waiter", waiter_of_ours).await.unwrap());
-    assert!(matches!(ours, SessionError::Closed), "{ours:?}");
+    fails(within("our waiter", waiter_of_ours).await.unwrap(), ErrorKind::Closed);
     drop(within("the other's waiter", waiting).await.unwrap().unwrap());
     // Closing again changes nothing, and nothing can be acquired any more.
-    curator.close().await.unwrap();
-    let again = no_session(arena.mutex(&curator).acquire().await);
-    assert!(matches!(again, SessionError::Closed), "{again:?}");
-    assert!(matches!(curator.session_id(), Err(SessionError::Closed)));
+    assert_eq!(curator.close().await, Released::Confirmed);
+    let again = fails(arena.mutex(&curator).acquire().await, ErrorKind::Closed);
+    assert_eq!(again.path(), Some(arena.path.as_str()));
+    fails(curator.session_id(), ErrorKind::Closed);
 }
 
 /// Else the lease of the next hold has no anchor to begin with, however long the link has been in order.
@@ -55,7 +44,7 @@ async fn tries_that_find_a_lock_busy_do_not_postpone_the_probes() {
     let (began, probes) = (Instant::now(), link.requests(Operation::Sync));
     while link.requests(Operation::Sync) < probes + 3 {
         assert!(began.elapsed() < 5 * T, "fewer than 3 probes in five session timeouts");
-        assert!(mutex.try_acquire().await.unwrap().is_none());
+        assert!(matches!(mutex.try_acquire().await.unwrap(), Attempt::Busy));
         tokio::time::sleep(T / 20).await;
     }
     held.release().await.unwrap();
@@ -75,14 +64,14 @@ async fn retries_end_when_the_policy_is_used_up() {
     drop(curator.client());
     arena.server.stop().await.unwrap();
     until(&curator, ConnectionState::Lost).await;
-    assert!(matches!(curator.session_id(), Err(SessionError::NotNow)));
+    fails(curator.session_id(), ErrorKind::Unavailable);
     // Each try waits longer for a session than a session lasts: no try counts as a success for that.
-    let error = within("the error", arena.mutex(&curator).acquire()).await.unwrap_err();
-    assert!(matches!(error, AcquireError::RetriesExhausted { .. }), "{error:?}");
-    assert!(error.to_string().contains(&arena.path));
+    let acquired = within("the error", arena.mutex(&curator).acquire()).await;
+    let error = fails(acquired, ErrorKind::Unavailable);
+    assert!(error.is_transient() && error.to_string().contains(&arena.path));
     // A close that nobody can confirm says so, and does not wait for ever.
     let closed = within("the end", curator.close()).await;
-    assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
+    assert_eq!(closed, Released::Pending);
 }
 
 /// Short ones, whose leases leave the client a few hundred milliseconds.
@@ -99,14 +88,14 @@ async fn a_hold_outlives_a_cut_link_with_every_session_timeout() {
         eventually("probes", async || link.replies(Operation::Sync) >= answered).await;
         assert!(guard.is_held(), "{timeout:?}: {:?}", guard.loss());
         guard.release().await.unwrap();
-        within("the end", curator.close()).await.unwrap();
+        within("the end", curator.close()).await;
     }
 }
 
 mod real {
     use super::*;
+    use zookeeper_recipes::Curator;
     use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
-    use zookeeper_recipes::{Curator, InterProcessMutex};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_connector_of_ones_own_is_used_in_every_session() {
@@ -121,7 +110,7 @@ mod real {
         let guard = within("a lock in the next session", mutex.acquire()).await.unwrap();
         assert!(arena.admin.list_children(&arena.path).await.is_err(), "others may not");
         let told = mutex.participants().await.unwrap();
-        let identity = String::from_utf8(told[0].data.clone()).unwrap();
+        let identity = told[0].identity.as_ref().unwrap();
         assert!(identity.ends_with(&format!(":{}", std::process::id())), "host:pid: {identity}");
         guard.release().await.unwrap();
     }
@@ -156,12 +145,12 @@ mod real {
                 (curator, kept.clone())
             } else {
                 let client = arena.client().await;
-                (Curator::from_client(client.clone()).unwrap(), client)
+                (Curator::builder().from_client(client.clone()).unwrap(), client)
             };
             let guard = arena.mutex(&curator).acquire().await.unwrap();
             let stat = arena.stat(guard.node()).await.unwrap();
             assert_eq!(stat.ephemeral_owner, client.session_id().0);
-            within("the end", curator.close()).await.unwrap();
+            within("the end", curator.close()).await;
             assert_eq!(guard.loss(), Some(Loss::Closed));
             assert!(arena.stat(guard.node()).await.is_none(), "close deletes what was held");
             client.sync("/").await.expect("the session is the user's");
@@ -179,12 +168,12 @@ mod real {
             .unwrap();
         let builder = Curator::builder().connection_timeout(Duration::from_secs(1));
         let curator = builder.from_client(client.clone()).unwrap();
-        let mutex = InterProcessMutex::new(&curator, &arena.path).unwrap();
+        let mutex = curator.mutex(&arena.path).unwrap();
         let guard = mutex.acquire().await.unwrap();
         arena.server.pause().await.unwrap();
         drop(guard);
         let closed = within("the end", curator.close()).await;
-        assert!(matches!(closed, Err(SessionError::CloseUnconfirmed { .. })), "{closed:?}");
+        assert_eq!(closed, Released::Pending);
         drop((mutex, curator));
         // What was on its way is lost with the connection; the session is not.
         arena.server.kill().await.unwrap();
@@ -201,15 +190,14 @@ mod real {
         // The connection breaks before the session does.
         let retry = RetryPolicy::n_times(3, Duration::from_millis(50));
         let curator = Curator::builder().retry(retry).from_client(arena.client().await).unwrap();
-        let other = InterProcessMutex::new(&curator, &format!("{}-other", arena.path)).unwrap();
+        let other = curator.mutex(format!("{}-other", arena.path)).unwrap();
         let guard = other.acquire().await.unwrap();
         let waiting = arena.waits(&curator).await;
         arena.kill_session(&curator).await;
         assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
         let waiter = within("the error", waiting).await.unwrap();
         for acquired in [waiter, within("the error", other.acquire()).await] {
-            let error = no_session(acquired);
-            assert!(matches!(error, SessionError::Expired), "{error:?}");
+            fails(acquired, ErrorKind::Closed);
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use zookeeper_recipes::interop::{CountWatch, SharedCount};
 use zookeeper_recipes::zookeeper_client::{CreateMode, Permission};
-use zookeeper_recipes::{CountWatch, Curator, SessionError, SharedCount, SharedCountError};
+use zookeeper_recipes::{Curator, Error, ErrorKind};
 
-use crate::harness::{Arena, Cut, Link, Operation, anyone, eventually, round_trip, within};
+use crate::harness::{Arena, Cut, Link, Operation, anyone, eventually, fails, round_trip, within};
 
 async fn start(arena: &Arena, curator: &Curator, seed: i32) -> SharedCount {
     within("the start", SharedCount::start(curator, &arena.path, seed)).await.unwrap()
@@ -99,8 +100,7 @@ async fn a_write_over_what_is_not_there_any_more_is_refused() {
     assert_eq!(count.value(), 11);
     let mut exhausted = count.versioned();
     exhausted.version = -1;
-    let error = count.try_set(&exhausted, 12).await.unwrap_err();
-    assert!(matches!(error, SharedCountError::VersionExhausted { .. }), "{error:?}");
+    fails(count.try_set(&exhausted, 12).await, ErrorKind::UnusablePath);
     assert_eq!(data(&arena).await, 11_i32.to_be_bytes());
 }
 
@@ -160,7 +160,7 @@ async fn the_node_is_curators() {
     arena.admin.set_data(&path, &[0, 0, 1, 2], None).await.unwrap();
     eventually("the value", async || count.value() == 258).await;
     // It outlives who made it.
-    within("the end", curator.close()).await.unwrap();
+    within("the end", curator.close()).await;
     assert!(arena.stat(&path).await.is_some());
     arena.admin.delete(&path, None).await.unwrap();
     // What is above it are containers.
@@ -180,12 +180,9 @@ async fn foreign_data_are_an_error_and_leave_the_last_value() {
         let starting = SharedCount::start(&curator, &arena.path, 3).await.unwrap_err();
         let text = starting.to_string();
         assert!(text.contains(&arena.path) && text.contains(&foreign.len().to_string()), "{text}");
-        for error in [starting, count.try_set(&count.versioned(), 4).await.unwrap_err()] {
-            let SharedCountError::ForeignData { path, found, .. } = error else {
-                panic!("{error:?}")
-            };
-            assert_eq!((path, found.as_slice()), (arena.path.clone(), foreign));
-        }
+        assert_eq!(starting.kind(), ErrorKind::UnusablePath);
+        let set = count.try_set(&count.versioned(), 4).await;
+        assert_eq!(fails(set, ErrorKind::UnusablePath).path(), Some(arena.path.as_str()));
         assert_eq!(data(&arena).await, foreign, "it is left as it is");
     }
     write(&arena, b"text\nof more than thirty-two bytes in all").await;
@@ -207,10 +204,9 @@ async fn a_deleted_node_leaves_the_last_value_until_it_is_there_again() {
     let count = start(&arena, &curator, 3).await;
     let mut watch = count.watch();
     arena.admin.delete(&arena.path, None).await.unwrap();
-    let error = count.set(4).await.unwrap_err();
-    assert!(matches!(&error, SharedCountError::NoNode { path, .. } if *path == arena.path));
-    let error = count.try_set(&count.versioned(), 4).await.unwrap_err();
-    assert!(matches!(error, SharedCountError::NoNode { .. }), "{error:?}");
+    let error = fails(count.set(4).await, ErrorKind::NotFound);
+    assert_eq!(error.path(), Some(arena.path.as_str()));
+    fails(count.try_set(&count.versioned(), 4).await, ErrorKind::NotFound);
     assert_eq!(count.value(), 3);
     let before = count.versioned();
     let again = start(&arena, &arena.curator().await, 8).await;
@@ -231,16 +227,12 @@ async fn the_end_is_told_to_whoever_watches() {
     count.set(2).await.unwrap();
     let streaming = tokio::spawn(stream.collect::<Vec<_>>());
     eventually("the watch", async || watch.value() == 2).await;
-    within("the end", curator.close()).await.unwrap();
-    let error = within("told", watch.changed()).await.unwrap_err();
-    let is_closed = |error: &SharedCountError| {
-        matches!(error, SharedCountError::Session { source: SessionError::Closed, .. })
-    };
-    assert!(is_closed(&error), "{error:?}");
+    within("the end", curator.close()).await;
+    fails(within("told", watch.changed()).await, ErrorKind::Closed);
     assert_eq!(within("the stream", streaming).await.unwrap().last(), Some(&2));
-    assert!(is_closed(&count.set(3).await.unwrap_err()));
-    assert!(is_closed(&count.try_set(&count.versioned(), 3).await.unwrap_err()));
-    assert!(is_closed(&SharedCount::start(&curator, &arena.path, 1).await.unwrap_err()));
+    fails(count.set(3).await, ErrorKind::Closed);
+    fails(count.try_set(&count.versioned(), 3).await, ErrorKind::Closed);
+    fails(SharedCount::start(&curator, &arena.path, 1).await, ErrorKind::Closed);
     assert_eq!(count.value(), 2);
 }
 
@@ -278,7 +270,7 @@ async fn with_the_last_handle_the_watch_goes_and_nobody_reads_any_more() {
     write(&arena, &5_i32.to_be_bytes()).await;
     round_trip(&curator).await;
     assert_eq!(link.requests(Operation::GetData), reads);
-    within("the end", curator.close()).await.unwrap();
+    within("the end", curator.close()).await;
 }
 
 /// Its path is longer than all that a session may watch.
@@ -305,18 +297,16 @@ async fn what_is_not_permitted_is_named() {
         arena.node(path, &7_i32.to_be_bytes(), CreateMode::Persistent, &acls).await;
     };
     create(Permission::READ).await;
+    let denied = |error: Error, doing, path: &str| {
+        assert_eq!((error.kind(), error.path()), (ErrorKind::PermissionDenied, Some(path)));
+        assert!(error.to_string().contains(doing), "{error}");
+    };
     let count = SharedCount::start(&curator, path, 3).await.unwrap();
-    for error in
-        [count.set(8).await.unwrap_err(), count.try_set(&count.versioned(), 8).await.unwrap_err()]
-    {
-        assert!(matches!(error, SharedCountError::NoAuth { operation: "set", .. }), "{error:?}");
-    }
+    denied(count.set(8).await.unwrap_err(), "set", path);
+    denied(count.try_set(&count.versioned(), 8).await.unwrap_err(), "set", path);
     let below = format!("{path}/below");
-    let error = SharedCount::start(&curator, &below, 3).await.unwrap_err();
-    assert!(matches!(error, SharedCountError::NoAuth { operation: "create", .. }), "{error:?}");
-    assert!(error.to_string().contains(&below), "{error}");
+    denied(SharedCount::start(&curator, &below, 3).await.unwrap_err(), "create", &below);
     arena.admin.delete(path, None).await.unwrap();
     create(Permission::WRITE).await;
-    let error = SharedCount::start(&curator, path, 3).await.unwrap_err();
-    assert!(matches!(error, SharedCountError::NoAuth { operation: "read", .. }), "{error:?}");
+    denied(SharedCount::start(&curator, path, 3).await.unwrap_err(), "read", path);
 }

@@ -1,11 +1,11 @@
-//! Who looks after the nodes of holds and waiters, and what that costs.
+//! The watches and the looks at the nodes of holds and waiters, and what they cost.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use futures_util::stream::{StreamExt, iter};
-use zookeeper_recipes::{InterProcessMutex, Loss, Shortcuts};
+use zookeeper_recipes::{Loss, Shortcuts};
 
 use super::link::Linked;
 use crate::harness::{Arena, Operation, eventually, within};
@@ -46,7 +46,7 @@ async fn beyond_the_budget_of_watches_they_look() {
     arena.path = format!("{}/{}", arena.path, "x".repeat(9_000));
     let (linked, other) = (short_lived(&arena).await, short_lived(&arena).await);
     let lock = |linked: &Linked, number: usize| {
-        InterProcessMutex::new(&linked.curator, &format!("{}-{number}", arena.path)).unwrap()
+        linked.curator.mutex(format!("{}-{number}", arena.path)).unwrap()
     };
     let mut holds = Vec::new();
     for number in 0..LOCKS {
@@ -59,7 +59,7 @@ async fn beyond_the_budget_of_watches_they_look() {
         arena.admin.delete(guard.node(), None).await.unwrap();
         assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
     }
-    // A waiter that cannot watch whom it waits for.
+    // A waiter that cannot watch its predecessor.
     let mut waiters = tokio::task::JoinSet::new();
     let mut holds = Vec::new();
     for number in 0..LOCKS {
@@ -88,7 +88,7 @@ async fn ten_thousand_holds_are_renewed_as_one_is() {
     };
     let (many, one) = (build().await, build().await);
     let lock = |linked: &Linked, number: usize| {
-        InterProcessMutex::new(&linked.curator, &format!("{}/{number}", arena.path)).unwrap()
+        linked.curator.mutex(format!("{}/{number}", arena.path)).unwrap()
     };
     let single = lock(&one, HOLDS).acquire().await.unwrap();
     let acquire = async |number| lock(&many, number).acquire().await.unwrap();
@@ -116,6 +116,6 @@ async fn ten_thousand_holds_are_renewed_as_one_is() {
     assert!((1..=at_most(12)).contains(&looks), "{looks}");
     assert_eq!(count(&many, Operation::Exists), 0);
     assert!(single.is_held() && holds.iter().all(|guard| guard.is_held()));
-    within("the end", many.curator.clone().close()).await.unwrap();
+    within("the end", many.curator.close()).await;
     assert!(holds.iter().all(|guard| !guard.is_held()));
 }

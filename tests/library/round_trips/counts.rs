@@ -1,7 +1,7 @@
 //! What goes over the wire, request by request, with each rule and without it.
 
 use crate::harness::Operation::{Create, Delete, GetData, List};
-use zookeeper_recipes::{InterProcessMutex, Shortcuts};
+use zookeeper_recipes::Shortcuts;
 
 use super::link::{Linked, linked};
 use crate::harness::{Arena, within};
@@ -93,7 +93,7 @@ async fn the_first_acquire_of_a_missing_path_makes_it_and_tries_again() {
         let arena = Arena::with_parent().await;
         let linked = Linked::new(&arena, ALL).await;
         let path = format!("{}/{levels}", arena.path);
-        let mutex = InterProcessMutex::new(&linked.curator, &path).unwrap();
+        let mutex = linked.curator.mutex(&path).unwrap();
         linked.proxy.clear_log();
         let guard = mutex.acquire().await.unwrap();
         let first = [Create, GetData, List];

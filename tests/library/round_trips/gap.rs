@@ -1,8 +1,8 @@
-//! Attacks on the gap rule: a create that gets the number that was expected has nobody new before it. Also where the lock path
-//! is deleted and made again, and its counter is driven to exactly that number, while somebody else holds there.
+//! Attacks on the gap rule: a create that gets the expected number has no new contender before it. Also where the lock path
+//! is deleted and made again, and its counter is driven to exactly that number, while another contender holds there.
 
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{MutexGuard, Shortcuts};
+use zookeeper_recipes::{Guard, Shortcuts};
 
 use super::link::{Linked, Waiting, held, sequence, still_waits, without_removals};
 use crate::harness::Operation::{self, Create, Delete, GetData, List};
@@ -66,7 +66,7 @@ async fn after_a_reconnect_it_lists_and_watches_again() {
 const ALL: Shortcuts = Shortcuts::ALL;
 
 /// Makes the path again, so that the next create gets the number `expected`, and the one before it holds.
-async fn drive_to(arena: &Arena, other: &Linked, expected: usize) -> MutexGuard {
+async fn drive_to(arena: &Arena, other: &Linked, expected: usize) -> Guard {
     arena.make_again().await;
     arena.count_up(expected - 1).await;
     let theirs = arena.mutex(&other.curator).acquire().await.unwrap();
@@ -81,7 +81,7 @@ fn spawn(arena: &Arena, linked: &Linked) -> Waiting {
 }
 
 /// It has the number that was expected, and waits all the same.
-async fn is_not_fooled(arena: &Arena, linked: &Linked, theirs: MutexGuard, ours: Waiting) {
+async fn is_not_fooled(arena: &Arena, linked: &Linked, theirs: Guard, ours: Waiting) {
     arena.children_are(2).await;
     let own = arena.newcomer(&[theirs.node()]).await;
     assert_eq!(sequence(&own), sequence(theirs.node()) + 1);

@@ -1,6 +1,6 @@
-//! Attacks on the head rule: the deletion of who stood first admits the next one without a listing.
+//! Attacks on the head rule: the deletion of the first contender admits the next one without a listing.
 
-use zookeeper_recipes::{MutexGuard, Shortcuts};
+use zookeeper_recipes::{Guard, Loss, Shortcuts};
 
 use super::link::{Linked, Waiting, held, linked, without_removals};
 use crate::harness::{Arena, Cut, Message, Operation, eventually, within};
@@ -8,16 +8,16 @@ use crate::harness::{Arena, Cut, Message, Operation, eventually, within};
 const ALL: Shortcuts = Shortcuts::ALL;
 
 /// The holder's client and the next one's, the hold, and the next one.
-async fn held_and_awaited(arena: &Arena) -> (Linked, Linked, MutexGuard, Waiting) {
+async fn held_and_awaited(arena: &Arena) -> (Linked, Linked, Guard, Waiting) {
     let [first, second] = linked(arena, ALL).await;
     let holder = arena.mutex(&first.curator).acquire().await.unwrap();
     let next = second.waits(arena, 3).await;
     (first, second, holder, next)
 }
 
-/// The two events of one transaction come one after the other: whoever acts on the first is told by the second.
+/// The two events of one transaction come one after the other: a waiter that acts on the first learns of the second.
 #[tokio::test(start_paused = true)]
-async fn who_is_admitted_between_two_events_of_one_transaction_is_told() {
+async fn a_waiter_that_is_admitted_between_two_events_of_one_transaction_loses() {
     let arena = Arena::with_parent().await;
     let (_first, second, holder, next) = held_and_awaited(&arena).await;
     let own = arena.newcomer(&[holder.node()]).await;
@@ -27,7 +27,7 @@ async fn who_is_admitted_between_two_events_of_one_transaction_is_told() {
     let guard = within("the lock", next).await.unwrap().unwrap();
     assert_eq!(guard.node(), own);
     held_back.heal();
-    assert_eq!(within("the loss", guard.lost()).await, zookeeper_recipes::Loss::NodeDeleted);
+    assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
 }
 
 /// After a reconnect the client tells of what it missed in any order.

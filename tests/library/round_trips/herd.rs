@@ -5,7 +5,6 @@ use zookeeper_recipes::Shortcuts;
 
 use super::link::{LONG_SESSION, Linked, events, linked};
 use crate::harness::{Arena, within};
-use crate::recipes::conformance::{Make, latch};
 
 const CLIENTS: usize = 4;
 /// So many releases are looked at one by one.
@@ -19,20 +18,20 @@ struct Cost {
 }
 
 /// Neighbours in the queue are of different clients.
-async fn queue(waiters: usize, recipe: Make) -> Cost {
+async fn queue(waiters: usize) -> Cost {
     let arena = Arena::own().await;
     let clients: [_; CLIENTS] = linked(&arena, Shortcuts::ALL).await;
-    let mut holder = clients[0].made(&arena, recipe).acquire().await.unwrap();
+    let mut holder = arena.leading(&clients[0].curator).await;
     let requests = || clients.iter().map(Linked::requests).sum::<usize>();
     let before = requests();
     let (served, mut holds) = tokio::sync::mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     for waiter in 1..=waiters {
         let (client, served) = (waiter % CLIENTS, served.clone());
-        let lock = clients[client].made(&arena, recipe);
+        let latch = arena.latch(&clients[client].curator);
         tasks.spawn(async move {
-            let hold = lock.acquire().await.unwrap();
-            assert!(served.send((client, hold)).is_ok());
+            let hold = latch.leadership().await.unwrap();
+            assert!(served.send((client, (latch, hold))).is_ok());
         });
         if waiter % CLIENTS == 0 {
             // Not more than a few creates under way: the queue is as mixed as they come.
@@ -44,10 +43,10 @@ async fn queue(waiters: usize, recipe: Make) -> Cost {
     let start = events(&clients).await;
     for release in 0..waiters {
         let before = if release < LOOKED_AT { events(&clients).await } else { Vec::new() };
-        let last = holder.fencing_token();
-        holder.release().await.unwrap();
+        let (latch, last) = holder;
+        latch.close().await.unwrap();
         let (client, hold) = within("the next", holds.recv()).await.unwrap();
-        assert!(hold.fencing_token() > last, "invariant 4");
+        assert!(hold.1.fencing_token() > last.fencing_token(), "invariant 4");
         if release < LOOKED_AT {
             let after = events(&clients).await;
             let others = (0..CLIENTS).filter(|other| *other != releasing);
@@ -56,7 +55,7 @@ async fn queue(waiters: usize, recipe: Make) -> Cost {
         }
         (releasing, holder) = (client, hold);
     }
-    holder.release().await.unwrap();
+    holder.0.close().await.unwrap();
     within("their ends", tasks.join_all()).await;
     let events = events(&clients).await.iter().zip(start).map(|(end, start)| end - start).sum();
     Cost { requests: requests() - before, events, waiters }
@@ -71,15 +70,15 @@ impl Cost {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_waiters_wake_two_others_a_release_and_cost_as_much_as_a_hundred_each() {
-    assert!(LONG_SESSION.as_secs() >= 60, "nobody looks for its node meanwhile");
-    let candidates = queue(100, latch).await;
-    let many = queue(1000, latch).await;
+    assert!(LONG_SESSION.as_secs() >= 60, "no contender looks for its node meanwhile");
+    let candidates = queue(100).await;
+    let many = queue(1000).await;
     println!("candidates: {candidates:?}, many: {many:?}");
     // The echo of the own deletion is the third.
     for cost in [&candidates, &many] {
         assert!(cost.events <= 3 * (cost.waiters + 1), "{cost:?}");
     }
     assert!(many.each() <= 1.25 * candidates.each(), "{candidates:?}, {many:?}");
-    // Create, listing, three watches, the listing of who stands by, delete.
+    // Create, listing, three watches, the listing of the stand-by, delete.
     assert!(many.each() <= 8.0 && candidates.each() <= 8.0, "{many:?}, {candidates:?}");
 }

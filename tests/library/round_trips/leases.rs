@@ -2,7 +2,7 @@
 
 use crate::harness::Operation::{self, Create, Delete, GetData, List};
 use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{InterProcessSemaphore, Leases, Shortcuts};
+use zookeeper_recipes::{Attempt, Guards, InterProcessSemaphore, Shortcuts};
 
 use super::link::{Linked, settle, without_removals};
 use crate::harness::{Arena, eventually, within};
@@ -23,7 +23,7 @@ async fn arena() -> Arena {
 /// A client, and its semaphore.
 async fn client(arena: &Arena, rules: Shortcuts) -> (Linked, InterProcessSemaphore) {
     let linked = Linked::new(arena, rules).await;
-    let semaphore = InterProcessSemaphore::new(&linked.curator, &arena.path, LIMIT).unwrap();
+    let semaphore = linked.curator.semaphore(&arena.path, LIMIT).unwrap();
     linked.proxy.clear_log();
     (linked, semaphore)
 }
@@ -33,9 +33,9 @@ async fn acquired(
     linked: &Linked,
     semaphore: &InterProcessSemaphore,
     count: usize,
-) -> (Leases, Vec<Operation>) {
+) -> (Guards, Vec<Operation>) {
     let leases = within("the leases", semaphore.acquire_many(count)).await.unwrap();
-    assert_eq!(leases.len(), count);
+    assert_eq!(leases.iter().count(), count);
     let given_back = async || {
         linked.log().contains(&Delete)
             && linked.proxy.replies(Delete) == linked.proxy.requests(Delete)
@@ -46,8 +46,8 @@ async fn acquired(
     (leases, linked.took())
 }
 
-async fn released(linked: &Linked, leases: Leases) {
-    let count = leases.len();
+async fn released(linked: &Linked, leases: Guards) {
+    let count = leases.iter().count();
     leases.release().await.unwrap();
     assert_eq!(linked.took(), vec![Delete; count]);
 }
@@ -88,7 +88,8 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
         for _ in 0..2 {
             settle().await;
             linked.took();
-            assert!(within("a try", semaphore.try_acquire()).await.unwrap().is_none());
+            let tried = within("a try", semaphore.try_acquire()).await.unwrap();
+            assert!(matches!(tried, Attempt::Busy));
         }
         assert_eq!(linked.took(), [List], "all is taken");
     }

@@ -1,6 +1,7 @@
-//! A client whose messages are counted, and can be held; and how a test sees that somebody waits.
+//! A client whose messages are counted, and can be held; and how a test sees that a contender waits.
 
 use std::future::{Future, poll_fn};
+use std::ops::Deref;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -9,18 +10,18 @@ use tokio::runtime::RuntimeFlavor;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes::{
-    AcquireError, Curator, CuratorBuilder, InterProcessMutex, InterProcessReadWriteLock, LockGuard,
-    MutexGuard, Shortcuts,
+    Curator, CuratorBuilder, Error, Guard, Hold, InterProcessMutex, InterProcessReadWriteLock,
+    Shortcuts,
 };
 
 use crate::harness::{Arena, Fault, Link, Operation, eventually, round_trip, within};
-use crate::recipes::conformance::{Lock, Make};
+use crate::recipes::conformance::{Contender, Held, Make};
 
 /// So long that no probe of the own nodes comes within a test's time.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(60);
 
-pub(crate) type Waiting = JoinHandle<Result<MutexGuard, AcquireError>>;
-pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<MutexGuard, AcquireError>> + Send>>;
+pub(crate) type Waiting<G = Guard> = JoinHandle<Result<G, Error>>;
+pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
 /// Without the requests that remove a watch: the client sends them only if the watch's event has not come before, which is
 /// chance.
@@ -28,8 +29,6 @@ pub(crate) fn without_removals(mut took: Vec<Operation>) -> Vec<Operation> {
     took.retain(|operation| *operation != Operation::RemoveWatches);
     took
 }
-
-pub(crate) type Entering = JoinHandle<Result<Box<dyn LockGuard>, AcquireError>>;
 
 /// A client behind a proxy of its own.
 pub(crate) struct Linked {
@@ -98,7 +97,7 @@ impl Linked {
         round_trip(&self.curator).await;
     }
 
-    /// Cuts the link, and lets nobody back while the fault lasts.
+    /// Cuts the link, and refuses connections while the fault lasts.
     pub(crate) async fn cut_off(&self) -> Fault {
         let refused = self.proxy.refuse();
         self.proxy.cut(crate::harness::Cut::Reset);
@@ -114,12 +113,12 @@ impl Linked {
     }
 
     /// The lock of this recipe on the test's path.
-    pub(crate) fn made(&self, arena: &Arena, recipe: Make) -> Lock {
+    pub(crate) fn made(&self, arena: &Arena, recipe: Make) -> Contender {
         recipe(&self.curator, &arena.path)
     }
 
     /// The same by this recipe.
-    pub(crate) async fn enters(&self, arena: &Arena, recipe: Make, reads: usize) -> Entering {
+    pub(crate) async fn enters(&self, arena: &Arena, recipe: Make, reads: usize) -> Waiting<Held> {
         let lock = self.made(arena, recipe);
         self.waits_in(arena, reads, async move { lock.acquire().await }).await
     }
@@ -148,11 +147,11 @@ impl Linked {
         let mutex = arena.mutex(&self.curator);
         let mut acquiring: Acquiring = Box::pin(async move { mutex.acquire().await });
         assert!(is_pending(&mut acquiring).await);
-        // Whether somebody else contends is known then.
+        // Whether another client contends is known then.
         settle().await;
         self.round_trip().await;
         settle().await;
-        assert!(is_pending(&mut acquiring).await, "somebody is before it");
+        assert!(is_pending(&mut acquiring).await, "another contender is before it");
         acquiring
     }
 }
@@ -202,13 +201,13 @@ pub(crate) async fn still_waits<T>(linked: &Linked, waiting: &JoinHandle<T>) {
     assert!(!waiting.is_finished(), "it was admitted next to another");
 }
 
-pub(crate) async fn held(waiting: Waiting) -> MutexGuard {
+pub(crate) async fn held<G: Deref<Target = Hold>>(waiting: Waiting<G>) -> G {
     let guard = within("the waiter", waiting).await.unwrap().unwrap();
     assert!(guard.is_held(), "{:?}", guard.loss());
     guard
 }
 
-pub(crate) async fn got(acquiring: Acquiring) -> MutexGuard {
+pub(crate) async fn got(acquiring: Acquiring) -> Guard {
     let guard = within("the lock", acquiring).await.unwrap();
     assert!(guard.is_held(), "{:?}", guard.loss());
     guard
@@ -226,7 +225,7 @@ impl Arena {
         arena
     }
 
-    /// A contender of somebody else's, named as Curator names them; its path.
+    /// A contender of another client, named as Curator names them; its path.
     pub(crate) async fn stranger(&self) -> String {
         let guid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
         let prefix = format!("{}/_c_{guid}-lock-", self.path);

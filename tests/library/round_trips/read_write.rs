@@ -1,22 +1,18 @@
-//! What a read-write lock asks of the servers, and whom a release wakes: invariant 6 for readers and writers.
+//! What a read-write lock asks of the servers, and which waiters a release wakes: invariant 6 for readers and writers.
 
-use zookeeper_recipes::{LockGuard, Shortcuts};
+use zookeeper_recipes::Shortcuts;
 
-use super::link::{Entering, Linked, linked, settle, still_waits};
+use super::link::{Linked, held, linked, settle, still_waits};
+use crate::harness::Arena;
 use crate::harness::Operation::{self, Create, Delete, GetData, List, Multi};
-use crate::harness::{Arena, within};
 use crate::recipes::conformance::{read, write};
-
-async fn got(entering: Entering) -> Box<dyn LockGuard> {
-    within("the waiter", entering).await.unwrap().unwrap()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
     let arena = Arena::with_parent().await;
     let linked = Linked::new(&arena, Shortcuts::ALL).await;
     let lock = linked.lock(&arena);
-    let write = lock.write().acquire().await.unwrap();
+    let write = lock.write().await.unwrap();
     linked.took();
     let read = write.read().await.unwrap();
     assert_eq!(linked.took(), [Multi, GetData]);
@@ -27,9 +23,9 @@ async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
     read.release().await.unwrap();
     assert_eq!(linked.took(), [Delete]);
     // It was a create that no number tells of.
-    lock.write().acquire().await.unwrap().release().await.unwrap();
+    lock.write().await.unwrap().release().await.unwrap();
     assert_eq!(linked.took(), [Create, List, Delete]);
-    lock.write().acquire().await.unwrap().release().await.unwrap();
+    lock.write().await.unwrap().release().await.unwrap();
     assert_eq!(linked.took(), [Create, Delete]);
 }
 
@@ -56,7 +52,7 @@ async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
 async fn a_release_wakes_its_successors_only() {
     let arena = Arena::with_parent().await;
     let clients: [_; 6] = linked(&arena, Shortcuts::ALL).await;
-    let first = clients[0].lock(&arena).write().acquire().await.unwrap();
+    let first = clients[0].lock(&arena).write().await.unwrap();
     let second = clients[1].enters(&arena, read, 3).await;
     let third = clients[2].enters(&arena, read, 3).await;
     let fourth = clients[3].enters(&arena, write, 3).await;
@@ -68,22 +64,22 @@ async fn a_release_wakes_its_successors_only() {
         client.took();
     }
     first.release().await.unwrap();
-    let (second, third) = (got(second).await, got(third).await);
+    let (second, third) = (held(second).await, held(third).await);
     assert_eq!(woken(&clients, &mut seen).await[1..], [1, 1, 0, 0, 0]);
     assert!(clients[1].took().is_empty() && clients[2].took().is_empty());
-    // The own node of whoever waited is watched: its deletion comes back to itself.
+    // A client that waited watches its own node: its deletion comes back to itself.
     second.release().await.unwrap();
-    assert_eq!(woken(&clients, &mut seen).await, [0, 1, 0, 0, 0, 0], "nobody else");
+    assert_eq!(woken(&clients, &mut seen).await, [0, 1, 0, 0, 0, 0], "no other client");
     still_waits(&clients[3], &fourth).await;
     third.release().await.unwrap();
-    let fourth = got(fourth).await;
+    let fourth = held(fourth).await;
     assert_eq!(woken(&clients, &mut seen).await, [0, 0, 1, 1, 0, 0]);
     assert_eq!(clients[3].took(), [List]);
     fourth.release().await.unwrap();
-    let fifth = got(fifth).await;
+    let fifth = held(fifth).await;
     assert_eq!(woken(&clients, &mut seen).await, [0, 0, 0, 1, 1, 0]);
     fifth.release().await.unwrap();
-    let sixth = got(sixth).await;
+    let sixth = held(sixth).await;
     assert_eq!(woken(&clients, &mut seen).await, [0, 0, 0, 0, 1, 1]);
     // Before its own writer was the first, another one stood there: it has to look.
     assert_eq!(clients[5].took(), [List]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::stream::{StreamExt, iter};
-use zookeeper_recipes::{InterProcessMutex, Shortcuts};
+use zookeeper_recipes::Shortcuts;
 
 use super::link::{Linked, without_removals};
 use crate::harness::Operation::{Create, Delete, GetData, List};
@@ -15,13 +15,11 @@ const REMEMBERED: usize = 256;
 #[tokio::test(start_paused = true)]
 async fn more_lock_paths_than_are_remembered() {
     let arena = Arena::own().await;
-    // Whoever was idle for a session timeout makes room.
+    // A path that was idle for a session timeout makes room.
     let timeout = Duration::from_secs(20);
     let builder = arena.builder().session_timeout(timeout).shortcuts(Shortcuts::ALL);
     let linked = Linked::built(&arena, builder).await;
-    let lock = |number: usize| {
-        InterProcessMutex::new(&linked.curator, &format!("{}/{number}", arena.path)).unwrap()
-    };
+    let lock = |number: usize| linked.curator.mutex(format!("{}/{number}", arena.path)).unwrap();
     let once = async |number| {
         lock(number).acquire().await.unwrap().release().await.unwrap();
     };

@@ -1,4 +1,4 @@
-//! Needs a real ZooKeeper. What a mutex tells those who watch from outside: spans and events of `tracing`.
+//! The spans and events of `tracing` that a recipe emits.
 //! The subscriber is that of the process, so it notes what other tests do as well.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
-use zookeeper_recipes::{ConnectionState, InterProcessSemaphore, SharedCount};
+use zookeeper_recipes::Attempt;
+use zookeeper_recipes::interop::SharedCount;
+use zookeeper_recipes::session::ConnectionState;
 
 use crate::harness::{Arena, BUSY, eventually, until, within};
 
@@ -133,12 +135,12 @@ async fn waiting_for_oneself_is_a_warning() {
     let mutex = arena.mutex(&curator);
     let words = [arena.path.as_str(), "this very task holds"];
     let guard = mutex.acquire().await.unwrap();
-    // Somebody else waits for it: nothing to warn of.
+    // Another task waits for it: nothing to warn of.
     let other = mutex.clone();
     let other = tokio::spawn(async move { other.acquire_timeout(BUSY).await });
-    assert!(other.await.unwrap().unwrap().is_none());
+    assert!(matches!(other.await.unwrap().unwrap(), Attempt::Busy));
     assert!(!notes.has_event(Level::WARN, &words));
-    assert!(mutex.acquire_timeout(BUSY).await.unwrap().is_none());
+    assert!(matches!(mutex.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
     assert!(notes.has_event(Level::WARN, &words));
     drop(guard);
 }
@@ -146,24 +148,24 @@ async fn waiting_for_oneself_is_a_warning() {
 /// Each half of a read-write lock in a read hold, which need not be the first: up-grading, and a read that a waiting
 /// writer keeps out.
 #[tokio::test(start_paused = true)]
-async fn who_reads_and_waits_behind_itself_is_warned() {
+async fn a_reader_that_waits_behind_itself_is_warned() {
     let notes = &*NOTES;
     let warned = async |upgrades| {
         let (arena, [curator, other]) = Arena::with_curators().await;
         let lock = arena.read_write(&curator);
         let words = [arena.path.as_str(), "this very task holds"];
-        let (reader, writer) = (lock.read(), lock.write());
-        let first = tokio::spawn(async move { reader.acquire().await }).await.unwrap().unwrap();
-        assert!(writer.acquire_timeout(BUSY).await.unwrap().is_none());
+        let reader = lock.clone();
+        let first = tokio::spawn(async move { reader.read().await }).await.unwrap().unwrap();
+        assert!(matches!(lock.write_timeout(BUSY).await.unwrap(), Attempt::Busy));
         assert!(!notes.has_event(Level::WARN, &words), "another task holds it");
-        let guard = lock.read().acquire().await.unwrap();
+        let guard = lock.read().await.unwrap();
         if upgrades {
-            assert!(writer.acquire_timeout(BUSY).await.unwrap().is_none());
+            assert!(matches!(lock.write_timeout(BUSY).await.unwrap(), Attempt::Busy));
         } else {
-            let stranger = arena.read_write(&other).write();
-            let waiting = tokio::spawn(async move { stranger.acquire().await });
+            let stranger = arena.read_write(&other);
+            let waiting = tokio::spawn(async move { stranger.write().await });
             arena.children_are(3).await;
-            assert!(lock.read().acquire_timeout(BUSY).await.unwrap().is_none());
+            assert!(matches!(lock.read_timeout(BUSY).await.unwrap(), Attempt::Busy));
             waiting.abort();
         }
         assert!(notes.has_event(Level::WARN, &words), "{upgrades}");
@@ -178,13 +180,13 @@ async fn who_reads_and_waits_behind_itself_is_warned() {
 async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
     let notes = &*NOTES;
     let (arena, [curator, other]) = Arena::with_curators().await;
-    let semaphore = InterProcessSemaphore::new(&curator, &arena.path, 3).unwrap();
+    let semaphore = curator.semaphore(&arena.path, 3).unwrap();
     let lease = within("a lease", semaphore.acquire()).await.unwrap();
     let words = [arena.path.as_str(), "semaphore"];
     assert!(!notes.has_event(Level::WARN, &words));
     let guard = within("the mutex", arena.mutex(&other).acquire()).await.unwrap();
     assert!(notes.has_event(Level::WARN, &[&arena.path, "a semaphore is or was at this path"]));
-    let theirs = InterProcessSemaphore::new(&other, &arena.path, 3).unwrap();
+    let theirs = other.semaphore(&arena.path, 3).unwrap();
     let second = within("a second lease", theirs.acquire()).await.unwrap();
     let node = guard.node().rsplit('/').next().unwrap();
     eventually("the semaphore's warning", async || {
@@ -203,7 +205,7 @@ async fn data_that_are_no_count_are_one_warning() {
     let (arena, curator) = Arena::with_curator().await;
     let count = SharedCount::start(&curator, &arena.path, 3).await.unwrap();
     let mut watch = count.watch();
-    let words = [arena.path.as_str(), "no count"];
+    let words = [arena.path.as_str(), "keeps the last count"];
     for (warnings, value) in [(1, 4_i32), (2, 5)] {
         for foreign in [b"".as_slice(), b"seventeen", b"\0\0\0\0\0"] {
             arena.admin.set_data(&arena.path, foreign, None).await.unwrap();

@@ -1,0 +1,297 @@
+//! What every recipe does while nothing fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::task::JoinSet;
+use zookeeper_recipes::zookeeper_client::Acls;
+use zookeeper_recipes::{ErrorKind, Loss};
+
+use super::super::mutex_dropped::{Polled, poll_times};
+use super::{ROWS, Waiting, each, nodes};
+use crate::harness::{Arena, eventually, fails, within};
+
+/// Curator: TestInterProcessMutexBase#testContainerCleanup. And CURATOR-180: what was reaped is made again.
+#[tokio::test(start_paused = true)]
+async fn the_paths_are_reaped_when_nobody_uses_them() {
+    let arena = &Arena::reaping(Duration::from_millis(10)).await;
+    each(async |row| {
+        let ours = row.ours(arena, &arena.curator().await);
+        for _ in 0..3 {
+            row.holds(&ours).await.release().await.unwrap();
+            let reaped = async || arena.stat(ours.path()).await.is_none();
+            eventually(&format!("{row:?}: the path is reaped"), reaped).await;
+        }
+    })
+    .await;
+}
+
+/// Curator: TestInterProcessMutexBase#testReentrantSingleLock.
+#[tokio::test(start_paused = true)]
+async fn tasks_that_share_one_exclude_each_other() {
+    exclude_each_other(&Arena::new().await).await;
+}
+
+async fn exclude_each_other(arena: &Arena) {
+    each(async |row| {
+        let ours = row.ours(arena, &arena.curator().await);
+        let inside = Arc::new(AtomicBool::new(false));
+        let reads = row.name == "read";
+        let mut tasks = JoinSet::new();
+        for _ in 0..10 {
+            let (ours, inside) = (ours.clone(), inside.clone());
+            tasks.spawn(async move {
+                let guard = ours.acquire().await.unwrap();
+                assert!(reads || !inside.swap(true, Ordering::SeqCst), "two are inside: {ours:?}");
+                tokio::task::yield_now().await;
+                inside.store(false, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            });
+        }
+        within(row.name, tasks.join_all()).await;
+        row.nothing_is_left(arena).await;
+    })
+    .await;
+}
+
+/// Curator: TestLeaderLatch#testBasic. (There in the order of the starts as well, as one client is slow enough.) Each with its queue
+/// of three clients; readers are served together, with tokens in that order.
+#[tokio::test(start_paused = true)]
+async fn all_are_served_in_the_order_they_came() {
+    let arena = &Arena::new().await;
+    each(async |row| {
+        let curators: [_; 10] = arena.curators().await;
+        let holder = row.holds(&row.rival(arena, &curators[9])).await;
+        let mut last = holder.fencing_token();
+        let mut waiting = Vec::new();
+        for curator in &curators[..9] {
+            let before = row.nodes(arena).await.len();
+            waiting.push(Waiting::new(&row.ours(arena, curator)));
+            let queued = async || row.nodes(arena).await.len() > before;
+            eventually(&format!("{row:?}: it is queued"), queued).await;
+        }
+        holder.release().await.unwrap();
+        for next in waiting {
+            let next = next.served(row).await;
+            assert!(
+                next.fencing_token() > last,
+                "{row:?}: invariant 4, and first come first served"
+            );
+            last = next.fencing_token();
+            next.release().await.unwrap();
+        }
+        row.nothing_is_left(arena).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_curator_that_closes_ends_hold_and_wait() {
+    let arena = &Arena::new().await;
+    each(async |row| {
+        let [curator, other] = arena.curators().await;
+        let guard = row.holds(&row.ours(arena, &curator)).await;
+        let waiting = row.queues(arena, &other, &row.rival(arena, &other)).await;
+        within(row.name, other.close()).await;
+        fails(within(row.name, waiting.0).await.unwrap(), ErrorKind::Closed);
+        assert!(guard.is_held(), "{row:?}");
+        within(row.name, curator.close()).await;
+        assert_eq!(guard.loss(), Some(Loss::Closed), "{row:?}");
+        row.nothing_is_left(arena).await;
+    })
+    .await;
+}
+
+/// Curator: TestInterProcessMutexBase#testWithNamespace and TestLockACLs#testLockACLs.
+#[tokio::test(start_paused = true)]
+async fn with_a_namespace_and_acls_the_nodes_are_under_it_and_carry_them() {
+    let arena = &Arena::new().await;
+    arena.admin.auth("ours:secret").await;
+    let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
+    let curator = &arena.connect(builder.namespace(&arena.path)).await;
+    each(async |row| {
+        let path = format!("/locks/{}", row.name);
+        let guard = row.holds(&(row.ours)(curator, &path)).await;
+        let first = if row.name == "multi" { "/one" } else { "" };
+        assert_eq!(guard.path(), format!("{path}{first}"));
+        assert!(guard.node().starts_with(&path), "{row:?}: {}", guard.node());
+        let held = nodes(arena, &format!("{}{path}", arena.path)).await;
+        assert!(held[0].path.ends_with(guard.node()), "{row:?}: {held:?}");
+        for node in held {
+            let mut path = node.path.as_str();
+            while path != arena.path {
+                let (acls, _) = arena.admin.get_acl(path).await.unwrap();
+                let schemes: Vec<_> = acls.iter().map(|acl| acl.scheme()).collect();
+                assert_eq!(schemes, ["digest"], "{row:?}: {path}");
+                path = path.rsplit_once('/').unwrap().0;
+            }
+        }
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+/// Curator: TestInterProcessMutex#testWithSchema, TestInterProcessReadWriteLock#testSetNodeData: names, modes and data are the
+/// documented ones.
+#[tokio::test(start_paused = true)]
+async fn the_nodes_are_curators() {
+    let arena = &Arena::new().await;
+    each(async |row| {
+        let curator = arena.connect(arena.builder().identity("me@here")).await;
+        let guard = row.holds(&row.ours(arena, &curator)).await;
+        let nodes = row.nodes_of(arena, &curator).await;
+        assert!(nodes.iter().any(|one| one.path == guard.node()), "{row:?}: {nodes:?}");
+        let name = guard.node().rsplit('/').next().unwrap();
+        assert!(name.starts_with("_c_"), "{row:?}: {name}");
+        assert_eq!(name[39..], format!("{}0000000000", row.infix), "{row:?}");
+        let (data, stat) = arena.admin.get_data(guard.node()).await.unwrap();
+        assert_eq!(data, b"me@here", "{row:?}");
+        assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap(), "{row:?}");
+        assert_eq!(stat.czxid, guard.fencing_token().value(), "{row:?}");
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+/// Dropped after 0, 1, 2, … polls until it finishes.
+#[tokio::test(start_paused = true)]
+async fn an_acquire_dropped_at_every_poll_leaves_nothing() {
+    let arena = &Arena::new().await;
+    each(async |row| {
+        let [curator, other] = arena.curators().await;
+        let (ours, rival) = (row.ours(arena, &curator), row.rival(arena, &other));
+        for busy in [false, true] {
+            for polls in 0.. {
+                let holder = if busy { Some(row.holds(&rival).await) } else { None };
+                let finished = poll_times(polls, ours.acquire()).await;
+                let done = !matches!(finished, Polled::Dropped);
+                drop(finished);
+                let nothing = async || row.nodes_of(arena, &curator).await.is_empty();
+                eventually(&format!("{row:?}: no node after {polls} polls"), nothing).await;
+                if let Some(holder) = holder {
+                    assert!(holder.is_held(), "{row:?}");
+                    holder.release().await.unwrap();
+                }
+                row.holds(&rival).await.release().await.unwrap();
+                if done {
+                    break;
+                }
+                assert!(polls < 50, "{row:?}: it never finishes");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_dropped_at_every_poll_releases() {
+    let arena = &Arena::new().await;
+    each(async |row| {
+        let ours = row.ours(arena, &arena.curator().await);
+        for polls in 0.. {
+            let released = poll_times(polls, row.holds(&ours).await.release()).await;
+            row.nothing_is_left(arena).await;
+            if let Polled::Finished(released) = released {
+                released.unwrap();
+                break;
+            }
+            assert!(polls < 50, "{row:?}: it never finishes");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_dropped_lets_the_next_move_up() {
+    let arena = &Arena::new().await;
+    each(async |row| {
+        let curators: [_; 3] = arena.curators().await;
+        let guard = row.holds(&row.rival(arena, &curators[0])).await;
+        let goes = row.queues(arena, &curators[1], &row.ours(arena, &curators[1])).await;
+        let stays = row.queues(arena, &curators[2], &row.ours(arena, &curators[2])).await;
+        goes.0.abort();
+        let left = async || row.nodes_of(arena, &curators[1]).await.is_empty();
+        eventually(&format!("{row:?}: it has left"), left).await;
+        assert!(guard.is_held() && !stays.0.is_finished(), "{row:?}");
+        drop(guard);
+        stays.served(row).await.release().await.unwrap();
+        row.nothing_is_left(arena).await;
+    })
+    .await;
+}
+
+mod real {
+    use super::*;
+    use tokio::runtime::{Builder, Runtime};
+
+    #[test]
+    fn what_outlives_its_runtime_neither_panics_nor_blocks() {
+        let watching = Runtime::new().unwrap();
+        let arena = &watching.block_on(Arena::real());
+        let runtime = Runtime::new().unwrap();
+        let held = runtime.block_on(async {
+            let curator = &arena.short_lived_curator().await;
+            join_all(ROWS.map(async |row| {
+                let ours = row.ours(arena, curator);
+                (row, row.holds(&ours).await, Waiting::new(&row.rival(arena, curator)), ours)
+            }))
+            .await
+        });
+        runtime.shutdown_timeout(Duration::from_secs(10));
+        watching.block_on(async {
+            for (row, guard, waiting, ours) in held {
+                within(row.name, guard.cancellation_token().cancelled()).await;
+                let is_over = !row.is_lock && guard.loss().is_none();
+                assert!(is_over || guard.loss() == Some(Loss::Closed), "{row:?}: {guard:?}");
+                drop(waiting);
+                let report = within(row.name, guard.release()).await;
+                assert!(report.is_err() || !row.is_lock, "{row:?}: nobody is left: {report:?}");
+                if row.is_lock {
+                    within(row.name, ours.acquire()).await.unwrap_err();
+                    within(row.name, ours.try_acquire()).await.unwrap_err();
+                }
+            }
+            // The servers expire the session, which nobody keeps alive any more.
+            each(|row| row.nothing_is_left(arena)).await;
+        });
+    }
+
+    #[test]
+    fn a_guard_dropped_while_its_runtime_stands_still_is_released_when_that_runs() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let arena = &runtime.block_on(Arena::real());
+        let held = runtime.block_on(async {
+            let curator = &arena.curator().await;
+            join_all(ROWS.map(async |row| row.holds(&row.ours(arena, curator)).await)).await
+        });
+        drop(held);
+        runtime.block_on(each(|row| row.nothing_is_left(arena)));
+    }
+
+    /// A simulation has one thread, and shows no data race.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn tasks_on_several_threads_exclude_each_other() {
+        exclude_each_other(&Arena::real().await).await;
+    }
+
+    /// Where there is no runtime, also while it unwinds.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_guard_that_is_dropped_on_a_plain_thread_serves_the_next() {
+        let arena = &Arena::real().await;
+        each(async |row| {
+            let [curator, other] = arena.curators().await;
+            let guard = row.holds(&row.rival(arena, &curator)).await;
+            let next = row.queues(arena, &other, &row.ours(arena, &other)).await;
+            let panicked = std::thread::spawn(move || {
+                let _guard = guard;
+                panic!("as the test wants");
+            });
+            panicked.join().unwrap_err();
+            next.served(row).await.release().await.unwrap();
+            row.nothing_is_left(arena).await;
+        })
+        .await;
+    }
+}

@@ -1,0 +1,169 @@
+//! What every recipe does when something fails.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+use zookeeper_recipes::session::ConnectionState;
+use zookeeper_recipes::zookeeper_client::Error as ClientError;
+use zookeeper_recipes::{Curator, ErrorKind, Loss};
+
+use super::{ROWS, Row, each, locks, nodes};
+use crate::harness::{Arena, eventually, fails, within};
+
+/// The node of a hold is looked after within a sixth of the timeout: 3 s, while a busy machine has 12 s to renew the lease.
+async fn attentive(arena: &Arena) -> Curator {
+    arena.connect(arena.builder().session_timeout(Duration::from_secs(18))).await
+}
+
+/// A server that stops whenever a test likes, and clients whose sessions outlive that.
+async fn restartable() -> (Arena, Curator, Curator) {
+    let arena = Arena::own().await;
+    let (curator, other) = (arena.patient_curator().await, arena.patient_curator().await);
+    (arena, curator, other)
+}
+
+/// An administrator ends its session, or deletes its node.
+async fn robbed(arena: &Arena, row: Row, loss: Loss) {
+    let (curator, other) = (attentive(arena).await, arena.curator().await);
+    let (ours, rival) = (row.ours(arena, &curator), row.rival(arena, &other));
+    let guard = row.holds(&ours).await;
+    let view = guard.view();
+    let lost = tokio::spawn(async move { view.lost().await });
+    let next = row.queues(arena, &other, &rival).await;
+    if loss == Loss::SessionExpired {
+        arena.kill_session(&curator).await;
+    } else {
+        arena.remove(guard.node()).await;
+    }
+    assert_eq!(within(row.name, lost).await.unwrap(), loss, "{row:?}");
+    assert!(!guard.is_held(), "{row:?}");
+    let before = guard.fencing_token();
+    // Another member than the first stays held.
+    let is_whole = loss == Loss::SessionExpired || row.name != "multi";
+    let next = if is_whole { Ok(next.served(row).await) } else { Err(next) };
+    assert!(!guard.is_held(), "{row:?}: once and for good");
+    let released = guard.release().await;
+    assert!(released.is_err() || !row.is_lock, "{row:?}: {released:?}");
+    let next = match next {
+        Ok(next) => next,
+        Err(next) => next.served(row).await,
+    };
+    assert!(next.fencing_token() > before, "{row:?}: invariant 4");
+    next.release().await.unwrap();
+    // The same handle works on, in the next session too.
+    row.holds(&ours).await.release().await.unwrap();
+    row.nothing_is_left(arena).await;
+}
+
+/// Curator: TestInterProcessMutexBase#testKilledSession. (There the second waits for the servers to expire the first one's
+/// session, and the first is never told.) CURATOR-696: nobody leads by a node of the session before.
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_session_is_killed_knows_and_the_next_is_served() {
+    let arena = &Arena::new().await;
+    each(|row| robbed(arena, row, Loss::SessionExpired)).await;
+}
+
+/// CURATOR-171 and 49. (The latch of `zookeeper-async` hangs here for ever.)
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_node_an_administrator_deletes_knows_and_the_next_is_served() {
+    let arena = &Arena::new().await;
+    each(|row| robbed(arena, row, Loss::NodeDeleted)).await;
+}
+
+/// Kills its session, or deletes its nodes.
+async fn disturbed(arena: &Arena, row: Row, killed: bool) {
+    let curators = [arena.curator().await, attentive(arena).await, arena.curator().await];
+    let holder = row.holds(&row.rival(arena, &curators[0])).await;
+    let ours = row.ours(arena, &curators[1]);
+    let waiting = row.queues(arena, &curators[1], &ours).await;
+    let behind = row.rival(arena, &curators[2]);
+    // Two that read would not wait for each other.
+    let behind = if row.name == "write" { row.ours(arena, &curators[2]) } else { behind };
+    let behind = row.queues(arena, &curators[2], &behind).await;
+    let before = row.nodes_of(arena, &curators[1]).await;
+    if killed {
+        arena.kill_session(&curators[1]).await;
+    } else {
+        for node in &before {
+            // With the first it may take back the others.
+            let deleted = arena.admin.delete(&node.path, None).await;
+            assert!(matches!(deleted, Ok(()) | Err(ClientError::NoNode)), "{deleted:?}");
+        }
+    }
+    eventually(&format!("{row:?}: it is back at the tail"), async || {
+        let mut queue = row.nodes(arena).await;
+        queue.retain(|node| !node.path.contains("-lease-"));
+        let last = queue.last().map(|node| node.session);
+        last.is_some() && last == curators[1].session_id().ok() && queue.len() > 1
+    })
+    .await;
+    assert!(holder.is_held(), "{row:?}");
+    holder.release().await.unwrap();
+    let next = behind.served(row).await;
+    assert!(!waiting.0.is_finished(), "{row:?}: it has lost its place");
+    next.release().await.unwrap();
+    waiting.served(row).await.release().await.unwrap();
+    row.nothing_is_left(arena).await;
+}
+
+/// CURATOR-211 and 307, of readers.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_session_is_killed_enters_again_at_the_tail() {
+    let arena = &Arena::new().await;
+    each(|row| disturbed(arena, row, true)).await;
+}
+
+/// While the holder still holds. Curator: TestInterProcessSemaphore#testNoOrphanedNodes (CURATOR-315).
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_nodes_an_administrator_deletes_enters_again_at_the_tail() {
+    let arena = &Arena::new().await;
+    each(|row| disturbed(arena, row, false)).await;
+}
+
+/// Curator: TestInterProcessMutexBase#testWaitingProcessKilledServer.
+#[tokio::test(start_paused = true)]
+async fn a_restarted_server_costs_neither_holder_nor_waiter_its_nodes() {
+    let (arena, curator, other) = &restartable().await;
+    let held = join_all(ROWS.map(async |row| {
+        let guard = row.holds(&row.ours(arena, curator)).await;
+        let waiting = row.queues(arena, other, &row.rival(arena, other)).await;
+        (row, guard, waiting)
+    }))
+    .await;
+    let before = nodes(arena, &arena.path).await;
+    arena.server.restart().await.unwrap();
+    for curator in [curator, other] {
+        let mut state = curator.watch_state();
+        let back = state.wait_for(|state| {
+            matches!(state, ConnectionState::Connected | ConnectionState::Reconnected)
+        });
+        drop(within("the connection", back).await.unwrap());
+    }
+    assert_eq!(nodes(arena, &arena.path).await, before);
+    for (row, guard, waiting) in held {
+        assert!(guard.is_held(), "{row:?}: {:?}", guard.loss());
+        guard.release().await.unwrap();
+        waiting.served(row).await.release().await.unwrap();
+        row.nothing_is_left(arena).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_holds_when_no_server_answers() {
+    let (arena, curator, other) = &restartable().await;
+    let held = join_all(ROWS.map(async |row| row.holds(&row.ours(arena, curator)).await)).await;
+    arena.server.pause().await.unwrap();
+    let limit = Duration::from_millis(500);
+    for lock in locks(arena, other) {
+        let began = Instant::now();
+        let acquired = within("the deadline", lock.acquire_timeout(limit)).await;
+        let error = fails(acquired, ErrorKind::Unavailable);
+        assert!(error.is_transient() && error.path().unwrap().starts_with(&arena.path), "{error}");
+        assert!((limit..10 * limit).contains(&began.elapsed()), "{lock:?}: {:?}", began.elapsed());
+    }
+    arena.server.resume().await.unwrap();
+    // What was created all the same is removed.
+    drop(held);
+    each(|row| row.nothing_is_left(arena)).await;
+}
