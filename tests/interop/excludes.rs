@@ -4,7 +4,8 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use zookeeper_recipes::{ContenderFilter, LeaderObserver, LeaderSelector};
+use zookeeper_recipes::interop::ContenderFilter;
+use zookeeper_recipes::leader::LeaderObserver;
 
 use crate::harness::within;
 use crate::lock::{Lock, acquired};
@@ -26,7 +27,7 @@ const SETS: [&[One]; 17] = [
     &[(OURS, "inclusive"), (CURATOR, "driver"), (KAZOO, "plus")],
     &[(OURS, "write"), (CURATOR, "write"), (KAZOO, "write")],
     &[(OURS, "semaphore:1"), (CURATOR, "semaphore:1")],
-    &[(OURS, "semaphore-mutex"), (CURATOR, "semaphore-mutex")],
+    &[(OURS, "semaphore:1"), (CURATOR, "semaphore-mutex")],
     &[(OURS, "multi"), (CURATOR, "multi")],
     &[(OURS, "latch"), (CURATOR, "latch"), (OURS, "latch")],
     &[(CURATOR, "latch"), (OURS, "latch"), (CURATOR, "latch")],
@@ -110,19 +111,18 @@ async fn observer(stage: &Stage, order: &[&Side]) -> Option<LeaderObserver> {
     }
     let (curator, path) = (stage.arena.curator().await, stage.path());
     let filter = match ours.kind {
-        "latch" => return Some(LeaderObserver::of_latch(&curator, path).unwrap()),
         "selector-kazoo" => ContenderFilter::Kazoo,
         "selector-inclusive" => ContenderFilter::Inclusive,
-        _ => return Some(LeaderObserver::of_selector(&curator, path).unwrap()),
+        _ => return Some(curator.observe_leader(path).unwrap()),
     };
-    Some(LeaderSelector::new(&curator, path).unwrap().with_filter(filter).unwrap().observe())
+    Some(curator.leader_selector(path).unwrap().with_filter(filter).unwrap().observe())
 }
 
 /// None is nobody.
 async fn observes(observer: &mut Option<LeaderObserver>, expected: Option<&Side>) {
     let Some(observer) = observer else { return };
     let seen = within("somebody or nobody leads", observer.changed()).await.unwrap();
-    let seen = seen.map(|leader| leader.id().into_owned());
+    let seen = seen.and_then(|leader| leader.identity);
     assert_eq!(seen.as_ref(), expected.and_then(|side| side.identity.as_ref()));
 }
 
@@ -222,7 +222,7 @@ async fn ours_is_refused_beside_names_that_it_does_not_count() {
 /// What readers of the page are to copy is what was tried: kazoo's subclasses, and Curator's driver.
 #[test]
 fn the_page_has_the_code_that_was_tried() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/mixed-fleets.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide/mixed-fleets.md");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains(include_str!("kazoo_locks.py")));
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,13 +1,13 @@
 //! Our leaders, as the commands see them: to lead is to hold.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::{
-    ContenderFilter, Curator, LeaderLatch, LeaderRun, LeaderSelector, Leadership, Participant,
-};
+use zookeeper_recipes::interop::ContenderFilter;
+use zookeeper_recipes::leader::{LeaderLatch, LeaderRun, LeaderSelector};
+use zookeeper_recipes::{Curator, Hold, Participant};
 
 use crate::ours::Result;
 use crate::who::{Role, digits, from_digits, named};
@@ -17,13 +17,13 @@ pub(crate) struct Leading {
     curator: Curator,
     kind: String,
     path: String,
-    /// None is that of the curator.
-    id: Option<Vec<u8>>,
+    /// The last one that took part: only such a one lists the others.
+    latch: Mutex<Option<LeaderLatch>>,
 }
 
 /// Of one who leads, or has led.
 pub(crate) struct Term {
-    leadership: Leadership,
+    leadership: Hold,
     seat: Seat,
 }
 
@@ -37,26 +37,23 @@ enum Seat {
 }
 
 impl Leading {
-    /// Kinds of latches and of selectors; an id follows in hexadecimal digits, as it may have spaces.
+    /// Kinds of latches and of selectors; an id follows in hexadecimal digits, as it may have spaces. None is that of the
+    /// curator.
     pub(crate) fn new(curator: &Curator, kind: &str, id: &str, path: &str) -> Result<Self> {
-        let id = if id.is_empty() { None } else { Some(from_digits(id)?) };
-        Ok(Self { curator: curator.clone(), kind: kind.to_owned(), path: path.to_owned(), id })
+        let curator = match id {
+            "" => curator.clone(),
+            id => curator.with_identity(from_digits(id)?),
+        };
+        let latch = Mutex::default();
+        Ok(Self { curator, kind: kind.to_owned(), path: path.to_owned(), latch })
     }
 
-    /// One that was closed does not start again.
-    fn latch(&self) -> Result<LeaderLatch> {
-        let mut latch = LeaderLatch::new(&self.curator, &self.path)?;
-        if let Some(id) = &self.id {
-            latch = latch.with_id(id)?;
-        }
-        Ok(latch)
+    fn last_latch(&self) -> Option<LeaderLatch> {
+        self.latch.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn selector(&self) -> Result<LeaderSelector> {
-        let mut selector = LeaderSelector::new(&self.curator, &self.path)?;
-        if let Some(id) = &self.id {
-            selector = selector.with_id(id)?;
-        }
+        let selector = self.curator.leader_selector(&self.path)?;
         Ok(match &*self.kind {
             "selector-kazoo" => selector.with_filter(ContenderFilter::Kazoo)?,
             "selector-inclusive" => selector.with_filter(ContenderFilter::Inclusive)?,
@@ -70,20 +67,18 @@ impl Leading {
 
     pub(crate) async fn acquire(&self, limit: Option<Duration>) -> Result<Option<Term>> {
         if self.is_latch() {
-            return lead_by(self.latch()?, limit).await;
+            let latch = self.curator.leader_latch(&self.path)?;
+            *self.latch.lock().unwrap_or_else(PoisonError::into_inner) = Some(latch.clone());
+            return lead_by(latch, limit).await;
         }
         let (sender, mut led) = unbounded_channel();
         let may_let_go = CancellationToken::new();
         let may = may_let_go.clone();
-        let run = self.selector()?.run(move |leadership| {
-            let stepped_down = leadership.cancellation_token();
-            let _ = sender.send(leadership);
-            let may = may.clone();
-            async move {
-                tokio::select! {
-                    () = stepped_down.cancelled() => {}
-                    () = may.cancelled() => {}
-                }
+        let run = self.selector()?.run(async move |term: Hold| {
+            let _ = sender.send(term.view());
+            tokio::select! {
+                () = term.cancellation_token().cancelled_owned() => {}
+                () = may.cancelled() => {}
             }
         });
         match within(limit, begins(&run, &mut led)).await.transpose()? {
@@ -97,40 +92,41 @@ impl Leading {
         }
     }
 
-    /// Who leads first.
+    /// The leader first.
     pub(crate) async fn participants(&self) -> Result<Vec<String>> {
-        let all = if self.is_latch() {
-            self.latch()?.participants().await?
-        } else {
-            self.selector()?.participants().await?
+        let all = match (self.is_latch(), self.last_latch()) {
+            (true, Some(latch)) => latch.participants().await?,
+            (true, None) => self.observed().await?.into_iter().collect(),
+            (false, _) => self.selector()?.participants().await?,
         };
         Ok(all.iter().map(told).collect())
     }
 
-    /// Nothing where nobody leads.
+    /// Empty where there is no leader.
     pub(crate) async fn leader(&self) -> Result<String> {
-        let leader = if self.is_latch() {
-            self.latch()?.leader().await?
-        } else {
-            self.selector()?.leader().await?
+        let leader = match (self.is_latch(), self.last_latch()) {
+            (true, Some(latch)) => latch.leader().await?,
+            (true, None) => self.observed().await?,
+            (false, _) => self.selector()?.leader().await?,
         };
         Ok(leader.as_ref().map(told).unwrap_or_default())
+    }
+
+    async fn observed(&self) -> Result<Option<Participant>> {
+        Ok(self.curator.observe_leader(&self.path)?.changed().await?)
     }
 }
 
 fn told(one: &Participant) -> String {
-    named(if one.holds { Role::Leads } else { Role::Waits }, &digits(&one.data))
+    named(if one.holds { Role::Leads } else { Role::Waits }, &digits(one.data()))
 }
 
-async fn begins(
-    run: &LeaderRun<()>,
-    led: &mut UnboundedReceiver<Leadership>,
-) -> Result<Leadership> {
+async fn begins(run: &LeaderRun<()>, led: &mut UnboundedReceiver<Hold>) -> Result<Hold> {
     tokio::select! {
         biased;
         Some(leadership) = led.recv() => Ok(leadership),
         report = run.next() => match report {
-            Some(Err(error)) => Err(error.into()),
+            Some(Err(ended)) => Err(ended.error.into()),
             _ => Err("a term that did not begin is over".into()),
         },
     }
@@ -144,8 +140,7 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
 }
 
 async fn lead_by(latch: LeaderLatch, limit: Option<Duration>) -> Result<Option<Term>> {
-    latch.start()?;
-    match within(limit, latch.await_leadership()).await.transpose()? {
+    match within(limit, latch.leadership()).await.transpose()? {
         Some(leadership) => Ok(Some(Term { leadership, seat: Seat::Latch(latch) })),
         None => {
             latch.close().await?;
@@ -158,21 +153,21 @@ impl Term {
     /// What the latch or the selector says now.
     pub(crate) fn is_held(&self) -> bool {
         match &self.seat {
-            Seat::Latch(latch) => latch.has_leadership(),
-            Seat::Selector { run, .. } => run.has_leadership(),
+            Seat::Latch(latch) => latch.is_leader(),
+            Seat::Selector { run, .. } => run.is_leader(),
         }
     }
 
-    pub(crate) fn lost(&self) -> BoxFuture<'static, zookeeper_recipes::Loss> {
-        Box::pin(self.leadership.lost())
+    pub(crate) fn hold(&self) -> Hold {
+        self.leadership.view()
     }
 
     pub(crate) async fn release(self) -> Result<()> {
         match self.seat {
-            Seat::Latch(latch) => latch.close().await?,
+            Seat::Latch(latch) => _ = latch.close().await?,
             Seat::Selector { run, may_let_go } => {
                 may_let_go.cancel();
-                run.await?;
+                run.await.map_err(|ended| ended.error)?;
             }
         }
         Ok(())

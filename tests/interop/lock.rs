@@ -3,6 +3,7 @@
 //! | command | answer |
 //! | --- | --- |
 //! | `connect SESSION SERVERS TIMEOUT_MS` | |
+//! | `end SESSION SERVERS`, ours: as if the servers had expired it | |
 //! | `lock NAME SESSION KIND PATH`; of a leader `KIND:ID` gives its id, in hexadecimal digits | |
 //! | `acquire NAME LIMIT_MS COUNT`; a negative limit is none | `yes` or `no`, and the stamp after it |
 //! | `release NAME`: what the last `acquire` gave | the stamp before it |
@@ -66,6 +67,11 @@ impl Party {
     /// Of leaders.
     pub(crate) async fn lock_with_id(&self, kind: &str, id: &str, path: &str) -> Lock {
         self.lock(&format!("{kind}:{}", digits(id.as_bytes())), path).await
+    }
+
+    /// Ours: kills the session, by way of these servers.
+    pub(crate) async fn end(&self, servers: &str) {
+        self.peer.ask(format!("end {} {servers}", self.session)).await;
     }
 
     pub(crate) async fn revoke(&self, node: &str) {

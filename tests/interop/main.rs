@@ -4,7 +4,7 @@
 //!
 //! This crate beside real Apache Curator and real kazoo on one lock path. Every side is a process of its own, ours
 //! too (it is this executable, called to run nothing but `worker`), and is spoken to in lines. A test is a table of sets, each
-//! tried in every order. docs/mixed-fleets.md sums up what they show. Random work beside the steps of Curator and kazoo is in
+//! tried in every order. docs/guide/mixed-fleets.md sums up what they show. Random work beside the steps of Curator and kazoo is in
 //! `tests/simulation`.
 //!
 //! All stamps are of one clock, `CLOCK_MONOTONIC`: the only one that Java, Python and Rust can all read. (It does not count
@@ -29,6 +29,7 @@ mod read_write;
 mod revocation;
 mod semaphore;
 mod stage;
+mod strangers;
 mod takeover;
 mod who;
 mod worker;

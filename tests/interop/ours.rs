@@ -2,32 +2,36 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
+use zookeeper_recipes::interop::ContenderFilter;
 use zookeeper_recipes::{
-    ContenderFilter, Curator, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
-    InterProcessReadWriteLock, InterProcessSemaphore, InterProcessSemaphoreMutex, Leases,
-    LockGuard, WriteGuard, WriteLock,
+    Curator, Guard as One, Guards, Hold, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphore, WriteGuard,
 };
 
+use crate::harness::acquired;
 use crate::leading::{Leading, Term};
 use crate::lock::Nanos;
 
 pub(crate) type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
+/// How long an idle node is kept.
+const RETENTION: Duration = Duration::from_secs(60);
+
 pub(crate) enum Lock {
     Mutex(InterProcessMutex),
-    Write(WriteLock),
+    Read(InterProcessReadWriteLock),
+    Write(InterProcessReadWriteLock),
     Semaphore(InterProcessSemaphore),
+    Multi(InterProcessMultiLock),
     Leader(Leading),
-    Other(Box<dyn InterProcessLock>),
 }
 
 pub(crate) enum Guard {
+    One(One),
     Write(WriteGuard),
-    Leases(Leases),
+    Many(Guards),
     Term(Term),
-    Other(Box<dyn LockGuard>),
 }
 
 pub(crate) fn now() -> Nanos {
@@ -35,50 +39,32 @@ pub(crate) fn now() -> Nanos {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Of leases that were acquired together the first stands for all, except in their release.
-macro_rules! each {
-    ($guard:expr, $inner:ident => $do:expr) => {
-        match $guard {
-            Guard::Write($inner) => $do,
-            Guard::Term($inner) => $do,
-            Guard::Other($inner) => $do,
-            Guard::Leases(leases) => {
-                let $inner = &leases[0];
-                $do
-            }
+/// Within `$limit`, or however long it takes.
+macro_rules! asked {
+    ($limit:ident, $lock:ident.$acquire:ident, $within:ident($($count:ident)?), $guard:ident) => {
+        match $limit {
+            Some(limit) => acquired($lock.$within($($count,)? limit).await?).map(Guard::$guard),
+            None => Some(Guard::$guard($lock.$acquire($($count)?).await?)),
         }
     };
 }
 
-/// Without a limit it waits for ever.
-async fn acquire(lock: &dyn InterProcessLock, limit: Option<Duration>) -> Result<Option<Guard>> {
-    let guard = match limit {
-        Some(limit) => lock.acquire_timeout(limit).await?,
-        None => Some(lock.acquire().await?),
-    };
-    Ok(guard.map(Guard::Other))
-}
-
 impl Lock {
     pub(crate) fn new(curator: &Curator, kind: &str, path: &str) -> Result<Self> {
-        let mutex = |filter| InterProcessMutex::new(curator, path)?.with_filter(filter);
+        let mutex = |filter| curator.mutex(path)?.with_filter(filter);
         let (kind, detail) = kind.split_once(':').unwrap_or((kind, ""));
         Ok(match kind {
-            "mutex" => Self::Mutex(InterProcessMutex::new(curator, path)?),
+            "mutex" => Self::Mutex(curator.mutex(path)?),
             "kazoo" => Self::Mutex(mutex(ContenderFilter::Kazoo)?),
             "inclusive" => Self::Mutex(mutex(ContenderFilter::Inclusive)?),
-            "semaphore-mutex" => {
-                Self::Other(Box::new(InterProcessSemaphoreMutex::new(curator, path)?))
+            "retained" => Self::Mutex(curator.mutex(path)?.with_retention(RETENTION)),
+            "retained-kazoo" => {
+                Self::Mutex(mutex(ContenderFilter::Kazoo)?.with_retention(RETENTION))
             }
-            "read" => Self::Other(Box::new(InterProcessReadWriteLock::new(curator, path)?.read())),
-            "write" => Self::Write(InterProcessReadWriteLock::new(curator, path)?.write()),
-            "semaphore" => {
-                Self::Semaphore(InterProcessSemaphore::new(curator, path, detail.parse()?)?)
-            }
-            "multi" => {
-                let paths = path.split(',');
-                Self::Other(Box::new(InterProcessMultiLock::from_paths(curator, paths)?))
-            }
+            "read" => Self::Read(curator.read_write_lock(path)?),
+            "write" => Self::Write(curator.read_write_lock(path)?),
+            "semaphore" => Self::Semaphore(curator.semaphore(path, detail.parse()?)?),
+            "multi" => Self::Multi(curator.multi_lock(path.split(','))?),
             _ if kind.starts_with("latch") || kind.starts_with("selector") => {
                 Self::Leader(Leading::new(curator, kind, detail, path)?)
             }
@@ -91,22 +77,19 @@ impl Lock {
         limit: Option<Duration>,
         count: usize,
     ) -> Result<Option<Guard>> {
-        Ok(match (self, limit) {
-            (Self::Mutex(lock), _) => acquire(lock, limit).await?,
-            (Self::Other(lock), _) => acquire(&**lock, limit).await?,
-            (Self::Leader(leading), _) => leading.acquire(limit).await?.map(Guard::Term),
-            (Self::Write(lock), Some(limit)) => {
-                lock.acquire_timeout(limit).await?.map(Guard::Write)
+        Ok(match self {
+            Self::Mutex(lock) => asked!(limit, lock.acquire, acquire_timeout(), One),
+            Self::Read(lock) => asked!(limit, lock.read, read_timeout(), One),
+            Self::Write(lock) => asked!(limit, lock.write, write_timeout(), Write),
+            Self::Semaphore(lock) => {
+                asked!(limit, lock.acquire_many, acquire_many_timeout(count), Many)
             }
-            (Self::Write(lock), None) => Some(Guard::Write(lock.acquire().await?)),
-            (Self::Semaphore(lock), Some(limit)) => {
-                lock.acquire_many_timeout(count, limit).await?.map(Guard::Leases)
-            }
-            (Self::Semaphore(lock), None) => Some(Guard::Leases(lock.acquire_many(count).await?)),
+            Self::Multi(lock) => asked!(limit, lock.acquire, acquire_timeout(), Many),
+            Self::Leader(leading) => leading.acquire(limit).await?.map(Guard::Term),
         })
     }
 
-    /// Nothing where nobody leads.
+    /// Empty where there is no leader.
     pub(crate) async fn leader(&self) -> Result<String> {
         match self {
             Self::Leader(leading) => leading.leader().await,
@@ -122,30 +105,28 @@ impl Lock {
             Self::Leader(leading) => return leading.participants().await,
             _ => return Err("it is not asked for its participants".into()),
         };
-        Ok(participants.into_iter().map(|one| one.path).collect())
+        Ok(participants.into_iter().map(|one| one.node).collect())
     }
 }
 
 impl Guard {
     pub(crate) fn is_held(&self) -> bool {
-        each!(self, guard => guard.is_held())
+        match self {
+            Self::One(guard) => guard.is_held(),
+            Self::Write(guard) => guard.is_held(),
+            Self::Many(guards) => guards.is_held(),
+            Self::Term(term) => term.is_held(),
+        }
     }
 
-    /// How it was lost.
-    pub(crate) fn lost(&self) -> BoxFuture<'static, String> {
-        each!(self, guard => {
-            let lost = guard.lost();
-            Box::pin(async move { format!("{:?}", lost.await) })
-        })
-    }
-
-    /// It is asked to let go: what Curator asks of a mutex.
-    pub(crate) fn requested(&self) -> BoxFuture<'static, Result<()>> {
-        let Self::Other(guard) = self else {
-            return Box::pin(async { Err("not a mutex".into()) });
-        };
-        let requested = guard.revocation_requested();
-        Box::pin(async move { requested.await.map_err(|loss| loss.to_string().into()) })
+    /// The first stands for all.
+    pub(crate) fn hold(&self) -> Hold {
+        match self {
+            Self::One(guard) => guard.view(),
+            Self::Write(guard) => guard.view(),
+            Self::Many(guards) => guards.iter().next().expect("one at least").view(),
+            Self::Term(term) => term.hold(),
+        }
     }
 
     /// Another of the same hold, to read beside it.
@@ -158,9 +139,9 @@ impl Guard {
 
     pub(crate) async fn release(self) -> Result<()> {
         match self {
-            Self::Other(guard) => drop(guard.release().await?),
-            Self::Write(guard) => drop(guard.release().await?),
-            Self::Leases(leases) => leases.release().await?,
+            Self::One(guard) => _ = guard.release().await?,
+            Self::Write(guard) => _ = guard.release().await?,
+            Self::Many(guards) => _ = guards.release().await?,
             Self::Term(term) => term.release().await?,
         }
         Ok(())

@@ -120,7 +120,7 @@ impl Stage {
                     assert_eq!(stamp(&answer), None, "{} got in", contender.name);
                     return self.nodes_are(held).await;
                 }
-                Err(error) => assert!(error.contains("TimedOut"), "{}: {error}", contender.name),
+                Err(error) => assert!(error.contains("Unavailable"), "{}: {error}", contender.name),
             }
             self.nodes_are(held).await;
         }
@@ -150,7 +150,7 @@ impl Stage {
         for attempt in [ours.begin_acquire(), ours.begin_acquire_for(LONG)] {
             let error = attempt.error().await;
             let child = nodes[0].rsplit('/').next().unwrap();
-            assert!(error.contains("OtherRecipe") && error.contains(child), "{error}");
+            assert!(error.contains("UnusablePath") && error.contains(child), "{error}");
         }
         eventually("nothing more is left", async || self.nodes().await == nodes).await;
     }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use zookeeper_recipes::{Curator, RetryPolicy, Revoker, SharedCount};
+use zookeeper_recipes::interop::{Revoker, SharedCount};
+use zookeeper_recipes::session::RetryPolicy;
+use zookeeper_recipes::{Curator, Hold};
 
 use crate::ours::{Guard, Lock, Result, now};
 
@@ -71,6 +73,11 @@ impl Worker {
             ["connect", session, servers, timeout] => {
                 self.connect(session, servers, timeout.parse()?).await
             }
+            ["end", session, servers] => {
+                let client = self.session(session)?.client()?;
+                zookeeper_testkit::kill_session(servers, client.session()).await?;
+                Ok(String::new())
+            }
             ["lock", name, session, kind, path] => self.lock(name, session, kind, path),
             ["acquire", name, limit, count] => {
                 let limit = limit.parse::<u64>().ok().map(Duration::from_millis);
@@ -84,9 +91,8 @@ impl Worker {
                 Ok(format!("{} {}", word(held), now()))
             }
             ["lost", name] => {
-                let lost = self.entry(name)?.held.lock().unwrap().last().map(Guard::lost);
-                let loss = lost.ok_or("not held")?.await;
-                Ok(format!("{loss} {}", now()))
+                let hold = self.entry(name)?.hold()?;
+                Ok(format!("{:?} {}", hold.lost().await, now()))
             }
             ["count", name, session, path, seed] => {
                 let count =
@@ -107,10 +113,12 @@ impl Worker {
             }
             ["revocable", _name] => Ok(String::new()),
             ["requested", name] => {
-                let entry = self.entry(name)?;
-                let requested = entry.held.lock().unwrap().last().map(Guard::requested);
-                requested.ok_or("not held")?.await?;
-                Ok(now().to_string())
+                let hold = self.entry(name)?.hold()?;
+                tokio::select! {
+                    biased;
+                    loss = hold.lost() => Err(loss.into()),
+                    () = hold.revocation_requested() => Ok(now().to_string()),
+                }
             }
             ["revoke", session, node] => {
                 let revoker = Revoker::new(&self.session(session)?);
@@ -148,7 +156,7 @@ impl Worker {
         let writes =
             own_write.and_then(|write| write.held.lock().unwrap().last().and_then(Guard::writes));
         let guard = match writes {
-            Some(writes) => Some(Guard::Other(Box::new(writes.read().await?))),
+            Some(writes) => Some(Guard::One(writes.read().await?)),
             None => entry.lock.acquire(limit, count).await?,
         };
         let acquired = guard.is_some();
@@ -170,6 +178,10 @@ impl Worker {
 }
 
 impl Entry {
+    fn hold(&self) -> Result<Hold> {
+        Ok(self.held.lock().unwrap().last().ok_or("not held")?.hold())
+    }
+
     async fn release(&self) -> Result<String> {
         let guard = self.held.lock().unwrap().pop().ok_or("not held")?;
         let before = now();

@@ -3,11 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
+use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
 use zookeeper_recipes::zookeeper_client::{
     Client, Connector, TlsCa, TlsCerts, TlsIdentity, TlsOptions,
 };
 use zookeeper_recipes::{
-    ConnectionState, Curator, CuratorBuilder, InterProcessMutex, Loss, MutexGuard, RetryPolicy,
+    Curator, CuratorBuilder, Error, ErrorKind, Guard, InterProcessMutex, Loss,
 };
 use zookeeper_testkit::{self as testkit, ClientTls, TestServer};
 
@@ -38,13 +39,13 @@ pub(crate) fn connector(tls: &ClientTls, mutual: bool) -> Connector {
 pub(crate) struct Holder {
     pub(crate) curator: Curator,
     pub(crate) mutex: InterProcessMutex,
-    pub(crate) guard: MutexGuard,
+    pub(crate) guard: Guard,
 }
 
 impl Holder {
     pub(crate) async fn of(builder: CuratorBuilder, servers: &str) -> Self {
         let curator = within("a session", builder.connect(servers)).await.unwrap();
-        let mutex = InterProcessMutex::new(&curator, "/lock").unwrap();
+        let mutex = curator.mutex("/lock").unwrap();
         let guard = within("the lock", mutex.acquire()).await.unwrap();
         Self { curator, mutex, guard }
     }
@@ -65,6 +66,14 @@ impl Holder {
         drop(within("reconnected", reconnected).await.unwrap());
         assert!(self.guard.is_held());
     }
+}
+
+/// The error of this kind.
+#[track_caller]
+pub(crate) fn fails<T>(outcome: Result<T, Error>, kind: ErrorKind) -> Error {
+    let error = outcome.err().expect("it must fail");
+    assert_eq!(error.kind(), kind, "{error:?}");
+    error
 }
 
 /// Awaits `future`, which must not take for ever.

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
+use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
-use zookeeper_recipes::{Curator, CuratorBuilder, InterProcessMutex, RetryPolicy};
+use zookeeper_recipes::{Curator, CuratorBuilder};
 use zookeeper_testkit::{self as testkit, TestServer};
 
 use crate::harness::{Holder, connector, options, within};
@@ -97,7 +98,7 @@ async fn no_secret_is_told() {
     let Holder { curator, mutex, guard } = Holder::of(builder, server.connect_string()).await;
     told.add(&curator);
     told.add(&(&mutex, &guard, mutex.participants().await.unwrap()));
-    told.add_error(&mutex.clone().with_acls(Acls::new(&[])).unwrap_err());
+    told.add_error(&curator.with_acls(Acls::new(&[])).mutex("/lock").unwrap_err());
     let session = curator.client().unwrap().session().clone();
     told.add(&session);
     testkit::kill_session(server.plain_connect_string(), &session).await.unwrap();
@@ -126,13 +127,14 @@ async fn no_secret_is_told() {
         told.add_error(&error);
     }
     let stranger = Curator::builder().retry(RetryPolicy::never()).connect(port).await.unwrap();
-    let theirs = InterProcessMutex::new(&stranger, "/lock").unwrap();
+    let theirs = stranger.mutex("/lock").unwrap();
     told.add_error(&within("a refusal", theirs.acquire()).await.unwrap_err());
-    within("the end", curator.close()).await.unwrap();
+    within("the end", curator.close()).await;
     told.add_error(&mutex.acquire().await.unwrap_err());
 
     let text = told.text();
-    for heard in ["zookeeper_client::session", "TRACE", "zookeeper_recipes::session", "AuthFailed"]
+    for heard in
+        ["zookeeper_client::session", "TRACE", "zookeeper_recipes::session", "AuthenticationFailed"]
     {
         assert!(text.contains(heard), "the test heard nothing of {heard}");
     }

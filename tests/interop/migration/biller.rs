@@ -1,39 +1,36 @@
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::{ConfigError, Curator, FencingToken, InterProcessMutex, RetryPolicy};
+use zookeeper_recipes::session::RetryPolicy;
+use zookeeper_recipes::{Attempt, Curator, Error, FencingToken};
 
 /// `bill` is dropped at its next `await` when the lock is lost.
 pub async fn run<F: Future<Output = ()>>(
     servers: &str,
     bill: impl Fn(FencingToken) -> F,
     stopping: CancellationToken,
-) -> Result<(), ConfigError> {
+) -> Result<(), Error> {
     let curator = Curator::builder()
         .namespace("/shop")
         .session_timeout(Duration::from_secs(10))
         .connection_timeout(Duration::from_secs(5))
         .retry(RetryPolicy::exponential_backoff(Duration::from_secs(1), 3))
-        .start(servers)?;
-    let mutex = InterProcessMutex::new(&curator, "/locks/billing")?;
+        .connect_lazy(servers)?;
+    let mutex = curator.mutex("/locks/billing")?;
     while !stopping.is_cancelled() {
-        let guard = match mutex.acquire_timeout(Duration::from_secs(1)).await {
-            Ok(Some(guard)) => guard,
-            Ok(None) => continue, // another instance bills
-            Err(error) => {
-                eprintln!("no lock: {error:?}");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                continue;
+        match mutex.acquire_timeout(Duration::from_secs(1)).await {
+            Ok(Attempt::Acquired(guard)) => {
+                if let Err(lost) = guard.with(|hold| bill(hold.fencing_token())).await {
+                    eprintln!("{lost}");
+                }
             }
-        };
-        let lost = guard.cancellation_token(); // before another instance can bill
-        lost.run_until_cancelled(bill(guard.fencing_token())).await;
-        if let Err(error) = guard.release().await {
-            eprintln!("the lock was lost, or nobody confirmed its release: {error}");
+            Ok(Attempt::Busy) => {} // another instance bills
+            Err(error) => {
+                eprintln!("no lock: {error}");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
         }
     }
-    if let Err(error) = curator.close().await {
-        eprintln!("the session ends by its timeout: {error}");
-    }
+    curator.close().await;
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! The page docs/migrating-from-curator.md, held to what it says: its code runs, in its steps.
+//! The page docs/guide/coming-from-curator.md, held to what it says: the service that it links to runs, in its steps.
 
-#[allow(unreachable_pub)] // it is a whole file of somebody's service
+#[allow(unreachable_pub)] // it is a whole file of a user's service
 mod biller;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -20,17 +20,11 @@ use crate::peer::Peer;
 use crate::peers;
 use crate::worker::questions;
 
-const PAGE: &str = include_str!("../../../docs/migrating-from-curator.md");
+const PAGE: &str = include_str!("../../../docs/guide/coming-from-curator.md");
 
 /// How often each instance bills in each step before the next one is taken.
 const ROUNDS: usize = 25;
 const SERVERS: &str = "BILLING_SERVERS";
-
-/// The page's block of code in a language, without its fences.
-fn block(language: &str) -> &'static str {
-    let (_, rest) = PAGE.split_once(&format!("\n```{language}\n")).expect("a block");
-    rest.split_once("\n```\n").expect("its end").0
-}
 
 /// By the page's table: the instances that run in each step.
 fn steps() -> Vec<Vec<&'static str>> {
@@ -88,20 +82,11 @@ impl Instance {
     }
 }
 
-/// The page's class as a file, and what makes a process of it. Written once: another test may be reading it.
 fn java_sources() -> [PathBuf; 2] {
-    static BILLER: OnceLock<PathBuf> = OnceLock::new();
-    let biller = BILLER.get_or_init(|| {
-        let folder = peers::folder().join(format!("biller-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let biller = folder.join("Biller.java");
-        std::fs::write(&biller, block("java")).unwrap();
-        biller
-    });
-    [biller.clone(), peers::source("migration/BillingInstance.java")]
+    ["migration/Biller.java", "migration/BillingInstance.java"].map(peers::source)
 }
 
-/// The page's steps, with the page's code on both sides. No two ever billed at once, in no step and in no step back.
+/// The page's steps, with the service's code on both sides. No two ever billed at once, in no step and in no step back.
 #[tokio::test]
 #[ignore = "make test-all"]
 async fn a_service_migrates_in_the_steps_of_the_page() {
@@ -152,10 +137,10 @@ async fn a_service_migrates_in_the_steps_of_the_page() {
     }
 }
 
-/// Why the page's Java has a listener: cut off in the middle of its work, it stops before the next one bills.
+/// Why the Java side has a listener: cut off in the middle of its work, it stops before the next one bills.
 #[tokio::test]
 #[ignore = "make test-all"]
-async fn the_pages_java_stops_when_it_is_cut_off() {
+async fn the_java_side_stops_when_it_is_cut_off() {
     let arena = Arena::real().await;
     arena.create(&arena.path, CreateMode::Container).await;
     let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
@@ -176,18 +161,11 @@ async fn the_pages_java_stops_when_it_is_cut_off() {
     assert!(stopped < took_over, "{} ns late", stopped - took_over);
 }
 
-/// The page shows the file that runs.
-#[test]
-fn the_page_has_the_code_that_runs() {
-    let code = include_str!("biller.rs");
-    assert!(block("rust,no_run").trim_end() == code.trim_end(), "copy biller.rs into the page");
-}
-
 /// No link can be cut between two of its lines. A flag that is raised after the lock was had undoes a SUSPENDED of
 /// that moment, and the holder bills on beside the next one.
 #[test]
-fn the_pages_java_raises_its_flag_before_it_asks_for_the_lock() {
-    let java = block("java");
+fn the_java_side_raises_its_flag_before_it_asks_for_the_lock() {
+    let java = include_str!("Biller.java");
     let at = |what: &str| java.find(what).unwrap_or_else(|| panic!("no {what:?}"));
     assert_eq!(java.matches("mayBill = true").count(), 1);
     assert!(at("mayBill = true") < at("mutex.acquire("));
