@@ -1,11 +1,6 @@
-//! The three ways to a server, and which of them the environment forces.
+//! The three ways to a server.
 
 use std::fmt;
-
-use super::TestkitError;
-
-/// Forces a backend.
-const VARIABLE: &str = "ZOOKEEPER_BACKEND";
 
 /// Where a [`TestServer`](super::TestServer) comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,37 +16,7 @@ pub enum Backend {
 
 impl Backend {
     /// In the order in which they are tried.
-    const ALL: [Self; 3] = [Self::External, Self::Docker, Self::Process];
-
-    /// What `start` gives on the backend that is forced, or else on the first backend on which it succeeds.
-    pub(super) async fn choose<T, F>(
-        forced: Option<Self>,
-        start: impl Fn(Self) -> F,
-    ) -> Result<T, TestkitError>
-    where
-        F: Future<Output = Result<T, TestkitError>>,
-    {
-        if let Some(backend) = forced.map_or_else(Self::from_environment, |one| Ok(Some(one)))? {
-            return start(backend).await;
-        }
-        let mut reasons = String::new();
-        for backend in Self::ALL {
-            match start(backend).await {
-                Ok(started) => return Ok(started),
-                Err(error) => reasons += &format!("\n- {}", error.chain()),
-            }
-        }
-        Err(TestkitError::NoBackend { reasons })
-    }
-
-    fn from_environment() -> Result<Option<Self>, TestkitError> {
-        let Some(value) = variable(VARIABLE) else {
-            return Ok(None);
-        };
-        let named = Self::ALL.into_iter().find(|backend| backend.to_string() == value);
-        let reason = "set it to `external`, `docker` or `process`, or unset it";
-        named.map(Some).ok_or(TestkitError::InvalidOption { option: VARIABLE, value, reason })
-    }
+    pub(super) const ALL: [Self; 3] = [Self::External, Self::Docker, Self::Process];
 }
 
 impl fmt::Display for Backend {

@@ -1,6 +1,6 @@
 //! A real ZooKeeper for tests: a server, an ensemble, and a proxy that breaks links on demand.
 //!
-//! With whole tests, CI and pitfalls: [testing your code](https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/testing-your-code.md).
+//! With whole tests, CI and pitfalls: [testing your code](https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/docs/guide/testing-your-code.md).
 //!
 //! [`TestServer::start`] gives a server from the first of these that works:
 //!

@@ -1,11 +1,47 @@
-//! A server of any backend: what a single one and a member of an ensemble have in common.
+//! A server of any backend: which one it is, and what a single server and a member of an ensemble have in common.
 
+use super::backend::variable;
 #[cfg(feature = "testcontainers")]
 use super::container::Container;
 use super::options::ServerOptions;
 use super::process::Process;
 use super::seat::Seat;
 use super::{Backend, TestkitError};
+
+/// Forces a backend.
+const VARIABLE: &str = "ZOOKEEPER_BACKEND";
+
+impl Backend {
+    /// What `start` gives on the backend that is forced, or else on the first backend on which it succeeds.
+    pub(super) async fn choose<T, F>(
+        forced: Option<Self>,
+        start: impl Fn(Self) -> F,
+    ) -> Result<T, TestkitError>
+    where
+        F: Future<Output = Result<T, TestkitError>>,
+    {
+        if let Some(backend) = forced.map_or_else(Self::from_environment, |one| Ok(Some(one)))? {
+            return start(backend).await;
+        }
+        let mut reasons = String::new();
+        for backend in Self::ALL {
+            match start(backend).await {
+                Ok(started) => return Ok(started),
+                Err(error) => reasons += &format!("\n- {}", error.chain()),
+            }
+        }
+        Err(TestkitError::NoBackend { reasons })
+    }
+
+    fn from_environment() -> Result<Option<Self>, TestkitError> {
+        let Some(value) = variable(VARIABLE) else {
+            return Ok(None);
+        };
+        let named = Self::ALL.into_iter().find(|backend| backend.to_string() == value);
+        let reason = "set it to `external`, `docker` or `process`, or unset it";
+        named.map(Some).ok_or(TestkitError::InvalidOption { option: VARIABLE, value, reason })
+    }
+}
 
 #[derive(Debug)]
 pub(super) enum Machine {

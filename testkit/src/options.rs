@@ -1,8 +1,8 @@
 //! What a server is started with, the same for every backend.
 
+use std::fmt;
 use std::time::Duration;
 
-use super::security::{Hidden, Tls};
 use super::{Backend, TestkitError};
 
 /// Users may ask for any session timeout in between.
@@ -13,6 +13,23 @@ const LONGEST_SESSION: Duration = Duration::from_secs(60);
 pub(super) const INIT_LIMIT: u32 = 20;
 /// Ticks that leader and follower may hear nothing of each other.
 pub(super) const SYNC_LIMIT: u32 = 10;
+
+/// Whether a server with TLS asks for the client's certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tls {
+    OfServer,
+    Mutual,
+}
+
+/// A secret: not for people.
+#[derive(Clone)]
+pub(super) struct Hidden(pub(super) String);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct ServerOptions {

@@ -7,20 +7,13 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-use super::options::ServerOptions;
+use super::TestkitError;
+use super::options::{Hidden, ServerOptions, Tls};
 use super::port::Port;
-use super::{TestServerBuilder, TestkitError};
 
 const SERVER_STORE: &str = "server.pem";
 const TRUST_STORE: &str = "ca.pem";
 const LOGINS: &str = "jaas.conf";
-
-/// Whether a server with TLS asks for the client's certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tls {
-    OfServer,
-    Mutual,
-}
 
 /// What a client needs for the TLS of a [`TestServer`](super::TestServer), as PEM text. Made anew for every server.
 ///
@@ -67,16 +60,6 @@ pub(super) struct SecureSeat {
     store: Hidden,
     tls: Tls,
     ca: String,
-}
-
-/// A secret: not for people.
-#[derive(Clone)]
-pub(super) struct Hidden(pub(super) String);
-
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("..")
-    }
 }
 
 impl SecureSeat {
@@ -167,31 +150,4 @@ pub(super) fn lines(
 pub(super) fn jvm_flag(options: &ServerOptions, folder: &str) -> Option<String> {
     let has_users = !options.sasl_users.is_empty();
     has_users.then(|| format!("-Djava.security.auth.login.config={folder}/{LOGINS}"))
-}
-
-/// Security. Not for a server of the backend `external`: starting there is
-/// [`Unsupported`](TestkitError::Unsupported) with any of these.
-impl TestServerBuilder {
-    /// TLS, with a certificate for `localhost` and `127.0.0.1`, made for this server:
-    /// [`TestServer::connect_string`](super::TestServer::connect_string) is `tcp+tls://127.0.0.1:PORT`, and
-    /// [`TestServer::client_tls`](super::TestServer::client_tls) has what a client needs. The server runs on Netty.
-    pub fn tls(mut self) -> Self {
-        self.options.tls = Some(Tls::OfServer);
-        self
-    }
-
-    /// [`tls`](Self::tls), and the server refuses clients that show no certificate of the same authority.
-    pub fn mutual_tls(mut self) -> Self {
-        self.options.tls = Some(Tls::Mutual);
-        self
-    }
-
-    /// SASL DIGEST-MD5 with this user, and others if called again. Clients without SASL are still let in, unless a
-    /// [flag](Self::jvm_flag) of Java such as `-Dzookeeper.sessionRequireClientSASLAuth=true` says otherwise.
-    ///
-    /// The name is of letters, digits, `_` and `-`; the password has neither quotes nor backslashes.
-    pub fn sasl_user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
-        self.options.sasl_users.push((name.into(), Hidden(password.into())));
-        self
-    }
 }

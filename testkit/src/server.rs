@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::backend::variable;
 use super::machine::Machine;
-use super::options::{ServerOptions, common_options};
+use super::options::{Hidden, ServerOptions, Tls, common_options};
 use super::port::{Port, on_free_ports};
 use super::seat::Seat;
 use super::security::{ClientTls, SecureSeat};
@@ -292,6 +292,33 @@ pub(super) fn addresses(connect_string: &str) -> impl Iterator<Item = String> + 
             host => Some(format!("{host}:{DEFAULT_PORT}")),
         }
     })
+}
+
+/// Security. Not for a server of the backend `external`: starting there is
+/// [`Unsupported`](TestkitError::Unsupported) with any of these.
+impl TestServerBuilder {
+    /// TLS, with a certificate for `localhost` and `127.0.0.1`, made for this server:
+    /// [`TestServer::connect_string`](super::TestServer::connect_string) is `tcp+tls://127.0.0.1:PORT`, and
+    /// [`TestServer::client_tls`](super::TestServer::client_tls) has what a client needs. The server runs on Netty.
+    pub fn tls(mut self) -> Self {
+        self.options.tls = Some(Tls::OfServer);
+        self
+    }
+
+    /// [`tls`](Self::tls), and the server refuses clients that show no certificate of the same authority.
+    pub fn mutual_tls(mut self) -> Self {
+        self.options.tls = Some(Tls::Mutual);
+        self
+    }
+
+    /// SASL DIGEST-MD5 with this user, and others if called again. Clients without SASL are still let in, unless a
+    /// [flag](Self::jvm_flag) of Java such as `-Dzookeeper.sessionRequireClientSASLAuth=true` says otherwise.
+    ///
+    /// The name is of letters, digits, `_` and `-`; the password has neither quotes nor backslashes.
+    pub fn sasl_user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        self.options.sasl_users.push((name.into(), Hidden(password.into())));
+        self
+    }
 }
 
 #[cfg(test)]

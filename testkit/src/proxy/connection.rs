@@ -1,9 +1,7 @@
 //! One client's connection and the one to the server that belongs to it.
 
-use std::collections::HashMap;
 use std::io;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,53 +13,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::counters::Unanswered;
 use super::lane::{Breakage, Lane};
-use super::{Cut, Direction, Shared};
+use super::shared::Shared;
+use super::{Cut, Direction};
 
 /// How long the ends of a finished connection may take to finish it too, before it is reset.
 const FINISHING: Duration = Duration::from_secs(1);
 const BETWEEN_DIALS: Duration = Duration::from_millis(100);
-
-/// The connections of a proxy, and how to cut them.
-#[derive(Debug, Default)]
-pub(super) struct Connections(Mutex<Alive>);
-
-#[derive(Debug, Default)]
-struct Alive {
-    cuts: HashMap<u64, oneshot::Sender<Cut>>,
-    accepted: u64,
-}
-
-impl Connections {
-    pub(super) fn admit(&self) -> (u64, oneshot::Receiver<Cut>) {
-        let (cut, receiver) = oneshot::channel();
-        let mut alive = self.alive();
-        alive.accepted += 1;
-        let id = alive.accepted;
-        alive.cuts.insert(id, cut);
-        (id, receiver)
-    }
-
-    pub(super) fn cut_all(&self, cut: Cut) -> usize {
-        let cuts = std::mem::take(&mut self.alive().cuts);
-        cuts.into_values().filter_map(|connection| connection.send(cut).ok()).count()
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.alive().cuts.len()
-    }
-
-    pub(super) fn accepted(&self) -> usize {
-        self.alive().accepted.try_into().unwrap_or(usize::MAX)
-    }
-
-    fn forget(&self, id: u64) {
-        self.alive().cuts.remove(&id);
-    }
-
-    fn alive(&self) -> MutexGuard<'_, Alive> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Serves one connection to its end.
 pub(super) async fn serve(

@@ -15,7 +15,8 @@ use super::alarm::sleep_until;
 use super::counters::Unanswered;
 use super::fault::{Active, Break, Faults, Kind};
 use super::frame::{Framer, Piece};
-use super::{Cut, Direction, Operation, Shared};
+use super::shared::Shared;
+use super::{Cut, Direction, Operation};
 
 /// What is read at a time, at least.
 const CHUNK: usize = 64 << 10;

@@ -8,6 +8,7 @@ mod frame;
 mod lane;
 mod operation;
 mod protocol;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -21,12 +22,11 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use self::connection::Connections;
-use self::counters::Counters;
-use self::fault::{Board, Break, Kind};
+use self::fault::{Break, Kind};
 pub use self::fault::{Cut, Direction, Fault, Message};
 pub use self::operation::Operation;
 pub(super) use self::protocol::Protocol;
+use self::shared::Shared;
 use super::TestkitError;
 use super::port::listen_anew;
 
@@ -75,15 +75,6 @@ pub struct FaultProxy {
     tasks: JoinSet<()>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    upstream: String,
-    protocol: Protocol,
-    board: Board,
-    counters: Counters,
-    connections: Connections,
-}
-
 impl FaultProxy {
     /// Listens on a free port of 127.0.0.1 in front of the server at `upstream`, one `HOST:PORT`, or `tcp+tls://HOST:PORT`.
     ///
@@ -122,13 +113,7 @@ impl FaultProxy {
             });
         }
         let address = listener.local_addr().map_err(TestkitError::cannot("tell a proxy's port"))?;
-        let shared = Arc::new(Shared {
-            upstream,
-            protocol,
-            board: Board::default(),
-            counters: Counters::default(),
-            connections: Connections::default(),
-        });
+        let shared = Arc::new(Shared::new(upstream, protocol));
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(listen(listener, shared.clone(), stop.clone()));
