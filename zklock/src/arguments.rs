@@ -14,7 +14,7 @@ use toml::Value;
 use crate::exit::Failure;
 
 const EXAMPLE: &str = "zklock run PATH -- COMMAND";
-const SEE_ALSO: &str = "Connection options: zklock --help";
+const SEE_ALSO: &str = "More: zklock --help";
 
 /// ZooKeeper locks and leader election for the shell, on the znodes of Apache Curator.
 #[derive(Debug, Parser)]
@@ -75,6 +75,9 @@ pub(crate) struct Connection {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_key: Option<PathBuf>,
+    /// ACL of new znodes (scheme:id:perms)
+    #[arg(long, value_name = "ACL", global = true)]
+    pub(crate) acl: Vec<String>,
     /// Report progress on stderr
     #[arg(long, short, global = true)]
     #[serde(skip)]
@@ -95,6 +98,7 @@ impl Connection {
             tls_ca: self.tls_ca.or(file.tls_ca),
             tls_cert: self.tls_cert.or(file.tls_cert),
             tls_key: self.tls_key.or(file.tls_key),
+            acl: if self.acl.is_empty() { file.acl } else { self.acl },
             verbose: self.verbose,
         }
     }
@@ -104,7 +108,10 @@ impl Connection {
         let times = self.session_timeout.is_some() && self.connection_timeout.is_some();
         let names = [&self.server, &self.namespace, &self.id];
         let files = [&self.auth_file, &self.tls_ca, &self.tls_cert, &self.tls_key];
-        times && names.iter().all(|name| name.is_some()) && files.iter().all(|file| file.is_some())
+        times
+            && !self.acl.is_empty()
+            && names.iter().all(|name| name.is_some())
+            && files.iter().all(|file| file.is_some())
     }
 }
 
@@ -122,6 +129,8 @@ pub(crate) enum Command {
     Revoke(Revoke),
     /// Delete a holder's znode
     Break(Break),
+    /// Check the connection and a path
+    Check(Check),
     /// Print a completion script for a shell
     #[command(after_help = "Example: zklock completions bash > /etc/bash_completion.d/zklock")]
     Completions {
@@ -144,7 +153,7 @@ pub(crate) enum Command {
     "The command gets TERM when no server answered for half of --session-timeout.\n\
      Exit code: the command's; 75: busy, 76: lost, 64: usage, 69: no ZooKeeper,\n\
      126, 127: cannot execute, 128+N: signal N.\n\
-     Example: zklock run /jobs/nightly -n -- ./job.sh\n{SEE_ALSO}"
+     Example: zklock run /jobs/nightly -n -- ./job.sh. {SEE_ALSO}"
 ))]
 pub(crate) struct Run {
     /// Path of the lock. With several, all or none
@@ -156,6 +165,12 @@ pub(crate) struct Run {
     /// Longest time to wait (10s, 1m 30s)
     #[arg(long, short = 'w', value_name = "DURATION", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
+    /// Run only if KEY is not recorded as done
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["read", "write", "count"])]
+    pub(crate) once: Option<String>,
+    /// Print nothing if it is busy or done
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
     /// Exit code if the lock is busy
     #[arg(long, short = 'E', value_name = "N", default_value_t = crate::exit::BUSY)]
     pub(crate) conflict_exit_code: u8,
@@ -238,9 +253,6 @@ pub(crate) struct Observe {
     /// Print a JSON object in each line
     #[arg(long)]
     pub(crate) json: bool,
-    /// The candidates are selectors, not latches
-    #[arg(long)]
-    pub(crate) selector: bool,
 }
 
 /// List the holders and the waiters of a lock, in the order of the queue.
@@ -285,6 +297,14 @@ pub(crate) struct Break {
     pub(crate) yes: bool,
 }
 
+/// Connect to each server alone, and create and delete a znode under PATH.
+#[derive(Debug, Args)]
+#[command(after_help = format!("Example: zklock check /jobs/nightly\n{SEE_ALSO}"))]
+pub(crate) struct Check {
+    /// Path of a lock
+    pub(crate) path: Option<String>,
+}
+
 impl Supervision {
     /// From TERM to KILL: as the options say, or a sixth of the session timeout that the servers granted.
     pub(crate) fn kill_after(&self, session: Duration) -> Result<Duration, Failure> {
@@ -315,6 +335,10 @@ impl Run {
     /// Refuses a command line without a command, and one whose command stands among the paths, where it would be locked.
     fn check(&self) -> Result<(), (ErrorKind, String)> {
         let [_, others @ ..] = self.paths.as_slice() else { return Ok(()) };
+        if self.once.is_some() && !others.is_empty() {
+            let wrong = "--once takes one PATH".to_owned();
+            return Err((ErrorKind::ArgumentConflict, wrong));
+        }
         // The first one may have the name of a file, as with `flock`; but not where `-c` is a shell's.
         let others = if self.line.is_some() { &self.paths } else { others };
         if let Some(program) = others.iter().find(|path| is_program(path)) {

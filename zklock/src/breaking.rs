@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::time::Duration;
 
-use zookeeper_recipes::Curator;
 use zookeeper_recipes::zookeeper_client::Error;
+use zookeeper_recipes::{Curator, FencingToken, Participant};
 
 use crate::arguments::Break;
 use crate::connection::connect;
@@ -134,8 +134,8 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
 
 /// Deletes the very node that was shown; `false` if it is not there any more.
 async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failure> {
-    let (path, token) =
-        (&contender.participant.path, contender.participant.fencing_token().value());
+    let Participant { node: path, fencing_token, .. } = &contender.participant;
+    let token = fencing_token.map_or(0, FencingToken::value);
     let (mut why, mut is_unsure) = (String::new(), false);
     for attempt in 0..TRIES {
         tokio::time::sleep(Duration::from_millis(500) * attempt).await;

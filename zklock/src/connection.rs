@@ -11,8 +11,11 @@ use futures_util::future::join_all;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use zookeeper_recipes::zookeeper_client::{Client, TlsCa, TlsCerts, TlsIdentity, TlsOptions};
-use zookeeper_recipes::{ConnectionState, Curator, CuratorBuilder, ReleaseError, SessionError};
+use zookeeper_recipes::session::ConnectionState;
+use zookeeper_recipes::zookeeper_client::{
+    Acls, Client, SaslOptions, TlsCa, TlsCerts, TlsIdentity, TlsOptions,
+};
+use zookeeper_recipes::{Curator, CuratorBuilder, Error, ErrorKind, Released};
 
 use crate::exit::{Failure, chain, say};
 use crate::settings::{Settings, Tls};
@@ -37,21 +40,25 @@ pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     let (builder, servers) = prepare(settings)?;
     match builder.connect(&servers).await {
-        Ok(curator) => Ok(curator),
-        Err(SessionError::Unreachable { .. }) => {
+        Err(error) if error.kind() == ErrorKind::Unavailable => {
             let said = diagnose(&settings.server, settings.tls.is_some(), PATIENCE).await;
             Err(no_session(settings.connection_timeout, &said))
         }
-        Err(error @ SessionError::AuthFailed { .. }) => {
-            let which = if settings.auths.is_empty() {
-                "the servers ask for credentials"
-            } else {
-                "the servers refuse the credentials, or do not know their scheme"
-            };
-            Err(Failure::unavailable(format!("{error}: {which}")))
-        }
-        Err(error) => Err(error.into()),
+        connected => connected.map_err(|error| refused(settings, error)),
     }
+}
+
+/// With why credentials may be refused.
+pub(crate) fn refused(settings: &Settings, error: Error) -> Failure {
+    if error.kind() != ErrorKind::AuthenticationFailed {
+        return error.into();
+    }
+    let which = if settings.auths.is_empty() {
+        "the servers ask for credentials (--auth-file)"
+    } else {
+        "the servers refuse the credentials, or do not know their scheme"
+    };
+    Failure::unavailable(format!("{error}: {which}"))
 }
 
 /// [`connect`], at most for `limit`.
@@ -77,10 +84,15 @@ fn no_session(within: Duration, said: &str) -> Failure {
     Failure::unavailable(format!("no ZooKeeper within {within}: {said}"))
 }
 
-/// Ends the session, so that nothing of us is left, and says whether the servers confirmed it in time. They remove what is left when
-/// the session times out.
-pub(crate) async fn goodbye(curator: Curator, limit: Duration) -> bool {
-    matches!(timeout(limit, curator.close()).await, Ok(Ok(())))
+/// Ends the session, so that nothing of us is left. The servers remove what is left when the session times out, which is said where
+/// they have not confirmed the release of `unconfirmed` either.
+pub(crate) async fn goodbye(curator: Curator, limit: Duration, unconfirmed: Option<&str>) {
+    let is_confirmed = matches!(timeout(limit, curator.close()).await, Ok(Released::Confirmed));
+    if let Some(path) = unconfirmed.filter(|_| !is_confirmed) {
+        say(&format!(
+            "no server has confirmed the release of {path}, which may stay taken until the session times out"
+        ));
+    }
 }
 
 /// Whether a server is there to be asked, as far as is known.
@@ -88,29 +100,19 @@ pub(crate) fn is_connected(curator: &Curator) -> bool {
     matches!(curator.state(), ConnectionState::Connected | ConnectionState::Reconnected)
 }
 
-/// Says how a release failed. Returns the paths whose release no server has confirmed: the end of the session may still confirm it.
-pub(crate) fn not_released(error: &ReleaseError) -> Vec<String> {
-    match error {
-        ReleaseError::Unconfirmed { path, .. } => vec![path.clone()],
-        ReleaseError::Members { source, .. } => {
-            source.failures().iter().flat_map(|member| not_released(&member.error)).collect()
-        }
-        error => {
-            say(&chain(error));
-            Vec::new()
+/// Whether no server has confirmed a release yet. Says how it failed.
+pub(crate) fn is_unconfirmed(released: Result<Released, Error>) -> bool {
+    match released {
+        Ok(released) => released == Released::Pending,
+        Err(error) => {
+            say(&chain(&error));
+            false
         }
     }
 }
 
-/// For the case that no server has confirmed the end of the session either.
-pub(crate) fn say_unconfirmed(paths: &[String]) {
-    let paths = paths.join(", ");
-    say(&format!(
-        "no server has confirmed the release of {paths}, which may stay taken until the session times out"
-    ));
-}
-
-fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
+/// The options, and the servers.
+pub(crate) fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
     let mut builder = Curator::builder()
         .session_timeout(settings.session_timeout)
         .connection_timeout(settings.connection_timeout)
@@ -118,18 +120,26 @@ fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
     if let Some(id) = &settings.id {
         builder = builder.identity(id.as_str());
     }
-    for credentials in &settings.auths {
-        builder = builder.auth(&credentials.scheme, &credentials.secret);
+    if !settings.acls.is_empty() {
+        builder = builder.acls(Acls::new(&settings.acls));
     }
-    let servers = &settings.server;
-    let Some(tls) = &settings.tls else {
-        if servers.contains(TLS_SCHEME) {
-            return Err(Failure::usage("server: TLS needs a tls-ca"));
+    let mut connector = Client::connector();
+    for credentials in &settings.auths {
+        match credentials.sasl()? {
+            Some((user, password)) => {
+                connector = connector.with_sasl(SaslOptions::digest_md5(user, password));
+            }
+            None => builder = builder.auth(&credentials.scheme, &credentials.secret),
         }
-        return Ok((builder, servers.clone()));
-    };
-    let connector = Client::connector().with_tls(TlsOptions::new().with_certs(certificates(tls)?));
-    Ok((builder.connector(connector), by_tls(servers)))
+    }
+    let mut servers = settings.server.clone();
+    if let Some(tls) = &settings.tls {
+        connector = connector.with_tls(TlsOptions::new().with_certs(certificates(tls)?));
+        servers = by_tls(&servers);
+    } else if servers.contains(TLS_SCHEME) {
+        return Err(Failure::usage("server: TLS needs a tls-ca"));
+    }
+    Ok((builder.connector(connector), servers))
 }
 
 /// Every server by TLS.
@@ -141,6 +151,15 @@ fn by_tls(servers: &str) -> String {
 /// Without blanks and empty elements, as the library reads them.
 fn each(servers: &str) -> impl Iterator<Item = &str> {
     servers.split(',').map(str::trim).filter(|server| !server.is_empty())
+}
+
+/// A connect string for each server, with the chroot of all.
+pub(crate) fn separately(servers: &str) -> Vec<String> {
+    let start = without_scheme(each(servers).last().unwrap_or_default());
+    let chroot = start.find('/').map_or("", |at| &start[at..]);
+    each(servers)
+        .map(|server| format!("{}{chroot}", server.strip_suffix(chroot).unwrap_or(server)))
+        .collect()
 }
 
 fn without_scheme(server: &str) -> &str {
@@ -163,43 +182,45 @@ fn certificates(tls: &Tls) -> Result<TlsCerts, Failure> {
     builder.build().map_err(|error| shown(authority, &error))
 }
 
-/// What each server does when it is spoken to; each step may take `limit`. The client tells only that the time is over.
+/// What each server does when it is spoken to; each step may take `limit`. The client reports only that the time is over.
 async fn diagnose(servers: &str, tls: bool, limit: Duration) -> String {
-    let ask = |server: &str| {
-        let server = without_scheme(server);
-        let server = server.split('/').next().unwrap_or_default().to_owned();
-        async move {
-            let does = does(&server, tls, limit).await;
-            format!("{server} {does}")
-        }
+    let ask = async |server: &str| {
+        let server = without_scheme(server).split('/').next().unwrap_or_default();
+        format!("{server} {}", does(server, tls, limit).await)
     };
     join_all(each(servers).map(ask)).await.join("; ")
 }
 
 async fn does(server: &str, tls: bool, limit: Duration) -> String {
+    let or = if tls {
+        "speaks no TLS, or one side does not trust the other's certificate or name"
+    } else {
+        "expects TLS (--tls-ca), or is no ZooKeeper"
+    };
+    accepts(server, limit).await.err().unwrap_or_else(|| {
+        format!("accepts connections, but gives no session: it has no quorum, {LIMIT}, {or}")
+    })
+}
+
+/// Whether a server of the connect string accepts a connection; else what it does instead. Each step may take `limit`.
+pub(crate) async fn accepts(server: &str, limit: Duration) -> Result<(), String> {
+    let server = without_scheme(server).split('/').next().unwrap_or_default();
     let address = if has_port(server) { server.to_owned() } else { format!("{server}:2181") };
     // The look-up of tokio panics where its first thread cannot be started.
     let (found, answer) = oneshot::channel();
     let look_up = move || found.send(address.to_socket_addrs());
     if let Err(error) = std::thread::Builder::new().spawn(look_up) {
-        return format!("is not asked, because no thread can be started: {error}");
+        return Err(format!("is not asked, because no thread can be started: {error}"));
     }
     let found = match timeout(limit, answer).await {
         Ok(Ok(Ok(addresses))) => addresses.collect::<Vec<_>>(),
-        Ok(_) => return "is not known by that name".to_owned(),
-        Err(_) => return "has a name that nobody resolves in time".to_owned(),
+        Ok(_) => return Err("is not known by that name".to_owned()),
+        Err(_) => return Err("has a name that is not resolved in time".to_owned()),
     };
     match timeout(limit, TcpStream::connect(&found[..])).await {
-        Err(_) => "does not answer".to_owned(),
-        Ok(Err(error)) if !was_closed(&error) => format!("cannot be connected to: {error}"),
-        Ok(_) if tls => format!(
-            "accepts connections, but gives no session: it has no quorum, {LIMIT}, speaks no TLS, or one side does \
-             not trust the other's certificate or name"
-        ),
-        Ok(_) => format!(
-            "accepts connections, but gives no session: it has no quorum, {LIMIT}, expects TLS (--tls-ca), or is no \
-             ZooKeeper"
-        ),
+        Err(_) => Err("does not answer".to_owned()),
+        Ok(Err(error)) if !was_closed(&error) => Err(format!("cannot be connected to: {error}")),
+        Ok(_) => Ok(()),
     }
 }
 

@@ -1,13 +1,9 @@
 //! Who holds a lock and who waits, of whatever recipe.
 
-use std::borrow::Cow;
-
 use futures_util::try_join;
 use serde::Serialize;
-use zookeeper_recipes::{
-    AcquireError, ConfigError, ContenderFilter, ContenderKind, Curator, InterProcessMutex,
-    InterProcessReadWriteLock, InterProcessSemaphore, LeaderLatch, Participant, SessionError,
-};
+use zookeeper_recipes::interop::{ContenderFilter, ContenderKind};
+use zookeeper_recipes::{Curator, Error, ErrorKind, FencingToken, InterProcessMutex, Participant};
 
 use crate::exit::Failure;
 use crate::text;
@@ -63,7 +59,7 @@ impl Contender {
 
     /// The same, or what else tells it.
     pub(crate) fn who(&self) -> String {
-        let session = || format!("session {}", text::session(self.participant.session));
+        let session = || format!("session {}", text::session(self.participant.session_id));
         self.identity().unwrap_or_else(session)
     }
 
@@ -88,33 +84,38 @@ impl Contender {
     pub(crate) fn among(&self, all: &[Self]) -> Self {
         let is_it = |other: &&Self| {
             let (ours, theirs) = (&self.participant, &other.participant);
-            ours.path == theirs.path && ours.fencing_token() == theirs.fencing_token()
+            ours.node == theirs.node && ours.fencing_token == theirs.fencing_token
         };
         all.iter().find(is_it).unwrap_or(self).clone()
     }
 
     /// How long its node has been there, as far as the clocks agree.
     pub(crate) fn age(&self) -> String {
-        text::since(self.participant.since).map_or_else(|| "an unknown time".to_owned(), text::age)
+        let since = self.participant.since.map(text::since);
+        since.map_or_else(|| "an unknown time".to_owned(), text::age)
     }
 
     /// Whether this is what is meant: the name of the node, or as much of its path as one likes.
     pub(crate) fn is_called(&self, node: &str) -> bool {
-        is_end_of(&self.participant.path, node)
+        is_end_of(&self.participant.node, node)
     }
 }
 
 /// Who it says it is, safe for a terminal; nothing once that was replaced.
 pub(crate) fn identity(participant: &Participant) -> Option<String> {
-    let says = !participant.data.is_empty() && !participant.revocation_requested();
-    says.then(|| text::shown(&participant.data))
+    participant.identity.as_ref().map(|_| text::shown(participant.data()))
+}
+
+/// Its fencing token; `0` where its node may not be read.
+pub(crate) fn token(participant: &Participant) -> String {
+    participant.fencing_token.map_or_else(|| "0".to_owned(), |token| token.to_string())
 }
 
 /// One that holds or waits, for programs.
 #[derive(Serialize)]
 pub(crate) struct Entry<'a> {
-    /// None once a request to give it back has taken its place.
-    identity: Option<Cow<'a, str>>,
+    /// `None` also once a request to give it back has taken its place.
+    identity: Option<&'a str>,
     /// Where that is not all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     identity_hex: Option<String>,
@@ -130,26 +131,19 @@ pub(crate) struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     pub(crate) fn of(participant: &'a Participant) -> Self {
-        let is_text = std::str::from_utf8(&participant.data).is_ok();
-        let revocation_requested = participant.revocation_requested();
-        let age = text::since(participant.since);
+        let Participant { identity, session_id, since, fencing_token, .. } = participant;
         Self {
-            identity: (!revocation_requested).then(|| participant.id()),
-            identity_hex: (!is_text).then(|| hex(&participant.data)),
-            session: text::session(participant.session),
-            since: age.map(|_| text::time(participant.since)),
-            age: age.map(|age| age.as_secs()),
-            token: known(participant.fencing_token().value()),
+            identity: identity.as_deref(),
+            identity_hex: str::from_utf8(participant.data()).err().map(|_| hex(participant.data())),
+            session: text::session(*session_id),
+            since: since.map(text::time),
+            age: since.map(|since| text::since(since).as_secs()),
+            token: fencing_token.map(FencingToken::value),
             node: participant.node_name(),
-            path: &participant.path,
-            revocation_requested,
+            path: &participant.node,
+            revocation_requested: participant.revocation_requested(),
         }
     }
-}
-
-/// A token, unless it is the zero that stands for an unknown one.
-fn known(token: i64) -> Option<i64> {
-    Some(token).filter(|token| *token > 0)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -165,54 +159,32 @@ fn is_end_of(path: &str, end: &str) -> bool {
 ///
 /// What the recipe is, is told by the names of the nodes. Of a semaphore nobody tells the limit: who stands first in
 /// its queue and has made a lease counts as waiting, all other leases are held.
-pub(crate) async fn contenders(curator: &Curator, path: &str) -> Result<Vec<Contender>, Failure> {
-    Ok(look(curator, path).await?)
-}
-
-/// Why it is not known who is there.
-#[derive(Debug)]
-pub(crate) enum Unknown {
-    /// It may be, the next time.
-    Now(Failure),
-    ForGood(Failure),
-}
-
-impl From<Unknown> for Failure {
-    fn from(unknown: Unknown) -> Self {
-        match unknown {
-            Unknown::Now(failure) | Unknown::ForGood(failure) => failure,
-        }
-    }
-}
-
-impl From<ConfigError> for Unknown {
-    fn from(error: ConfigError) -> Self {
-        Self::ForGood(error.into())
-    }
-}
-
-/// [`contenders`], for who can ask again.
-pub(crate) async fn look(curator: &Curator, path: &str) -> Result<Vec<Contender>, Unknown> {
-    // Two queues: neither sees the other, unless it is told to.
-    let mutex = InterProcessMutex::new(curator, path)?.with_filter(ContenderFilter::Curator)?;
-    let of_kazoo = InterProcessMutex::new(curator, path)?.with_filter(ContenderFilter::Kazoo)?;
-    let lock = InterProcessReadWriteLock::new(curator, path)?;
+pub(crate) async fn contenders(curator: &Curator, path: &str) -> Result<Vec<Contender>, Error> {
+    let (any, lock) = (of_any_recipe(curator, path)?, curator.read_write_lock(path)?);
     // As if there was one lease, so that who waits is told from who holds.
-    let semaphore = InterProcessSemaphore::new(curator, path, 1)?;
-    let latch = LeaderLatch::new(curator, path)?;
-    let (mutex, mut of_kazoo, lock, semaphore, latch) = try_join!(
-        mutex.participants(),
-        of_kazoo.participants(),
-        lock.participants(),
-        semaphore.participants(),
-        latch.participants()
-    )
-    .map_err(|error| unknown(path, error))?;
-    of_kazoo_hold(&mut of_kazoo);
-    let queues = [(mutex, None), (of_kazoo, None), (lock, None)]
-        .into_iter()
-        .chain([(semaphore, Some(Kind::Lease)), (latch, Some(Kind::Leader))]);
-    let all = queues.flat_map(|(participants, kind)| {
+    let semaphore = curator.semaphore(path, 1)?;
+    let (any, lock, semaphore) =
+        try_join!(any.participants(), lock.participants(), semaphore.participants())?;
+    // Queues that do not see each other, unless they are told to.
+    let queue = |kinds: &[ContenderKind]| {
+        let is_of_it = |one: &&Participant| one.kind().is_some_and(|kind| kinds.contains(&kind));
+        let mut queue: Vec<_> = any.iter().filter(is_of_it).cloned().collect();
+        // kazoo's readers hold together when they are before all others.
+        let readers = queue.iter().take_while(|one| Kind::of(one) == Kind::Read).count();
+        for (place, one) in queue.iter_mut().enumerate() {
+            one.holds = place < readers.max(1);
+        }
+        queue
+    };
+    use ContenderKind::{KazooLock, KazooRead, Latch, Lock};
+    let queues = [
+        (queue(&[Lock]), None),
+        (queue(&[KazooLock, KazooRead]), None),
+        (lock, None),
+        (semaphore, Some(Kind::Lease)),
+        (queue(&[Latch]), Some(Kind::Leader)),
+    ];
+    let all = queues.into_iter().flat_map(|(participants, kind)| {
         participants.into_iter().enumerate().map(move |(before, participant)| Contender {
             place: before + 1,
             kind: kind.unwrap_or_else(|| Kind::of(&participant)),
@@ -222,39 +194,43 @@ pub(crate) async fn look(curator: &Curator, path: &str) -> Result<Vec<Contender>
     Ok(all.collect())
 }
 
+/// Its participants are those of all recipes whose nodes are children of the path.
+fn of_any_recipe(curator: &Curator, path: &str) -> Result<InterProcessMutex, Error> {
+    curator.mutex(path)?.with_filter(ContenderFilter::custom("any recipe", |_| true))
+}
+
 /// Refuses a path that a semaphore shares with another recipe. The library sees only contenders with the same parent, and a
 /// semaphore has its own ones further down.
 ///
-/// Call it while our own node is there: of two contenders that come at once, the later one sees the other.
+/// Call it while our own node exists: of two contenders that come at once, the later one sees the other. The outer error says that it
+/// is not known.
 pub(crate) async fn check_recipe(
     curator: &Curator,
     path: &str,
     is_semaphore: bool,
-) -> Result<(), Unknown> {
+) -> Result<Result<(), Failure>, Error> {
     let found = if is_semaphore {
-        let any = ContenderFilter::custom("any recipe", |_| true);
-        InterProcessMutex::new(curator, path)?.with_filter(any)?.participants().await
+        of_any_recipe(curator, path)?.participants().await
     } else {
-        InterProcessSemaphore::new(curator, path, 1)?.participants().await
+        curator.semaphore(path, 1)?.participants().await
     };
     let found = match found {
         Ok(found) => found,
         // A semaphore works without the permission to list the parent of its folders, and a mutex without theirs.
-        Err(AcquireError::NoAuth { .. }) => return Ok(()),
-        Err(error) => return Err(unknown(path, error)),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Ok(())),
+        Err(error) => return Err(error),
     };
     // The mutex of a semaphore proves nothing: `locks` may be the name of another lock.
     let is_other = |one: &&Participant| match one.kind() {
         Some(kind) => is_semaphore || kind == ContenderKind::Lease,
         None => false,
     };
-    match found.iter().find(is_other) {
-        None => Ok(()),
-        Some(other) => Err(Unknown::ForGood(Failure::unavailable(format!(
+    Ok(found.iter().find(is_other).map_or(Ok(()), |other| {
+        Err(Failure::unavailable(format!(
             "{} is of another recipe, which the lock at {path} does not keep out",
-            other.path
-        )))),
-    }
+            other.node
+        )))
+    }))
 }
 
 /// Whether there are mutexes of two kinds, which do not see each other by themselves.
@@ -266,38 +242,6 @@ pub(crate) fn are_strangers(contenders: &[Contender]) -> bool {
 /// What is to be said of them.
 pub(crate) const STRANGERS: &str = "contenders of Curator and of kazoo are there, which keep each other out only if they \
                                     are set up to: each is shown in the queue of its kind";
-
-fn unknown(path: &str, error: AcquireError) -> Unknown {
-    use AcquireError::{RetriesExhausted, Session, TimedOut};
-    use SessionError::{NotNow, Unreachable};
-    let passes = matches!(
-        error,
-        RetriesExhausted { .. }
-            | TimedOut { .. }
-            | Session { source: NotNow | Unreachable { .. }, .. }
-    );
-    let failure = failure(path, error);
-    if passes { Unknown::Now(failure) } else { Unknown::ForGood(failure) }
-}
-
-fn failure(path: &str, error: AcquireError) -> Failure {
-    match error {
-        AcquireError::NoAuth { path, operation, .. } => {
-            Failure::unavailable(format!("no permission to {operation} {path}"))
-        }
-        AcquireError::Session { source, .. } => {
-            Failure::unavailable(format!("cannot read {path}: {}", crate::exit::chain(&source)))
-        }
-        error => error.into(),
-    }
-}
-
-/// kazoo's readers stand in the queue of its mutexes, and hold together when nobody else is before them.
-fn of_kazoo_hold(queue: &mut [Participant]) {
-    for reader in queue.iter_mut().take_while(|one| Kind::of(one) == Kind::Read) {
-        reader.holds = true;
-    }
-}
 
 /// `held by host:123 for 3m 2s`; `held by 3, the first host:123 for 3m 2s`.
 pub(crate) fn held_by(contenders: &[Contender]) -> String {
@@ -360,25 +304,6 @@ mod tests {
             ["0000000007", "lease-0000000007", "es/x-lease-0000000007", "/y/x-lease-0000000007"]
         {
             assert!(!is_end_of(path, end), "{end}");
-        }
-    }
-
-    #[test]
-    fn a_token_that_is_unknown_is_null() {
-        for (token, printed) in [(0, r#""token":null,"#), (194, r#""token":194,"#)] {
-            let entry = Entry {
-                identity: None,
-                identity_hex: None,
-                session: text::session(0),
-                since: None,
-                age: None,
-                token: known(token),
-                node: "x-lock-0000000007",
-                path: "/jobs/import/x-lock-0000000007",
-                revocation_requested: false,
-            };
-            let json = text::json(&entry);
-            assert!(json.contains(printed), "{json}");
         }
     }
 

@@ -4,16 +4,17 @@ use std::slice;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zookeeper_recipes::{Curator, LeaderLatch, LeaderState, Leadership, SessionError};
+use zookeeper_recipes::leader::LeaderLatch;
+use zookeeper_recipes::{Curator, ErrorKind, Hold};
 
 use crate::arguments::{Elect, OnRevoke};
-use crate::connection::{self, connect, goodbye, not_released, say_unconfirmed};
-use crate::contenders::{Unknown, check_recipe};
-use crate::exit::{Failure, LOST, Outcome, say};
+use crate::connection::{self, connect, goodbye, is_unconfirmed};
+use crate::contenders::check_recipe;
+use crate::exit::{Failure, LOST, Outcome, chain, say};
 use crate::output::Ends;
 use crate::settings::Settings;
 use crate::signals::Signals;
-use crate::supervision::{End, Environment, Supervisor};
+use crate::supervision::{End, Supervisor, Watched};
 use crate::waiting;
 
 /// How long the end waits for the place to be given up.
@@ -22,11 +23,10 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub(crate) async fn elect(arguments: Elect, settings: &Settings) -> Outcome {
     let mut signals = Signals::new()?;
     let curator = signals.unless_ended(connect(settings)).await??;
-    let mut unconfirmed = Vec::new();
+    let mut unconfirmed = false;
     let outcome = take_part(&arguments, settings, &curator, signals, &mut unconfirmed).await;
-    if !goodbye(curator, connection::FAREWELL).await && !unconfirmed.is_empty() {
-        say_unconfirmed(&unconfirmed);
-    }
+    let unconfirmed = unconfirmed.then_some(arguments.path.as_str());
+    goodbye(curator, connection::FAREWELL, unconfirmed).await;
     outcome
 }
 
@@ -35,42 +35,40 @@ async fn take_part(
     settings: &Settings,
     curator: &Curator,
     mut signals: Signals,
-    unconfirmed: &mut Vec<String>,
+    unconfirmed: &mut bool,
 ) -> Outcome {
     // Not only once it leads.
     arguments.supervision.kill_after(curator.session_timeout()?)?;
-    let latch = LeaderLatch::new(curator, &arguments.path)?;
-    latch.start()?;
+    let latch = curator.leader_latch(&arguments.path)?;
     let outcome = if arguments.command.is_empty() {
         announce(&latch, Ends::new(signals)).await
     } else {
         Candidate { arguments, settings, curator, latch: &latch }.stand(&mut signals).await
     };
-    match timeout(FAREWELL, latch.close()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => *unconfirmed = not_released(&error),
-        Err(_) => unconfirmed.push(arguments.path.clone()),
-    }
+    let closed = timeout(FAREWELL, latch.close()).await;
+    *unconfirmed = closed.map_or(true, is_unconfirmed);
     outcome
 }
 
-/// Says who we are, until told to end.
+/// Prints each change, until `zklock` is to end.
 async fn announce(latch: &LeaderLatch, mut ends: Ends) -> Outcome {
-    let mut watch = latch.watch();
-    let mut state = watch.state();
     loop {
-        let line = match &state {
-            LeaderState::Leader(leadership) => format!("leader {}\n", leadership.fencing_token()),
-            LeaderState::NotLeader => "follower\n".to_owned(),
-        };
-        if let Err(outcome) = ends.print(&line).await {
+        if let Err(outcome) = ends.print("follower\n").await {
             return outcome;
         }
-        state = tokio::select! {
+        let term = tokio::select! {
             biased;
             () = ends.told() => return Ok(0),
-            changed = watch.changed() => changed?,
+            term = latch.leadership() => term?,
         };
+        if let Err(outcome) = ends.print(&format!("leader {}\n", term.fencing_token())).await {
+            return outcome;
+        }
+        tokio::select! {
+            biased;
+            () = ends.told() => return Ok(0),
+            () = term.cancellation_token().cancelled_owned() => {}
+        }
     }
 }
 
@@ -87,17 +85,17 @@ impl Candidate<'_> {
         let path = &self.arguments.path;
         loop {
             let paths = slice::from_ref(path);
-            let wait = self.latch.await_leadership();
-            let wait = waiting::shown(self.curator, paths, self.settings.verbose, wait);
+            let wait = self.latch.leadership();
+            let wait =
+                waiting::shown(self.curator, paths, waiting::shows(self.settings.verbose), wait);
             let leadership = signals.unless_ended(wait).await??;
             match signals.unless_ended(check_recipe(self.curator, path, false)).await? {
-                Ok(()) => {}
                 // Without a connection, the lead is about to be lost.
-                Err(Unknown::Now(failure)) => {
-                    say(&failure.to_string());
+                Err(error) if error.is_transient() => {
+                    say(&chain(&error));
                     continue;
                 }
-                Err(Unknown::ForGood(failure)) => return Err(failure),
+                checked => checked??,
             }
             let (failure, stands_again) = match self.lead(&leadership, signals).await {
                 Ok(end) => match end.failure(leadership.loss()) {
@@ -116,11 +114,11 @@ impl Candidate<'_> {
         }
     }
 
-    async fn lead(&self, leadership: &Leadership, signals: &mut Signals) -> Result<End, Failure> {
+    async fn lead(&self, leadership: &Hold, signals: &mut Signals) -> Result<End, Failure> {
         let Elect { supervision, command, .. } = self.arguments;
         let session = match self.curator.session_timeout() {
             // The lead goes with its session.
-            Err(SessionError::NotNow) => {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
                 let (path, loss) = (leadership.path(), leadership.lost().await);
                 let why = format!("lost {path}: {loss}; the command was not started");
                 return Err(Failure::new(LOST, why));
@@ -128,18 +126,12 @@ impl Candidate<'_> {
             session => session?,
         };
         let supervisor = Supervisor {
-            path: leadership.path().to_owned(),
             on_lost: supervision.on_lost,
             kill_after: supervision.kill_after(session)?,
             on_revoke: OnRevoke::Term,
             only: false,
             verbose: self.settings.verbose,
         };
-        let environment = Environment {
-            path: leadership.path().to_owned(),
-            node: leadership.node().to_owned(),
-            token: leadership.fencing_token().to_string(),
-        };
-        supervisor.run(command, &environment, leadership, signals).await
+        supervisor.run(command, &Watched::new([leadership.view()]), signals).await
     }
 }

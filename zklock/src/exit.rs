@@ -1,12 +1,11 @@
 //! What `zklock` ends with: the exit codes, and the one line that says why.
 
-use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
-use zookeeper_recipes::{AcquireError, ConfigError, LeaderError, RevokeError, SessionError};
+use clap::error::ErrorKind as HelpKind;
+use zookeeper_recipes::{Error, ErrorKind};
 
 use crate::{stderr, text};
 
@@ -96,31 +95,18 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
-        Self::usage(chain(&error))
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        use ErrorKind::{BodyDropped, BodyPanicked, InvalidInput, Lost, WouldDeadlock};
+        let code = match error.kind() {
+            InvalidInput => USAGE,
+            Lost => LOST,
+            WouldDeadlock | BodyPanicked | BodyDropped => INTERNAL,
+            _ => UNAVAILABLE,
+        };
+        Self::new(code, chain(&error))
     }
 }
-
-impl From<SessionError> for Failure {
-    fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::Config(error) => error.into(),
-            error => Self::unavailable(chain(&error)),
-        }
-    }
-}
-
-macro_rules! unavailable {
-    ($($error:ty)*) => {$(
-        impl From<$error> for Failure {
-            fn from(error: $error) -> Self {
-                Self::unavailable(chain(&error))
-            }
-        }
-    )*};
-}
-unavailable!(AcquireError LeaderError RevokeError);
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
@@ -134,7 +120,7 @@ pub(crate) fn of_signal(signal: i32) -> u8 {
 }
 
 /// An error and what it came from.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {
         let said = error.to_string();
@@ -162,7 +148,7 @@ pub(crate) fn report(outcome: Outcome) -> u8 {
 /// What `clap` has to say: help is no error.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let is_help =
-        !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        !error.use_stderr() || error.kind() == HelpKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if is_help {
         if let Err(error) = error.print()
             && error.kind() != std::io::ErrorKind::BrokenPipe

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
-use zookeeper_recipes::Curator;
+use zookeeper_recipes::{Curator, Error};
 
 use crate::arguments::Ls;
 use crate::connection::connect;
-use crate::contenders::{Contender, Entry, STRANGERS, Unknown, are_strangers, contenders, look};
-use crate::exit::{Outcome, say};
+use crate::contenders::{Contender, Entry, STRANGERS, are_strangers, contenders, token};
+use crate::exit::{Outcome, chain, say};
 use crate::output::{Ends, now, printed};
+use crate::records::{Record, records, table};
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::text;
@@ -22,62 +23,52 @@ const SHORTEST: Duration = Duration::from_millis(100);
 pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
     let curator = connect(settings).await?;
     let outcome = match arguments.watch {
-        None => once(&curator, arguments, settings.verbose).await,
+        None => once(&curator, arguments).await,
         Some(every) => watch(&curator, arguments, every.max(SHORTEST)).await,
     };
     let _ = curator.close().await; // it only read
     outcome
 }
 
-async fn once(curator: &Curator, arguments: &Ls, verbose: bool) -> Outcome {
+async fn once(curator: &Curator, arguments: &Ls) -> Outcome {
     let found = contenders(curator, &arguments.path).await?;
-    if verbose && found.is_empty() {
-        say_why(curator, &arguments.path).await;
-    }
     if are_strangers(&found) {
         say(STRANGERS);
     }
-    printed(&rendered(&found, arguments.json, false))
-}
-
-/// Nobody is there: because nobody is, or because the path is not.
-async fn say_why(curator: &Curator, path: &str) {
-    let Ok(client) = curator.client() else { return };
-    match client.check_stat(path).await {
-        Ok(None) => {
-            say(&format!("{path} is not there: nobody has used it, or it was removed since"))
-        }
-        Ok(Some(_)) => say(&format!("{path} is there, without anybody who holds or waits")),
-        Err(_) => {}
-    }
+    let records = records(curator, &arguments.path).await;
+    printed(&rendered(&found, &records, arguments.json, false))
 }
 
 async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
     let mut ends = Ends::new(Signals::new()?);
     let in_place = stdout().is_terminal() && !arguments.json;
     loop {
-        let found = tokio::select! {
-            found = look(curator, &arguments.path) => found,
+        let look = async {
+            let found = contenders(curator, &arguments.path).await?;
+            Ok((found, records(curator, &arguments.path).await))
+        };
+        let found: Result<_, Error> = tokio::select! {
+            found = look => found,
             () = ends.told() => return Ok(0),
         };
         let text = match found {
-            Ok(found) if arguments.json => rendered(&found, true, true),
-            Ok(found) => {
-                let mut table = rendered(&found, false, true);
+            Ok((found, records)) if arguments.json => rendered(&found, &records, true, true),
+            Ok((found, records)) => {
+                let mut table = rendered(&found, &records, false, true);
                 if are_strangers(&found) {
                     table.push_str(&format!("{STRANGERS}\n"));
                 }
                 titled(&arguments.path, &table)
             }
-            Err(Unknown::Now(failure)) if arguments.json => {
-                say(&failure.to_string());
+            Err(error) if !error.is_transient() => return Err(error.into()),
+            Err(error) if arguments.json => {
+                say(&chain(&error));
                 String::new()
             }
-            Err(Unknown::Now(failure)) => {
-                let why = text::visible(failure.to_string().as_bytes());
+            Err(error) => {
+                let why = text::visible(chain(&error).as_bytes());
                 titled(&arguments.path, &format!("{why}\n"))
             }
-            Err(Unknown::ForGood(failure)) => return Err(failure),
         };
         let text = if in_place {
             drawn(&text, tcgetwinsize(stdout()).map_or(0, |size| size.ws_row.into()))
@@ -98,19 +89,23 @@ fn titled(path: &str, text: &str) -> String {
     format!("{}  {}\n{text}\n", now(), text::visible(path.as_bytes()))
 }
 
-fn rendered(found: &[Contender], as_json: bool, in_one_line: bool) -> String {
+fn rendered(found: &[Contender], records: &[Record], as_json: bool, in_one_line: bool) -> String {
     if as_json {
-        let lines: Vec<_> = found.iter().map(|one| text::json(&Line::of(one))).collect();
+        let contenders = found.iter().map(|one| text::json(&Line::of(one)));
+        let lines: Vec<_> = contenders.chain(records.iter().map(text::json)).collect();
         return match (&lines[..], in_one_line) {
             ([], _) => "[]\n".to_owned(),
             (lines, true) => format!("[{}]\n", lines.join(",")),
             (lines, false) => format!("[\n  {}\n]\n", lines.join(",\n  ")),
         };
     }
+    if found.is_empty() && !records.is_empty() {
+        return table(records);
+    }
     let header = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN", "NODE"];
     let rows: Vec<_> =
         [header.map(str::to_owned)].into_iter().chain(found.iter().map(row)).collect();
-    text::table(&rows)
+    text::table(&rows) + &table(records)
 }
 
 fn state(contender: &Contender) -> &'static str {
@@ -126,9 +121,9 @@ fn row(contender: &Contender) -> [String; 8] {
             let none = if contender.is_revoked() { "(asked to give it back)" } else { "-" };
             none.to_owned()
         }),
-        text::session(contender.participant.session),
+        text::session(contender.participant.session_id),
         contender.age(),
-        contender.participant.fencing_token().to_string(),
+        token(&contender.participant),
         text::visible(contender.node().as_bytes()),
     ]
 }

@@ -1,10 +1,11 @@
-//! `zklock`: ZooKeeper locks and elections for the shell. See `docs/zklock.md`.
+//! `zklock`: ZooKeeper locks and elections for the shell. See `docs/guide/zklock.md`.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("zklock needs Linux: it asks the kernel that no command outlives it");
 
 mod arguments;
 mod breaking;
+mod check;
 mod connection;
 mod contenders;
 mod elect;
@@ -13,6 +14,7 @@ mod ls;
 mod observe;
 mod output;
 mod pages;
+mod records;
 mod revoke;
 mod run;
 mod settings;
@@ -81,6 +83,7 @@ async fn dispatch(arguments: Arguments) -> Outcome {
         Command::Ls(arguments) => ls::ls(&arguments, &settings()?).await,
         Command::Revoke(arguments) => revoke::revoke(&arguments, &settings()?).await,
         Command::Break(arguments) => breaking::break_lock(&arguments, &settings()?).await,
+        Command::Check(arguments) => check::check(&arguments, &settings()?).await,
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { dir } => pages::man(dir.as_deref()),
     }

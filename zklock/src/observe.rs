@@ -1,12 +1,13 @@
 //! `zklock observe`.
 
 use serde::Serialize;
-use zookeeper_recipes::{ConnectionState, Curator, LeaderError, LeaderObserver, Participant};
+use zookeeper_recipes::session::ConnectionState;
+use zookeeper_recipes::{Curator, Participant};
 
 use crate::arguments::Observe;
 use crate::connection::connect;
-use crate::contenders::{Entry, identity};
-use crate::exit::{Failure, Outcome};
+use crate::contenders::{Entry, identity, token};
+use crate::exit::Outcome;
 use crate::output::{Ends, now};
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -33,20 +34,14 @@ async fn follow(curator: &Curator, arguments: &Observe) -> Outcome {
     let mut states = curator.watch_state();
     let mut told: Option<Known> = None;
     loop {
-        let mut observer = observer(curator, arguments)?;
+        let mut observer = curator.observe_leader(&arguments.path)?;
         // As long as the connection lasts. A new observer asks anew, behind all that was written before.
         loop {
             let known = tokio::select! {
                 biased;
                 () = ends.told() => return Ok(0),
                 () = until(&mut states, false) => Known::Unknown,
-                leader = observer.changed() => match leader {
-                    Ok(Some(leader)) => Known::Leader(leader),
-                    Ok(None) => Known::Nobody,
-                    // It never took part.
-                    Err(LeaderError::Ended(error)) => return Err(error.into()),
-                    Err(error) => return Err(error.into()),
-                },
+                leader = observer.changed() => leader?.map_or(Known::Nobody, Known::Leader),
             };
             if told.as_ref() != Some(&known) {
                 if let Err(outcome) = ends.print(&line(&known, arguments.json)).await {
@@ -64,15 +59,6 @@ async fn follow(curator: &Curator, arguments: &Observe) -> Outcome {
             () = until(&mut states, true) => {}
         }
     }
-}
-
-fn observer(curator: &Curator, arguments: &Observe) -> Result<LeaderObserver, Failure> {
-    let path = &arguments.path;
-    Ok(if arguments.selector {
-        LeaderObserver::of_selector(curator, path)?
-    } else {
-        LeaderObserver::of_latch(curator, path)?
-    })
 }
 
 /// Until a server answers, or none does.
@@ -102,7 +88,7 @@ fn line(known: &Known, as_json: bool) -> String {
     }
     let said = match known {
         Known::Leader(leader) => {
-            let (session, token) = (text::session(leader.session), leader.fencing_token());
+            let (session, token) = (text::session(leader.session_id), token(leader));
             match identity(leader) {
                 Some(who) => format!("{who} leads (session {session}, token {token})"),
                 None if leader.revocation_requested() => {

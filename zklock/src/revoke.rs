@@ -1,6 +1,7 @@
 //! `zklock revoke`.
 
-use zookeeper_recipes::{Curator, Revoker};
+use zookeeper_recipes::Curator;
+use zookeeper_recipes::interop::Revoker;
 
 use crate::arguments::Revoke;
 use crate::connection::connect;
@@ -24,7 +25,7 @@ async fn ask(curator: &Curator, arguments: &Revoke) -> Outcome {
     let revoker = Revoker::new(curator);
     let (mut reached, mut first) = (0, First::default());
     for contender in &asked {
-        match revoker.attempt_revoke(&contender.participant.path).await {
+        match revoker.attempt_revoke(&contender.participant.node).await {
             Ok(true) => reached += 1,
             Ok(false) => continue, // it is gone, and that is what was wanted
             Err(error) => {

@@ -22,10 +22,9 @@ pub(crate) fn age(age: Duration) -> String {
     }
 }
 
-/// How long ago that was, zero if the servers' clock is ahead of ours. `None` for the time that stands for an unknown one.
-pub(crate) fn since(time: SystemTime) -> Option<Duration> {
-    let is_known = time != SystemTime::UNIX_EPOCH;
-    is_known.then(|| SystemTime::now().duration_since(time).unwrap_or_default())
+/// How long ago that was; zero if the servers' clock is ahead of ours.
+pub(crate) fn since(time: SystemTime) -> Duration {
+    SystemTime::now().duration_since(time).unwrap_or_default()
 }
 
 /// `1st`, `2nd`, `11th`.
@@ -99,9 +98,9 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-/// A session as ZooKeeper's own tools show it.
-pub(crate) fn session(session: i64) -> String {
-    format!("0x{session:x}")
+/// A session as ZooKeeper's own tools show it; `0x0` for a node without one.
+pub(crate) fn session(session: Option<i64>) -> String {
+    format!("0x{:x}", session.unwrap_or_default())
 }
 
 /// For programs.
@@ -148,9 +147,7 @@ mod tests {
         for (seconds, text) in rows {
             assert_eq!(age(Duration::from_secs(seconds)), text);
         }
-        assert_eq!(since(SystemTime::now() + Duration::from_secs(60)), Some(Duration::ZERO));
-        // The node may not be read: its age is not that of the epoch.
-        assert_eq!(since(SystemTime::UNIX_EPOCH), None);
+        assert_eq!(since(SystemTime::now() + Duration::from_secs(60)), Duration::ZERO);
     }
 
     #[test]

@@ -20,21 +20,20 @@ const BEFORE_FIRST: Duration = Duration::from_millis(300);
 const ASK: Duration = Duration::from_secs(2);
 const ASK_EACH: Duration = Duration::from_millis(20);
 
-/// Waits, and says meanwhile who holds what is waited for: one line, and another one when the holder changes. Only on a terminal
-/// or if `verbose`.
+/// Whether the holder is shown during a wait.
+pub(crate) fn shows(verbose: bool) -> bool {
+    verbose || io::stderr().is_terminal()
+}
+
+/// Waits, and if `shows`, reports the holder meanwhile: one line, and another one when the holder changes.
 pub(crate) async fn shown<T>(
     curator: &Curator,
     paths: &[String],
-    verbose: bool,
+    shows: bool,
     wait: impl Future<Output = T>,
 ) -> T {
-    let shown = async {
-        if verbose || io::stderr().is_terminal() {
-            follow(curator, paths).await
-        } else {
-            std::future::pending().await
-        }
-    };
+    let shown =
+        async { if shows { follow(curator, paths).await } else { std::future::pending().await } };
     tokio::select! {
         biased;
         done = wait => done,
@@ -55,7 +54,7 @@ async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
         let is_known = queue.is_some() || !is_connected(curator);
         let (path, place, before) = queue.unwrap_or_else(|| (paths.join(", "), None, Vec::new()));
         let holder = before.iter().find(|one| one.participant.holds);
-        let holder = holder.map(|holder| holder.participant.path.clone());
+        let holder = holder.map(|holder| holder.participant.node.clone());
         // Without the age, which changes all the time.
         let news = (is_connected(curator), place.is_some(), holder.clone());
         if is_known && said.as_ref() != Some(&news) {
@@ -88,8 +87,9 @@ async fn read(
         // Asked for after the listing, in case a new session began meanwhile.
         let session = curator.session_id().ok()?;
         // Its locks at the paths before it are held.
-        let is_ours =
-            |one: &&Contender| one.participant.session == session && !one.participant.holds;
+        let is_ours = |one: &&Contender| {
+            one.participant.session_id == Some(session) && !one.participant.holds
+        };
         let ours = all.iter().find(is_ours).map(|ours| (ours.queue(), ours.place));
         if ours.is_some() || paths.len() == 1 {
             all.retain(|one| {

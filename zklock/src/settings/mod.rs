@@ -10,17 +10,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use self::secrets::Credentials;
+use zookeeper_recipes::zookeeper_client::{Acl, AuthId, Permission};
+
 use crate::arguments::Connection;
 use crate::exit::Failure;
 
 /// What a connection needs to know.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) server: String,
     pub(crate) namespace: String,
     pub(crate) id: Option<String>,
     pub(crate) auths: Vec<Credentials>,
     pub(crate) tls: Option<Tls>,
+    pub(crate) acls: Vec<Acl>,
     pub(crate) verbose: bool,
     /// What the servers are asked for.
     pub(crate) session_timeout: Duration,
@@ -28,7 +31,7 @@ pub(crate) struct Settings {
 }
 
 /// The files of a TLS connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tls {
     pub(crate) authority: PathBuf,
     /// Our certificate and its key.
@@ -78,11 +81,32 @@ impl Settings {
             id: all.id,
             auths,
             tls,
+            acls: all.acl.iter().map(|spec| acl(spec)).collect::<Result<_, _>>()?,
             verbose: all.verbose,
             session_timeout: all.session_timeout.unwrap_or(SESSION_TIMEOUT),
             connection_timeout: all.connection_timeout.unwrap_or(CONNECTION_TIMEOUT),
         })
     }
+}
+
+/// `scheme:id:perms`, as in ZooKeeper's own shell. The id may have colons.
+fn acl(spec: &str) -> Result<Acl, Failure> {
+    let letters = [
+        ('c', Permission::CREATE),
+        ('d', Permission::DELETE),
+        ('r', Permission::READ),
+        ('w', Permission::WRITE),
+        ('a', Permission::ADMIN),
+    ];
+    let parsed = spec.split_once(':').and_then(|(scheme, rest)| {
+        let (id, given) = rest.rsplit_once(':').filter(|_| !scheme.is_empty())?;
+        let each = given.chars().map(|one| letters.iter().find(|(letter, _)| *letter == one));
+        let all = each.map(|found| Some(found?.1)).reduce(|all, one| Some(all? | one?))??;
+        Some(Acl::new(all, AuthId::new(scheme, id)))
+    });
+    parsed.ok_or_else(|| {
+        Failure::usage(format!("acl {spec}: no scheme:id:perms, such as sasl:batch:cdrwa"))
+    })
 }
 
 /// Completed by the file that is named, which must be there; else by the user's and the machine's, key by key.
@@ -219,7 +243,7 @@ mod tests {
             let file = format!("{folder}/zklock.toml");
             assert!(said.contains(&file) && said.contains("--config"), "{said}");
             let all = "server = 'a'\nsession-timeout = 9\nconnection-timeout = 9\nnamespace = '/a'\nid = 'a'
-                auth-file = 'a'\ntls-ca = 'a'\ntls-cert = 'a'\ntls-key = 'a'";
+                auth-file = 'a'\ntls-ca = 'a'\ntls-cert = 'a'\ntls-key = 'a'\nacl = ['world:anyone:r']";
             let all = parse(&home.write("all.toml", all), all.as_bytes()).unwrap();
             assert!(with_files(all, &[home.0.join(folder)]).is_ok());
         }

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use crate::exit::{Failure, say};
 
-/// Who we are, by one of ZooKeeper's schemes.
-#[derive(PartialEq, Eq)]
+/// Credentials of one of ZooKeeper's schemes; `sasl` is DIGEST-MD5.
+#[derive(Clone)]
 pub(crate) struct Credentials {
     pub(crate) scheme: String,
     pub(crate) secret: Vec<u8>,
@@ -28,6 +28,18 @@ const MALFORMED: &str = "no scheme:credentials, such as digest:user:password";
 impl Credentials {
     pub(super) fn of_variable(name: &str, value: &OsStr) -> Result<Self, Failure> {
         Self::parse(value.as_bytes()).ok_or_else(|| Failure::usage(format!("{name}: {MALFORMED}")))
+    }
+
+    /// The user and the password, where they are for SASL.
+    pub(crate) fn sasl(&self) -> Result<Option<(String, String)>, Failure> {
+        if self.scheme != "sasl" {
+            return Ok(None);
+        }
+        let secret = std::str::from_utf8(&self.secret).ok().and_then(|text| text.split_once(':'));
+        let (user, password) = secret.ok_or_else(|| {
+            Failure::usage("credentials of scheme sasl have the form sasl:user:password")
+        })?;
+        Ok(Some((user.to_owned(), password.to_owned())))
     }
 
     fn parse(line: &[u8]) -> Option<Self> {

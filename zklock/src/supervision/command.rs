@@ -18,15 +18,6 @@ use super::wire::{Order, Report, pair, send_with};
 use super::{NAME, orphans, processes};
 use crate::signals::{self, PASSED_ON};
 
-/// What the command is told of what is held, by its environment.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Environment {
-    /// Of several locks: one of each in a line.
-    pub(crate) path: String,
-    pub(crate) node: String,
-    pub(crate) token: String,
-}
-
 #[derive(Debug)]
 pub(super) struct Supervised {
     supervisor: Child,
@@ -42,7 +33,7 @@ impl Supervised {
     /// Starts it.
     pub(super) fn start(
         command: &[OsString],
-        environment: &Environment,
+        environment: [(&str, String); 3],
         plan: Plan,
     ) -> io::Result<Self> {
         processes::check()?;
@@ -56,9 +47,7 @@ impl Supervised {
             .arg0(NAME)
             .arg(SUPERVISE)
             .args(command)
-            .env("ZK_LOCK_PATH", &environment.path)
-            .env("ZK_LOCK_NODE", &environment.node)
-            .env("ZK_LOCK_TOKEN", &environment.token)
+            .envs(environment)
             .stdin(Stdio::from(theirs))
             .process_group(0)
             .spawn();

@@ -26,9 +26,9 @@ mod wire;
 /// What `ps` shows of the processes beside `zklock`. Not its name: who signals everything of that name has not them in mind.
 const NAME: &str = "lock-supervisor";
 
-pub(crate) use command::Environment;
 pub(crate) use execute::{EXECUTE, main as execute};
 pub(crate) use orphans::bury_all;
 pub(crate) use supervisor::{SUPERVISE, main as supervise};
 pub(crate) use terminal::Terminal;
 pub(crate) use watch::{End, Supervisor};
+pub(crate) use watched::Watched;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 use zookeeper_recipes::Loss;
 
 use super::clock::Moment;
-use super::command::{Environment, Supervised, let_go_of_input_and_output};
+use super::command::{Supervised, let_go_of_input_and_output};
 use super::ending::{Cause, Plan};
 use super::orphans::Orphans;
 use super::watched::Watched;
@@ -34,8 +34,6 @@ const KILLED: u8 = 128 + 9;
 /// How a command is supervised.
 #[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
-    /// What is held, for people to read.
-    pub(crate) path: String,
     pub(crate) on_lost: OnLost,
     pub(crate) kill_after: Duration,
     pub(crate) on_revoke: OnRevoke,
@@ -67,20 +65,21 @@ impl Supervisor {
     pub(crate) async fn run(
         &self,
         command: &[OsString],
-        environment: &Environment,
-        hold: &impl Watched,
+        hold: &Watched,
         signals: &mut Signals,
     ) -> Result<End, Failure> {
         let Self { on_lost, kill_after, .. } = *self;
         let lease_end = lease_end(hold);
         let plan = Plan { on_lost, kill_after, lease_end };
         go_on_at_ctrl_z()?;
-        let supervised = Supervised::start(command, environment, plan).map_err(cannot_start)?;
+        let supervised =
+            Supervised::start(command, hold.environment(), plan).map_err(cannot_start)?;
         if self.only {
             let _ = let_go_of_input_and_output(); // who writes to it learns later that nobody reads
         }
         let mut watch = Watch {
             supervisor: self,
+            path: hold.path(),
             supervised,
             lease_end,
             loss: None,
@@ -109,10 +108,10 @@ impl Supervisor {
                 (KILLED, Some(Cause::Lost), None)
             }
         };
-        let Watch { loss, lease_end, is_refused, .. } = watch;
+        let Watch { path, loss, lease_end, is_refused, .. } = watch;
         let is_told = loss.is_some() && on_lost == OnLost::Warn;
         let in_time = at.is_some_and(|at| at <= lease_end);
-        Ok(End { path: self.path.clone(), code, cause, loss, is_told, in_time, is_refused })
+        Ok(End { path, code, cause, loss, is_told, in_time, is_refused })
     }
 }
 
@@ -145,6 +144,8 @@ impl End {
 
 struct Watch<'a> {
     supervisor: &'a Supervisor,
+    /// What is held, for people to read.
+    path: String,
     supervised: Supervised,
     /// As the supervisor was told last.
     lease_end: Moment,
@@ -163,8 +164,8 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     /// Gives the last report: the command has ended, or cannot be started; `None` if the supervisor went before.
-    async fn follow(&mut self, hold: &impl Watched, signals: &mut Signals) -> Option<Report> {
-        let (mut lost, mut asked) = (hold.lost(), hold.revocation_requested());
+    async fn follow(&mut self, hold: &Watched, signals: &mut Signals) -> Option<Report> {
+        let (mut lost, mut asked) = (pin!(hold.lost()), pin!(hold.revocation_requested()));
         let mut is_asked = false;
         loop {
             // Before it is asked for what is left: so no renewal is missed.
@@ -183,16 +184,14 @@ impl Watch<'_> {
                 loss = &mut lost, if self.loss.is_none() => self.lost(loss),
                 () = due(&mut self.overdue) => self.kill(),
                 signal = signals.any() => self.pass_on(signal),
-                request = &mut asked, if !is_asked => {
+                () = &mut asked, if !is_asked => {
                     is_asked = true;
-                    if request.is_ok() {
-                        self.asked();
-                    }
+                    self.asked();
                 }
                 // Who puts us into the foreground need not say so.
                 _ = self.looks.tick(), if self.wants_terminal => self.offer_terminal(),
                 never = self.orphans.bury(&kept) => match never {},
-                _ = renewed, if self.loss.is_none() => {}
+                () = renewed, if self.loss.is_none() => {}
             }
         }
     }
@@ -202,7 +201,7 @@ impl Watch<'_> {
         self.supervised.order(Order::Lost);
         let wait = match (self.supervisor.on_lost, loss) {
             (OnLost::Warn, _) => {
-                let path = &self.supervisor.path;
+                let path = &self.path;
                 return say(&format!("lost {path}: {loss}; the command goes on"));
             }
             (OnLost::Term, loss) if loss != Loss::LeaseEnded => self.supervisor.kill_after,
@@ -307,7 +306,7 @@ fn looks() -> Interval {
 }
 
 /// On the safe side: the clock is read first.
-fn lease_end(hold: &impl Watched) -> Moment {
+fn lease_end(hold: &Watched) -> Moment {
     let now = Moment::now();
     now.after(hold.lease_left())
 }

@@ -1,49 +1,56 @@
-//! What a command is supervised for: a lock, or a leader's term.
+//! What a command is supervised for: locks, a leader's term, the run of a key.
 
 use std::time::Duration;
 
-use zookeeper_recipes::{BoxFuture, Leadership, LockGuard, Loss};
+use futures_util::FutureExt;
+use futures_util::future::select_all;
+use zookeeper_recipes::{Hold, Loss};
 
-/// What is held.
-pub(crate) trait Watched: Sync {
-    fn lease_left(&self) -> Duration;
-    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>>;
-    fn lost(&self) -> BoxFuture<'static, Loss>;
-    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>>;
-}
+/// All that the command needs. It is lost with the first hold that is lost.
+#[derive(Debug)]
+pub(crate) struct Watched(Vec<Hold>);
 
-impl Watched for Box<dyn LockGuard> {
-    fn lease_left(&self) -> Duration {
-        (**self).lease_left()
+impl Watched {
+    /// At least one hold.
+    pub(crate) fn new(holds: impl IntoIterator<Item = Hold>) -> Self {
+        Self(holds.into_iter().collect())
     }
 
-    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>> {
-        (**self).lease_renewed()
+    pub(crate) fn path(&self) -> String {
+        self.lines(Hold::path).join(" + ")
     }
 
-    fn lost(&self) -> BoxFuture<'static, Loss> {
-        (**self).lost()
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.0.iter().find_map(Hold::loss)
     }
 
-    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>> {
-        (**self).revocation_requested()
-    }
-}
-
-impl Watched for Leadership {
-    fn lease_left(&self) -> Duration {
-        Self::lease_left(self)
-    }
-
-    fn lease_renewed(&self) -> BoxFuture<'static, Result<(), Loss>> {
-        Box::pin(Self::lease_renewed(self))
+    /// The variables of the command: in each a line for each hold.
+    pub(super) fn environment(&self) -> [(&'static str, String); 3] {
+        let tokens: Vec<_> = self.0.iter().map(|hold| hold.fencing_token().to_string()).collect();
+        [
+            ("ZK_LOCK_PATH", self.lines(Hold::path).join("\n")),
+            ("ZK_LOCK_NODE", self.lines(Hold::node).join("\n")),
+            ("ZK_LOCK_TOKEN", tokens.join("\n")),
+        ]
     }
 
-    fn lost(&self) -> BoxFuture<'static, Loss> {
-        Box::pin(Self::lost(self))
+    pub(super) fn lease_left(&self) -> Duration {
+        self.0.iter().map(Hold::session_lease_left).min().unwrap_or_default()
     }
 
-    fn revocation_requested(&self) -> BoxFuture<'static, Result<(), Loss>> {
-        Box::pin(Self::revocation_requested(self))
+    pub(super) fn lease_renewed(&self) -> impl Future<Output = ()> + use<> {
+        select_all(self.0.iter().map(|hold| Box::pin(hold.session_lease_renewed()))).map(|_| ())
+    }
+
+    pub(super) async fn lost(&self) -> Loss {
+        select_all(self.0.iter().map(|hold| Box::pin(hold.lost()))).await.0
+    }
+
+    pub(super) async fn revocation_requested(&self) {
+        select_all(self.0.iter().map(|hold| Box::pin(hold.revocation_requested()))).await;
+    }
+
+    fn lines<'a>(&'a self, of: impl Fn(&'a Hold) -> &'a str) -> Vec<&'a str> {
+        self.0.iter().map(of).collect()
     }
 }

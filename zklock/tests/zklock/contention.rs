@@ -1,6 +1,5 @@
 //! Who gets a lock, and who waits.
 
-use zookeeper_recipes::InterProcessMutex;
 use zookeeper_testkit::{FaultProxy, Operation};
 
 use crate::scene::Scene;
@@ -23,7 +22,7 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
     ends(both).await;
     // One of them is taken: the other is not kept.
     let curator = scene.curator().await;
-    let guard = InterProcessMutex::new(&curator, &b).unwrap().acquire().await.unwrap();
+    let guard = curator.mutex(&b).unwrap().acquire().await.unwrap();
     for options in [["-n", "-v"], ["-w", "3"]] {
         let tool = scene.zklock(["run", &a, &b]).args(options).args(["--", "true"]);
         tool.ended().await.last_line(75, &[&b]);

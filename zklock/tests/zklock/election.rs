@@ -4,7 +4,6 @@ use std::fs::File;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use zookeeper_recipes::LeaderLatch;
 use zookeeper_testkit::Cut;
 
 use crate::harness::within;
@@ -225,9 +224,8 @@ async fn who_only_tells_ends_with_0_unless_it_cannot_write() {
 async fn who_stands_by_is_told_of_wrong_options_at_once() {
     let scene = Scene::new().await;
     let holder = scene.curator().await;
-    let latch = LeaderLatch::new(&holder, &scene.path).unwrap();
-    latch.start().unwrap();
-    within("it leads", latch.await_leadership()).await.unwrap();
+    let latch = holder.leader_latch(&scene.path).unwrap();
+    within("it leads", latch.leadership()).await.unwrap();
     let ended = elect(&scene, &["--kill-after", "4s"], "true").ended().await;
     ended.one_line(64, &["--kill-after", "10s"]);
     assert_eq!(scene.children().await.len(), 1);
@@ -240,7 +238,7 @@ async fn who_stands_by_is_told_of_wrong_options_at_once() {
 #[ignore = "make test-all"]
 async fn an_election_of_selectors_is_observed_too() {
     let scene = Scene::new().await;
-    let mut observing = scene.zklock(["observe", &scene.path, "--selector", "--json"]).start();
+    let mut observing = scene.zklock(["observe", &scene.path, "--json"]).start();
     observing.stdout.lines(1).await;
     let holder = scene.holder("host-a").await;
     let lines = parsed(&observing.stdout.lines(2).await);

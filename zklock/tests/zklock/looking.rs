@@ -143,7 +143,7 @@ async fn break_with_several_holders_wants_to_know_which() {
     let curators = [scene.curator().await, scene.curator().await, scene.curator().await];
     let mut guards = Vec::new();
     for curator in &curators {
-        guards.push(scene.read_write(curator).read().acquire().await.unwrap());
+        guards.push(scene.read_write(curator).read().await.unwrap());
     }
     let ended = scene.zklock(["break", &scene.path, "--yes"]).ended().await;
     ended.one_line(64, &["--all", "--node"]);

@@ -20,6 +20,7 @@ mod harness;
 mod lifeline;
 mod looking;
 mod loss;
+mod once;
 mod pages;
 mod patience;
 mod processes;

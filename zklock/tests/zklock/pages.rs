@@ -2,8 +2,8 @@
 
 use crate::tool::{Tool, ZKLOCK};
 
-const COMMANDS: [&str; 8] =
-    ["run", "elect", "observe", "ls", "revoke", "break", "completions", "man"];
+const COMMANDS: [&str; 9] =
+    ["run", "elect", "observe", "ls", "revoke", "break", "check", "completions", "man"];
 
 /// It needs no server.
 fn zklock(all: &[&str]) -> Tool {

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use zookeeper_recipes::InterProcessMutex;
 use zookeeper_testkit::{Cut, Direction, Fault, FaultProxy, Message, Operation, TestServer};
 
 use crate::harness::eventually;
@@ -116,7 +115,7 @@ async fn what_a_waiter_shows_does_not_cost_a_read_for_each_other() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a:123").await;
     let curator = scene.curator().await;
-    let mutex = InterProcessMutex::new(&curator, &scene.path).unwrap();
+    let mutex = curator.mutex(&scene.path).unwrap().with_node_per_hold();
     let mut others = Vec::new();
     for number in 2..=OTHERS + 1 {
         let mutex = mutex.clone();

@@ -11,7 +11,7 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Client, EventType};
-use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard};
+use zookeeper_recipes::{Curator, Guard, Released};
 use zookeeper_testkit::{FaultProxy, TestServer};
 
 use crate::harness::{Admin, Arena, Servers, children, eventually, within};
@@ -32,7 +32,7 @@ pub(crate) struct Scene {
 /// Somebody of this process who has the lock.
 pub(crate) struct Holder {
     pub(crate) curator: Curator,
-    pub(crate) guard: MutexGuard,
+    pub(crate) guard: Guard,
 }
 
 impl Deref for Scene {
@@ -130,7 +130,7 @@ impl Scene {
     /// Somebody of this process holds the lock.
     pub(crate) async fn holder(&self, identity: &str) -> Holder {
         let curator = self.connect(self.builder().identity(identity)).await;
-        let mutex = InterProcessMutex::new(&curator, &self.path).unwrap();
+        let mutex = curator.mutex(&self.path).unwrap();
         let guard = within("the lock", mutex.acquire()).await.unwrap();
         Holder { curator, guard }
     }
@@ -201,7 +201,7 @@ impl Drop for Scene {
 impl Holder {
     pub(crate) async fn release(self) {
         self.guard.release().await.unwrap();
-        self.curator.close().await.unwrap();
+        assert_eq!(self.curator.close().await, Released::Confirmed);
     }
 }
 

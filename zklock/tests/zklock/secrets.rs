@@ -99,3 +99,19 @@ async fn tls_by_files() {
     tool.env("ZKLOCK_TLS_KEY", "key").ended().await.quietly(3);
     scene.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-all"]
+async fn a_user_of_sasl_has_a_lock_of_its_own() {
+    let scene =
+        Scene::on(TestServer::builder().sasl_user("batch", SECRET).start().await.unwrap()).await;
+    let good = format!("sasl:batch:{SECRET}");
+    for (auth, code) in [(&*good, 3), (&good, 3), ("", 69), ("sasl:batch:other", 69)] {
+        let tool = scene.zklock(["run", "/ours", "--acl", "sasl:batch:cdrwa", "-c", "exit 3"]);
+        let ended =
+            tool.args(["--connection-timeout", "3s"]).env("ZKLOCK_AUTH", auth).ended().await;
+        assert_eq!(ended.code(), Some(code), "{auth}: {ended}");
+        assert!(!ended.stderr.contains(SECRET), "{ended}");
+    }
+    scene.end().await;
+}

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::net::TcpListener;
-use zookeeper_recipes::LeaderLatch;
 use zookeeper_testkit::Direction;
 
 use crate::harness::{eventually, within};
@@ -118,9 +117,8 @@ async fn a_signal_ends_the_wait_and_nothing_is_left() {
     let scene = Scene::new().await;
     let holder = scene.holder("host-a:123").await;
     let leader = format!("{}/election", scene.path);
-    let latch = LeaderLatch::new(&holder.curator, &leader).unwrap();
-    latch.start().unwrap();
-    within("it leads", latch.await_leadership()).await.unwrap();
+    let latch = holder.curator.leader_latch(&leader).unwrap();
+    within("it leads", latch.leadership()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = listener.local_addr().unwrap().to_string();
     for signal in FORWARDED {

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use futures_util::{StreamExt, stream};
+use zookeeper_recipes::Curator;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes::{Curator, InterProcessMutex};
 use zookeeper_testkit::random_path;
 
 use crate::harness::within;
@@ -34,6 +34,25 @@ run {held} -n -E 0 -- touch ran | | 0 | {held}~is~busy
 run {held} -w 3 -- touch ran | | 75 | {held}~is~busy~after~3s:~held~by~host-a:123
 run {held} --timeout 3s -E 3 -- touch ran | | 3 | {held}~is~busy~after~3s:~held~by~host-a:123
 run {held} -w 0 -- touch ran | | 75 | {held}~is~busy held~by~host-a:123
+run {held} -n -q -- touch ran | | 75 |
+run {held} -w 1 --quiet -E 9 -- touch ran | | 9 |
+run {path} --once k --read -- touch ran | | 64 | cannot~be~used~with
+run {path} --once k --count 2 -- touch ran | | 64 | cannot~be~used~with
+run {path} {path}/b --once k -- touch ran | | 64 | --once~takes~one~PATH
+run {path} --once= -- touch ran | | 64 | key empty
+run {path} --once k -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
+run {path} --acl anyone:cdrwa -- touch ran | | 64 | anyone:cdrwa: scheme:id:perms
+run {path} -- touch ran | ZKLOCK_ACL=world:anyone:x | 64 | world:anyone:x
+run {path} --acl auth::cdrwa -- touch ran | | 64 | acl
+run {private} --acl auth::cdrwa -c exit~3 | ZKLOCK_AUTH=digest:ours:{secret} | 3 |
+run {path} -- touch ran | ZKLOCK_AUTH=sasl:{secret} | 64 | sasl:user:password
+check | | 0 | >{server}~granted~a~session~with~a~timeout~of~10s
+check {path} | | 0 | >{path}~exists >created~and~deleted~under~{path}
+check {path} --server {server},{nowhere} | | 69 | >FAIL >{nowhere}~cannot~be~connected~to >start~it >created~and~deleted
+check --server {silent} --connection-timeout 1s | | 69 | >FAIL >accepts~connections
+check {readonly} | | 69 | >FAIL >create~a~znode~under~{readonly} >--auth-file
+check {barren}/lock | | 69 | >FAIL >choose~another~path
+check relative --namespace /n | | 64 | >namespace~/n~exists >FAIL >relative
 run {path} -n -E 9 -c exit~3 | | 3 |
 run {path} -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
 run {mutex} --read -- touch ran | | 69 | {mutex}
@@ -178,12 +197,12 @@ async fn each_row_ends_with_its_code_and_its_words() {
     let credentials = format!("ours:{SECRET}");
     let owner = Curator::builder().auth("digest", credentials.as_bytes()).acls(Acls::creator_all());
     let owner = scene.connect(owner).await;
-    let mutex = InterProcessMutex::new(&owner, of("private")).unwrap();
+    let mutex = owner.mutex(of("private")).unwrap();
     within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
     let holder = scene.connect(scene.builder().identity("host-a:123")).await;
-    let mutex = InterProcessMutex::new(&holder, of("held")).unwrap();
+    let mutex = holder.mutex(of("held")).unwrap();
     let guard = within("the lock", mutex.acquire()).await.unwrap();
-    let mutex = InterProcessMutex::new(&holder, of("mutex")).unwrap();
+    let mutex = holder.mutex(of("mutex")).unwrap();
     let other = within("the lock", mutex.acquire()).await.unwrap();
     let filled = |text: &str| {
         let text = text.replace('~', " ");

@@ -1,0 +1,111 @@
+//! `zklock run --once`: a command that runs once for each key.
+
+use std::time::SystemTime;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use zookeeper_recipes::{Attempt, Error, Hold, Once};
+
+use super::{Ending, Wait, locks, until};
+use crate::connection::is_connected;
+use crate::exit::{Failure, Outcome, say};
+use crate::signals::Signals;
+use crate::supervision::Watched;
+use crate::text;
+
+/// The run of a key, in a task: the body hands its hold out, and waits for the end of the command. So the supervision goes on where the
+/// library drops the body, because the hold is lost.
+struct Run {
+    /// The only task. Its error is `None` where the command failed.
+    task: JoinSet<Result<Attempt<Once<()>>, Option<Error>>>,
+    hold: oneshot::Receiver<Hold>,
+    succeeded: oneshot::Sender<()>,
+}
+
+enum Begun {
+    Run(Hold),
+    Done { by: String, at: SystemTime },
+}
+
+impl Wait<'_> {
+    pub(super) async fn run_once(
+        &self,
+        key: &str,
+        signals: &mut Signals,
+        ending: &mut Ending,
+    ) -> Outcome {
+        let mut run = self.start(key)?;
+        // The library escapes the key in both paths in the same way.
+        let runs = format!("{}/runs", self.arguments.paths[0].trim_end_matches('/'));
+        let runs = self.curator.mutex_for(runs, key)?.path().to_owned();
+        let hold = match self.wait(&[runs], self.begun(&mut run), signals).await? {
+            Begun::Run(hold) => hold,
+            Begun::Done { by, at } => {
+                if self.settings.verbose && !self.arguments.quiet {
+                    say(&format!("done by {} at {}", text::shown(by.as_bytes()), text::time(at)));
+                }
+                return Ok(0);
+            }
+        };
+        ending.was_held = true;
+        let watched = Watched::new([hold]);
+        let end = self.supervise(&watched, signals).await?;
+        if let Some(failure) = end.failure(watched.loss()) {
+            return Err(failure);
+        }
+        if end.code == 0 {
+            let _ = run.succeeded.send(()); // the task reports a loss
+        } else {
+            drop(run.succeeded);
+        }
+        match signals.unless_ended(run.task.join_next()).await? {
+            Some(Ok(Err(Some(error)))) => {
+                let failure = Failure::from(error);
+                let why = format!("the command ended with {}, but {failure}", end.code);
+                Err(Failure::new(failure.code(), why))
+            }
+            Some(Ok(_)) => Ok(end.code),
+            _ => Err(Failure::told(crate::exit::INTERNAL)), // the panic was reported
+        }
+    }
+
+    fn start(&self, key: &str) -> Result<Run, Failure> {
+        let curator = locks::patient(self.curator, self.arguments);
+        let once = curator.once(&self.arguments.paths[0], key)?;
+        let waits = locks::waits(self.arguments);
+        let (hand_out, hold) = oneshot::channel();
+        let (succeeded, success) = oneshot::channel();
+        let body = async move |hold: Hold| {
+            let _ = hand_out.send(hold); // not received when `zklock` ends
+            success.await.map_err(|_| None)
+        };
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            if waits {
+                once.run(body).await.map(Attempt::Acquired)
+            } else {
+                once.try_run(body).await
+            }
+        });
+        Ok(Run { task, hold, succeeded })
+    }
+
+    async fn begun(&self, run: &mut Run) -> Result<Attempt<Begun>, Option<Error>> {
+        let ended = tokio::select! {
+            biased;
+            Ok(hold) = &mut run.hold => return Ok(Attempt::Acquired(Begun::Run(hold))),
+            ended = run.task.join_next() => ended,
+            () = until(self.deadline) => {
+                return if is_connected(self.curator) { Ok(Attempt::Busy) } else { Err(None) };
+            }
+        };
+        match ended {
+            Some(Ok(Ok(Attempt::Acquired(Once::AlreadyDone { by, at, .. })))) => {
+                Ok(Attempt::Acquired(Begun::Done { by, at }))
+            }
+            Some(Ok(Ok(Attempt::Busy))) => Ok(Attempt::Busy),
+            Some(Ok(Err(error))) => Err(error),
+            ended => unreachable!("the body waits for its command: {ended:?}"),
+        }
+    }
+}
