@@ -8,19 +8,13 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 // Private in the crate, and pure: the same sources, compiled once more.
-#[allow(dead_code, unused_imports)]
-#[path = "../../src/admission.rs"]
-mod admission;
 #[allow(dead_code, unused_imports, unreachable_pub, missing_debug_implementations)]
-#[path = "../../src/contender_filter.rs"]
-mod contender_filter;
-#[allow(dead_code, unused_imports, unreachable_pub)]
-#[path = "../../src/contender_name.rs"]
-mod contender_name;
+#[path = "../../src/queue/rules/mod.rs"]
+mod rules;
 
-use self::admission::{Family, decide};
-use self::contender_filter::ContenderFilter;
-use self::contender_name::{Kind, sequence_of};
+use self::rules::admission::{Family, decide};
+use self::rules::filter::ContenderFilter;
+use self::rules::node_name::{Kind, sequence_of};
 
 const COUNTS: [usize; 5] = [10, 100, 1_000, 10_000, 100_000];
 

@@ -2,12 +2,13 @@
 //!
 //! Each way to lock gets a server of its own, with its data below `TMPDIR` and the server's defaults, and worker processes.
 //! One table says what an uncontended cycle of acquire and release takes, how many holds eight contenders get in a second, and how
-//! soon a waiter holds the lock after the holder's process was killed. `docs/comparison.md` has a dated run.
+//! soon a waiter holds the lock after the holder's process was killed. `docs/internals/comparison.md` has a dated run.
 //!
 //! Arguments: names of ways or servers (all), `--rounds N` of kills (3), `--smoke` for a short run. Exits with 3 if a server
 //! is not installed, and with 1 if a way failed.
 #![allow(clippy::disallowed_methods)] // the tasks are owned; these clocks are compared within one process only
 
+mod lock;
 mod server;
 mod ways;
 mod worker;
@@ -19,14 +20,11 @@ use futures_util::future::try_join_all;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
+use self::lock::Failure;
 use self::server::Server;
 use self::ways::Way;
-use self::worker::Worker;
+use self::worker::{LEASE, Worker};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// Of each lock, or of the session that it belongs to.
-const LEASE: Duration = Duration::from_secs(3);
 const CONTENDERS: usize = 8;
 /// Uncontended cycles that do not count: connections, prepared statements, a JVM that compiles.
 const WARM_UP: usize = 100;
@@ -104,7 +102,7 @@ async fn measure(way: Way, settings: &Settings) -> Result<String, Failure> {
     let servers = try_join_all((0..way.servers()).map(|_| Server::start(way.kind()))).await?;
     let addresses: Vec<_> = servers.iter().map(Server::address).collect();
     let addresses = addresses.join(",");
-    let hire = async |lock: &str| Worker::hire(way, &addresses, lock).await;
+    let hire = async |lock: &str| Worker::hire(way.name(), &addresses, lock).await;
 
     let mut worker = hire("alone").await?;
     worker.cycles(WARM_UP.min(settings.cycles)).await?;

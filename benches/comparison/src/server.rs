@@ -8,16 +8,16 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::Failure;
-use crate::ways::connect_redis;
+use crate::lock::Failure;
+use crate::ways::{mariadb, redis};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(2);
@@ -119,8 +119,8 @@ impl Kind {
                 if answer.contains("Mode:") { Ok(()) } else { Err("not serving yet".into()) }
             }
             Self::Redis => {
-                let mut connection = connect_redis(address, ANSWER)?;
-                let _: String = redis::cmd("PING").query_async(&mut connection).await?;
+                let mut connection = redis::connect(address, ANSWER)?;
+                let _: String = ::redis::cmd("PING").query_async(&mut connection).await?;
                 Ok(())
             }
             Self::Etcd => {
@@ -128,7 +128,7 @@ impl Kind {
                 let mut client = etcd_client::Client::connect([address], None).await?;
                 Ok(client.get("serves", None).await.map(drop)?)
             }
-            Self::MariaDb => Ok(Conn::new(mariadb_options(address)?).await.map(drop)?),
+            Self::MariaDb => Ok(Conn::new(mariadb::options(address)?).await.map(drop)?),
         }
     }
 }
@@ -154,7 +154,7 @@ impl Server {
             sleep(BETWEEN_LOOKS).await;
         }
         if kind == Kind::MariaDb {
-            let mut connection = Conn::new(mariadb_options(&address)?).await?;
+            let mut connection = Conn::new(mariadb::options(&address)?).await?;
             for table in TABLES {
                 connection.query_drop(table).await?;
             }
@@ -217,11 +217,4 @@ async fn install_mariadb(folder: &Path, data: &Path) -> Result<(), Failure> {
         return Err(format!("mariadb-install-db failed: {reason}").into());
     }
     Ok(())
-}
-
-/// As its root, over TCP.
-pub(crate) fn mariadb_options(address: &str) -> Result<OptsBuilder, Failure> {
-    let (host, port) = address.split_once(':').ok_or("no port in the address")?;
-    let options = OptsBuilder::default().ip_or_hostname(host).tcp_port(port.parse()?);
-    Ok(options.prefer_socket(false).user(Some("root")))
 }

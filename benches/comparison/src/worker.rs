@@ -7,12 +7,14 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
+use crate::lock::{Failure, Lock};
 use crate::server::dies_with_us;
-use crate::ways::{Lock, Way};
-use crate::{Failure, LEASE};
 
 /// The first argument of such a process.
 pub(crate) const ROLE: &str = "worker";
+
+/// Of each lock, or of the session that it belongs to.
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
 
 /// For an answer, on a busy machine. A waiter on Redis or MariaDB may also lose many times in a row.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,9 +66,9 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// One that is connected.
-    pub(crate) async fn hire(way: Way, servers: &str, lock: &str) -> Result<Self, Failure> {
+    pub(crate) async fn hire(way: &str, servers: &str, lock: &str) -> Result<Self, Failure> {
         let mut command = dies_with_us(&std::env::current_exe()?.to_string_lossy());
-        command.args([ROLE, way.name(), servers, lock]);
+        command.args([ROLE, way, servers, lock]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("a worker has no pipes".into());

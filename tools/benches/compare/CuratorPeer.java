@@ -24,7 +24,6 @@ import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
-import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
@@ -222,8 +221,6 @@ public class CuratorPeer {
                 return new InterProcessReadWriteLock(session, path).writeLock();
             case "read-write":
                 return new TenthWrites(new InterProcessReadWriteLock(session, path));
-            case "semaphore-mutex":
-                return new InterProcessSemaphoreMutex(session, path);
             case "semaphore":
                 return new OneLease(new InterProcessSemaphoreV2(session, path, Integer.parseInt(words[1])));
             case "multi":

@@ -1,9 +1,9 @@
 //! What an attempt at a busy lock sends.
 
-use zookeeper_recipes::InterProcessMutex;
+use tools::Failure;
+use zookeeper_recipes::Attempt;
 use zookeeper_testkit::Operation;
 
-use crate::Failure;
 use crate::crew::{Crew, Peer};
 use crate::stage::{Link, Stage};
 
@@ -18,14 +18,14 @@ pub(crate) async fn attempts(
     let path = format!("{}/0", stage.place(&format!("busy-{peer}"), 1).await?);
     let link = stage.connect_string(Link::Counted);
     let holder = crew.ours.session(stage.connect_string(Link::Direct), 0).await?;
-    let guard = InterProcessMutex::new(&holder, &path)?.acquire().await?;
+    let guard = holder.mutex(&path)?.acquire().await?;
     // The session is there before anything is counted.
     let acquired = if peer == Peer::Ours {
-        let mutex = InterProcessMutex::new(&crew.ours.session(link, 0).await?, &path)?;
+        let mutex = crew.ours.session(link, 0).await?.mutex(&path)?;
         stage.counted.clear_log();
         let mut acquired = 0;
         for _ in 0..ATTEMPTS {
-            acquired += u64::from(mutex.try_acquire().await?.is_some());
+            acquired += u64::from(!matches!(mutex.try_acquire().await?, Attempt::Busy));
         }
         Some(acquired)
     } else {

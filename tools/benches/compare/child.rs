@@ -10,11 +10,10 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
+use tools::Failure;
 
-use crate::Failure;
 use crate::class_path::class_path;
 use crate::load::{Lap, Load, Recipe};
-use crate::settings::target;
 
 /// Beyond a turn: a JVM that starts and compiles, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -130,4 +129,10 @@ impl Child {
 
 fn source(name: &str) -> String {
     format!("{}/benches/compare/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Cargo's folder for what is built.
+fn target() -> PathBuf {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    scratch.parent().unwrap_or(scratch).to_owned()
 }

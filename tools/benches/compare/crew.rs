@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
+use tools::Failure;
 
-use crate::Failure;
 use crate::child::Child;
 use crate::load::{Lap, Load, Recipe};
 use crate::ours::Ours;

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
+use tools::Failure;
 
-use crate::Failure;
 use crate::statistics::Summary;
 
 /// What is acquired.
@@ -17,7 +17,6 @@ pub(crate) enum Recipe {
     Write,
     /// Every tenth cycle writes.
     ReadWrite,
-    SemaphoreMutex,
     /// With so many leases.
     Semaphore(usize),
     /// Of so many mutexes.
@@ -35,7 +34,6 @@ impl fmt::Display for Recipe {
             Recipe::Read => f.write_str("read"),
             Recipe::Write => f.write_str("write"),
             Recipe::ReadWrite => f.write_str("read-write"),
-            Recipe::SemaphoreMutex => f.write_str("semaphore-mutex"),
             Recipe::Semaphore(leases) => write!(f, "semaphore-{leases}"),
             Recipe::Multi(members) => write!(f, "multi-{members}"),
             Recipe::Latch => f.write_str("latch"),

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::process::Command;
 
+use tools::Failure;
 use zookeeper_testkit::Backend;
 
-use crate::Failure;
 use crate::comparison::Results;
 use crate::crew::Peer;
 use crate::stage::Link;

@@ -3,7 +3,7 @@
 //! One server, data in memory where the system has such a place. Each work runs in rounds; in a round every peer
 //! has its turn, in an order that rotates, so that what disturbs the machine disturbs all of them. Peers in Java and
 //! Python are processes of their own, driven over their standard input. What the works are, and what
-//! the figures do not show: `docs/benchmarks.md`.
+//! the figures do not show: `docs/internals/benchmarks.md`.
 //!
 //! Arguments: `--rounds N` (7), `--seconds S` of each turn (2), `--smoke`, and names of works (all but those of growth;
 //! `waiters locks` for those). Without cargo's own
@@ -32,12 +32,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
+use tools::Failure;
 
 use self::machine::Machine;
 use self::settings::Settings;
 use self::stage::Stage;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let done = Settings::from_arguments(std::env::args().skip(1)).and_then(|settings| {

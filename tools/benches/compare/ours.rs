@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tools::Failure;
+use zookeeper_recipes::leader::LeaderSelector;
 use zookeeper_recipes::{
     Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, InterProcessSemaphoreMutex, LeaderLatch, LeaderSelector, ReadLock,
-    WriteLock,
+    InterProcessSemaphore,
 };
 
-use crate::Failure;
 use crate::load::{Contender, Held, Lap, Load, Recipe, turn, work};
 use crate::stage::SESSION_TIMEOUT;
 
@@ -72,10 +72,9 @@ impl Ours {
 /// A lock of a recipe.
 enum Lock {
     Mutex(InterProcessMutex),
-    Read(ReadLock),
-    Write(WriteLock),
+    Read(InterProcessReadWriteLock),
+    Write(InterProcessReadWriteLock),
     ReadWrite(InterProcessReadWriteLock, AtomicUsize),
-    SemaphoreMutex(InterProcessSemaphoreMutex),
     Semaphore(InterProcessSemaphore),
     Multi(InterProcessMultiLock),
     /// A new latch for each cycle: one that was closed is done.
@@ -85,24 +84,19 @@ enum Lock {
 
 impl Lock {
     fn new(recipe: Recipe, curator: &Curator, path: &str) -> Result<Self, Failure> {
-        let both = || InterProcessReadWriteLock::new(curator, path);
+        let both = || curator.read_write_lock(path);
         Ok(match recipe {
-            Recipe::Mutex => Lock::Mutex(InterProcessMutex::new(curator, path)?),
-            Recipe::Read => Lock::Read(both()?.read()),
-            Recipe::Write => Lock::Write(both()?.write()),
+            Recipe::Mutex => Lock::Mutex(curator.mutex(path)?),
+            Recipe::Read => Lock::Read(both()?),
+            Recipe::Write => Lock::Write(both()?),
             Recipe::ReadWrite => Lock::ReadWrite(both()?, AtomicUsize::default()),
-            Recipe::SemaphoreMutex => {
-                Lock::SemaphoreMutex(InterProcessSemaphoreMutex::new(curator, path)?)
-            }
-            Recipe::Semaphore(limit) => {
-                Lock::Semaphore(InterProcessSemaphore::new(curator, path, limit)?)
-            }
+            Recipe::Semaphore(limit) => Lock::Semaphore(curator.semaphore(path, limit)?),
             Recipe::Multi(members) => {
                 let paths: Vec<_> = (0..members).map(|member| format!("{path}/{member}")).collect();
-                Lock::Multi(InterProcessMultiLock::from_paths(curator, paths)?)
+                Lock::Multi(curator.multi_lock(paths)?)
             }
             Recipe::Latch => Lock::Latch(curator.clone(), path.to_owned()),
-            Recipe::Selector => Lock::Selector(LeaderSelector::new(curator, path)?),
+            Recipe::Selector => Lock::Selector(curator.leader_selector(path)?),
         })
     }
 }
@@ -110,7 +104,7 @@ impl Lock {
 /// Acquires, works, releases; guards are of many types.
 macro_rules! cycle {
     ($lock:expr, $hold:expr) => {{
-        let guard = $lock.acquire().await?;
+        let guard = $lock.await?;
         let acquired = Instant::now();
         work($hold).await;
         let released = Instant::now();
@@ -122,9 +116,9 @@ macro_rules! cycle {
 impl Contender for Lock {
     async fn cycle(&self, hold: Duration) -> Result<Held, Failure> {
         match self {
-            Lock::Mutex(lock) => cycle!(lock, hold),
-            Lock::Read(lock) => cycle!(lock, hold),
-            Lock::Write(lock) => cycle!(lock, hold),
+            Lock::Mutex(lock) => cycle!(lock.acquire(), hold),
+            Lock::Read(lock) => cycle!(lock.read(), hold),
+            Lock::Write(lock) => cycle!(lock.write(), hold),
             Lock::ReadWrite(lock, cycles) => {
                 if cycles.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
                     cycle!(lock.write(), hold)
@@ -132,13 +126,11 @@ impl Contender for Lock {
                     cycle!(lock.read(), hold)
                 }
             }
-            Lock::SemaphoreMutex(lock) => cycle!(lock, hold),
-            Lock::Semaphore(lock) => cycle!(lock, hold),
-            Lock::Multi(lock) => cycle!(lock, hold),
+            Lock::Semaphore(lock) => cycle!(lock.acquire(), hold),
+            Lock::Multi(lock) => cycle!(lock.acquire(), hold),
             Lock::Latch(curator, path) => {
-                let latch = LeaderLatch::new(curator, path)?;
-                latch.start()?;
-                latch.await_leadership().await?;
+                let latch = curator.leader_latch(path)?;
+                latch.leadership().await?;
                 let acquired = Instant::now();
                 work(hold).await;
                 let released = Instant::now();
@@ -146,7 +138,7 @@ impl Contender for Lock {
                 Ok(Held { acquired, released })
             }
             Lock::Selector(selector) => {
-                let term = selector.run(move |_| async move {
+                let term = selector.run(async move |_| {
                     let acquired = Instant::now();
                     work(hold).await;
                     Held { acquired, released: Instant::now() }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use tools::Failure;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::Failure;
 use crate::load::{Contender, Held, Lap, Load, turn, work};
 use crate::stage::SESSION_TIMEOUT;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tools::Failure;
 
-use crate::Failure;
 use crate::busy;
 use crate::comparison::{Measured, Results};
 use crate::crew::{Crew, Peer};

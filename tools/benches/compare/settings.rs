@@ -1,9 +1,8 @@
 //! What the arguments ask for.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tools::Failure;
 
-use crate::Failure;
 use crate::works::{GROWTH, WORKS, Work};
 
 #[derive(Debug)]
@@ -73,10 +72,4 @@ fn all() -> impl Iterator<Item = &'static Work> {
 /// By its name, or by the name without the number at its end.
 fn is_called(work: &Work, name: &str) -> bool {
     work.name == name || work.name.trim_end_matches(|digit: char| digit.is_ascii_digit()) == name
-}
-
-/// Cargo's folder for what is built.
-pub(crate) fn target() -> PathBuf {
-    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    scratch.parent().unwrap_or(scratch).to_owned()
 }

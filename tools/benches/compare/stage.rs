@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
+use tools::Failure;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 use zookeeper_testkit::{Backend, Direction, Fault, FaultProxy, TestServer, random_path};
-
-use crate::Failure;
 
 /// Of every session of every peer.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30);

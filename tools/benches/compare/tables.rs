@@ -1,9 +1,9 @@
-//! The tables of `docs/benchmarks.md`: what stands between its two markers is written anew.
+//! The tables of `docs/internals/benchmarks.md`: what stands between its two markers is written anew.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use tools::Failure;
 
-use crate::Failure;
 use crate::comparison::{Comparison, Results, with_spread};
 use crate::machine::Machine;
 use crate::settings::Settings;
@@ -17,7 +17,7 @@ pub(crate) fn write(
     machine: &Machine,
     settings: &Settings,
 ) -> Result<PathBuf, Failure> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/internals/benchmarks.md");
     let page = std::fs::read_to_string(&file)?;
     let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
         let (_, after) = rest.split_once(END)?;

@@ -77,7 +77,7 @@ impl fmt::Display for Goal {
     }
 }
 
-/// `docs/benchmarks.md` says what each of them is.
+/// `docs/internals/benchmarks.md` says what each of them is.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) name: &'static str,
@@ -216,12 +216,6 @@ pub(crate) const WORKS: &[Work] = &[
         ..REACQUIRE
     },
     Work {
-        name: "semaphore-mutex",
-        recipe: Recipe::SemaphoreMutex,
-        peers: &[(Peer::Curator, Some(Goal::Times(0.75)))],
-        ..REACQUIRE
-    },
-    Work {
         name: "semaphore",
         recipe: Recipe::Semaphore(3),
         peers: &[(Peer::Curator, Some(Goal::Times(0.6)))],
@@ -230,7 +224,6 @@ pub(crate) const WORKS: &[Work] = &[
     Work { name: "multi", recipe: Recipe::Multi(3), peers: &[(Peer::Curator, None)], ..REACQUIRE },
     Work { name: "read-write16", recipe: Recipe::ReadWrite, ..CONTENDED },
     Work { name: "write16", recipe: Recipe::Write, ..CONTENDED },
-    Work { name: "semaphore-mutex16", recipe: Recipe::SemaphoreMutex, ..CONTENDED },
     Work { name: "semaphore16", recipe: Recipe::Semaphore(3), ..CONTENDED },
     Work { link: Link::Direct, peers: &[(Peer::Curator, None)], ..LATCH },
     Work { peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))], ..LATCH },

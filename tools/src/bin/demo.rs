@@ -7,7 +7,6 @@
 #![allow(clippy::disallowed_methods)] // its processes and tasks are its own
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io::Write;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
@@ -19,10 +18,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
-use zookeeper_recipes::{Curator, InterProcessMutex, RetryPolicy};
+use tools::Failure;
+use zookeeper_recipes::Curator;
+use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_testkit::TestServer;
-
-type Failure = Box<dyn Error + Send + Sync>;
 
 const WORKERS: usize = 6;
 /// Short, so that the lock of a dead worker passes on soon.
@@ -99,7 +98,7 @@ async fn work(servers: &str) -> Result<(), Failure> {
         .retry(RetryPolicy::forever(Duration::from_millis(200)))
         .connect(servers)
         .await?;
-    let mutex = InterProcessMutex::new(&curator, "/locks/demo")?;
+    let mutex = curator.mutex("/locks/demo")?;
     loop {
         let guard = mutex.acquire().await?;
         let token = guard.fencing_token().value();

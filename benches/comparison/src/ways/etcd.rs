@@ -8,8 +8,7 @@ use std::time::Duration;
 use etcd_client::{Client, LockOptions};
 use tokio::time::sleep;
 
-use super::Lock;
-use crate::Failure;
+use crate::lock::{Failure, Lock};
 
 pub(crate) struct Etcd {
     client: Client,

@@ -3,23 +3,28 @@
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Error, Pool, PoolConstraints, PoolOpts, Transaction, TxOpts};
+use mysql_async::{Error, OptsBuilder, Pool, PoolConstraints, PoolOpts, Transaction, TxOpts};
 use tokio::time::sleep;
 
-use super::Lock;
-use crate::Failure;
-use crate::server::mariadb_options;
+use crate::lock::{Failure, Lock};
 
 /// There is a row with this name.
 const DUPLICATE: u16 = 1062;
 /// `innodb_lock_wait_timeout` is over.
 const WAITED_LONG: u16 = 1205;
 
+/// As its root, over TCP.
+pub(crate) fn options(address: &str) -> Result<OptsBuilder, Failure> {
+    let (host, port) = address.split_once(':').ok_or("no port in the address")?;
+    let options = OptsBuilder::default().ip_or_hostname(host).tcp_port(port.parse()?);
+    Ok(options.prefer_socket(false).user(Some("root")))
+}
+
 fn pool(servers: &[String]) -> Result<Pool, Failure> {
     let constraints = PoolConstraints::new(1, 8).ok_or("bad bounds of the pool")?;
     // A reset of each connection that comes back is one more round trip.
     let pooled = PoolOpts::default().with_constraints(constraints).with_reset_connection(false);
-    let options = mariadb_options(servers.first().ok_or("no server")?)?;
+    let options = options(servers.first().ok_or("no server")?)?;
     Ok(Pool::new(options.db_name(Some("comparison")).pool_opts(pooled)))
 }
 

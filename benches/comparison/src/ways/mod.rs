@@ -1,30 +1,15 @@
-//! The ways to lock, behind one trait.
+//! The ways to lock.
 
 mod etcd;
-mod mariadb;
-mod redis;
+pub(crate) mod mariadb;
+pub(crate) mod redis;
 mod zookeeper;
 
 use std::str::FromStr;
-use std::time::Duration;
 
-use crate::Failure;
+use crate::lock::Failure;
 use crate::server::Kind;
 use crate::worker::run;
-
-pub(crate) use self::redis::connect as connect_redis;
-
-/// One process's end of a way to lock.
-pub(crate) trait Lock: Sized {
-    type Hold;
-
-    async fn connect(servers: &[String], name: &str, lease: Duration) -> Result<Self, Failure>;
-
-    /// Waits until it holds, as its documentation waits.
-    async fn acquire(&self) -> Result<Self::Hold, Failure>;
-
-    async fn release(&self, hold: Self::Hold) -> Result<(), Failure>;
-}
 
 /// In the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

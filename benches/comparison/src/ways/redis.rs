@@ -11,8 +11,7 @@ use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisResult, Script};
 use tokio::time::sleep;
 
-use super::Lock;
-use crate::Failure;
+use crate::lock::{Failure, Lock};
 
 static DELETE_OURS: LazyLock<Script> = LazyLock::new(|| {
     Script::new(

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard, RetryPolicy};
 
-use super::Lock;
-use crate::Failure;
+use crate::lock::{Failure, Lock};
 
 pub(crate) struct Mutex(InterProcessMutex);
 

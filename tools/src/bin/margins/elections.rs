@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
+use tools::Failure;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 use zookeeper_testkit::{TestEnsemble, random_path};
 
-use crate::Failure;
 use crate::peer::{Event, Log, PATIENCE, Peer, Side, What, now};
 
 const CANDIDATES: usize = 3;

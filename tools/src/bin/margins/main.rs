@@ -22,15 +22,14 @@ mod troubles;
 mod worker;
 
 use std::process::ExitCode;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+use tools::Failure;
 
 const NAMES: [&str; 5] = ["stalled", "cut-off", "stopped", "restarts", "kills"];
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
     let mut arguments: Vec<_> = std::env::args().skip(1).collect();
-    if arguments == [worker::ROLE] {
+    if arguments == [peer::ROLE] {
         worker::run().await?;
         return Ok(ExitCode::SUCCESS);
     }

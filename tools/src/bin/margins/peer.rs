@@ -9,11 +9,12 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
+use tools::Failure;
 
-use crate::Failure;
 use crate::class_path::class_path;
-use crate::worker::ROLE;
 
+/// The first argument of a worker process of ours.
+pub(crate) const ROLE: &str = "worker";
 /// A JVM that starts, a server that starts or a session that ends, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 

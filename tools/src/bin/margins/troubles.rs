@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tools::Failure;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, EventType};
 use zookeeper_testkit::{Direction, TestEnsemble, random_path};
 
-use crate::Failure;
 use crate::peer::{Event, Log, PATIENCE, Peer, Side, What, now};
 
 const SESSIONS: [Duration; 3] =
@@ -198,7 +198,7 @@ impl Stage {
 /// When each holder's node was deleted.
 type Deleted = Arc<Mutex<Vec<Option<Duration>>>>;
 
-/// The least and the median of both sides, as `docs/guarantees.md` has them.
+/// The least and the median of both sides, as `docs/internals/testing.md` has them.
 fn print(outcomes: &BTreeMap<Kind, Vec<Outcome>>) {
     println!(
         "\n{}\n\nSeconds from the moment at which the holder's process saw that it does not hold until its node was deleted: \

@@ -14,15 +14,13 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use zookeeper_recipes::{
-    ConnectionState, Curator, InterProcessMutex, LeaderLatch, LeaderState, Leadership, MutexGuard,
-};
+use tools::Failure;
+use zookeeper_recipes::leader::LeaderLatch;
+use zookeeper_recipes::session::ConnectionState;
+use zookeeper_recipes::{Curator, Error, Guard, Hold};
 
-use crate::Failure;
 use crate::peer::now;
 
-/// The first argument of such a process.
-pub(crate) const ROLE: &str = "worker";
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 pub(crate) async fn run() -> Result<(), Failure> {
@@ -43,42 +41,18 @@ pub(crate) async fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// By which it holds.
-enum Term {
-    Guard(MutexGuard),
-    Leads(Leadership),
-}
-
-impl Term {
-    fn is_held(&self) -> bool {
-        match self {
-            Self::Guard(guard) => guard.is_held(),
-            Self::Leads(leadership) => leadership.is_held(),
-        }
-    }
-
-    fn token(&self) -> i64 {
-        match self {
-            Self::Guard(guard) => guard.fencing_token().value(),
-            Self::Leads(leadership) => leadership.fencing_token().value(),
-        }
-    }
-}
-
 async fn hold(words: &[String]) -> Result<Infallible, Failure> {
     let [number, recipe, servers, path, timeout] = words else { return Err("bad order".into()) };
     let say = |what: &str, more: i128| println!("{number} {what} {} {more}", now().as_nanos());
     let timeout = Duration::from_millis(timeout.parse()?);
     let curator = Curator::builder().session_timeout(timeout).connect(servers).await?;
     let mut states = curator.watch_state();
-    let mutex = InterProcessMutex::new(&curator, path)?;
-    let latch = LeaderLatch::new(&curator, path)?;
-    let mut terms = latch.watch();
-    let mut term = None;
+    let mut term: Option<Hold> = None;
+    let (mut guard, mut latch): (Option<Guard>, _) = (None, None);
     if recipe == "mutex" {
-        term = Some(Term::Guard(mutex.acquire().await?));
+        term = Some(guard.insert(curator.mutex(path)?.acquire().await?).view());
     } else {
-        latch.start()?;
+        latch = Some(curator.leader_latch(path)?);
     }
     // Since when it holds as far as it was said, and the last look that saw that.
     let mut held = None;
@@ -86,7 +60,7 @@ async fn hold(words: &[String]) -> Result<Infallible, Failure> {
         let asked = now();
         match (&term, held) {
             (Some(term), None) if term.is_held() => {
-                say("Holds", term.token().into());
+                say("Holds", term.fencing_token().value().into());
                 held = Some(asked);
             }
             (Some(term), Some(_)) if term.is_held() => held = Some(asked),
@@ -97,15 +71,12 @@ async fn hold(words: &[String]) -> Result<Infallible, Failure> {
             _ => {}
         }
         tokio::select! {
-            state = terms.changed() => {
+            next = next(latch.as_ref(), term.as_ref()) => {
                 // A term may have ended and the next one begun.
                 if let Some(last) = held.take() {
                     say("Lost", i128::try_from(last.as_nanos())?);
                 }
-                term = match state? {
-                    LeaderState::Leader(leadership) => Some(Term::Leads(leadership)),
-                    _ => None,
-                };
+                term = next?;
             }
             changed = states.changed() => {
                 changed?;
@@ -117,5 +88,17 @@ async fn hold(words: &[String]) -> Result<Infallible, Failure> {
             }
             () = sleep(BETWEEN_LOOKS) => {}
         }
+    }
+}
+
+/// Waits until the term of a latch is lost, or the next one begins.
+async fn next(latch: Option<&LeaderLatch>, term: Option<&Hold>) -> Result<Option<Hold>, Error> {
+    match (latch, term) {
+        (None, _) => std::future::pending().await,
+        (Some(_), Some(term)) => {
+            term.lost().await;
+            Ok(None)
+        }
+        (Some(latch), None) => latch.leadership().await.map(Some),
     }
 }

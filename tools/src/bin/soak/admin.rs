@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
+use tools::Result;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
-use crate::Result;
 use crate::checker::Value;
 use crate::hold::decode;
 use crate::settings::{COUNTER, LOCK, Recipe};

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
-use zookeeper_recipes::{
-    CloseMode, Curator, Fenced, LeaderError, LeaderLatch, LeaderRun, LeaderSelector, LeaderState,
-    Leadership, Loss, LossPolicy, TermError,
-};
+use tools::Result;
+use zookeeper_recipes::interop::LossPolicy;
+use zookeeper_recipes::leader::{LeaderLatch, LeaderRun, LeaderSelector};
+use zookeeper_recipes::{Curator, Error, ErrorKind, Fenced, Hold};
 
-use crate::Result;
-use crate::guards::{Guard, outcome};
+use crate::guards::{Held, Holding, node_of, outcome};
 use crate::hand::Hand;
 use crate::hold::{GIVEN_UP, Plan};
 use crate::log::{Mode, Name, Node, What};
@@ -32,7 +31,7 @@ pub(crate) struct Run {
 }
 
 struct Term {
-    leadership: Leadership,
+    leadership: Hold,
     end: End,
 }
 
@@ -42,7 +41,7 @@ type End = oneshot::Sender<bool>;
 /// One that leads, or did.
 pub(crate) struct Led {
     pub(crate) candidate: Candidate,
-    pub(crate) leadership: Leadership,
+    pub(crate) leadership: Hold,
     end: Option<End>,
 }
 
@@ -51,7 +50,6 @@ pub(crate) struct Led {
 pub(crate) struct Manner {
     /// Each disturbance ends the term, and the same node leads again.
     pub(crate) suspended_is_lost: bool,
-    pub(crate) tells_its_watches: bool,
     pub(crate) requeues: bool,
 }
 
@@ -61,7 +59,6 @@ pub(crate) enum Wait {
     Await,
     Timeout(Duration),
     Dropped(Duration),
-    Watch,
 }
 
 impl Candidate {
@@ -71,20 +68,11 @@ impl Candidate {
             true => LossPolicy::Suspended,
             false => LossPolicy::Lease,
         };
+        let curator = curator.with_loss_policy(policy);
         Ok(match kind {
-            Candidates::Latches => {
-                let mode = match manner.tells_its_watches {
-                    true => CloseMode::NotifyLeader,
-                    false => CloseMode::Silent,
-                };
-                let latch = LeaderLatch::new(curator, LOCK)?;
-                let latch = latch.with_loss_policy(policy).with_close_mode(mode);
-                latch.start()?;
-                Self::Latch(latch)
-            }
+            Candidates::Latches => Self::Latch(curator.leader_latch(LOCK)?),
             Candidates::Selectors => {
-                let selector = LeaderSelector::new(curator, LOCK)?;
-                let selector = selector.with_loss_policy(policy).with_grace(GRACE);
+                let selector = curator.leader_selector(LOCK)?.with_grace(GRACE);
                 let requeues = manner.requeues;
                 Self::Run(run(&if requeues { selector.auto_requeue() } else { selector }, requeues))
             }
@@ -92,7 +80,7 @@ impl Candidate {
     }
 
     /// None if it does not come to lead; and why.
-    pub(crate) async fn wait(&mut self, wait: Wait) -> Result<(Leadership, Option<End>), String> {
+    pub(crate) async fn wait(&mut self, wait: Wait) -> Result<(Hold, Option<End>), String> {
         match self {
             Self::Latch(latch) => {
                 let waited = wait_for(latch, wait).await.map_err(|error| error.to_string())?;
@@ -100,7 +88,7 @@ impl Candidate {
             }
             Self::Run(run) => {
                 let term = match wait {
-                    Wait::Await | Wait::Watch => run.term().await?,
+                    Wait::Await => run.term().await?,
                     Wait::Timeout(limit) | Wait::Dropped(limit) => {
                         timeout(limit, run.term()).await.map_err(|_| "busy")??
                     }
@@ -110,10 +98,10 @@ impl Candidate {
         }
     }
 
-    fn has_leadership(&self) -> bool {
+    fn is_leader(&self) -> bool {
         match self {
-            Self::Latch(latch) => latch.has_leadership(),
-            Self::Run(run) => run.run.has_leadership(),
+            Self::Latch(latch) => latch.is_leader(),
+            Self::Run(run) => run.run.is_leader(),
         }
     }
 
@@ -127,26 +115,17 @@ impl Candidate {
     /// From elsewhere, while it leads: it is closed, or told to end its term.
     pub(crate) async fn disturb(&self, interrupt: bool) {
         match self {
-            Self::Run(run) if interrupt => _ = run.run.interrupt_leadership(),
+            Self::Run(run) if interrupt => _ = run.run.step_down(),
             _ => _ = self.close().await,
         }
     }
 }
 
-async fn wait_for(latch: &LeaderLatch, wait: Wait) -> Result<Option<Leadership>, LeaderError> {
+async fn wait_for(latch: &LeaderLatch, wait: Wait) -> Result<Option<Hold>, Error> {
     match wait {
-        Wait::Await => latch.await_leadership().await.map(Some),
-        Wait::Timeout(limit) => latch.await_leadership_timeout(limit).await,
-        Wait::Dropped(limit) => timeout(limit, latch.await_leadership()).await.ok().transpose(),
-        Wait::Watch => {
-            let mut watch = latch.watch();
-            let mut state = watch.state();
-            loop {
-                match state {
-                    LeaderState::Leader(leadership) => return Ok(Some(leadership)),
-                    _ => state = watch.changed().await?,
-                }
-            }
+        Wait::Await => latch.leadership().await.map(Some),
+        Wait::Timeout(limit) | Wait::Dropped(limit) => {
+            timeout(limit, latch.leadership()).await.ok().transpose()
         }
     }
 }
@@ -174,11 +153,15 @@ impl Run {
                 Some(term) = self.begun.recv() => return Ok(term),
                 report = self.run.next() => match report {
                     None => return Err("closed".to_owned()),
-                    Some(Err(error @ (TermError::Acquire(_) | TermError::Closed { .. }))) => {
-                        return Err(error.to_string());
-                    }
                     // Of the term before.
-                    Some(_) => {}
+                    Some(Ok(())) => {}
+                    Some(Err(ended)) => {
+                        let of_a_term =
+                            [ErrorKind::Lost, ErrorKind::BodyPanicked, ErrorKind::BodyDropped];
+                        if !of_a_term.contains(&ended.error.kind()) {
+                            return Err(ended.to_string());
+                        }
+                    }
                 },
             }
         }
@@ -186,7 +169,7 @@ impl Run {
 }
 
 impl Led {
-    pub(crate) fn new(candidate: Candidate, (leadership, end): (Leadership, Option<End>)) -> Self {
+    pub(crate) fn new(candidate: Candidate, (leadership, end): (Hold, Option<End>)) -> Self {
         Self { candidate, leadership, end }
     }
 
@@ -210,33 +193,34 @@ impl Led {
     }
 }
 
-impl Guard for Led {
+impl Holding for Led {
     fn nodes(&self) -> Vec<Node> {
-        let (lock, path) = (self.leadership.path().to_owned(), self.leadership.node().to_owned());
-        let token = self.leadership.fencing_token().value();
-        vec![Node { lock, token, path: Some(path) }]
+        vec![node_of(&self.leadership)]
     }
 
     /// What everybody would ask; and whether that is of this term.
     fn is_held(&self) -> bool {
-        self.candidate.has_leadership() && self.leadership.is_held()
+        self.candidate.is_leader() && self.leadership.is_held()
     }
 
     fn why(&self) -> String {
-        match self.leadership.loss() {
-            None | Some(Loss::Released) => GIVEN_UP.to_owned(),
-            Some(loss) => format!("{loss:?}"),
-        }
+        self.leadership.loss().map_or_else(|| GIVEN_UP.to_owned(), |loss| format!("{loss:?}"))
     }
 
     async fn lost(&self) {
-        self.leadership.lost().await;
+        // Also when it is given up from elsewhere, and not when it is only asked to step down.
+        self.leadership.cancellation_token().cancelled().await;
+        while self.leadership.is_held() {
+            sleep(Duration::from_millis(1)).await;
+        }
     }
 
     fn fenced(&self) -> Option<Fenced> {
         Some(self.leadership.fenced())
     }
+}
 
+impl Held for Led {
     async fn release(self) -> String {
         let Self { candidate, end, .. } = self;
         drop(end);
@@ -247,11 +231,7 @@ impl Guard for Led {
 impl Hand<'_> {
     /// A new candidate, for some terms.
     pub(crate) async fn lead(&mut self, kind: Candidates) -> Result<()> {
-        let manner = Manner {
-            suspended_is_lost: self.rng.u8(..3) == 0,
-            tells_its_watches: self.rng.bool(),
-            requeues: self.rng.bool(),
-        };
+        let manner = Manner { suspended_is_lost: self.rng.u8(..3) == 0, requeues: self.rng.bool() };
         let mut candidate = Candidate::start(kind, self.curator, manner)?;
         let mut tried = None;
         for _ in 0..self.rng.u8(1..4) {
@@ -287,8 +267,7 @@ impl Hand<'_> {
         let limit = self.limit();
         match self.rng.u8(..100) {
             ..60 => Wait::Await,
-            60..75 => Wait::Watch,
-            75..90 => Wait::Timeout(limit),
+            60..80 => Wait::Timeout(limit),
             _ => Wait::Dropped(limit),
         }
     }

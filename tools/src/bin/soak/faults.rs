@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
-use zookeeper_testkit::{Cut, Direction, Fault, FaultProxy, Message, TestEnsemble};
+use tools::Result;
+use zookeeper_testkit::TestEnsemble;
 
-use crate::Result;
-use crate::log::{MILLISECOND, Nanos, Node, Place, Signal, What, identity, now};
-use crate::run::Scene;
-use crate::schedule::{Kind, MEMBERS, Planned, To, Which, Whom};
+use crate::admin::Admin;
+use crate::links::Links;
+use crate::log::{Log, MILLISECOND, Nanos, Node, Place, Signal, What, identity, now};
+use crate::observer::Observer;
+use crate::rows::Row;
+use crate::schedule::{Kind, MEMBERS, Planned, Which, Whom};
 use crate::worker::KILL_SESSION;
 
 /// How long "the holder" is looked for.
@@ -17,6 +21,19 @@ const SEARCH: Duration = Duration::from_secs(1);
 const LONG_SEARCH: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 const A_MOMENT: Nanos = 80 * MILLISECOND;
+
+/// What the faults work on.
+pub(crate) struct Scene {
+    pub(crate) ensemble: TestEnsemble,
+    pub(crate) rows: Vec<Mutex<Row>>,
+    pub(crate) links: Vec<Links>,
+    pub(crate) admin: Admin,
+    /// Of the leaders.
+    pub(crate) observer: Option<Observer>,
+    pub(crate) log: Log,
+    /// Held by whatever takes a member from the quorum.
+    pub(crate) quorum: Mutex<()>,
+}
 
 /// One fault, from begin to end.
 pub(crate) async fn apply(scene: Arc<Scene>, number: usize, planned: Planned) -> Result<()> {
@@ -203,69 +220,4 @@ impl Running<'_> {
         drop(faults);
         Ok(())
     }
-}
-
-/// The links of one worker: a proxy to each member.
-pub(crate) struct Links(Vec<FaultProxy>);
-
-/// Heals when it is dropped.
-pub(crate) type Faults = Vec<Fault>;
-
-impl Links {
-    pub(crate) async fn start(ensemble: &TestEnsemble) -> Result<Self> {
-        let mut proxies = Vec::new();
-        for member in ensemble.members() {
-            proxies.push(FaultProxy::start(member.connect_string()).await?);
-        }
-        Ok(Self(proxies))
-    }
-
-    pub(crate) fn connect_string(&self) -> String {
-        let all: Vec<_> = self.0.iter().map(FaultProxy::connect_string).collect();
-        all.join(",")
-    }
-
-    fn chosen(&self, links: To) -> impl Iterator<Item = &FaultProxy> {
-        let chosen = move |place: &usize| match links {
-            To::All => true,
-            To::One(one) => *place == one,
-        };
-        self.0.iter().enumerate().filter(move |(place, _)| chosen(place)).map(|(_, proxy)| proxy)
-    }
-
-    /// What the kind says, at once or until the faults are dropped.
-    pub(crate) fn disturb(&self, kind: Kind) -> Faults {
-        match kind {
-            Kind::Cut { links, reset, .. } => {
-                let cut = if reset { Cut::Reset } else { Cut::Finish };
-                self.chosen(links).for_each(|proxy| _ = proxy.cut(cut));
-                Vec::new()
-            }
-            Kind::Break { .. } => {
-                self.0.iter().for_each(|proxy| _ = proxy.cut(Cut::Reset));
-                Vec::new()
-            }
-            Kind::Stall { links, direction, .. } => {
-                self.chosen(links).map(|proxy| proxy.stall(direction)).collect()
-            }
-            Kind::Delay { links, by, .. } => {
-                self.chosen(links).map(|proxy| proxy.delay(Direction::Both, by)).collect()
-            }
-            Kind::Refuse { links, .. } => self.chosen(links).map(refuse).collect(),
-            Kind::LoseRequest { of, .. } => {
-                self.0.iter().map(|proxy| proxy.lose(Message::request(of))).collect()
-            }
-            Kind::LoseReply { of, .. } => {
-                self.0.iter().map(|proxy| proxy.lose(Message::reply(of))).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
-/// Also the connections there are.
-fn refuse(proxy: &FaultProxy) -> Fault {
-    let fault = proxy.refuse();
-    proxy.cut(Cut::Reset);
-    fault
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::timeout;
-use zookeeper_recipes::{AcquireError, Curator};
+use tools::Result;
+use zookeeper_recipes::{Curator, Error};
 
-use crate::Result;
-use crate::guards::{Guard, Lock};
-use crate::hold::{self, Held, Plan, Real};
+use crate::guards::{Held, Holding, Lock, acquired};
+use crate::hold::{self, Plan, Real};
 use crate::log::{Log, Mode, Name, What};
 use crate::settings::{Sabotage, WorkerSettings};
 
@@ -50,8 +50,8 @@ impl Hand<'_> {
         self.log.now(What::Asks { how: way(how).to_owned() })?;
         self.answered(match how {
             ..75 => lock.acquire().await.map(Some),
-            75..85 => lock.acquire_timeout(limit).await,
-            85..93 => lock.try_acquire().await,
+            75..85 => lock.acquire_timeout(limit).await.map(acquired),
+            85..93 => lock.try_acquire().await.map(acquired),
             _ => dropped(limit, lock.acquire()).await,
         })
     }
@@ -60,7 +60,7 @@ impl Hand<'_> {
         Duration::from_millis(self.rng.u64(..2500))
     }
 
-    pub(crate) fn answered<G>(&self, answer: Result<Option<G>, AcquireError>) -> Result<Option<G>> {
+    pub(crate) fn answered<G>(&self, answer: Result<Option<G>, Error>) -> Result<Option<G>> {
         match &answer {
             Ok(Some(_)) => {}
             Ok(None) => self.log.now(What::GaveUp { why: "busy".to_owned() })?,
@@ -74,7 +74,7 @@ impl Hand<'_> {
         let short = self.rng.u8(..4) == 0;
         let limit = if short { Duration::from_millis(self.rng.u64(..1500)) } else { LONG };
         self.log.now(What::Asks { how: "with".to_owned() })?;
-        let with = lock.with(async |guard| self.work(guard, mode, plan).await);
+        let with = lock.with(async |hold| self.work(&hold, mode, plan).await);
         let why = match timeout(limit, with).await {
             Err(_) => "dropped".to_owned(),
             Ok(Err(error)) => error.to_string(),
@@ -84,17 +84,22 @@ impl Hand<'_> {
     }
 
     /// Says whether it still held at the end.
-    pub(crate) async fn work<G: Guard>(&self, guard: &G, mode: Mode, plan: &Plan) -> Result<bool> {
+    pub(crate) async fn work<G: Holding>(
+        &self,
+        guard: &G,
+        mode: Mode,
+        plan: &Plan,
+    ) -> Result<bool> {
         hold::run(&self.held(guard, mode), plan, self.log, self.settings.store).await
     }
 
-    fn held<'a, G: Guard>(&'a self, guard: &'a G, mode: Mode) -> Real<'a, G> {
+    fn held<'a, G: Holding>(&'a self, guard: &'a G, mode: Mode) -> Real<'a, G> {
         let ignores_lease = self.settings.sabotage == Sabotage::IgnoresLease;
         Real { guard, mode, curator: self.curator, ignores_lease }
     }
 
-    pub(crate) async fn let_go<G: Guard>(&self, guard: G, mode: Mode, plan: &Plan) -> Result<()> {
-        let hold = self.held(&guard, mode).name();
+    pub(crate) async fn let_go<G: Held>(&self, guard: G, mode: Mode, plan: &Plan) -> Result<()> {
+        let hold = hold::Held::name(&self.held(&guard, mode));
         let outcome = match plan.leave {
             0..6 => guard.release().await,
             6 => {
@@ -135,7 +140,7 @@ pub(crate) fn way(how: u8) -> &'static str {
 /// Waits no longer than the limit, by dropping the future.
 pub(crate) async fn dropped<G>(
     limit: Duration,
-    acquiring: impl Future<Output = Result<G, AcquireError>>,
-) -> Result<Option<G>, AcquireError> {
+    acquiring: impl Future<Output = Result<G, Error>>,
+) -> Result<Option<G>, Error> {
     timeout(limit, acquiring).await.map_or(Ok(None), |answer| answer.map(Some))
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::sleep;
-use zookeeper_recipes::{Curator, FencedError};
+use tools::Result;
+use zookeeper_recipes::{Curator, ErrorKind};
 
-use crate::Result;
 use crate::checker::Value;
-use crate::guards::Guard;
+use crate::guards::Holding;
 use crate::log::{Counter, Log, Mode, Name, Node, Outcome, What, now};
 use crate::settings::COUNTER;
 use crate::store::StoreClient;
@@ -207,7 +207,7 @@ pub(crate) struct Real<'a, G> {
     pub(crate) ignores_lease: bool,
 }
 
-impl<G: Guard> Held for Real<'_, G> {
+impl<G: Holding> Held for Real<'_, G> {
     fn name(&self) -> Name {
         Name(self.mode, self.guard.nodes().first().map_or(0, |node| node.token))
     }
@@ -252,7 +252,7 @@ impl<G: Guard> Held for Real<'_, G> {
         let Name(_, token) = self.name();
         match fenced.set(COUNTER, &encode(number, token)).await {
             Ok(()) => Outcome::Accepted,
-            Err(FencedError::Unknown { .. }) => Outcome::Unknown,
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Outcome::Unknown,
             Err(_) => Outcome::Refused,
         }
     }

@@ -13,6 +13,7 @@ mod faults;
 mod guards;
 mod hand;
 mod hold;
+mod links;
 mod log;
 mod naive;
 mod observer;
@@ -28,8 +29,7 @@ mod turns;
 mod worker;
 
 use std::process::ExitCode;
-
-pub(crate) type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
+use tools::Result;
 
 #[tokio::main]
 async fn main() -> ExitCode {

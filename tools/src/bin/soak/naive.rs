@@ -5,11 +5,11 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tools::Result;
 use zookeeper_recipes::zookeeper_client::{
     Acls, Client, CreateMode, Error, SessionState, StateWatcher,
 };
 
-use crate::Result;
 use crate::checker::Value;
 use crate::hold::{Held, decode, encode};
 use crate::log::{Counter, Mode, Name, Node, Outcome};

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use zookeeper_recipes::{Curator, LeaderObserver, RetryPolicy};
+use tools::Result;
+use zookeeper_recipes::Curator;
+use zookeeper_recipes::leader::LeaderObserver;
+use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_testkit::{TestEnsemble, kill_session};
 
-use crate::Result;
 use crate::checker::PATIENCE;
-use crate::faults::{Faults, Links};
+use crate::links::{Faults, Links};
 use crate::log::{Event, Log, Tail, What, now, observer_log};
 use crate::schedule::Kind;
-use crate::settings::{Candidates, LOCK};
+use crate::settings::LOCK;
 
 const SESSION: Duration = Duration::from_millis(2500);
 /// One fault of so many on a worker's links, or on its session, is one on ours as well.
@@ -28,21 +30,14 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    pub(crate) async fn start(
-        ensemble: &TestEnsemble,
-        kind: Candidates,
-        folder: &Path,
-    ) -> Result<Self> {
+    pub(crate) async fn start(ensemble: &TestEnsemble, folder: &Path) -> Result<Self> {
         let links = Links::start(ensemble).await?;
         let curator = Curator::builder()
             .session_timeout(SESSION)
             .retry(RetryPolicy::forever(Duration::from_millis(100)))
             .connect(&links.connect_string())
             .await?;
-        let observer = match kind {
-            Candidates::Latches => LeaderObserver::of_latch(&curator, LOCK)?,
-            Candidates::Selectors => LeaderObserver::of_selector(&curator, LOCK)?,
-        };
+        let observer = curator.observe_leader(LOCK)?;
         let log = Log::open(&observer_log(folder))?;
         let task = tokio::spawn(async move {
             if let Err(error) = follow(observer, log.clone()).await {
@@ -76,7 +71,7 @@ impl Observer {
             let told = events.last().map(|event| &event.1);
             if matches!(told, Some(What::Observes { leader: None })) || now() > until {
                 self.task.abort();
-                self.curator.close().await?;
+                self.curator.close().await;
                 return Ok(events);
             }
             sleep(LOOK).await;
@@ -87,8 +82,10 @@ impl Observer {
 async fn follow(mut observer: LeaderObserver, log: Log) -> Result<()> {
     loop {
         let leader = observer.changed().await?;
-        let leader =
-            leader.map(|leader| (leader.id().into_owned(), leader.fencing_token().value()));
+        let leader = leader.map(|leader| {
+            let token = leader.fencing_token.map_or(0, |token| token.value());
+            (leader.identity.unwrap_or_default(), token)
+        });
         log.now(What::Observes { leader })?;
     }
 }

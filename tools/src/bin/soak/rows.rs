@@ -10,8 +10,8 @@ use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
+use tools::Result;
 
-use crate::Result;
 use crate::log::{Event, Log, Name, Nanos, Node, Signal, Tail, What, worker_log};
 use crate::settings::WorkerSettings;
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep};
+use tools::Result;
 use zookeeper_testkit::{Backend, TestEnsemble};
 
-use crate::Result;
 use crate::admin::Admin;
 use crate::checker::{Evidence, PATIENCE, Verdict, WorkerLog, judge};
-use crate::faults::{self, Links};
+use crate::faults::{self, Scene};
+use crate::links::Links;
 use crate::log::{Event, Log, Nanos, Signal, Tail, What, faults_log, now, worker_log};
 use crate::observer::Observer;
 use crate::report;
@@ -26,19 +27,6 @@ use crate::worker::BE_QUIET;
 const LOOK: Duration = Duration::from_millis(20);
 /// Longer than a session, so that those of killed workers are over, also on a busy machine.
 const REST: Duration = Duration::from_secs(30);
-
-/// What the faults work on.
-pub(crate) struct Scene {
-    pub(crate) ensemble: TestEnsemble,
-    pub(crate) rows: Vec<Mutex<Row>>,
-    pub(crate) links: Vec<Links>,
-    pub(crate) admin: Admin,
-    /// Of the leaders.
-    pub(crate) observer: Option<Observer>,
-    pub(crate) log: Log,
-    /// Held by whatever takes a member from the quorum.
-    pub(crate) quorum: Mutex<()>,
-}
 
 /// Ticks, and how many of them leader and followers go on without hearing of each other.
 const ENSEMBLES: [(u64, &str); 3] = [(500, "5"), (1000, "2"), (1000, "4")];
@@ -133,10 +121,7 @@ async fn set_up(
     }
     let log = Log::open(&faults_log(folder))?;
     let observer = match (settings.recipe, settings.sabotage) {
-        (Recipe::Leader, Sabotage::None) => {
-            let kind = Candidates::of(settings.seed);
-            Some(Observer::start(&ensemble, kind, folder).await?)
-        }
+        (Recipe::Leader, Sabotage::None) => Some(Observer::start(&ensemble, folder).await?),
         _ => None,
     };
     Ok(Scene { ensemble, rows, links, admin, observer, log, quorum: Mutex::new(()) })

@@ -6,8 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
-use crate::Result;
+use tools::Result;
 
 /// All workers contend for this.
 pub(crate) const LOCK: &str = "/soak/lock";
@@ -27,7 +26,6 @@ pub(crate) enum Recipe {
     Mutex,
     ReadWrite,
     Semaphore,
-    SemaphoreMutex,
     Multi,
     Leader,
 }
@@ -53,21 +51,14 @@ impl Candidates {
 }
 
 impl Recipe {
-    const ALL: [Self; 6] = [
-        Self::Mutex,
-        Self::ReadWrite,
-        Self::Semaphore,
-        Self::SemaphoreMutex,
-        Self::Multi,
-        Self::Leader,
-    ];
+    const ALL: [Self; 5] =
+        [Self::Mutex, Self::ReadWrite, Self::Semaphore, Self::Multi, Self::Leader];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
             Self::ReadWrite => "rw",
             Self::Semaphore => "semaphore",
-            Self::SemaphoreMutex => "semaphore-mutex",
             Self::Multi => "multi",
             Self::Leader => "leader",
         }
@@ -77,9 +68,7 @@ impl Recipe {
     pub(crate) fn parents(self) -> Vec<String> {
         match self {
             Self::Mutex | Self::ReadWrite | Self::Leader => vec![LOCK.to_owned()],
-            Self::Semaphore | Self::SemaphoreMutex => {
-                ["locks", "leases"].map(|name| format!("{LOCK}/{name}")).to_vec()
-            }
+            Self::Semaphore => ["locks", "leases"].map(|name| format!("{LOCK}/{name}")).to_vec(),
             Self::Multi => LOCKS.map(str::to_owned).to_vec(),
         }
     }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
+use tools::Result;
 
-use crate::Result;
 use crate::checker::Value;
 use crate::log::Outcome;
 

@@ -2,13 +2,13 @@
 
 use futures_util::future::join_all;
 use tokio::time::timeout;
+use tools::Result;
 use zookeeper_recipes::{
-    Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, InterProcessSemaphoreMutex, Leases, WriteGuard,
+    Curator, Guard, Guards, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphore, WriteGuard,
 };
 
-use crate::Result;
-use crate::guards::Guard;
+use crate::guards::{Reading, Writing, acquired};
 use crate::hand::{Hand, LONG, dropped, way};
 use crate::log::{Mode, Name, What};
 use crate::settings::{Candidates, LIMIT, LOCK, LOCKS, Recipe, Sabotage, WorkerSettings};
@@ -17,7 +17,6 @@ pub(crate) enum Locks {
     Mutex(InterProcessMutex),
     ReadWrite(InterProcessReadWriteLock),
     Semaphore(InterProcessSemaphore),
-    SemaphoreMutex(InterProcessSemaphoreMutex),
     /// All of the locks, two of them, and each by itself.
     Multi {
         several: Vec<InterProcessMultiLock>,
@@ -29,20 +28,14 @@ pub(crate) enum Locks {
 impl Locks {
     pub(crate) fn new(settings: &WorkerSettings, curator: &Curator) -> Result<Self> {
         Ok(match settings.recipe {
-            Recipe::Mutex => Self::Mutex(InterProcessMutex::new(curator, LOCK)?),
-            Recipe::ReadWrite => Self::ReadWrite(InterProcessReadWriteLock::new(curator, LOCK)?),
-            Recipe::Semaphore => Self::Semaphore(InterProcessSemaphore::new(curator, LOCK, LIMIT)?),
-            Recipe::SemaphoreMutex => {
-                Self::SemaphoreMutex(InterProcessSemaphoreMutex::new(curator, LOCK)?)
-            }
+            Recipe::Mutex => Self::Mutex(curator.mutex(LOCK)?),
+            Recipe::ReadWrite => Self::ReadWrite(curator.read_write_lock(LOCK)?),
+            Recipe::Semaphore => Self::Semaphore(curator.semaphore(LOCK, LIMIT)?),
             Recipe::Multi => {
                 let [a, b, c] = LOCKS;
                 let several = [vec![c, a, b], vec![b, a], vec![c, b], vec![c, a]];
-                let sorted = |locks| {
-                    let several = InterProcessMultiLock::from_paths(curator, locks)?;
-                    Ok(several.sorted_by_path())
-                };
-                let single = |lock| Ok(InterProcessMutex::new(curator, lock)?);
+                let sorted = |locks: Vec<&str>| Ok(curator.multi_lock(locks)?);
+                let single = |lock| Ok(curator.mutex(lock)?);
                 Self::Multi {
                     several: several.into_iter().map(sorted).collect::<Result<_>>()?,
                     single: LOCKS.into_iter().map(single).collect::<Result<_>>()?,
@@ -55,14 +48,13 @@ impl Locks {
     pub(crate) async fn turn(&self, hand: &mut Hand<'_>) -> Result<()> {
         match self {
             Self::Mutex(mutex) => hand.turn(mutex, Mode::Lock).await,
-            Self::SemaphoreMutex(mutex) => hand.turn(mutex, Mode::Lock).await,
             Self::ReadWrite(lock) => match hand.rng.u8(..10) {
-                0..5 => hand.turn(&lock.read(), Mode::Read).await,
+                0..5 => hand.turn(&Reading(lock), Mode::Read).await,
                 5..7 if hand.settings.sabotage == Sabotage::None => hand.write_and_read(lock).await,
                 _ if hand.settings.sabotage == Sabotage::WritesAsReader => {
-                    hand.turn(&lock.read(), Mode::Write).await
+                    hand.turn(&Reading(lock), Mode::Write).await
                 }
-                _ => hand.turn(&lock.write(), Mode::Write).await,
+                _ => hand.turn(&Writing(lock), Mode::Write).await,
             },
             // Mostly all.
             Self::Multi { several, single } => match hand.rng.usize(..10) {
@@ -81,7 +73,7 @@ impl Locks {
 
 impl Hand<'_> {
     async fn write_and_read(&mut self, lock: &InterProcessReadWriteLock) -> Result<()> {
-        let Some(guard) = self.acquire(&lock.write()).await? else { return Ok(()) };
+        let Some(guard) = self.acquire(&Writing(lock)).await? else { return Ok(()) };
         if self.rng.bool() { self.downgrade(guard).await } else { self.read_beside(guard).await }
     }
 
@@ -130,8 +122,8 @@ impl Hand<'_> {
         self.log.now(What::Asks { how: format!("{count}: {}", way(how)) })?;
         let leases = self.answered(match how {
             ..75 => semaphore.acquire_many(count).await.map(Some),
-            75..85 => semaphore.acquire_many_timeout(count, limit).await,
-            85..93 => semaphore.try_acquire_many(count).await,
+            75..85 => semaphore.acquire_many_timeout(count, limit).await.map(acquired),
+            85..93 => semaphore.try_acquire_many(count).await.map(acquired),
             _ => dropped(limit, semaphore.acquire_many(count)).await,
         })?;
         match leases {
@@ -141,11 +133,11 @@ impl Hand<'_> {
         }
     }
 
-    async fn together(&mut self, leases: Leases) -> Result<()> {
+    async fn together(&mut self, leases: Guards) -> Result<()> {
         let plan = self.plan();
         let work = leases.iter().map(|lease| self.work(lease, Mode::Lease, &plan));
         join_all(work).await.into_iter().collect::<Result<Vec<_>>>()?;
-        let of = |lease: &_| Name(Mode::Lease, Guard::nodes(lease)[0].token);
+        let of = |lease: &Guard| Name(Mode::Lease, lease.fencing_token().value());
         let holds: Vec<_> = leases.iter().map(of).collect();
         let outcome = match self.rng.u8(..4) {
             0 => {
@@ -157,14 +149,14 @@ impl Hand<'_> {
                 "release of all dropped".to_owned()
             }
             _ => match leases.release().await {
-                Ok(()) => "all released".to_owned(),
+                Ok(_) => "all released".to_owned(),
                 Err(error) => error.to_string(),
             },
         };
         holds.into_iter().try_for_each(|hold| self.released(hold, outcome.clone()))
     }
 
-    async fn one_by_one(&mut self, leases: Leases) -> Result<()> {
+    async fn one_by_one(&mut self, leases: Guards) -> Result<()> {
         let plans: Vec<_> = leases.iter().map(|_| self.plan()).collect();
         let work = leases.into_iter().zip(plans).map(async |(lease, plan)| {
             self.work(&lease, Mode::Lease, &plan).await?;

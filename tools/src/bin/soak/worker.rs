@@ -9,10 +9,11 @@ use fastrand::Rng;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use zookeeper_recipes::{Curator, RetryPolicy};
+use tools::Result;
+use zookeeper_recipes::Curator;
+use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_testkit::{TestkitError, kill_session};
 
-use crate::Result;
 use crate::hand::Hand;
 use crate::hold::{self, Plan};
 use crate::log::{Log, Mode, What, identity, now};
@@ -58,7 +59,7 @@ pub(crate) async fn run(settings: WorkerSettings) -> Result<()> {
         result = worker.contend(&curator) => result?,
         () = worker.obey(Some(&curator), &mut orders) => {}
     }
-    curator.close().await?;
+    curator.close().await;
     Ok(())
 }
 

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::evidence::{Evidence, Finding, Kind, Value, WorkerLog};
+use super::holds::Hold;
 use super::strikes::Strike;
-use super::{Evidence, Finding, Hold, Kind, Value, WorkerLog};
 use crate::log::{Counter, Event, Nanos, Outcome, What};
 
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::evidence::{Finding, Kind};
+use super::holds::Hold;
 use super::strikes::Strike;
-use super::{Finding, Hold, Kind};
 use crate::log::{MILLISECOND, Mode, Nanos};
 
 /// An overlap that no lock could have avoided.

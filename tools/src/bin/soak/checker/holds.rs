@@ -1,6 +1,6 @@
 //! Holds, from the log of the worker that had them. Rules 3 and 4.
 
-use super::{Finding, Kind, Value, WorkerLog};
+use super::evidence::{Finding, Kind, Value, WorkerLog};
 use crate::log::{Event, MILLISECOND, Mode, Name, Nanos, Node, What, identity};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Rules 9 to 11, which are for leaders and for who observes them.
 
-use super::{Evidence, Finding, Hold, Kind};
+use super::evidence::{Evidence, Finding, Kind};
+use super::holds::Hold;
 use crate::log::{Event, MILLISECOND, Mode, Nanos, SECOND, What};
 
 /// Beside the expiry of sessions, and mostly at the same time: a client that connects again after its back-off, the

@@ -38,7 +38,7 @@
 //! # What is excused
 //!
 //! Who deletes the node of a holder (of a multi-lock, that of any member), or closes its session from a second
-//! connection, lets the next one in at once: no lock can tell the holder in advance (docs/guarantees.md, "To know before
+//! connection, lets the next one in at once: no lock can tell the holder in advance (docs/guide/guarantees.md, "To know before
 //! somebody acts"). So an overlap is excused if the hold with the *smaller* token is the one that was struck (of leases
 //! beyond the limit: so many of those before the youngest that the others are within it), and the whole overlap lies
 //! between the moment the strike was sent and the moment it was confirmed plus a grace. The grace is how long the holder
@@ -50,6 +50,7 @@
 
 mod chain;
 mod claims;
+mod evidence;
 mod holds;
 mod leaders;
 mod servers;
@@ -58,53 +59,13 @@ mod strikes;
 use crate::log::{Event, Nanos, SECOND, Signal, What};
 
 pub(crate) use claims::Excused;
+pub(crate) use evidence::{Evidence, Finding, Kind, Value, WorkerLog};
 pub(crate) use holds::{End, Hold};
 pub(crate) use leaders::Leaders;
 
 /// How long after the healing everybody must have had the lock: some sessions have to expire first, everybody gets it in
 /// turn, and a busy machine makes each hold longer, which lasts for a number of steps.
 pub(crate) const PATIENCE: Nanos = 90 * SECOND;
-
-/// The log of one worker process.
-#[derive(Clone, Debug)]
-pub(crate) struct WorkerLog {
-    pub(crate) row: usize,
-    pub(crate) generation: usize,
-    pub(crate) events: Vec<Event>,
-}
-
-/// A counter's value, and the token it was written with.
-pub(crate) type Value = (u64, i64);
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Evidence {
-    pub(crate) workers: Vec<WorkerLog>,
-    pub(crate) faults: Vec<Event>,
-    /// What an observer of the leaders was told, if there was one.
-    pub(crate) observed: Option<Vec<Event>>,
-    /// Of a semaphore.
-    pub(crate) limit: usize,
-    /// What is under the paths of the locks at the end.
-    pub(crate) children: Vec<String>,
-    pub(crate) zookeeper: Value,
-    pub(crate) store: Value,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Double,
-    StaleWrite,
-    Orphan,
-    Hung,
-}
-
-/// A broken rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    pub(crate) kind: Kind,
-    pub(crate) at: Nanos,
-    pub(crate) text: String,
-}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {

@@ -4,7 +4,7 @@
 //! If it has not, then the transactions in between are gone, and with them whatever was written there: what else is found
 //! is then found of the servers first (ZOOKEEPER-4646 and ZOOKEEPER-4712 are such errors of theirs).
 
-use super::Hold;
+use super::holds::Hold;
 use crate::log::{Mode, Node};
 
 /// What tells of it. `holds` are in the order of their tokens.

@@ -1,6 +1,7 @@
 //! What somebody did to a node or a session from elsewhere, and how long the hold that was hit may believe.
 
-use super::{Evidence, Hold};
+use super::evidence::Evidence;
+use super::holds::Hold;
 use crate::log::{Event, Nanos, Node, What};
 
 /// An administrator deleted a node, or a second connection closed a session.
