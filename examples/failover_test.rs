@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use zookeeper_recipes::Curator;
 use zookeeper_recipes::simulation::Ensemble;
-use zookeeper_recipes::{Curator, LeaderSelector, Leadership};
 
-/// Who leads, as the replicas tell it.
+/// The replica that leads, as the replicas say.
 type Leader = Arc<Mutex<Option<usize>>>;
 
 /// The code under test. It connects as in production, by a connect string.
@@ -25,14 +25,11 @@ async fn replica(number: usize, servers: String, leader: Leader) {
         .connect(&servers)
         .await
         .expect("a session");
-    let selector = LeaderSelector::new(&curator, "/service/leader").expect("a path").auto_requeue();
-    let terms = selector.run(move |leadership: Leadership| {
-        let leader = leader.clone();
-        async move {
-            set(&leader, Some(number));
-            leadership.lost().await;
-            set(&leader, None);
-        }
+    let selector = curator.leader_selector("/service/leader").expect("a path").auto_requeue();
+    let terms = selector.run(async move |term| {
+        set(&leader, Some(number));
+        term.lost().await;
+        set(&leader, None);
     });
     while terms.next().await.is_some() {}
 }
@@ -89,6 +86,6 @@ async fn main() {
         ensemble.serving().await;
         sleep(Duration::from_secs(1)).await;
     }
-    assert_eq!(get(&leader), Some(third), "nobody else leads");
+    assert_eq!(get(&leader), Some(third), "no other replica leads");
     println!("the servers were restarted: replica {third} still leads");
 }

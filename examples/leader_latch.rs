@@ -1,61 +1,66 @@
-//! Three candidates for one post: one leads, and when it gives up the next one does.
+//! Three candidates for one role: one leads until it closes its latch, then the next one leads.
 //!
-//! `cargo run --example leader_latch` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints
-//! who leads, under which fencing token, and who gave up.
+//! `cargo run --example leader_latch` uses `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
 
-use std::error::Error;
+use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::select_all;
-use zookeeper_recipes::{CloseMode, Curator, LeaderError, LeaderLatch, Loss};
+use tokio::task::JoinSet;
+use zookeeper_recipes::{CancellationToken, Curator, Error, Hold};
 use zookeeper_testkit::{TestServer, random_path};
 
+/// Stands for the work of a leader.
+async fn serve(name: &str, term: &Hold) {
+    println!("{name} leads under token {}", term.fencing_token());
+    std::future::pending().await
+}
+
+/// One process of the service, until `stop`.
+async fn replica(curator: Curator, path: String, name: &str, stop: CancellationToken) {
+    let latch = curator.with_identity(name).leader_latch(&path).expect("a valid path");
+    let terms = async {
+        loop {
+            let term = latch.leadership().await?; // waits, until this process leads
+            // Cancelled before another process can lead.
+            term.cancellation_token().run_until_cancelled(serve(name, &term)).await;
+        }
+        #[allow(unreachable_code)] // gives the type of the error
+        Ok::<(), Error>(())
+    };
+    if let Some(Err(error)) = stop.run_until_cancelled(terms).await {
+        eprintln!("{name} cannot be a candidate: {error}");
+    }
+    latch.close().await.expect("its place is given up");
+    println!("{name} gave up its place");
+    curator.close().await;
+}
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::start().await?;
     println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
     let path = random_path("leader");
 
-    // Three sessions, as of three processes. None of them waits for its connection.
-    let (mut curators, mut latches) = (Vec::new(), Vec::new());
-    for name in ["a", "b", "c"] {
-        let curator = Curator::builder().start(server.connect_string())?;
-        let latch = LeaderLatch::new(&curator, &path)?.with_id(name)?;
-        latch.start()?;
-        latches.push(latch);
-        curators.push(curator);
+    let (mut replicas, stop) =
+        (JoinSet::new(), ["a", "b", "c"].map(|n| (n, CancellationToken::new())));
+    for (name, stop) in stop.clone() {
+        // It does not wait for a connection.
+        let curator = Curator::builder().connect_lazy(server.connect_string())?;
+        replicas.spawn(replica(curator, path.clone(), name, stop));
     }
 
-    // Each leads in turn: as long as one does, it keeps its place.
-    let mut tokens = Vec::new();
-    while !latches.is_empty() {
-        let waits = latches.iter().map(|latch| latch.await_leadership().boxed());
-        let (leadership, place, _) = select_all(waits).await;
-        let (leadership, latch) = (leadership?, latches.swap_remove(place));
-        println!("{} leads, with token {}", latch.id(), leadership.fencing_token());
-        let mut watch = latch.watch();
-        assert!(latch.has_leadership() && watch.state().is_leader());
-        assert!(latches.iter().all(|other| !other.has_leadership()));
-        // Asked of the servers, also by who does not take part.
-        let leader = latch.leader().await?.ok_or("nobody leads")?;
-        assert_eq!(leader.id(), latch.id());
-        assert_eq!(leader.fencing_token(), leadership.fencing_token());
-        tokens.push(leadership.fencing_token());
-
-        // Its watches are told of that, too: by default they only end.
-        latch.close_with(CloseMode::NotifyLeader).await?;
-        assert!(!leadership.is_held());
-        assert_eq!(leadership.lost().await, Loss::Released);
-        assert!(!watch.changed().await?.is_leader());
-        assert!(matches!(watch.changed().await, Err(LeaderError::Closed { .. })));
-        println!("{} gave up", latch.id());
+    // It knows the leader without being a candidate.
+    let observing = Curator::connect(server.connect_string()).await?;
+    let mut observer = observing.observe_leader(&path)?;
+    let mut terms = 0;
+    while terms < 3 {
+        let Some(leader) = observer.changed().await? else { continue };
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let stopped = stop.iter().find(|(name, _)| leader.identity.as_deref() == Some(name));
+        stopped.ok_or("an unknown leader")?.1.cancel();
+        terms += 1;
     }
-    assert!(tokens.is_sorted_by(|one, next| one < next), "each token is greater than those before");
-
-    for curator in curators {
-        curator.close().await?;
-    }
+    while replicas.join_next().await.transpose()?.is_some() {}
+    observing.close().await;
     server.close().await?;
     Ok(())
 }

@@ -13,7 +13,8 @@ use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use zookeeper_recipes::{ConnectionState, Curator, InterProcessMutex};
+use zookeeper_recipes::session::ConnectionState;
+use zookeeper_recipes::{Attempt, Curator};
 use zookeeper_testkit::{TestServer, kill_session, random_path};
 
 /// Seconds, for acquiring and for holding. Without buckets there are summaries, which cannot be added up over processes.
@@ -67,11 +68,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let builder = || Curator::builder().namespace(&namespace).metrics_path_label(label);
     let curator = builder().connect(server.connect_string()).await?;
     let other = builder().connect(server.connect_string()).await?;
-    let nightly = InterProcessMutex::new(&curator, "/jobs/nightly")?;
-    let theirs = InterProcessMutex::new(&other, "/jobs/nightly")?;
+    let nightly = curator.mutex("/jobs/nightly")?;
+    let theirs = other.mutex("/jobs/nightly")?;
 
     let guard = nightly.acquire().await?;
-    assert!(theirs.try_acquire().await?.is_none(), "it is busy");
+    assert!(matches!(theirs.try_acquire().await?, Attempt::Busy));
     let waiting = tokio::spawn(async move { theirs.acquire().await });
     // As if the servers had expired the session: the hold is lost, and the next in the queue has the lock.
     let session = curator.client()?.session().clone();
@@ -79,18 +80,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("we lost it: {}", guard.lost().await);
     let next = waiting.await??;
 
-    println!("http://{address}/metrics says:\n");
-    for line in scrape(address).await?.lines() {
-        println!("{line}");
-    }
+    println!("http://{address}/metrics says:\n\n{}", scrape(address).await?);
 
     next.release().await?;
     drop(guard);
-    // Between two sessions nobody could confirm the end of the last.
+    // Between two sessions no server can confirm the end of the last one.
     let mut state = curator.watch_state();
     state.wait_for(|state| *state == ConnectionState::Reconnected).await?;
-    curator.close().await?;
-    other.close().await?;
+    curator.close().await;
+    other.close().await;
     server.close().await?;
     Ok(())
 }

@@ -1,46 +1,45 @@
-//! The README's example: one lock, and what to know while it is held.
+//! The README's example: one lock among all processes; then a guard, for a lock that is held across functions.
 //!
-//! `cargo run --example mutex` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints
-//! who holds the lock and under which fencing token, and that whoever else tries finds it busy.
+//! `cargo run --example mutex` uses `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
 
-use std::error::Error;
 use std::time::Duration;
 
-use zookeeper_recipes::{Curator, InterProcessMutex};
+use zookeeper_recipes::{Attempt, Curator, Error, FencingToken};
 use zookeeper_testkit::TestServer;
 
+/// Stands for your work. Pass the token with each write, and let the resource reject smaller ones.
+async fn bill(token: FencingToken) -> Result<u64, Error> {
+    println!("billing under token {token}");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    Ok(3)
+}
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::start().await?;
     println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
 
     let curator = Curator::connect(server.connect_string()).await?;
-    let mutex = InterProcessMutex::new(&curator, "/locks/orders")?;
+    let orders = curator.mutex("/locks/orders")?;
 
-    let guard = mutex.acquire().await?; // first come, first served, among all processes
-    let token = guard.fencing_token();
-    for (place, participant) in mutex.participants().await?.iter().enumerate() {
-        let who = String::from_utf8_lossy(&participant.data);
-        let does = if place == 0 { "holds" } else { "waits for" };
-        println!("{who} {does} {} (node {})", mutex.path(), participant.path);
+    // First come, first served. The closure is dropped at its next `await` if the lock is lost.
+    let billed = orders.run(async |hold| bill(hold.fencing_token()).await).await?;
+    println!("billed {billed} orders");
+
+    let guard = orders.acquire().await?;
+    for participant in orders.participants().await? {
+        let does = if participant.holds { "holds" } else { "waits for" };
+        println!("{} {does} {}", participant.identity.unwrap_or_default(), orders.path());
     }
-    println!("we hold it with fencing token {token}");
-    assert!(mutex.try_acquire().await?.is_none());
-    println!("whoever else tries finds it busy");
+    // It does not wait, so it finds the lock that `guard` holds.
+    assert!(matches!(orders.try_acquire().await?, Attempt::Busy));
     tokio::select! {
-        loss = guard.lost() => println!("we lost it: {loss}"),
-        () = tokio::time::sleep(Duration::from_millis(200)) => println!("worked under token {token}"),
+        loss = guard.lost() => println!("stop at once: {loss}"),
+        billed = bill(guard.fencing_token()) => println!("billed {} more", billed?),
     }
     guard.release().await?; // an error if the lock was not held to the end
-    println!("we released it");
 
-    // The same, with a body that is cancelled if the lock is lost.
-    let next = mutex.with(async |hold| hold.fencing_token()).await?;
-    assert!(next > token);
-    println!("we held it again, with the greater token {next}");
-
-    curator.close().await?;
+    curator.close().await;
     server.close().await?;
     Ok(())
 }

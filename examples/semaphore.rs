@@ -1,51 +1,55 @@
-//! A limit that processes share: three leases, some of them taken together, and who has them.
+//! At most N at a time, among all processes: three leases, some of them taken together.
 //!
-//! `cargo run --example semaphore` runs against `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. It prints
-//! who has a lease and who waits, and that nobody gets one when none is left.
+//! `cargo run --example semaphore` uses `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
 
-use std::error::Error;
 use std::time::Duration;
 
-use zookeeper_recipes::{Curator, InterProcessSemaphore};
+use zookeeper_recipes::{Attempt, Curator, Error, FencingToken};
 use zookeeper_testkit::{TestServer, random_path};
 
+/// Stands for your work.
+async fn import(token: FencingToken) -> Result<u64, Error> {
+    println!("importing under token {token}");
+    Ok(3)
+}
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestServer::start().await?;
     println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
     let path = random_path("imports");
 
-    // Two sessions, as of two processes. All must say the same limit.
+    // Two sessions stand for two processes. All processes must use the same limit.
     let ours = Curator::builder().identity("ours").connect(server.connect_string()).await?;
     let theirs = Curator::builder().identity("theirs").connect(server.connect_string()).await?;
-    let semaphore = InterProcessSemaphore::new(&ours, &path, 3)?;
-    let same = InterProcessSemaphore::new(&theirs, &path, 3)?;
+    let imports = ours.semaphore(&path, 3)?;
+    let same = theirs.semaphore(&path, 3)?;
+
+    let imported = imports.run(async |lease| import(lease.fencing_token()).await).await?;
+    println!("imported {imported} files");
 
     let lease = same.acquire().await?;
-    let two = semaphore.acquire_many(2).await?; // both of them, or a wait without any
-    println!("all {} leases are taken", semaphore.limit());
-    assert!(same.try_acquire().await?.is_none());
-    println!("whoever tries finds none");
-    assert!(same.acquire_many_timeout(2, Duration::from_secs(2)).await?.is_none());
-    println!("whoever asks for two gives up after a while, and keeps none");
-    for participant in semaphore.participants().await? {
-        let does = if participant.holds { "has a lease" } else { "waits" };
-        println!("{} {does} (node {})", participant.id(), participant.path);
+    let two = imports.acquire_many(2).await?; // both, or it waits without any
+    assert!(matches!(same.try_acquire().await?, Attempt::Busy));
+    let patience = Duration::from_millis(500);
+    assert!(matches!(same.acquire_many_timeout(2, patience).await?, Attempt::Busy));
+    for participant in imports.participants().await? {
+        println!("a lease of {} is taken: {}", imports.limit(), participant.node_name());
     }
 
-    // Each lease is a guard: it can be lost, has a token, and goes on its own.
+    // Each lease is a guard of its own.
     for lease in two {
-        println!("we give back lease {}", lease.fencing_token());
+        println!("releasing lease {}", lease.fencing_token());
         lease.release().await?;
     }
-    let all_but_one = same.acquire_many(2).await?;
-    println!("now they have {} and {}", lease.fencing_token(), all_but_one[1].fencing_token());
-    all_but_one.release().await?;
+    let Attempt::Acquired(more) = same.try_acquire_many(2).await? else {
+        return Err("two leases were released".into());
+    };
+    more.release().await?;
     lease.release().await?;
 
-    ours.close().await?;
-    theirs.close().await?;
+    ours.close().await;
+    theirs.close().await;
     server.close().await?;
     Ok(())
 }

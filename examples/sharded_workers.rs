@@ -1,14 +1,13 @@
-//! Workers share the shards of a job: so many at a time, and each shard by one.
+//! Workers share the shards of a job: at most N work at a time, and only one on each shard.
 //!
 //! `cargo run --example sharded_workers -- NAME`, with `ZOOKEEPER_CONNECT` set, is a worker for the shards that are nodes
 //! below `/sharded/shards`. Without arguments it plays a demonstration, against `ZOOKEEPER_CONNECT` or a ZooKeeper that the
-//! testkit starts: four such processes, of which two may work at a time, and eight shards; one worker is killed, and another
-//! goes on where it stopped. It prints who works on which shard, and fails if ever three worked, or two on one shard.
+//! testkit starts: four worker processes, two leases and eight shards. One worker is killed, and another continues its
+//! shard. The demonstration fails if three workers work at a time, or two on one shard.
 //!
-//! Two questions, and a recipe for each. *May I work at all?* says a semaphore: a lease is the right to load what all
-//! shards share, a database say. It does not say on what; leases have no numbers. *On which shard?* say mutexes, one for
-//! each shard. A worker takes a lease first, then a shard: who has a shard waits for nothing else, so nobody waits in a
-//! circle. (Workers that keep a shard for as long as they live take its mutex, and no lease.)
+//! A semaphore limits the load on what all shards share, such as a database; a mutex for each shard says which worker has
+//! it. A worker takes a lease first, then a shard, so that no two workers wait for each other. (Workers that keep a shard
+//! for as long as they live take its mutex, and no lease.)
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,18 +19,18 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes::{Curator, InterProcessMutex, InterProcessSemaphore, MutexGuard};
+use zookeeper_recipes::{Attempt, Curator, Guard, Hold};
 use zookeeper_testkit::{TestServer, random_path};
 
 type Fault = Box<dyn Error + Send + Sync>;
 
-/// The same in every worker: of a semaphore all must say the same limit.
+/// All processes must use the same limit.
 const AT_A_TIME: usize = 2;
 const LEASES: &str = "/leases";
-/// A persistent node for each shard; its data are how many steps are done.
+/// A persistent node for each shard. Its data is the number of steps that are done.
 const SHARDS: &str = "/shards";
 const STEPS: u32 = 5;
-/// A dead worker's lease and shard are free so long after its end. Short, for the demonstration.
+/// How long the lease and the shard of a dead worker stay taken. Short, for the demonstration.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Works until nothing is left to do.
@@ -39,26 +38,23 @@ async fn worker(name: &str) -> Result<(), Fault> {
     let namespace = env::var("NAMESPACE").unwrap_or_else(|_| "/sharded".to_owned());
     let servers = env::var("ZOOKEEPER_CONNECT").map_err(|_| "ZOOKEEPER_CONNECT is not set")?;
     let curator = connect(name, &servers, &namespace).await?;
-    let leases = InterProcessSemaphore::new(&curator, LEASES, AT_A_TIME)?;
-    loop {
-        let lease = leases.acquire().await?;
-        let Some((shard, guard)) = take_shard(&curator).await? else {
-            lease.release().await?;
-            break;
-        };
-        println!("{name} begins {shard} at {}", steps_done(&curator, &shard).await?);
-        let over = lease.cancellation_token();
-        let worked = over.run_until_cancelled(work(&curator, &shard, &guard)).await;
-        println!("{name} ends {shard}");
-        worked.ok_or("the lease was lost")??;
-        guard.release().await?;
-        lease.release().await?;
-    }
-    Ok(curator.close().await?)
+    let leases = curator.semaphore(LEASES, AT_A_TIME)?;
+    while leases.run(async |_lease| one_shard(name, &curator).await).await? {}
+    curator.close().await;
+    Ok(())
 }
 
-/// A shard that is not done and that nobody else works on; `None` when all are done.
-async fn take_shard(curator: &Curator) -> Result<Option<(String, MutexGuard)>, Fault> {
+/// Works on a shard that is not done; `false` when all are done.
+async fn one_shard(name: &str, curator: &Curator) -> Result<bool, Fault> {
+    let Some((shard, guard)) = take_shard(curator).await? else { return Ok(false) };
+    println!("{name} begins {shard} at {}", steps_done(curator, &shard).await?);
+    let worked = guard.run(async |hold| work(curator, &shard, hold).await).await;
+    println!("{name} ends {shard}");
+    worked.map(|()| true)
+}
+
+/// A shard that is not done, and on which no other process works; `None` when all are done.
+async fn take_shard(curator: &Curator) -> Result<Option<(String, Guard)>, Fault> {
     loop {
         let mut busy = None;
         for shard in curator.client()?.list_children(SHARDS).await? {
@@ -66,32 +62,31 @@ async fn take_shard(curator: &Curator) -> Result<Option<(String, MutexGuard)>, F
             if steps_done(curator, &shard).await? == STEPS {
                 continue;
             }
-            let lock = InterProcessMutex::new(curator, &format!("/locks/{shard}"))?;
+            let lock = curator.mutex_for("/locks", &shard)?;
             match lock.try_acquire().await? {
-                // Under the lock it is not: our server has seen the holder before us go, and so what that one wrote.
-                Some(guard) if steps_done(curator, &shard).await? < STEPS => {
+                // Under the lock it is not: our server has seen the deletion of the last holder's node, and that
+                // holder's writes come before it.
+                Attempt::Acquired(guard) if steps_done(curator, &shard).await? < STEPS => {
                     return Ok(Some((shard, guard)));
                 }
-                Some(guard) => drop(guard.release().await?),
-                None => busy = Some(lock),
+                Attempt::Acquired(guard) => drop(guard.release().await?),
+                Attempt::Busy => busy = Some(lock),
             }
         }
         match busy {
             None => return Ok(None),
-            // Somebody is at each that is left. No lease is wasted by waiting: there is no shard to use it for.
+            // Other workers have all that are left. Waiting wastes no lease: there is no shard to use it for.
             Some(lock) => drop(lock.acquire().await?.release().await?),
         }
     }
 }
 
-async fn work(curator: &Curator, shard: &str, guard: &MutexGuard) -> Result<(), Fault> {
-    let over = guard.cancellation_token();
+async fn work(curator: &Curator, shard: &str, hold: Hold) -> Result<(), Fault> {
     for step in steps_done(curator, shard).await?..STEPS {
-        // Stands for the work. A step that is done and not noted is done again by the next.
-        let done = over.run_until_cancelled(sleep(Duration::from_millis(100))).await;
-        done.ok_or("the shard was lost")?;
-        // Refused by ZooKeeper once another may have the shard.
-        guard.fenced().set(&node(shard), (step + 1).to_string().as_bytes()).await?;
+        // Stands for the work. A step whose end is not written is done again by the next worker.
+        sleep(Duration::from_millis(100)).await;
+        // ZooKeeper refuses it once another worker may have the shard.
+        hold.fenced().set(&node(shard), (step + 1).to_string().as_bytes()).await?;
     }
     Ok(())
 }
@@ -168,13 +163,13 @@ async fn demonstrate(servers: &str) -> Result<(), Fault> {
     let shards = client.list_children(SHARDS).await?;
     for shard in &shards {
         assert_eq!(steps_done(&curator, shard).await?, STEPS);
-        client.delete(&node(shard), None).await?; // it would stay, as the next
+        client.delete(&node(shard), None).await?;
     }
     client.delete(SHARDS, None).await?;
     assert!(killed.is_some(), "never did {AT_A_TIME} work at a time");
     println!("{} shards are done, by {AT_A_TIME} workers at a time", shards.len());
-    drop(client);
-    Ok(curator.close().await?)
+    curator.close().await;
+    Ok(())
 }
 
 #[tokio::main]
@@ -182,7 +177,6 @@ async fn main() -> Result<(), Fault> {
     if let Some(name) = env::args().nth(1) {
         return worker(&name).await;
     }
-    // An existing server if `ZOOKEEPER_CONNECT` names one, else a container or a local process.
     let server = TestServer::start().await?;
     println!("ZooKeeper runs as {} at {}", server.backend(), server.connect_string());
     let done = timeout(Duration::from_secs(120), demonstrate(server.connect_string())).await;

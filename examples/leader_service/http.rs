@@ -5,7 +5,9 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Serialize;
-use zookeeper_recipes::{ConnectionState, Curator, LeaderLatch, LeaderObserver};
+use zookeeper_recipes::leader::{LeaderLatch, LeaderObserver};
+use zookeeper_recipes::session::ConnectionState;
+use zookeeper_recipes::{Curator, Error};
 
 #[derive(Clone)]
 struct Service {
@@ -17,23 +19,22 @@ struct Service {
 /// What `/leader` answers.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Answer {
-    /// Who leads, as this process last heard: good to send a client there, no proof of anything.
-    pub(crate) leader: Option<String>,
+    /// The leader as this process last heard: good enough to send a client there, but no proof.
+    leader: Option<String>,
     /// The fencing token of that leader.
-    pub(crate) token: Option<i64>,
-    /// Whether this process leads, as it looks at the clock.
-    pub(crate) leads: bool,
+    token: Option<i64>,
+    /// Whether this process leads. It looks at the clock.
+    leads: bool,
 }
 
-pub(crate) fn routes(curator: &Curator, latch: &LeaderLatch) -> Router {
-    let (curator, latch, observer) = (curator.clone(), latch.clone(), latch.observe());
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/leader", get(leader))
-        .with_state(Service { curator, latch, observer })
+pub(crate) fn routes(curator: &Curator, latch: &LeaderLatch) -> Result<Router, Error> {
+    let observer = curator.observe_leader(latch.path())?;
+    let (curator, latch) = (curator.clone(), latch.clone());
+    let routes = Router::new().route("/healthz", get(healthz)).route("/leader", get(leader));
+    Ok(routes.with_state(Service { curator, latch, observer }))
 }
 
-/// Well without ZooKeeper, too: to restart this process would not bring that back.
+/// Healthy without ZooKeeper, too: a restart of this process would not bring that back.
 async fn healthz(State(service): State<Service>) -> (StatusCode, String) {
     let connection = service.curator.state();
     let status = match connection {
@@ -44,21 +45,8 @@ async fn healthz(State(service): State<Service>) -> (StatusCode, String) {
 }
 
 async fn leader(State(service): State<Service>) -> Json<Answer> {
-    // Of itself the latch knows better than any observer.
-    let answer = match service.latch.leadership() {
-        Some(leadership) => Answer {
-            leader: Some(service.latch.id().into_owned()),
-            token: Some(leadership.fencing_token().value()),
-            leads: true,
-        },
-        None => {
-            let heard = service.observer.leader();
-            Answer {
-                leader: heard.as_ref().map(|leader| leader.id().into_owned()),
-                token: heard.map(|leader| leader.fencing_token().value()),
-                leads: false,
-            }
-        }
-    };
-    Json(answer)
+    let (leads, leader) = (service.latch.is_leader(), service.observer.leader());
+    let token = leader.as_ref().and_then(|leader| leader.fencing_token);
+    let leader = leader.and_then(|leader| leader.identity);
+    Json(Answer { leader, token: token.map(|token| token.value()), leads })
 }

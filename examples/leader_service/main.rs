@@ -2,7 +2,7 @@
 //!
 //! `ZOOKEEPER_CONNECT=… cargo run --example leader_service -- serve` is such a process. `LISTEN` (default: a port that the
 //! system chooses) and `NAMESPACE` (default: `/leader-service`) say where. `GET /healthz` says whether it works, `GET /leader`
-//! who leads. `SIGTERM` ends it in order: the job, then its place, then the HTTP server.
+//! names the leader. `SIGTERM` ends the job, then gives up the place, then ends the HTTP server.
 //!
 //! Without arguments it starts a server (or uses `ZOOKEEPER_CONNECT`) and two such processes, ends the leader by `SIGTERM`, sees
 //! the other lead, and ends that one.

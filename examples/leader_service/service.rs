@@ -7,14 +7,13 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::{Curator, LeaderLatch};
+use zookeeper_recipes::{CancellationToken, Curator};
 
 use crate::{Fault, http, job};
 
 /// Under the namespace.
-pub(crate) const LEADER: &str = "/leader";
-/// So long, and up to a tick more, nobody leads after a leader died. Short, for the demonstration.
+const LEADER: &str = "/leader";
+/// How long no process leads after a leader died, and up to a tick more. Short, for the demonstration.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long requests that are under way may take when it ends.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -30,11 +29,10 @@ pub(crate) async fn serve() -> Result<(), Fault> {
     let curator = Curator::builder()
         .session_timeout(SESSION_TIMEOUT)
         .namespace(&env::var("NAMESPACE").unwrap_or_else(|_| "/leader-service".to_owned()))
-        .start(&env::var("ZOOKEEPER_CONNECT")?)?;
-    // The id is what others are told of the leader: where it is to be found.
-    let latch = LeaderLatch::new(&curator, LEADER)?.with_id(&address)?;
-    let routes = http::routes(&curator, &latch);
-    latch.start()?;
+        .identity(address.as_str()) // what an observer learns of the leader
+        .connect_lazy(&env::var("ZOOKEEPER_CONNECT")?)?;
+    let latch = curator.leader_latch(LEADER)?;
+    let routes = http::routes(&curator, &latch)?;
 
     let (end_job, end_http) = (CancellationToken::new(), CancellationToken::new());
     let mut job = tokio::spawn(job::run(curator.clone(), latch.clone(), end_job.clone()));
@@ -49,20 +47,20 @@ pub(crate) async fn serve() -> Result<(), Fault> {
         // It ends by itself only if this process cannot be a candidate, or cannot do the job.
         ended = &mut job => Some(ended),
     };
-    // In this order: nothing is done any more; then another may lead, at once; then nobody asks any more.
+    // First the job ends, so that another process may lead; then the place is given up, so that one does at once.
     end_job.cancel();
     let ended = match ended {
         None => job.await,
         Some(ended) => ended,
     };
     match latch.close().await {
-        Ok(()) => println!("gave up its place"),
+        Ok(_) => println!("gave up its place"),
         Err(error) => eprintln!("{error}"), // the rest must end all the same
     }
     end_http.cancel();
     timeout(LAST_REQUESTS, http).await???;
-    curator.close().await?;
-    ended?
+    curator.close().await;
+    Ok(ended??)
 }
 
 async fn either(one: &mut Signal, other: &mut Signal) {
