@@ -40,7 +40,7 @@ margins: ## how long before its node is deleted a holder knows of the loss, Cura
 	@scripts/setup.sh curator
 	@$(CARGO) run --quiet -p tools --bin margins -- $(MARGINS)
 
-simulate: ## random work and faults in virtual time; SECONDS=600, FIRST=n, SEED=n, SAME=n, SABOTAGE=all: docs/simulation.md
+simulate: ## random work and faults in virtual time; SECONDS=600, FIRST=n, SEED=n, SAME=n, SABOTAGE=all: docs/internals/simulation.md
 ifdef SABOTAGE
 	@scripts/sabotage.sh $(SABOTAGE)
 else

@@ -11,7 +11,7 @@ export ZOOKEEPER_BACKEND=${ZOOKEEPER_BACKEND:-process}
 built=${CARGO_TARGET_DIR:-target}/debug
 # One selection of packages and features for all builds: another one would build the library again.
 packages=(-p zookeeper-recipes -p zookeeper-testkit -p zklock -p tools)
-features=(--features zookeeper-recipes/metrics,zookeeper-recipes/sasl,zookeeper-recipes/simulation,zookeeper-recipes/test-util,zookeeper-recipes/tls)
+features=(--features zookeeper-recipes/metrics,zookeeper-recipes/sasl,zookeeper-recipes/simulation,zookeeper-recipes/tls)
 steps=0 failures=() ignored=()
 # `no_threads` runs `connects` in a process of its own.
 [ "$level" != all ] || ignored=(--include-ignored --skip no_threads::connects)
@@ -73,10 +73,11 @@ finish() {
 if [ "$level" = quick ]; then
   step "format" $cargo fmt --all --check
   step "clippy" $cargo clippy --quiet "${packages[@]}" "${features[@]}" --all-targets -- -D warnings
-  build --lib --bins --test library --test house
+  build --lib --bins --test library --test house --test api
   step "unit tests" tests --lib --bins
   step "library in virtual time" run library --skip real::
   step "house rules" run house
+  step "the API, as programs" run api
   finish
 fi
 
@@ -84,6 +85,7 @@ build
 step "unit tests" tests --lib --bins -- "${ignored[@]}"
 step "conformance, in small" env SCRIPTS=100 $cargo test --quiet --lib "${features[@]}" "${packages[@]}" -- --ignored client::conformance
 step "house rules" run house
+step "the API, as programs" run api
 step "documentation" $cargo test --quiet "${packages[@]}" "${features[@]}" --doc
 step "simulation" run simulation SECONDS=30
 step "library" run library --test-threads=12 "${ignored[@]}"
