@@ -10,7 +10,7 @@ use std::time::Duration;
 ///
 /// [`kind`](Self::kind) is for programs, and `Display` for people: it names what was wrong, where, and what to do. What
 /// caused it is the [`source`](std::error::Error::source): where a server answered that is a
-/// [`zookeeper_client::Error`](crate::zookeeper_client::Error), by `downcast_ref`.
+/// [`zookeeper_client::Error`], by `downcast_ref`.
 ///
 /// ```
 /// use zookeeper_recipes::{Error, ErrorKind};
