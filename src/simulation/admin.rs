@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acl::{of_plain, plain};
-use super::client::Client;
-use super::op::{Answer, Ids, Mode, Op};
+use super::client::{Client, Target};
+use super::op::{Answer, Ids, Op};
 use super::world::World;
 use crate::client::{Acl, CreateMode, ServerError, Stat};
 
-/// A client beside the recipes', with a session of a minute: what a test looks at nodes with, and changes them.
+/// A client for tests, with a session of a minute. It reads nodes and changes them.
 ///
-/// Its functions are named, and answer, as those of the client that the library is built on.
+/// Its functions have the names and results of those of the client that the library is built on.
 #[derive(Clone, Debug)]
 pub struct Admin {
     client: Client,
@@ -19,11 +18,15 @@ pub struct Admin {
 
 impl Admin {
     pub(super) async fn connect(world: &Arc<World>, link: usize) -> Self {
-        let (timeout, patience) = (Duration::from_secs(60), Duration::from_secs(8));
+        let target = Target {
+            world: world.clone(),
+            links: vec![link],
+            timeout: Duration::from_secs(60),
+            patience: Duration::from_secs(8),
+            ids: Ids::default(),
+        };
         loop {
-            let dialed =
-                Client::dial(world.clone(), &[link], timeout, patience, Ids::default()).await;
-            if let Ok(client) = dialed {
+            if let Ok(client) = target.dial().await {
                 return Self { client };
             }
         }
@@ -41,7 +44,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// What the server refuses with. So it is of the other functions.
+    /// The server's refusal.
     pub async fn create(
         &self,
         path: &str,
@@ -49,18 +52,10 @@ impl Admin {
         mode: CreateMode,
         acls: &[Acl],
     ) -> Result<(String, Stat), ServerError> {
-        let mode = match mode {
-            CreateMode::Persistent => Mode::Persistent,
-            CreateMode::PersistentSequential => Mode::PersistentSequential,
-            CreateMode::Ephemeral => Mode::Ephemeral,
-            CreateMode::EphemeralSequential => Mode::EphemeralSequential,
-            CreateMode::Container => Mode::Container,
-        };
-        let op = Op::Create { path: path.to_owned(), data: data.to_vec(), acls: plain(acls), mode };
-        match self.ask(op).await? {
-            Answer::Created(path, stat) => Ok((path, stat)),
-            _ => Err(ServerError::Unimplemented),
-        }
+        let (path, data, acls) = (path.to_owned(), data.to_vec(), acls.into());
+        let op = Op::Create { path, data, acls, mode };
+        let Answer::Created(path, stat) = self.ask(op).await? else { return unexpected() };
+        Ok((path, stat))
     }
 
     /// Deletes a node, if it is of this version.
@@ -106,10 +101,8 @@ impl Admin {
         version: Option<i32>,
     ) -> Result<Stat, ServerError> {
         let op = Op::SetData { path: path.to_owned(), data: data.to_vec(), version };
-        match self.ask(op).await? {
-            Answer::Stat(Some(stat)) => Ok(stat),
-            _ => Err(ServerError::Unimplemented),
-        }
+        let Answer::Stat(Some(stat)) = self.ask(op).await? else { return unexpected() };
+        Ok(stat)
     }
 
     /// A node's data and stat.
@@ -122,10 +115,9 @@ impl Admin {
     ///
     /// As [`create`](Self::create).
     pub async fn get_data(&self, path: &str) -> Result<(Vec<u8>, Stat), ServerError> {
-        match self.ask(Op::GetData { path: path.to_owned(), watch: false }).await? {
-            Answer::Data(data, stat) => Ok((data, stat)),
-            _ => Err(ServerError::Unimplemented),
-        }
+        let op = Op::GetData { path: path.to_owned(), watch: false };
+        let Answer::Data(data, stat) = self.ask(op).await? else { return unexpected() };
+        Ok((data, stat))
     }
 
     /// A node's stat, if it is there.
@@ -138,10 +130,9 @@ impl Admin {
     ///
     /// As [`create`](Self::create).
     pub async fn check_stat(&self, path: &str) -> Result<Option<Stat>, ServerError> {
-        match self.ask(Op::Exists { path: path.to_owned(), watch: false }).await? {
-            Answer::Stat(stat) => Ok(stat),
-            _ => Err(ServerError::Unimplemented),
-        }
+        let op = Op::Exists { path: path.to_owned(), watch: false };
+        let Answer::Stat(stat) = self.ask(op).await? else { return unexpected() };
+        Ok(stat)
     }
 
     /// A node's children.
@@ -154,10 +145,9 @@ impl Admin {
     ///
     /// As [`create`](Self::create).
     pub async fn list_children(&self, path: &str) -> Result<Vec<String>, ServerError> {
-        match self.ask(Op::List { path: path.to_owned(), watch: false }).await? {
-            Answer::Children(children, _) => Ok(children),
-            _ => Err(ServerError::Unimplemented),
-        }
+        let op = Op::List { path: path.to_owned(), watch: false };
+        let Answer::Children(children, _) = self.ask(op).await? else { return unexpected() };
+        Ok(children)
     }
 
     /// A node's ACLs.
@@ -170,10 +160,9 @@ impl Admin {
     ///
     /// As [`create`](Self::create).
     pub async fn get_acl(&self, path: &str) -> Result<(Vec<Acl>, Stat), ServerError> {
-        match self.ask(Op::GetAcl { path: path.to_owned() }).await? {
-            Answer::Acls(acls, stat) => Ok((of_plain(&acls), stat)),
-            _ => Err(ServerError::Unimplemented),
-        }
+        let op = Op::GetAcl { path: path.to_owned() };
+        let Answer::Acls(acls, stat) = self.ask(op).await? else { return unexpected() };
+        Ok((acls.to_vec(), stat))
     }
 
     /// Replaces a node's ACLs.
@@ -186,7 +175,7 @@ impl Admin {
     ///
     /// As [`create`](Self::create).
     pub async fn set_acl(&self, path: &str, acls: &[Acl]) -> Result<(), ServerError> {
-        self.ask(Op::SetAcl { path: path.to_owned(), acls: plain(acls) }).await.map(drop)
+        self.ask(Op::SetAcl { path: path.to_owned(), acls: acls.into() }).await.map(drop)
     }
 
     /// Shows credentials. They are taken as they are: no password is hashed.
@@ -214,4 +203,8 @@ impl Admin {
     pub async fn sync(&self) -> Result<(), ServerError> {
         self.ask(Op::Sync).await.map(drop)
     }
+}
+
+fn unexpected<T>() -> Result<T, ServerError> {
+    Err(ServerError::Unimplemented)
 }

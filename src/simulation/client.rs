@@ -9,111 +9,59 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
-use super::op::{Happened, Ids, Op, Refused};
-use super::peer::{Outcome, Peer, Phase, Watch};
-use super::state::millis;
+use super::op::{Happened, Ids, Op};
+use super::state::{Outcome, Peer, Phase, Watch, millis};
 use super::tasks::Life;
 use super::world::World;
 use crate::client::{LinkState, ServerError};
 
 /// A handle on a client; the session is closed with the last.
+#[derive(Clone, Debug)]
+pub(crate) struct Client(Arc<Handle>);
+
 #[derive(Debug)]
-pub(crate) struct Client {
+struct Handle {
     world: Arc<World>,
     number: usize,
 }
 
-impl Clone for Client {
-    fn clone(&self) -> Self {
-        self.world.change(|state| state.peers[self.number].handles += 1);
-        Self { world: self.world.clone(), number: self.number }
-    }
-}
-
-impl Drop for Client {
+impl Drop for Handle {
     fn drop(&mut self) {
         self.world.change(|state| {
             let peer = &mut state.peers[self.number];
-            peer.handles -= 1;
-            match (peer.handles, peer.phase) {
+            peer.is_dropped = true;
+            if peer.dialed.is_some() {
                 // It never had a session.
-                (0, _) if peer.dialed.is_some() => state.died(&[self.number]),
-                (0, Phase::Serving) => state.make(self.number, Op::Close, None),
-                _ => {}
+                state.vanishes(self.number);
+            } else if peer.phase == Phase::Serving {
+                state.make(self.number, Op::Close, None);
             }
         });
     }
 }
 
 impl Client {
-    /// Opens a session with the servers behind links of this thread's world.
-    pub(crate) async fn dial(
-        world: Arc<World>,
-        links: &[usize],
-        timeout: Duration,
-        patience: Duration,
-        ids: Ids,
-    ) -> Result<Self, ServerError> {
-        let (dialed, outcome) = oneshot::channel();
-        let number = world.change(|state| {
-            let behind = |link: &usize| {
-                let one = state.links.get(*link).and_then(|link| link.server);
-                let servers = one.map_or(0..state.servers.len(), |one| one..one + 1);
-                servers.map(|server| (*link, server)).collect::<Vec<_>>()
-            };
-            let ways = links.iter().flat_map(behind).collect();
-            state.new_peer(Peer {
-                ways,
-                tried: 0,
-                asked: millis(timeout),
-                patience: millis(patience),
-                ids,
-                session: 0,
-                timeout: millis(timeout),
-                seen: 0,
-                received: state.now,
-                sent_at: state.now,
-                is_pinging: false,
-                conn: None,
-                phase: Phase::Dialing,
-                turn: 0,
-                state: watch::Sender::new(LinkState::Disconnected),
-                xid: 0,
-                unsent: VecDeque::new(),
-                sent: VecDeque::new(),
-                watches: BTreeMap::new(),
-                handles: 1,
-                process: Life::current(),
-                dialed: Some(dialed),
-                parted: false,
-            })
-        });
-        // Dropping it before that closes what was opened.
-        let client = Self { world, number };
-        outcome.await.unwrap_or(Err(ServerError::ClientClosed))?;
-        Ok(client)
+    fn inspect<T>(&self, inspect: impl FnOnce(&Peer) -> T) -> T {
+        self.0.world.change(|state| inspect(&state.peers[self.0.number]))
     }
 
     pub(crate) fn session_id(&self) -> i64 {
-        self.world.change(|state| state.peers[self.number].session)
+        self.inspect(|peer| peer.session)
     }
 
     pub(crate) fn session_timeout(&self) -> Duration {
-        Duration::from_millis(self.world.change(|state| state.peers[self.number].timeout))
+        Duration::from_millis(self.inspect(|peer| peer.timeout))
     }
 
     pub(crate) fn watch_link(&self) -> watch::Receiver<LinkState> {
-        self.world.change(|state| state.peers[self.number].state.subscribe())
+        self.inspect(|peer| peer.state.subscribe())
     }
 
     /// Sends a request.
     pub(crate) fn ask(&self, op: Op) -> impl Future<Output = Outcome> + Send + use<> {
         let (reply, outcome) = oneshot::channel();
-        self.world.change(|state| state.make(self.number, op, Some(reply)));
-        async move {
-            let lost = Refused { step: None, error: ServerError::ConnectionLoss };
-            outcome.await.unwrap_or(Err(lost))
-        }
+        self.0.world.change(|state| state.make(self.0.number, op, Some(reply)));
+        async move { outcome.await.unwrap_or(Err(ServerError::ConnectionLoss.into())) }
     }
 }
 
@@ -122,10 +70,8 @@ impl Future for Watch {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let happened = Pin::new(&mut self.happened).poll(context);
-        happened.map(|happened| {
-            self.has_fired = true;
-            happened.ok()
-        })
+        self.has_fired |= happened.is_ready();
+        happened.map(Result::ok)
     }
 }
 
@@ -133,19 +79,18 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let is_its_own = |world: &Arc<World>| !self.has_fired && world.number == self.world;
         if let Some(world) = World::here().filter(is_its_own) {
-            let path = std::mem::take(&mut self.path);
-            world.change(|state| state.unwatch(self.peer, path, self.id));
+            world.change(|state| state.unwatch(self.peer, self.id));
         }
     }
 }
 
 /// What a connect string `sim:W.L,sim:W.L` names: links of a world.
 pub(crate) struct Target {
-    world: Arc<World>,
-    links: Vec<usize>,
-    timeout: Duration,
-    patience: Duration,
-    ids: Ids,
+    pub(super) world: Arc<World>,
+    pub(super) links: Vec<usize>,
+    pub(super) timeout: Duration,
+    pub(super) patience: Duration,
+    pub(super) ids: Ids,
 }
 
 impl Target {
@@ -179,7 +124,42 @@ impl Target {
 
     /// Opens a session.
     pub(crate) async fn dial(&self) -> Result<Client, ServerError> {
-        let Self { world, links, timeout, patience, ids } = self;
-        Client::dial(world.clone(), links, *timeout, *patience, ids.clone()).await
+        let (dialed, outcome) = oneshot::channel();
+        let number = self.world.change(|state| {
+            let behind = |link: &usize| {
+                let one = state.links.get(*link).and_then(|link| link.server);
+                let servers = one.map_or(0..state.servers.len(), |one| one..one + 1);
+                servers.map(|server| (*link, server)).collect::<Vec<_>>()
+            };
+            let number = state.peers.len();
+            state.peers.push(Peer {
+                ways: self.links.iter().flat_map(behind).collect(),
+                tried: 0,
+                patience: millis(self.patience),
+                ids: self.ids.clone(),
+                session: 0,
+                timeout: millis(self.timeout),
+                seen: 0,
+                received: state.now,
+                sent_at: state.now,
+                conn: None,
+                phase: Phase::Dialing,
+                turn: 0,
+                state: watch::Sender::new(LinkState::Disconnected),
+                xid: 0,
+                unsent: Vec::new(),
+                sent: VecDeque::new(),
+                watches: BTreeMap::new(),
+                is_dropped: false,
+                process: Life::current(),
+                dialed: Some(dialed),
+            });
+            state.at(state.now, move |state| state.dial(number, 0));
+            number
+        });
+        // Dropping it before that closes what was opened.
+        let client = Client(Arc::new(Handle { world: self.world.clone(), number }));
+        outcome.await.unwrap_or(Err(ServerError::ClientClosed))?;
+        Ok(client)
     }
 }

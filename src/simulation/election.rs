@@ -1,36 +1,37 @@
 //! The leader among the servers: signs of life, sessions that expire, elections.
 
 use super::op::{Ids, Op};
-use super::server::{Follower, Leading, Message, Role, Tracked, Wire};
-use super::state::{Event, State};
+use super::state::{Leading, Parted, Role, State, Way};
 
 impl State {
+    /// At the start there is a leader.
+    pub(super) fn begin(&mut self) {
+        let leader = self.rng.usize(..self.servers.len());
+        self.lead(leader, (0..self.servers.len()).filter(|one| *one != leader).collect());
+        self.after(self.setting.tick / 2, Self::tick);
+        self.after(self.setting.reap_every, Self::reap);
+    }
+
     /// Each half tick: signs of life, and what ends for the lack of them.
-    pub(super) fn tick(&mut self) {
-        self.after(self.setting.tick / 2, Event::Tick);
-        let patience = self.setting.sync_limit * self.setting.tick;
+    fn tick(&mut self) {
+        self.after(self.setting.tick / 2, Self::tick);
+        let oldest = self.now.saturating_sub(self.setting.sync_limit * self.setting.tick);
         for server in 0..self.servers.len() {
             let here = &self.servers[server];
-            if here.paused {
-                continue;
-            }
+            let is_recent = |other: &usize| here.heard.get(other).is_some_and(|at| *at >= oldest);
             match here.role {
+                _ if here.paused => {}
                 Role::Leading => {
-                    let followers = here.leading.followers.iter();
-                    let recent = |follower: &&Follower| self.now <= follower.heard + patience;
-                    let heard = followers.clone().filter(|(_, one)| recent(one)).count();
-                    let followers: Vec<_> = followers.map(|(number, _)| *number).collect();
+                    let heard = here.leading.followers.keys().filter(|one| is_recent(one)).count();
                     if heard + 1 < self.quorum() {
                         self.step_down(server);
-                        continue;
+                    } else {
+                        self.ping_followers(server);
+                        self.expire_what_is_due(server);
                     }
-                    for follower in followers {
-                        self.tell(server, follower, Message::Ping);
-                    }
-                    self.expire_what_is_due(server);
                 }
-                Role::Following(_) if self.now > here.heard + patience => self.step_down(server),
-                _ => {}
+                Role::Following(leader) if !is_recent(&leader) => self.step_down(server),
+                Role::Following(_) | Role::Looking | Role::Down => {}
             }
         }
     }
@@ -51,10 +52,9 @@ impl State {
         }
     }
 
-    pub(super) fn reap(&mut self) {
-        self.after(self.setting.reap_every, Event::Reap);
-        let leads = |server: &usize| self.servers[*server].role == Role::Leading;
-        if let Some(leader) = (0..self.servers.len()).find(leads) {
+    fn reap(&mut self) {
+        self.after(self.setting.reap_every, Self::reap);
+        if let Some(leader) = self.leader() {
             for path in self.servers[leader].tree.left_empty() {
                 self.propose(leader, 0, Ids::default(), Ok(Op::Reap { path }), None);
             }
@@ -62,97 +62,84 @@ impl State {
     }
 
     /// It serves no client until there is a leader again.
-    pub(super) fn step_down(&mut self, server: usize) {
+    fn step_down(&mut self, server: usize) {
         self.note(format_args!("server {server} serves no more"));
         let here = &mut self.servers[server];
         (here.role, here.leading) = (Role::Looking, Leading::default());
-        self.close_conns(server);
+        self.close_conns(server, |_, _| true);
         let pause = self.rng.u64(100..400);
-        self.after(pause, Event::Elect { server });
+        self.after(pause, move |state| state.elect(server));
     }
 
-    fn reach_each_other(&self, one: usize, other: usize) -> bool {
-        let parted = |way| self.wires.get(&way).is_some_and(|wire: &Wire| wire.parted);
+    /// The servers that it reaches, and that reach it, among them itself.
+    fn reached_by(&self, one: usize) -> Vec<usize> {
         let is_up = |server: usize| {
             let server = &self.servers[server];
             server.role != Role::Down && !server.paused
         };
-        is_up(one) && is_up(other) && !parted((one, other)) && !parted((other, one))
+        let reaches = |from, to| !self.parted.contains(&Parted::Wire(from, to));
+        let reached = |other: &usize| {
+            is_up(one) && is_up(*other) && reaches(one, *other) && reaches(*other, one)
+        };
+        (0..self.servers.len()).filter(reached).collect()
     }
 
-    pub(super) fn elect(&mut self, server: usize) {
+    fn elect(&mut self, server: usize) {
         if self.servers[server].role != Role::Looking || self.servers[server].paused {
             return;
         }
-        let reached = (0..self.servers.len()).filter(|other| self.reach_each_other(server, *other));
-        let reached: Vec<_> = reached.collect();
+        let mut reached = self.reached_by(server);
+        let epoch = |one: &usize| self.servers[*one].epoch;
+        let is = |one: &usize, role: Role| self.servers[*one].role == role;
         // None that it has outlived.
-        let epoch = self.servers[server].epoch;
-        let leads = |other: &&usize| {
-            let other = &self.servers[**other];
-            other.role == Role::Leading && other.epoch >= epoch
-        };
-        if let Some(leader) =
-            reached.iter().filter(leads).max_by_key(|one| self.servers[**one].epoch)
-        {
-            return self.join(server, *leader);
+        let leads = |one: &usize| is(one, Role::Leading) && epoch(one) >= epoch(&server);
+        if let Some(leader) = reached.iter().copied().filter(leads).max_by_key(epoch) {
+            return self.join(server, leader);
         }
-        let looking = |other: &usize| self.servers[*other].role == Role::Looking;
-        let looking: Vec<_> = reached.into_iter().filter(looking).collect();
-        let last = |one: usize| self.servers[one].log.last().map_or(0, |entry| entry.zxid);
-        match looking.iter().copied().max_by_key(|one| (last(*one), *one)) {
-            Some(leader) if looking.len() >= self.quorum() => {
-                let reached =
-                    |other: &usize| *other != leader && self.reach_each_other(leader, *other);
-                let others: Vec<_> = looking.into_iter().filter(reached).collect();
-                if others.len() + 1 >= self.quorum() {
-                    return self.lead(leader, others);
-                }
+        reached.retain(|one| is(one, Role::Looking));
+        let last = |one: &usize| (self.servers[*one].log.last().map(|entry| entry.zxid), *one);
+        if let Some(leader) = reached.iter().copied().max_by_key(last) {
+            let followers = self.reached_by(leader).into_iter();
+            let followers = followers.filter(|one| *one != leader && reached.contains(one));
+            let followers: Vec<_> = followers.collect();
+            if followers.len() + 1 >= self.quorum() {
+                return self.lead(leader, followers);
             }
-            _ => {}
         }
         let pause = self.rng.u64(200..600);
-        self.after(pause, Event::Elect { server });
+        self.after(pause, move |state| state.elect(server));
     }
 
     /// All of its log is committed once a quorum has it, and each session has its whole timeout again.
-    pub(super) fn lead(&mut self, leader: usize, followers: Vec<usize>) {
+    fn lead(&mut self, leader: usize, followers: Vec<usize>) {
         let epoch = 1 + self.servers.iter().map(|server| server.epoch).max().unwrap_or(0);
         self.note(format_args!("server {leader} leads in epoch {epoch}"));
         let here = &mut self.servers[leader];
-        here.role = Role::Leading;
-        here.epoch = epoch;
-        here.leading = Leading { last_zxid: epoch << 32, ..Leading::default() };
+        (here.role, here.epoch) = (Role::Leading, epoch);
+        here.leading.last_zxid = epoch << 32;
         followers.into_iter().for_each(|follower| self.join(follower, leader));
         self.commit(leader);
         self.apply(leader);
-        let sessions: Vec<_> =
-            self.servers[leader].tree.sessions.iter().map(|(id, (t, _))| (*id, *t)).collect();
-        for (session, timeout) in sessions {
-            let tracked = Tracked { timeout, expires: 0, owner: None, closing: false };
-            self.servers[leader].leading.tracker.insert(session, tracked);
-            self.prolong(leader, session);
+        for (session, timeout) in self.servers[leader].tree.sessions.clone() {
+            self.track(leader, session, timeout, None);
         }
     }
 
     /// Takes over the leader's log; what it had beyond that was never committed.
     fn join(&mut self, server: usize, leader: usize) {
-        for way in [(server, leader), (leader, server)] {
-            self.wires.entry(way).or_default().queue.clear();
+        for way in [Way::Wire(server, leader), Way::Wire(leader, server)] {
+            self.lanes.entry(way).or_default().queue.clear();
         }
-        let (log, committed, epoch) = {
-            let leader = &self.servers[leader];
-            (leader.log.clone(), leader.committed, leader.epoch)
-        };
-        let now = self.now;
+        let other = &mut self.servers[leader];
+        let (log, committed, epoch) = (other.log.clone(), other.committed, other.epoch);
+        other.heard.insert(server, self.now);
+        other.leading.followers.insert(server, log.len());
         let here = &mut self.servers[server];
-        here.log = log;
-        (here.role, here.epoch, here.heard) = (Role::Following(leader), epoch, now);
+        (here.log, here.role, here.epoch) = (log, Role::Following(leader), epoch);
         here.committed = here.committed.max(committed);
+        here.heard.insert(leader, self.now);
         here.touched.clear();
-        let acked = here.log.len();
         self.apply(server);
-        self.servers[leader].leading.followers.insert(server, Follower { heard: now, acked });
         self.commit(leader);
     }
 
@@ -163,12 +150,9 @@ impl State {
         let here = &mut self.servers[server];
         (here.role, here.paused) = (Role::Down, false);
         for other in 0..self.servers.len() {
-            match self.servers[other].role {
-                Role::Following(leader) if leader == server => self.step_down(other),
-                Role::Leading => {
-                    self.servers[other].leading.followers.remove(&server);
-                }
-                _ => {}
+            self.servers[other].leading.followers.remove(&server);
+            if self.servers[other].role == Role::Following(server) {
+                self.step_down(other);
             }
         }
         self.note(format_args!("server {server} is down, was {role:?}"));
@@ -178,7 +162,7 @@ impl State {
         if self.servers[server].role == Role::Down {
             self.servers[server].role = Role::Looking;
             let pause = self.rng.u64(50..200);
-            self.after(pause, Event::Elect { server });
+            self.after(pause, move |state| state.elect(server));
         }
     }
 
@@ -186,8 +170,7 @@ impl State {
         self.servers[server].paused = paused;
         if !paused {
             self.unblocked();
-            self.wires_unblocked();
-            self.at(self.now, Event::Elect { server });
+            self.at(self.now, move |state| state.elect(server));
         }
     }
 }

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::admin::Admin;
 use super::link::Link;
 use super::process::{Process, scheduled};
-use super::server::{Role, Server};
-use super::state::{Logged, Setting, State, millis};
+use super::state::{Logged, Parted, Role, Setting, State, Way, millis};
+use super::tree::Tree;
 use super::world::World;
 use crate::curator::Curator;
 
@@ -204,7 +204,7 @@ impl Ensemble {
     /// The same, by the session's id.
     pub fn expire_session(&self, session: i64) {
         self.world.change(|state| {
-            if let Some(leader) = (0..state.servers.len()).find_map(|one| state.leader_of(one)) {
+            if let Some(leader) = state.leader() {
                 state.expire(leader, session);
             }
         });
@@ -213,12 +213,15 @@ impl Ensemble {
     /// Nothing passes between a `Curator`'s present client and the servers until this is dropped.
     pub fn partition(&self, curator: &Curator) -> Partition {
         let session = curator.session_id().unwrap_or_default();
-        let find = |state: &mut State| {
-            let peer = state.peers.iter().rposition(|peer| peer.session == session);
-            peer.inspect(|peer| state.part(*peer, true))
-        };
-        let peer = self.world.change(find);
-        Partition { world: self.world.clone(), what: peer.map_or(Parted::Nothing, Parted::Client) }
+        let present =
+            |state: &mut State| state.peers.iter().rposition(|one| one.session == session);
+        let peer = self.world.change(present);
+        self.parted(peer.map(Parted::Client).into_iter().collect())
+    }
+
+    fn parted(&self, parted: Vec<Parted>) -> Partition {
+        self.world.change(|state| state.parted.extend(&parted));
+        Partition { world: self.world.clone(), parted }
     }
 
     /// Deletes a node, as an operator does.
@@ -237,26 +240,20 @@ impl Ensemble {
     /// The names of a node's children, in order, as the leader has them at this moment. None where the node is missing.
     #[must_use]
     pub fn children(&self, path: &str) -> Vec<String> {
-        let below = if path == "/" { "/".to_owned() } else { format!("{path}/") };
-        self.world.change(|state| {
-            let Some(leader) = newest(state) else { return Vec::new() };
-            let paths = state.servers[leader].tree.paths();
-            let names = paths.filter_map(|path| path.strip_prefix(&below));
-            names
-                .filter(|name| !name.is_empty() && !name.contains('/'))
-                .map(str::to_owned)
-                .collect()
-        })
+        self.look(|tree| tree.children(path)).unwrap_or_default()
+    }
+
+    /// What the leader has applied.
+    fn look<T>(&self, look: impl FnOnce(&Tree) -> T) -> Option<T> {
+        self.world.change(|state| state.leader().map(|leader| look(&state.servers[leader].tree)))
     }
 
     /// The data of a node, as the leader has them at this moment, and the session that owns it.
     #[must_use]
     pub fn node(&self, path: &str) -> Option<(Vec<u8>, i64)> {
-        self.world.change(|state| {
-            let leader = newest(state)?;
-            let (stat, data) = state.servers[leader].tree.node(path)?;
-            Some((data.to_vec(), stat.ephemeral_owner))
-        })
+        let node =
+            |tree: &Tree| tree.node(path).map(|(stat, data)| (data.to_vec(), stat.ephemeral_owner));
+        self.look(node).flatten()
     }
 
     /// Waits until something is so. It is looked at each virtual millisecond.
@@ -293,7 +290,7 @@ impl Ensemble {
     /// The server that leads, if one does.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
-        self.world.change(newest)
+        self.world.change(|state| state.leader())
     }
 
     /// Waits until each server that runs serves.
@@ -311,30 +308,21 @@ impl Ensemble {
 
     /// Nothing passes from one server to another until this is dropped; the other way it does.
     pub fn part(&self, from: usize, to: usize) -> Partition {
-        self.parted(vec![(from, to)])
+        self.parted(vec![Parted::Wire(from, to)])
     }
 
     /// Nothing passes between a server and the others until this is dropped.
     pub fn isolate(&self, server: usize) -> Partition {
         let others = (0..self.servers()).filter(|other| *other != server);
-        self.parted(others.flat_map(|other| [(server, other), (other, server)]).collect())
-    }
-
-    fn parted(&self, ways: Vec<(usize, usize)>) -> Partition {
-        self.world.change(|state| {
-            for way in &ways {
-                state.wires.entry(*way).or_default().parted = true;
-            }
-        });
-        Partition { world: self.world.clone(), what: Parted::Servers(ways) }
+        let ways = others.flat_map(|one| [Parted::Wire(server, one), Parted::Wire(one, server)]);
+        self.parted(ways.collect())
     }
 
     /// What the leader tells a server takes so much longer.
     pub fn lag(&self, server: usize, delay: Duration) {
-        let others = 0..self.servers();
         self.world.change(|state| {
-            for other in others {
-                state.wires.entry((other, server)).or_default().delay = millis(delay);
+            for other in 0..state.servers.len() {
+                state.lanes.entry(Way::Wire(other, server)).or_default().delay = millis(delay);
             }
         });
     }
@@ -342,29 +330,25 @@ impl Ensemble {
     /// How many servers there are.
     #[must_use]
     pub fn servers(&self) -> usize {
-        self.world.setting.servers
+        self.world.change(|state| state.servers.len())
     }
 
     /// How many watches the servers keep, by connection and path.
     #[must_use]
     pub fn watches(&self) -> usize {
-        self.world.change(|state| state.servers.iter().map(Server::watches).sum())
+        self.world.change(|state| state.servers.iter().map(|one| one.watches.len()).sum())
     }
 
     /// How many sessions there are, by what the leader has applied.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.world
-            .change(|state| newest(state).map_or(0, |one| state.servers[one].tree.sessions.len()))
+        self.look(|tree| tree.sessions.len()).unwrap_or_default()
     }
 
     /// All nodes, by what the leader has applied.
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
-        self.world.change(|state| {
-            let Some(leader) = newest(state) else { return Vec::new() };
-            state.servers[leader].tree.paths().map(str::to_owned).collect()
-        })
+        self.look(Tree::paths).unwrap_or_default()
     }
 
     /// Runs a future as a task of the simulation, in the order that the seed decides.
@@ -419,24 +403,12 @@ impl Drop for Ensemble {
     }
 }
 
-fn newest(state: &mut State) -> Option<usize> {
-    let leads = |server: &usize| state.servers[*server].role == Role::Leading;
-    (0..state.servers.len()).filter(leads).max_by_key(|server| state.servers[*server].epoch)
-}
-
 /// Nothing passes until this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it heals the partition"]
 pub struct Partition {
     world: Arc<World>,
-    what: Parted,
-}
-
-#[derive(Debug)]
-enum Parted {
-    Nothing,
-    Client(usize),
-    Servers(Vec<(usize, usize)>),
+    parted: Vec<Parted>,
 }
 
 impl Partition {
@@ -446,15 +418,9 @@ impl Partition {
 
 impl Drop for Partition {
     fn drop(&mut self) {
-        self.world.change(|state| match &self.what {
-            Parted::Nothing => {}
-            Parted::Client(peer) => state.part(*peer, false),
-            Parted::Servers(ways) => {
-                for way in ways {
-                    state.wires.entry(*way).or_default().parted = false;
-                }
-                state.wires_unblocked();
-            }
+        self.world.change(|state| {
+            state.parted.retain(|one| !self.parted.contains(one));
+            state.unblocked();
         });
     }
 }

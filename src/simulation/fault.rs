@@ -98,13 +98,14 @@ impl Active {
         Self { id, what, strikes, seen: BTreeMap::new(), is_spent: false }
     }
 
-    /// Counts a message; whether it is the one. Says so once.
-    pub(super) fn claims(&mut self, conn: u64, up: bool, seen: Operation) -> bool {
-        let (What::Hold(message) | What::Before(message) | What::After(message, _)) = self.what
-        else {
-            return false;
+    /// Whether it acts on a message. A fault about one message counts those of its kind, and acts once.
+    pub(super) fn concerns(&mut self, conn: u64, up: bool, seen: Option<Operation>) -> bool {
+        let message = match self.what {
+            What::Delay(direction, _) | What::Stall(direction) => return direction.covers(up),
+            What::Refuse => return false,
+            What::Hold(message) | What::Before(message) | What::After(message, _) => message,
         };
-        if message.up != up || !message.operation.means(seen) {
+        if message.up != up || !seen.is_some_and(|seen| message.operation.means(seen)) {
             return false;
         }
         let count = self.seen.entry(conn).or_default();

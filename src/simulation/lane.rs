@@ -1,10 +1,8 @@
-//! Messages between clients and servers, in their order, and what a link does to them.
+//! Messages in their order, and what a link does to those between clients and servers.
 
-use super::conn::{Conn, Down, Lane, Queued, Up};
-use super::fault::{Active, Cut, What};
+use super::fault::{Cut, What};
 use super::op::Operation;
-use super::server::Session;
-use super::state::{Event, State};
+use super::state::{Act, Conn, Parted, Queued, Session, State, Way};
 
 impl State {
     /// A client connects, if the link lets it.
@@ -17,173 +15,172 @@ impl State {
         state.accepted += 1;
         let number = self.number();
         let session = Some(Session::default());
-        let (up, down) = (Lane::default(), Lane::default());
-        let conn = Conn { peer, server, link, up, down, with_client: true, session };
-        self.conns.insert(number, conn);
-        self.servers[server].conns.insert(number);
+        self.conns.insert(number, Conn { peer, server, link, with_client: true, session });
         Some(number)
     }
 
-    pub(super) fn send_up(&mut self, number: u64, message: Up) {
-        let operation = match &message {
-            Up::Connect { .. } => Some(Operation::Connect),
-            Up::Request { op, .. } => Some(op.operation()),
-            Up::End => None,
-        };
-        let is_end = matches!(message, Up::End);
-        self.enqueue(number, true, operation, |conn| &mut conn.up, message, is_end);
-    }
-
-    pub(super) fn send_down(&mut self, number: u64, message: Down) {
-        let operation = match &message {
-            Down::Connected { .. } => Some(Operation::Connect),
-            Down::Reply { operation, .. } => Some(*operation),
-            Down::Event { .. } => Some(Operation::Event),
-            Down::End => None,
-        };
-        let is_end = matches!(message, Down::End);
-        self.enqueue(number, false, operation, |conn| &mut conn.down, message, is_end);
-    }
-
-    fn enqueue<M>(
+    /// Sends to the server of a connection. Without an operation it is the end of the connection.
+    pub(super) fn send_up(
         &mut self,
         number: u64,
-        up: bool,
         operation: Option<Operation>,
-        lane: fn(&mut Conn) -> &mut Lane<M>,
-        message: M,
-        is_end: bool,
+        message: impl FnOnce(&mut Self) + Send + 'static,
     ) {
+        let arrives = move |state: &mut Self| {
+            // What arrives for a connection that the server has closed is lost.
+            if state.session_of(number).is_some() {
+                message(state);
+            }
+        };
+        self.send(Way::Up(number), number, operation, Box::new(arrives));
+    }
+
+    /// Sends to the client of a connection.
+    pub(super) fn send_down(
+        &mut self,
+        number: u64,
+        operation: Option<Operation>,
+        message: impl FnOnce(&mut Self, usize) + Send + 'static,
+    ) {
+        let arrives = move |state: &mut Self| {
+            let Some(peer) = state.conns.get(&number).map(|conn| conn.peer) else { return };
+            let client = &mut state.peers[peer];
+            if client.conn != Some(number) || client.process.is_dead() {
+                return state.client_leaves(number);
+            }
+            client.received = state.now;
+            message(state, peer);
+        };
+        self.send(Way::Down(number), number, operation, Box::new(arrives));
+    }
+
+    fn send(&mut self, way: Way, number: u64, operation: Option<Operation>, message: Act) {
+        let Some(conn) = self.conns.get(&number) else { return };
         // Neither servers nor faults see a message that is sent into an ended connection.
-        if self.conns.get_mut(&number).is_none_or(|conn| lane(conn).ended) {
+        let lane = self.lanes.entry(way).or_default();
+        if lane.ended {
             return;
         }
-        let Some(fate) = self.pass(number, up, operation) else { return };
-        let due = self.due(number, up, fate.delay);
-        let Some(lane) = self.conns.get_mut(&number).map(lane) else { return };
-        lane.ended = is_end;
-        if !fate.lost {
-            lane.queue.push_back(Queued { due, message, held: fate.held });
-            self.at(due, Event::Message { conn: number, up });
-        }
-        if let Some(cut) = fate.cut {
-            self.cut_conn(number, cut);
-        }
-    }
-
-    fn due(&mut self, number: u64, up: bool, delay: u64) -> u64 {
-        let due = self.now + self.latency() + delay;
-        let Some(conn) = self.conns.get_mut(&number) else { return due };
-        let last = if up { &mut conn.up.last } else { &mut conn.down.last };
-        *last = due.max(*last);
-        *last
-    }
-
-    /// What the link does to a message.
-    fn pass(&mut self, number: u64, up: bool, operation: Option<Operation>) -> Option<Fate> {
-        let conn = self.conns.get(&number)?;
+        lane.ended = operation.is_none();
+        let up = matches!(way, Way::Up(_));
         let link = &mut self.links[conn.link];
-        let mut fate = Fate::default();
         if let Some(operation) = operation {
             *link.messages.entry((up, operation)).or_default() += 1;
             if up && Operation::Any.means(operation) && link.log.len() < 100_000 {
                 link.log.push(operation);
             }
-            for fault in &mut link.faults {
-                if fault.claims(number, up, operation) {
-                    match fault.what {
-                        What::Hold(_) => fate.held = fate.held.or(Some(fault.id)),
-                        What::Before(_) => (fate.lost, fate.cut) = (true, Some(Cut::Finish)),
-                        What::After(_, cut) => fate.cut = Some(cut),
-                        What::Delay(..) | What::Stall(_) | What::Refuse => {}
-                    }
-                    fault.strike();
-                }
-            }
         }
-        for fault in &link.faults {
+        let (mut delay, mut held, mut lost, mut ends) = (0, None, false, None);
+        for fault in &mut link.faults {
+            if !fault.concerns(number, up, operation) {
+                continue;
+            }
             match fault.what {
-                What::Delay(direction, time) if direction.covers(up) => fate.delay += time,
-                What::Stall(direction) if direction.covers(up) => fault.strike(),
-                _ => {}
+                What::Delay(_, time) => delay += time,
+                What::Hold(_) => held = held.or(Some(fault.id)),
+                What::Before(_) => (lost, ends) = (true, Some(Cut::Finish)),
+                What::After(_, cut) => ends = Some(cut),
+                What::Stall(_) | What::Refuse => {}
             }
+            fault.strike();
         }
-        Some(fate)
+        if !lost {
+            self.push(way, delay, held, message);
+        }
+        if let Some(cut) = ends {
+            self.cut_conn(number, cut);
+        }
+    }
+
+    pub(super) fn push(&mut self, way: Way, delay: u64, held: Option<u64>, message: Act) {
+        let soonest = self.now + self.rng.u64(self.setting.latency.clone()) + delay;
+        let lane = self.lanes.entry(way).or_default();
+        lane.last = lane.last.max(soonest + lane.delay);
+        let due = lane.last;
+        lane.queue.push_back(Queued { due, message, held });
+        self.at(due, move |state| state.arrive(way));
+    }
+
+    /// The next message of a lane arrives, if there is one that may.
+    fn arrive(&mut self, way: Way) {
+        let now = self.now;
+        let first = self.lanes.get(&way).and_then(|lane| lane.queue.front());
+        let may_arrive = |first: &&Queued| first.due <= now && !self.is_blocked(way, first.held);
+        if first.filter(may_arrive).is_none() {
+            return;
+        }
+        let queued = self.lanes.get_mut(&way).and_then(|lane| lane.queue.pop_front());
+        if let Some(queued) = queued {
+            (queued.message)(self);
+        }
+    }
+
+    fn is_blocked(&self, way: Way, held: Option<u64>) -> bool {
+        let (number, up) = match way {
+            Way::Up(number) => (number, true),
+            Way::Down(number) => (number, false),
+            Way::Wire(from, to) => {
+                return self.servers[to].paused || self.parted.contains(&Parted::Wire(from, to));
+            }
+        };
+        let Some(conn) = self.conns.get(&number) else { return true };
+        let at_end = if up {
+            let session = conn.session.as_ref();
+            self.servers[conn.server].paused || session.is_some_and(|own| own.shakes_hands)
+        } else {
+            self.peers[conn.peer].process.is_paused()
+        };
+        let mut faults = self.links[conn.link].faults.iter();
+        at_end
+            || self.parted.contains(&Parted::Client(conn.peer))
+            || faults.any(|fault| match fault.what {
+                What::Stall(direction) => direction.covers(up),
+                What::Hold(_) => held == Some(fault.id),
+                _ => false,
+            })
+    }
+
+    /// Something may have ceased to be in the way of messages: all that wait are looked at.
+    pub(super) fn unblocked(&mut self) {
+        let waiting = self.lanes.iter().map(|(way, lane)| (*way, lane.queue.len()));
+        for (way, count) in waiting.collect::<Vec<_>>() {
+            (0..count).for_each(|_| self.at(self.now, move |state| state.arrive(way)));
+        }
     }
 
     /// Both ends learn of it, behind what still arrives.
     pub(super) fn cut_conn(&mut self, number: u64, cut: Cut) {
-        let Some(conn) = self.conns.get_mut(&number) else { return };
-        if cut == Cut::Reset && !conn.up.ended && !conn.down.ended {
-            let (up, down) = (self.rng.usize(..=conn.up.len()), self.rng.usize(..=conn.down.len()));
-            conn.up.lose(up);
-            conn.down.lose(down);
+        let ways = [Way::Up(number), Way::Down(number)];
+        let is_open = |way: &Way| self.lanes.get(way).is_none_or(|lane| !lane.ended);
+        if cut == Cut::Reset && ways.iter().all(is_open) {
+            for way in ways {
+                let queue = &mut self.lanes.entry(way).or_default().queue;
+                queue.truncate(self.rng.usize(..=queue.len()));
+            }
         }
-        self.send_up(number, Up::End);
-        self.send_down(number, Down::End);
+        self.send_up(number, None, move |state| state.close_conn(number));
+        self.send_down(number, None, Self::broken);
     }
 
-    fn is_blocked(&self, number: u64, up: bool, held: Option<u64>) -> Option<bool> {
-        let conn = self.conns.get(&number)?;
-        let peer = &self.peers[conn.peer];
-        let at_end = if up { self.servers[conn.server].paused } else { peer.is_paused() };
-        let is_in_the_way = |fault: &Active| match fault.what {
-            What::Stall(direction) => direction.covers(up),
-            What::Hold(_) => held == Some(fault.id),
-            _ => false,
-        };
-        Some(at_end || peer.parted || self.links[conn.link].faults.iter().any(is_in_the_way))
-    }
-
-    /// The next message of a lane, if there is one that may arrive.
-    pub(super) fn next<M>(
-        &mut self,
-        number: u64,
-        up: bool,
-        lane: fn(&mut Conn) -> &mut Lane<M>,
-    ) -> Option<M> {
-        let first = lane(self.conns.get_mut(&number)?).queue.front()?;
-        let (due, held) = (first.due, first.held);
-        if due > self.now || self.is_blocked(number, up, held)? {
-            return None;
-        }
-        let lane = lane(self.conns.get_mut(&number)?);
-        lane.queue.pop_front().map(|queued| queued.message)
-    }
-
-    /// Something may have ceased to be in the way.
-    pub(super) fn unblocked(&mut self) {
-        let waiting = |(number, conn): (&u64, &Conn)| (*number, conn.up.len(), conn.down.len());
-        let waiting: Vec<_> = self.conns.iter().map(waiting).collect();
-        for (conn, up, down) in waiting {
-            (0..up).for_each(|_| self.at(self.now, Event::Message { conn, up: true }));
-            (0..down).for_each(|_| self.at(self.now, Event::Message { conn, up: false }));
-        }
-    }
-
-    /// Neither end has it any more.
-    pub(super) fn forget_conn(&mut self, number: u64) {
-        let is_over = |conn: &Conn| !conn.with_client && conn.session.is_none();
-        if self.conns.get(&number).is_some_and(is_over) {
-            self.conns.remove(&number);
-        }
-    }
-
-    /// The client lets go of it.
+    /// The client gives it up.
     pub(super) fn client_leaves(&mut self, number: u64) {
-        self.send_up(number, Up::End);
+        self.send_up(number, None, move |state| state.close_conn(number));
         if let Some(conn) = self.conns.get_mut(&number) {
             conn.with_client = false;
-            conn.down.lose(0);
         }
         self.forget_conn(number);
     }
-}
 
-#[derive(Default)]
-struct Fate {
-    delay: u64,
-    lost: bool,
-    held: Option<u64>,
-    cut: Option<Cut>,
+    /// Nothing arrives at an end that has given it up.
+    pub(super) fn forget_conn(&mut self, number: u64) {
+        let Some(conn) = self.conns.get(&number) else { return };
+        let has_server = conn.session.is_some();
+        if !conn.with_client {
+            self.lanes.remove(&Way::Down(number));
+        }
+        if !conn.with_client && !has_server {
+            self.lanes.remove(&Way::Up(number));
+            self.conns.remove(&number);
+        }
+    }
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::admin::Admin;
-use super::conn::Conn;
 use super::fault::{Active, Cut, Direction, LinkState, Message, What};
 use super::op::Operation;
-use super::state::millis;
+use super::state::{Conn, millis};
 use super::world::World;
 
 /// A link to the servers with faults on demand, and counts of what goes over it.

@@ -45,11 +45,8 @@
 //! # }
 //! ```
 
-mod acl;
 mod admin;
-mod arrivals;
 mod client;
-mod conn;
 mod election;
 mod ensemble;
 mod fault;
@@ -59,25 +56,22 @@ mod op;
 mod peer;
 mod process;
 mod quorum;
-mod requests;
-mod server;
 mod serving;
 mod state;
 mod tasks;
 mod tree;
 mod world;
 
-pub(crate) use self::acl::plain;
 pub use self::admin::Admin;
 pub(crate) use self::client::{Client, Target};
 pub use self::ensemble::{Ensemble, EnsembleBuilder, Partition};
 pub use self::fault::{Cut, Direction, Message};
 pub use self::link::{Fault, Link};
 pub use self::op::Operation;
-pub(crate) use self::op::{Answer, Happened, Mode, Op, Refused};
-pub(crate) use self::peer::Watch;
+pub(crate) use self::op::{Answer, Happened, Op, Refused};
 pub use self::process::Process;
 pub(crate) use self::process::scheduled;
 #[doc(hidden)]
 pub use self::state::Logged;
+pub(crate) use self::state::Watch;
 pub(crate) use self::world::{guid, now, seed};

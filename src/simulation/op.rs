@@ -1,18 +1,19 @@
-//! Requests and answers, as they travel. Pure.
+//! Requests and answers, as they travel, and their ACLs. Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::client::{Permission, ServerError, Stat};
+use crate::client::{Acl, AuthId, CreateMode, Permission, ServerError, Stat};
 
 /// A request, as it travels to a server.
-#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    Create { path: String, data: Vec<u8>, acls: Acls, mode: Mode },
+    Create { path: String, data: Vec<u8>, acls: Acls, mode: CreateMode },
     Delete { path: String, version: Option<i32> },
     SetData { path: String, data: Vec<u8>, version: Option<i32> },
     SetAcl { path: String, acls: Acls },
     Check { path: String },
+    // None of its steps creates a sequential node.
     Multi(Vec<Op>),
     GetData { path: String, watch: bool },
     Exists { path: String, watch: bool },
@@ -21,7 +22,7 @@ pub(crate) enum Op {
     // A read of several nodes' children.
     AreGone(Vec<String>),
     Sync,
-    SetWatches { since: i64, data: Vec<String>, exist: Vec<String>, child: Vec<String> },
+    SetWatches { since: i64, watches: BTreeSet<(Kind, String)> },
     RemoveWatches { path: String, kind: Kind },
     Auth { scheme: String, id: String },
     Ping,
@@ -32,25 +33,15 @@ pub(crate) enum Op {
 }
 
 /// What a watch is on. One on a node that is not there is on its existence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Data,
     Exist,
     Child,
 }
 
-/// How a node is created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Mode {
-    Persistent,
-    PersistentSequential,
-    Ephemeral,
-    EphemeralSequential,
-    Container,
-}
-
-/// What happened to a node, as a watch tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What happened to a node, as a watch reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
     Created,
     Deleted,
@@ -58,8 +49,7 @@ pub(crate) enum Happened {
     Children,
 }
 
-/// Permissions, scheme and id, one by one.
-pub(crate) type Acls = Arc<Vec<(Permission, String, String)>>;
+pub(crate) type Acls = Arc<[Acl]>;
 
 /// The identities that a connection has shown.
 pub(crate) type Ids = Arc<BTreeSet<(String, String)>>;
@@ -83,10 +73,17 @@ pub(crate) struct Refused {
     pub(crate) error: ServerError,
 }
 
+impl From<ServerError> for Refused {
+    fn from(error: ServerError) -> Self {
+        Self { step: None, error }
+    }
+}
+
 pub(crate) type Reply = Result<Answer, Refused>;
 
 impl Op {
-    pub(super) fn is_write(&self) -> bool {
+    /// Whether only the leader can answer.
+    pub(super) fn needs_leader(&self) -> bool {
         matches!(
             self,
             Op::Create { .. }
@@ -94,6 +91,7 @@ impl Op {
                 | Op::SetData { .. }
                 | Op::SetAcl { .. }
                 | Op::Multi(_)
+                | Op::Sync
                 | Op::Close
                 | Op::Reap { .. }
                 | Op::OpenSession { .. }
@@ -113,6 +111,18 @@ impl Op {
                 Some((path, Kind::Data))
             }
             Op::List { path, watch: true } => Some((path, Kind::Child)),
+            _ => None,
+        }
+    }
+
+    /// The node that a step of a transaction writes or checks.
+    pub(super) fn path(&self) -> Option<&str> {
+        match self {
+            Op::Create { path, .. }
+            | Op::Delete { path, .. }
+            | Op::SetData { path, .. }
+            | Op::SetAcl { path, .. }
+            | Op::Check { path } => Some(path),
             _ => None,
         }
     }
@@ -197,4 +207,33 @@ impl Operation {
             asked => asked == seen,
         }
     }
+}
+
+/// The ACLs as a node keeps them: with the creator's identities in place of `auth`.
+pub(super) fn resolved(acls: &[Acl], ids: &Ids) -> Result<Acls, ServerError> {
+    let mut resolved = Vec::new();
+    for acl in acls {
+        let is_valid = match acl.scheme() {
+            "auth" => !ids.is_empty(),
+            "world" => acl.id() == "anyone",
+            "digest" => acl.id().split(':').count() == 2,
+            scheme => scheme == "ip",
+        };
+        match acl.scheme() {
+            _ if !is_valid => return Err(ServerError::InvalidAcl),
+            "auth" => resolved.extend(
+                ids.iter().map(|(scheme, id)| Acl::new(acl.permission(), AuthId::new(scheme, id))),
+            ),
+            _ => resolved.push(acl.clone()),
+        }
+    }
+    Ok(resolved.into())
+}
+
+pub(super) fn allow(acls: &[Acl], permission: Permission, ids: &Ids) -> bool {
+    acls.iter().any(|acl| {
+        permission & acl.permission() != Permission::NONE
+            && (acl.scheme() == "world"
+                || ids.contains(&(acl.scheme().to_owned(), acl.id().to_owned())))
+    })
 }

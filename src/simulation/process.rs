@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use super::tasks::{Life, TaskWaker, Within};
@@ -15,13 +15,14 @@ use super::world::World;
 /// What the futures given to [`spawn`](Self::spawn) start, a [`Curator`](crate::Curator) above all, belongs to it.
 #[derive(Clone, Debug)]
 pub struct Process {
-    world: Weak<World>,
+    world: Arc<World>,
     life: Arc<Life>,
 }
 
 impl Process {
     pub(super) fn new(world: &Arc<World>, fast: i32) -> Self {
-        Self { world: Arc::downgrade(world), life: Life::new(fast) }
+        let life = Arc::new(Life { fast, ..Life::default() });
+        Self { world: world.clone(), life }
     }
 
     /// Starts a task of this process.
@@ -34,7 +35,7 @@ impl Process {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> tokio::task::JoinHandle<T> {
-        let _within = Within::enter(Some(self.life.clone()));
+        let _within = Within::enter(&self.life);
         tokio::spawn(scheduled(task))
     }
 
@@ -48,9 +49,7 @@ impl Process {
     pub fn resume(&self) {
         self.life.paused.store(false, Ordering::Relaxed);
         self.life.wake_all();
-        if let Some(world) = self.world.upgrade() {
-            world.change(|state| state.resumed(&self.life.clients()));
-        }
+        self.world.change(|state| state.resumed(&self.life));
     }
 
     /// Ends it as `kill -9` does: nothing that it sends from now on leaves it, its tasks are dropped without effect, its
@@ -58,9 +57,7 @@ impl Process {
     pub fn kill(&self) {
         self.life.dead.store(true, Ordering::Relaxed);
         self.life.paused.store(false, Ordering::Relaxed);
-        if let Some(world) = self.world.upgrade() {
-            world.change(|state| state.died(&self.life.clients()));
-        }
+        self.world.change(|state| state.died(&self.life));
         self.life.wake_all();
     }
 
@@ -79,7 +76,7 @@ impl Process {
     /// Looks at something as its own code would, by its own clock.
     #[doc(hidden)]
     pub fn within<T>(&self, look: impl FnOnce() -> T) -> T {
-        let _within = Within::enter(Some(self.life.clone()));
+        let _within = Within::enter(&self.life);
         look()
     }
 
@@ -91,7 +88,8 @@ impl Process {
 
 /// A task of a simulation; elsewhere the future as it is.
 pub(crate) fn scheduled<F: Future>(inner: F) -> Scheduled<F> {
-    let task = World::here().filter(|world| world.setting.ordered).map(|world| {
+    let is_ordered = |world: &Arc<World>| world.change(|state| state.setting.ordered);
+    let task = World::here().filter(is_ordered).map(|world| {
         let task = TaskWaker::new(&world.scheduler);
         (task.clone(), Waker::from(task))
     });
@@ -114,8 +112,8 @@ impl<F: Future> Future for Scheduled<F> {
         if !task.takes_its_turn(context.waker()) {
             return Poll::Pending;
         }
-        let _within = Within::enter(task.process.clone());
-        if task.process.as_ref().is_some_and(|process| process.is_dead()) {
+        let _within = Within::enter(&task.process);
+        if task.process.is_dead() {
             // Its destructors run, and send nothing.
             this.inner = None;
             return Poll::Pending;
@@ -133,10 +131,8 @@ impl<F: Future> Future for Scheduled<F> {
 impl<F> Drop for Scheduled<F> {
     fn drop(&mut self) {
         let Some((task, _)) = &self.task else { return };
-        let _within = Within::enter(task.process.clone());
+        let _within = Within::enter(&task.process);
         self.inner = None;
-        if let Some(process) = &task.process {
-            process.running.fetch_sub(1, Ordering::Relaxed);
-        }
+        task.process.running.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,38 +1,21 @@
-//! What a server does for its clients: handshakes, reads and watches.
+//! What a server does for its clients: handshakes, requests and watches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::conn::{Down, Up};
-use super::op::{Answer, Happened, Ids, Kind, Op, Refused, Reply};
-use super::server::{Asked, Pending, Session};
-use super::state::{Event, State};
-use super::tree::{Fired, allow};
+use super::op::{Answer, Happened, Ids, Kind, Op, Operation, Refused, Reply, allow};
+use super::state::{Conn, Session, State};
+use super::tree::Fired;
 use crate::client::{Permission, ServerError};
 
 impl State {
-    /// A message of a client arrives.
-    pub(super) fn arrives_at_server(&mut self, number: u64) {
-        let Some(conn) = self.conns.get(&number) else { return };
-        // What arrives for a connection that the server has closed is lost.
-        let session = conn.session.as_ref();
-        if session.is_some_and(|session| session.shakes_hands) {
-            return;
-        }
-        let (server, is_there) = (conn.server, session.is_some());
-        let Some(message) = self.next(number, true, |conn| &mut conn.up) else { return };
-        if !is_there {
-            return;
-        }
-        match message {
-            Up::End => self.close_conn(number),
-            Up::Connect { session, seen, timeout, ids } => {
-                self.shake_hands(number, server, (session, seen, timeout), ids);
-            }
-            Up::Request { xid, op } => self.request(number, server, xid, op),
-        }
+    /// What the server of a connection has of it.
+    pub(super) fn session_of(&mut self, number: u64) -> Option<&mut Session> {
+        self.conns.get_mut(&number)?.session.as_mut()
     }
 
-    fn shake_hands(
+    /// The first message of a connection. A new client has session 0.
+    pub(super) fn shake_hands(
         &mut self,
         number: u64,
         server: usize,
@@ -50,174 +33,155 @@ impl State {
             let (shortest, longest) = self.setting.session_timeouts.clone().into_inner();
             let op = Op::OpenSession { timeout: timeout.clamp(shortest, longest) };
             self.sessions += 1;
-            let session = self.sessions;
-            return self.ask(server, Asked::Write { session, ids, op, conn: number, xid: 0 });
+            return self.ask_to_write(server, self.sessions, ids, op, (number, 0));
         }
         // What the old connection had not read is lost with it.
-        let same = |other: &&u64| {
-            **other != number
-                && self
-                    .conns
-                    .get(other)
-                    .and_then(|conn| conn.session.as_ref())
-                    .is_some_and(|other| other.id == session)
-        };
-        let old: Vec<_> = self.servers[server].conns.iter().filter(same).copied().collect();
-        old.into_iter().for_each(|old| self.close_conn(old));
-        self.ask(server, Asked::Revalidate { session, conn: number });
+        self.close_conns(server, |_, own| own.id == session);
+        self.ask_to_revalidate(server, session, number);
     }
 
     /// The handshake is done; without a timeout the session is over.
     pub(super) fn connected(&mut self, number: u64, session: i64, timeout: Option<u64>) {
         let Some(own) = self.session_of(number) else { return };
         (own.id, own.shakes_hands) = (session, false);
-        let message = match timeout {
-            Some(timeout) => Down::Connected { session, timeout },
-            None => Down::Connected { session: 0, timeout: 0 },
-        };
-        self.send_down(number, message);
-        if timeout.is_none() {
-            return self.close_conn(number);
+        self.send_down(number, Some(Operation::Connect), move |state, peer| {
+            state.is_connected(peer, session, timeout);
+        });
+        match timeout {
+            Some(_) => self.unblocked(),
+            None => self.close_conn(number),
         }
-        let waiting = self.conns.get(&number).map_or(0, |conn| conn.up.len());
-        (0..waiting).for_each(|_| self.at(self.now, Event::Message { conn: number, up: true }));
     }
 
-    pub(super) fn session_of(&mut self, number: u64) -> Option<&mut Session> {
-        self.conns.get_mut(&number)?.session.as_mut()
-    }
-
-    fn request(&mut self, number: u64, server: usize, xid: i32, op: Op) {
+    /// A request arrives.
+    pub(super) fn request(&mut self, number: u64, server: usize, xid: i32, op: Op) {
         let Some(own) = self.session_of(number) else { return };
         let (session, ids) = (own.id, own.ids.clone());
         if session == 0 {
             return self.close_conn(number);
         }
-        own.pending.push_back(Pending { xid, op: op.clone(), answered: None });
+        own.pending.push_back((xid, op.clone(), None));
         if op != Op::Ping {
             self.note(format_args!("{session:#x} to {server}: {op:?}"));
         }
         self.touch(server, session);
-        match op {
-            Op::Sync => self.ask(server, Asked::Sync { conn: number, xid }),
-            op if op.is_write() => {
-                self.ask(server, Asked::Write { session, ids, op, conn: number, xid });
-            }
-            _ => {}
+        if op == Op::Sync {
+            self.ask_to_sync(server, number, xid);
+        } else if op.needs_leader() {
+            self.ask_to_write(server, session, ids, op, (number, xid));
         }
         self.answer_what_can_be(number, server);
     }
 
-    /// What a write or a `sync` came to.
+    /// The answer of the leader.
     pub(super) fn answered(&mut self, number: u64, xid: i32, reply: Reply) {
-        let Some(conn) = self.conns.get_mut(&number) else { return };
-        let server = conn.server;
-        let Some(session) = &mut conn.session else { return };
-        if let Some(pending) = session.pending.iter_mut().find(|pending| pending.xid == xid) {
-            pending.answered = Some(reply);
+        let Some(Conn { server, session: Some(own), .. }) = self.conns.get_mut(&number) else {
+            return;
+        };
+        let server = *server;
+        if let Some((.., answer)) = own.pending.iter_mut().find(|(one, ..)| *one == xid) {
+            *answer = Some(reply);
         }
         self.answer_what_can_be(number, server);
     }
 
     /// Requests of a session are answered in their order.
     fn answer_what_can_be(&mut self, number: u64, server: usize) {
-        loop {
-            let Some(own) = self.session_of(number) else { return };
-            let waits = |first: &&Pending| {
-                first.answered.is_some() || !(first.op.is_write() || first.op == Op::Sync)
-            };
-            if own.pending.front().filter(waits).is_none() {
-                return;
+        while let Some(own) = self.session_of(number) {
+            match own.pending.front() {
+                Some((_, op, answer)) if answer.is_some() || !op.needs_leader() => {}
+                _ => return,
             }
-            let Some(Pending { xid, op, answered }) = own.pending.pop_front() else { return };
-            let ids = own.ids.clone();
-            let reply = answered.unwrap_or_else(|| self.read(number, server, &op, &ids));
+            let Some((xid, op, answer)) = own.pending.pop_front() else { return };
+            let reply =
+                answer.unwrap_or_else(|| self.read(number, server, &op).map_err(Refused::from));
             // An error of the connection: on its next one the session is moved to where it is.
             if matches!(reply, Err(Refused { error: ServerError::SessionMoved, .. })) {
                 return self.close_conn(number);
             }
-            let (operation, zxid) = (op.operation(), self.servers[server].tree.zxid);
-            self.send_down(number, Down::Reply { xid, zxid, operation, reply });
+            let zxid = self.servers[server].tree.zxid;
+            self.send_down(number, Some(op.operation()), move |state, peer| {
+                state.replied(peer, xid, zxid, reply);
+            });
             if op == Op::Close {
                 return self.close_conn(number);
             }
         }
     }
 
-    fn read(&mut self, number: u64, server: usize, op: &Op, ids: &Ids) -> Reply {
-        let refused = |error| Err(Refused { step: None, error });
+    /// Answers what needs no leader.
+    fn read(&mut self, number: u64, server: usize, op: &Op) -> Result<Answer, ServerError> {
+        let own = self.session_of(number).ok_or(ServerError::ConnectionLoss)?;
         match op {
-            Op::Ping => Ok(Answer::Nothing),
+            Op::Ping => {}
             Op::Auth { scheme, id } => {
-                let Some(own) = self.session_of(number) else {
-                    return refused(ServerError::NoAuth);
-                };
                 Arc::make_mut(&mut own.ids).insert((scheme.clone(), id.clone()));
-                Ok(Answer::Nothing)
             }
             Op::RemoveWatches { path, kind } => {
-                let is_one = self.servers[server].unwatch(path, *kind, number);
-                if is_one { Ok(Answer::Nothing) } else { refused(ServerError::NoWatcher) }
+                let watch = (path.clone(), *kind == Kind::Child, number);
+                if !self.servers[server].watches.remove(&watch) {
+                    return Err(ServerError::NoWatcher);
+                }
             }
-            Op::SetWatches { since, data, exist, child } => {
-                self.set_watches(number, server, *since, (data, exist, child));
-                Ok(Answer::Nothing)
+            Op::SetWatches { since, watches } => {
+                for (kind, path) in watches {
+                    self.set_watch(number, server, *since, *kind, path);
+                }
             }
             op => {
+                let ids = own.ids.clone();
                 let here = &mut self.servers[server];
-                let reply = here.tree.read(op, ids);
-                if let Some((path, kind)) =
-                    reply.as_ref().ok().and_then(|answer| op.watches(answer))
-                {
-                    here.watch(path, kind, number);
+                let answer = here.tree.read(op, &ids)?;
+                if let Some((path, kind)) = op.watches(&answer) {
+                    here.watches.insert((path.to_owned(), kind == Kind::Child, number));
                 }
-                reply
+                return Ok(answer);
             }
         }
+        Ok(Answer::Nothing)
     }
 
-    /// A change since then fires at once; for other nodes the watch is set again.
-    fn set_watches(
-        &mut self,
-        number: u64,
-        server: usize,
-        since: i64,
-        (data, exist, child): (&[String], &[String], &[String]),
-    ) {
-        let mut missed = Vec::new();
+    /// If the node has changed since then, the watch fires at once.
+    fn set_watch(&mut self, number: u64, server: usize, since: i64, kind: Kind, path: &str) {
         let here = &mut self.servers[server];
-        for path in data {
-            match here.tree.node(path) {
-                None => missed.push((path, Happened::Deleted)),
-                Some((stat, _)) if stat.mzxid > since => missed.push((path, Happened::Changed)),
-                Some(_) => here.watch(path, Kind::Data, number),
+        let stat = here.tree.node(path).map(|(stat, _)| stat);
+        let missed = match (kind, stat) {
+            (Kind::Exist, Some(_)) => Happened::Created,
+            (Kind::Data | Kind::Child, None) => Happened::Deleted,
+            (Kind::Data, Some(stat)) if stat.mzxid > since => Happened::Changed,
+            (Kind::Child, Some(stat)) if stat.pzxid > since => Happened::Children,
+            _ => {
+                here.watches.insert((path.to_owned(), kind == Kind::Child, number));
+                return;
             }
-        }
-        for path in exist {
-            match here.tree.node(path) {
-                Some(_) => missed.push((path, Happened::Created)),
-                None => here.watch(path, Kind::Exist, number),
-            }
-        }
-        for path in child {
-            match here.tree.node(path) {
-                None => missed.push((path, Happened::Deleted)),
-                Some((stat, _)) if stat.pzxid > since => missed.push((path, Happened::Children)),
-                Some(_) => here.watch(path, Kind::Child, number),
-            }
-        }
-        for (path, happened) in missed {
-            self.send_down(number, Down::Event { path: path.clone(), happened });
-        }
+        };
+        self.send_event(number, path.to_owned(), missed);
     }
 
-    /// Sends the event to each watcher that may read the node, before any later answer of the same connection.
-    pub(super) fn fire(&mut self, server: usize, fired: Fired) {
+    fn send_event(&mut self, number: u64, path: String, happened: Happened) {
+        self.send_down(number, Some(Operation::Event), move |state, peer| {
+            state.happened(peer, &path, happened);
+        });
+    }
+
+    /// Sends the events to each watcher that may read the node, before any later answer of the same connection.
+    pub(super) fn fire(&mut self, server: usize, fired: Vec<Fired>) {
         for (path, happened, acls) in fired {
-            for conn in self.servers[server].fire(&path, happened) {
+            let (first, last) = match happened {
+                Happened::Children => (true, true),
+                Happened::Deleted => (false, true),
+                Happened::Created | Happened::Changed => (false, false),
+            };
+            let watches = &mut self.servers[server].watches;
+            let range = (path.clone(), first, 0)..=(path.clone(), last, u64::MAX);
+            let fire: Vec<_> = watches.range(range).cloned().collect();
+            fire.iter().for_each(|watch| _ = watches.remove(watch));
+            // Each once, though it may watch in both ways.
+            let conns: BTreeSet<_> = fire.into_iter().map(|(.., conn)| conn).collect();
+            for conn in conns {
                 let own = self.session_of(conn);
                 if own.is_some_and(|own| allow(&acls, Permission::READ, &own.ids)) {
-                    self.send_down(conn, Down::Event { path: path.clone(), happened });
+                    self.send_event(conn, path.clone(), happened);
                 }
             }
         }
@@ -225,33 +189,20 @@ impl State {
 
     /// The server closes a connection, and sends nothing more over it.
     pub(super) fn close_conn(&mut self, number: u64) {
-        self.send_down(number, Down::End);
+        self.send_down(number, None, Self::broken);
         let Some(conn) = self.conns.get_mut(&number) else { return };
         conn.session = None;
-        let here = &mut self.servers[conn.server];
-        here.conns.remove(&number);
-        for table in [&mut here.data, &mut here.child] {
-            table.retain(|_, conns| {
-                conns.remove(&number);
-                !conns.is_empty()
-            });
-        }
+        self.servers[conn.server].watches.retain(|(.., watcher)| *watcher != number);
         self.forget_conn(number);
     }
 
-    /// It ends all its connections.
-    pub(super) fn close_conns(&mut self, server: usize) {
-        let conns = std::mem::take(&mut self.servers[server].conns);
-        conns.into_iter().for_each(|conn| self.close_conn(conn));
-    }
-
-    /// A session is over: its connections here end, behind the answer to a close.
-    pub(super) fn session_ended(&mut self, server: usize, session: i64, closer: Option<u64>) {
-        let conns: Vec<_> = self.servers[server].conns.iter().copied().collect();
-        for conn in conns.into_iter().filter(|conn| Some(*conn) != closer) {
-            if self.session_of(conn).is_some_and(|own| own.id == session) {
-                self.close_conn(conn);
-            }
-        }
+    /// Closes those connections of a server.
+    pub(super) fn close_conns(&mut self, server: usize, closes: impl Fn(u64, &Session) -> bool) {
+        let is_meant = |number: u64, conn: &Conn| {
+            conn.server == server && conn.session.as_ref().is_some_and(|own| closes(number, own))
+        };
+        let meant = self.conns.iter().filter(|(number, conn)| is_meant(**number, conn));
+        let meant: Vec<_> = meant.map(|(number, _)| *number).collect();
+        meant.into_iter().for_each(|number| self.close_conn(number));
     }
 }

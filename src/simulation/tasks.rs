@@ -7,31 +7,29 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<Life>>> = const { RefCell::new(None) };
+    /// The process whose code runs. What belongs to none has one of its own.
+    static CURRENT: RefCell<Arc<Life>> = RefCell::default();
 }
 
-/// What becomes of a process, and what it owns.
+/// What becomes of a process, and its tasks.
 #[derive(Debug, Default)]
 pub(super) struct Life {
     /// By how much its clock is fast, in millionths.
-    fast: i32,
+    pub(super) fast: i32,
     pub(super) dead: AtomicBool,
     pub(super) paused: AtomicBool,
     pub(super) running: AtomicUsize,
-    tasks: Mutex<Vec<Weak<TaskWaker>>>,
-    clients: Mutex<Vec<usize>>,
+    pub(super) tasks: Mutex<Vec<Weak<TaskWaker>>>,
 }
 
 impl Life {
-    pub(super) fn new(fast: i32) -> Arc<Self> {
-        Arc::new(Self { fast, ..Self::default() })
-    }
-
-    pub(super) fn current() -> Option<Arc<Self>> {
+    pub(super) fn current() -> Arc<Self> {
         CURRENT.with_borrow(Clone::clone)
     }
 
@@ -43,17 +41,9 @@ impl Life {
         self.paused.load(Ordering::Relaxed)
     }
 
-    pub(super) fn own(&self, client: usize) {
-        locked(&self.clients).push(client);
-    }
-
-    pub(super) fn clients(&self) -> Vec<usize> {
-        locked(&self.clients).clone()
-    }
-
     pub(super) fn wake_all(&self) {
         let tasks: Vec<_> = locked(&self.tasks).iter().filter_map(Weak::upgrade).collect();
-        tasks.iter().for_each(TaskWaker::ready);
+        tasks.into_iter().for_each(Wake::wake);
     }
 
     /// The time by this process's clock.
@@ -63,63 +53,48 @@ impl Life {
     }
 }
 
-/// Whose code runs.
-pub(super) struct Within(Option<Arc<Life>>);
+/// The code of a process runs until this is dropped.
+pub(super) struct Within(Arc<Life>);
 
 impl Within {
-    pub(super) fn enter(process: Option<Arc<Life>>) -> Self {
-        Self(CURRENT.replace(process))
+    pub(super) fn enter(process: &Arc<Life>) -> Self {
+        Self(CURRENT.replace(process.clone()))
     }
 }
 
 impl Drop for Within {
     fn drop(&mut self) {
-        CURRENT.set(self.0.take());
+        CURRENT.set(self.0.clone());
     }
 }
 
 /// The tasks that may run.
 #[derive(Default)]
 pub(super) struct Scheduler {
-    ready: Mutex<Ready>,
+    ready: Mutex<BTreeMap<usize, Arc<TaskWaker>>>,
     next: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Ready {
-    tasks: BTreeMap<usize, Arc<TaskWaker>>,
-    waker: Option<Waker>,
+    /// Wakes the world.
+    pub(super) woken: Notify,
 }
 
 impl Scheduler {
-    /// Whether some may, that are not paused. The others wait until their process goes on.
+    /// How many may run. Those of a paused process wait until it goes on.
     pub(super) fn count(&self) -> usize {
         let mut ready = locked(&self.ready);
-        ready.tasks.retain(|_, task| !task.process.as_ref().is_some_and(|life| life.is_paused()));
-        ready.tasks.len()
+        ready.retain(|_, task| !task.process.is_paused());
+        ready.len()
     }
 
     /// Lets the `nth` of them run.
     pub(super) fn grant(&self, nth: usize) -> Option<usize> {
-        let mut ready = locked(&self.ready);
-        let number = *ready.tasks.keys().nth(nth)?;
-        let task = ready.tasks.remove(&number)?;
-        drop(ready);
+        let (number, task) = {
+            let mut ready = locked(&self.ready);
+            let number = *ready.keys().nth(nth)?;
+            (number, ready.remove(&number)?)
+        };
         task.granted.store(true, Ordering::Relaxed);
         let waker = locked(&task.tokio).clone();
         waker.inspect(Waker::wake_by_ref).map(|_| number)
-    }
-
-    /// Wakes the world when there is one.
-    pub(super) fn wait(&self, context: &Context<'_>) {
-        locked(&self.ready).waker = Some(context.waker().clone());
-    }
-
-    pub(super) fn wake(&self) {
-        let waker = locked(&self.ready).waker.take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
     }
 }
 
@@ -127,7 +102,7 @@ pub(super) struct TaskWaker {
     number: usize,
     scheduler: Weak<Scheduler>,
     granted: AtomicBool,
-    pub(super) process: Option<Arc<Life>>,
+    pub(super) process: Arc<Life>,
     tokio: Mutex<Option<Waker>>,
 }
 
@@ -141,34 +116,22 @@ impl TaskWaker {
             process: Life::current(),
             tokio: Mutex::default(),
         });
-        if let Some(process) = &task.process {
-            process.running.fetch_add(1, Ordering::Relaxed);
-            let mut tasks = locked(&process.tasks);
-            if tasks.len() == tasks.capacity() {
-                tasks.retain(|task| task.strong_count() > 0);
-            }
-            tasks.push(Arc::downgrade(&task));
+        task.process.running.fetch_add(1, Ordering::Relaxed);
+        let mut tasks = locked(&task.process.tasks);
+        if tasks.len() == tasks.capacity() {
+            tasks.retain(|task| task.strong_count() > 0);
         }
+        tasks.push(Arc::downgrade(&task));
+        drop(tasks);
         task
-    }
-
-    fn ready(self: &Arc<Self>) {
-        let Some(scheduler) = self.scheduler.upgrade() else { return };
-        locked(&scheduler.ready).tasks.insert(self.number, self.clone());
-        scheduler.wake();
     }
 
     /// Whether it may run now. If not, it is ready for its turn.
     pub(super) fn takes_its_turn(self: &Arc<Self>, waker: &Waker) -> bool {
-        {
-            let mut tokio = locked(&self.tokio);
-            if !tokio.as_ref().is_some_and(|last| last.will_wake(waker)) {
-                *tokio = Some(waker.clone());
-            }
-        }
+        locked(&self.tokio).get_or_insert_with(|| waker.clone()).clone_from(waker);
         let is_its_turn = self.granted.swap(false, Ordering::Relaxed);
         if !is_its_turn {
-            self.ready();
+            self.wake_by_ref();
         }
         is_its_turn
     }
@@ -176,11 +139,10 @@ impl TaskWaker {
 
 impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
-        self.ready();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.ready();
+        if let Some(scheduler) = self.scheduler.upgrade() {
+            locked(&scheduler.ready).insert(self.number, self);
+            scheduler.woken.notify_one();
+        }
     }
 }
 

@@ -2,26 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::acl::{anyone, resolved};
-use super::op::{Acls, Answer, Happened, Ids, Mode, Op, Refused, Reply};
-use crate::client::{Permission, ServerError, Stat};
+use super::op::{Acls, Answer, Happened, Ids, Op, Refused, Reply, allow, resolved};
+use crate::client::{Acl, AuthId, CreateMode, Permission, ServerError, Stat};
 
 /// One entry of the servers' log.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) zxid: i64,
-    pub(crate) time: u64,
-    pub(crate) session: i64,
-    pub(crate) ids: Ids,
+pub(super) struct Entry {
+    pub(super) zxid: i64,
+    pub(super) time: i64,
+    pub(super) session: i64,
+    pub(super) ids: Ids,
     /// Refused requests are entries as well.
-    pub(crate) op: Result<Op, ServerError>,
+    pub(super) op: Result<Op, ServerError>,
     /// The server, the connection and the request that wait for it.
-    pub(crate) origin: Option<(usize, u64, i32)>,
-    /// In which order the nodes of a session go.
-    pub(crate) shuffle: u64,
+    pub(super) origin: Option<(usize, u64, i32)>,
+    /// In which order the nodes of a closed session are deleted.
+    pub(super) shuffle: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Znode {
     data: Vec<u8>,
     acls: Acls,
@@ -33,8 +31,7 @@ struct Znode {
 }
 
 impl Znode {
-    fn new(data: Vec<u8>, acls: Acls, zxid: i64, time: u64, owner: i64, container: bool) -> Self {
-        let time = i64::try_from(time).unwrap_or(i64::MAX);
+    fn new(data: Vec<u8>, acls: Acls, zxid: i64, time: i64) -> Self {
         let stat = Stat {
             czxid: zxid,
             mzxid: zxid,
@@ -44,11 +41,11 @@ impl Znode {
             version: 0,
             cversion: 0,
             aversion: 0,
-            ephemeral_owner: owner,
+            ephemeral_owner: 0,
             data_length: 0,
             num_children: 0,
         };
-        Self { data, acls, stat, creates: 0, container, children: BTreeSet::new() }
+        Self { data, acls, stat, creates: 0, container: false, children: BTreeSet::new() }
     }
 
     fn stat(&self) -> Stat {
@@ -58,200 +55,174 @@ impl Znode {
         Stat { cversion: 2 * self.creates - num_children, num_children, data_length, ..self.stat }
     }
 
-    fn allows(&self, permission: Permission, ids: &Ids) -> Result<(), ServerError> {
-        if allow(&self.acls, permission, ids) { Ok(()) } else { Err(ServerError::NoAuth) }
+    fn check(&self, version: Option<i32>) -> Result<(), ServerError> {
+        match version {
+            Some(version) if version != self.stat.version => Err(ServerError::BadVersion),
+            _ => Ok(()),
+        }
     }
 }
 
 /// What one server has.
-#[derive(Clone, Debug)]
-pub(crate) struct Tree {
+#[derive(Default)]
+pub(super) struct Tree {
     nodes: BTreeMap<String, Znode>,
-    /// The sessions there are, with their timeouts and nodes.
-    pub(crate) sessions: BTreeMap<i64, (u64, BTreeSet<String>)>,
-    pub(crate) zxid: i64,
-    /// Newer servers (3.9) ask for READ before they tell whether a node is there.
+    /// The sessions there are, with their timeouts.
+    pub(super) sessions: BTreeMap<i64, u64>,
+    pub(super) zxid: i64,
+    /// Newer servers (3.9) ask for READ before they report whether a node is there.
     exists_asks: bool,
+    /// What watches are to report of the present transaction.
+    fired: Vec<Fired>,
 }
 
 /// With the ACLs of the node.
-pub(super) type Fired = Vec<(String, Happened, Acls)>;
+pub(super) type Fired = (String, Happened, Acls);
 
 impl Tree {
-    pub(crate) fn new(exists_asks: bool) -> Self {
-        let root = Znode::new(Vec::new(), anyone(), 0, 0, 0, false);
-        let nodes = BTreeMap::from([("/".to_owned(), root)]);
-        Self { nodes, sessions: BTreeMap::new(), zxid: 0, exists_asks }
+    pub(super) fn new(exists_asks: bool) -> Self {
+        let anyone = Acls::from([Acl::new(Permission::ALL, AuthId::anyone())]);
+        let nodes = BTreeMap::from([("/".to_owned(), Znode::new(Vec::new(), anyone, 0, 0))]);
+        Self { nodes, exists_asks, ..Self::default() }
     }
 
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
-        self.nodes.keys().map(String::as_str)
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.nodes.keys().cloned().collect()
+    }
+
+    pub(super) fn children(&self, path: &str) -> Vec<String> {
+        self.nodes.get(path).map_or(Vec::new(), |node| node.children.iter().cloned().collect())
     }
 
     /// A node's origin and data.
-    pub(crate) fn node(&self, path: &str) -> Option<(Stat, &[u8])> {
+    pub(super) fn node(&self, path: &str) -> Option<(Stat, &[u8])> {
         self.nodes.get(path).map(|node| (node.stat(), node.data.as_slice()))
     }
 
+    fn select(&self, is_meant: impl Fn(&Znode) -> bool) -> Vec<String> {
+        let meant = self.nodes.iter().filter(|(_, node)| is_meant(node));
+        meant.map(|(path, _)| path.clone()).collect()
+    }
+
     /// Containers that had children and have none.
-    pub(crate) fn left_empty(&self) -> Vec<String> {
-        let is_left = |node: &Znode| node.container && node.creates > 0 && node.children.is_empty();
-        self.nodes.iter().filter(|(_, node)| is_left(node)).map(|(path, _)| path.clone()).collect()
+    pub(super) fn left_empty(&self) -> Vec<String> {
+        self.select(|node| node.container && node.creates > 0 && node.children.is_empty())
     }
 
-    /// Does what the log says next, and tells what watches are to tell.
-    pub(crate) fn apply(&mut self, entry: &Entry, fired: &mut Fired) -> Reply {
+    fn get(&self, path: &str) -> Result<&Znode, ServerError> {
+        self.nodes.get(path).ok_or(ServerError::NoNode)
+    }
+
+    fn get_mut(&mut self, path: &str) -> Result<&mut Znode, ServerError> {
+        self.nodes.get_mut(path).ok_or(ServerError::NoNode)
+    }
+
+    /// A node on which the identities have the permission.
+    fn allowed(&self, path: &str, need: Permission, ids: &Ids) -> Result<&Znode, ServerError> {
+        let node = self.get(path)?;
+        if allow(&node.acls, need, ids) { Ok(node) } else { Err(ServerError::NoAuth) }
+    }
+
+    /// Does what the log says next. Returns the answer and what watches are to report.
+    pub(super) fn apply(&mut self, entry: &Entry) -> (Reply, Vec<Fired>) {
         self.zxid = entry.zxid;
-        let refused = |error| Refused { step: None, error };
-        match entry.op.as_ref().map_err(|error| refused(error.clone()))? {
-            Op::Multi(steps) => {
-                let mut undo = Some(Vec::new());
-                let before = fired.len();
-                for (step, op) in steps.iter().enumerate() {
-                    if let Err(error) = self.write(entry, op, fired, &mut undo) {
-                        fired.truncate(before);
-                        for (path, node) in undo.into_iter().flatten().rev() {
-                            self.put(&path, node);
-                        }
-                        return Err(Refused { step: Some(step), error });
-                    }
-                }
-                Ok(Answer::Nothing)
-            }
-            op => self.write(entry, op, fired, &mut None).map_err(refused),
-        }
-    }
-
-    fn put(&mut self, path: &str, node: Option<Znode>) -> Option<Znode> {
-        let owner = node.as_ref().map_or(0, |node| node.stat.ephemeral_owner);
-        let old = match node {
-            Some(node) => self.nodes.insert(path.to_owned(), node),
-            None => self.nodes.remove(path),
+        let reply = match &entry.op {
+            Err(error) => Err(error.clone().into()),
+            Ok(Op::Multi(steps)) => self.write_all(entry, steps),
+            Ok(op) => self.write(entry, op).map_err(Refused::from),
         };
-        let old_owner = old.as_ref().map_or(0, |node| node.stat.ephemeral_owner);
-        if old_owner != owner {
-            if let Some((_, nodes)) = self.sessions.get_mut(&old_owner) {
-                nodes.remove(path);
-            }
-            if let Some((_, nodes)) = self.sessions.get_mut(&owner) {
-                nodes.insert(path.to_owned());
-            }
-        }
-        old
+        (reply, std::mem::take(&mut self.fired))
     }
 
-    fn change(&mut self, path: &str, undo: &mut Undo) -> Result<&mut Znode, ServerError> {
-        let node = self.nodes.get_mut(path).ok_or(ServerError::NoNode)?;
-        if let Some(undo) = undo {
-            undo.push((path.to_owned(), Some(node.clone())));
+    /// All steps or none.
+    fn write_all(&mut self, entry: &Entry, steps: &[Op]) -> Reply {
+        let mut before = Vec::new();
+        for (step, op) in steps.iter().enumerate() {
+            for path in op.path().into_iter().flat_map(|path| [path, parent(path)]) {
+                before.push((path.to_owned(), self.nodes.get(path).cloned()));
+            }
+            if let Err(error) = self.write(entry, op) {
+                self.fired.clear();
+                for (path, node) in before.into_iter().rev() {
+                    match node {
+                        Some(node) => self.nodes.insert(path, node),
+                        None => self.nodes.remove(&path),
+                    };
+                }
+                return Err(Refused { step: Some(step), error });
+            }
         }
-        Ok(node)
+        Ok(Answer::Nothing)
     }
 
-    fn write(
-        &mut self,
-        entry: &Entry,
-        op: &Op,
-        fired: &mut Fired,
-        undo: &mut Undo,
-    ) -> Result<Answer, ServerError> {
+    fn write(&mut self, entry: &Entry, op: &Op) -> Result<Answer, ServerError> {
         let ids = &entry.ids;
         match op {
             Op::Create { path, data, acls, mode } => {
-                return self.create(entry, (path, data, acls, *mode), fired, undo);
+                return self.create(entry, path, data, acls, *mode);
             }
             Op::Delete { path, version } => {
                 if path == "/" {
                     return Err(ServerError::BadArguments(&"the root cannot be deleted"));
                 }
-                let above = self.nodes.get(parent(path)).ok_or(ServerError::NoNode)?;
-                above.allows(Permission::DELETE, ids)?;
-                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
-                check(node, *version)?;
+                self.allowed(parent(path), Permission::DELETE, ids)?;
+                let node = self.get(path)?;
+                node.check(*version)?;
                 if !node.children.is_empty() {
                     return Err(ServerError::NotEmpty);
                 }
-                self.remove(path, entry.zxid, fired, undo);
+                self.remove(path);
             }
             Op::Reap { path } => {
                 if self.left_empty().contains(path) {
-                    self.remove(path, entry.zxid, fired, undo);
+                    self.remove(path);
                 }
             }
-            Op::SetData { .. } | Op::SetAcl { .. } => return self.replace(entry, op, fired, undo),
-            Op::Check { path } => {
-                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
-                node.allows(Permission::READ, ids)?;
+            Op::SetData { path, data, version } => {
+                self.allowed(path, Permission::WRITE, ids)?.check(*version)?;
+                let node = self.get_mut(path)?;
+                node.data.clone_from(data);
+                node.stat.version += 1;
+                (node.stat.mzxid, node.stat.mtime) = (entry.zxid, entry.time);
+                let (stat, acls) = (node.stat(), node.acls.clone());
+                self.fired.push((path.clone(), Happened::Changed, acls));
+                return Ok(Answer::Stat(Some(stat)));
             }
-            Op::OpenSession { timeout } => {
-                self.sessions.insert(entry.session, (*timeout, BTreeSet::new()));
+            Op::SetAcl { path, acls } => {
+                self.allowed(path, Permission::ADMIN, ids)?;
+                let acls = resolved(acls, ids)?;
+                let node = self.get_mut(path)?;
+                (node.acls, node.stat.aversion) = (acls, node.stat.aversion + 1);
+                return Ok(Answer::Stat(Some(node.stat())));
             }
+            Op::Check { path } => _ = self.allowed(path, Permission::READ, ids)?,
+            Op::OpenSession { timeout } => _ = self.sessions.insert(entry.session, *timeout),
             Op::Close => {
-                let (_, nodes) = self.sessions.remove(&entry.session).unwrap_or_default();
-                let mut nodes: Vec<_> = nodes.into_iter().collect();
+                self.sessions.remove(&entry.session);
+                let mut nodes = self.select(|node| node.stat.ephemeral_owner == entry.session);
                 fastrand::Rng::with_seed(entry.shuffle).shuffle(&mut nodes);
-                for path in nodes {
-                    self.remove(&path, entry.zxid, fired, undo);
-                }
+                nodes.iter().for_each(|path| self.remove(path));
             }
             _ => return Err(ServerError::Unimplemented),
         }
         Ok(Answer::Nothing)
     }
 
-    /// Replaces a node's data or ACLs.
-    fn replace(
-        &mut self,
-        entry: &Entry,
-        op: &Op,
-        fired: &mut Fired,
-        undo: &mut Undo,
-    ) -> Result<Answer, ServerError> {
-        let ids = &entry.ids;
-        match op {
-            Op::SetData { path, data, version } => {
-                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
-                node.allows(Permission::WRITE, ids)?;
-                check(node, *version)?;
-                let node = self.change(path, undo)?;
-                node.data.clone_from(data);
-                node.stat.version += 1;
-                node.stat.mzxid = entry.zxid;
-                node.stat.mtime = i64::try_from(entry.time).unwrap_or(i64::MAX);
-                let stat = node.stat();
-                fired.push((path.clone(), Happened::Changed, node.acls.clone()));
-                Ok(Answer::Stat(Some(stat)))
-            }
-            Op::SetAcl { path, acls } => {
-                let node = self.nodes.get(path).ok_or(ServerError::NoNode)?;
-                node.allows(Permission::ADMIN, ids)?;
-                let acls = resolved(acls, ids)?;
-                let node = self.change(path, undo)?;
-                (node.acls, node.stat.aversion) = (acls, node.stat.aversion + 1);
-                Ok(Answer::Stat(Some(node.stat())))
-            }
-            _ => Err(ServerError::Unimplemented),
-        }
-    }
-
     fn create(
         &mut self,
         entry: &Entry,
-        (path, data, acls, mode): (&String, &[u8], &Acls, Mode),
-        fired: &mut Fired,
-        undo: &mut Undo,
+        path: &str,
+        data: &[u8],
+        acls: &Acls,
+        mode: CreateMode,
     ) -> Result<Answer, ServerError> {
-        let ids = &entry.ids;
-        let acls = resolved(acls, ids)?;
-        let above_path = parent(path).to_owned();
-        let above = self.nodes.get(&above_path).ok_or(ServerError::NoNode)?;
-        above.allows(Permission::CREATE, ids)?;
-        let ephemeral = matches!(mode, Mode::Ephemeral | Mode::EphemeralSequential);
+        let acls = resolved(acls, &entry.ids)?;
+        let above = self.allowed(parent(path), Permission::CREATE, &entry.ids)?;
         let path = match mode {
-            Mode::PersistentSequential | Mode::EphemeralSequential => {
+            CreateMode::PersistentSequential | CreateMode::EphemeralSequential => {
                 format!("{path}{:010}", above.creates)
             }
-            _ => path.clone(),
+            _ => path.to_owned(),
         };
         if self.nodes.contains_key(&path) {
             return Err(ServerError::NodeExists);
@@ -259,97 +230,70 @@ impl Tree {
         if above.stat.ephemeral_owner != 0 {
             return Err(ServerError::NoChildrenForEphemerals);
         }
-        let above = self.change(&above_path, undo)?;
-        above.creates += 1;
-        above.stat.pzxid = entry.zxid;
-        above.children.insert(name(&path).to_owned());
-        let above_acls = above.acls.clone();
-        let owner = if ephemeral { entry.session } else { 0 };
-        let container = mode == Mode::Container;
-        let node =
-            Znode::new(data.to_vec(), acls.clone(), entry.zxid, entry.time, owner, container);
-        let stat = node.stat();
-        self.put(&path, Some(node));
-        if let Some(undo) = undo {
-            undo.push((path.clone(), None));
+        let mut node = Znode::new(data.to_vec(), acls.clone(), entry.zxid, entry.time);
+        node.container = mode == CreateMode::Container;
+        if matches!(mode, CreateMode::Ephemeral | CreateMode::EphemeralSequential) {
+            node.stat.ephemeral_owner = entry.session;
         }
-        fired.push((path.clone(), Happened::Created, acls));
-        fired.push((above_path, Happened::Children, above_acls));
+        let stat = node.stat();
+        self.nodes.insert(path.clone(), node);
+        self.fired.push((path.clone(), Happened::Created, acls));
+        self.change_children(&path, |above, name| {
+            above.creates += 1;
+            above.children.insert(name);
+        });
         Ok(Answer::Created(path, stat))
     }
 
-    fn remove(&mut self, path: &str, zxid: i64, fired: &mut Fired, undo: &mut Undo) {
-        let Some(node) = self.put(path, None) else { return };
-        fired.push((path.to_owned(), Happened::Deleted, node.acls.clone()));
-        if let Some(undo) = undo {
-            undo.push((path.to_owned(), Some(node)));
+    fn remove(&mut self, path: &str) {
+        if let Some(node) = self.nodes.remove(path) {
+            self.fired.push((path.to_owned(), Happened::Deleted, node.acls));
+            self.change_children(path, |above, name| _ = above.children.remove(&name));
         }
+    }
+
+    /// Changes the parent of a node.
+    fn change_children(&mut self, path: &str, change: impl FnOnce(&mut Znode, String)) {
         let above = parent(path);
-        if let Ok(node) = self.change(above, undo) {
-            node.stat.pzxid = zxid;
-            node.children.remove(name(path));
-            fired.push((above.to_owned(), Happened::Children, node.acls.clone()));
+        if let Some(node) = self.nodes.get_mut(above) {
+            node.stat.pzxid = self.zxid;
+            change(node, path.rsplit('/').next().unwrap_or_default().to_owned());
+            self.fired.push((above.to_owned(), Happened::Children, node.acls.clone()));
         }
     }
 
     /// Answers a read.
-    pub(crate) fn read(&self, op: &Op, ids: &Ids) -> Reply {
-        let node = |path: &str| self.nodes.get(path).ok_or(ServerError::NoNode);
-        let readable = |path: &str| {
-            let node = node(path)?;
-            node.allows(Permission::READ, ids)?;
-            Ok(node)
-        };
-        let answer = match op {
+    pub(super) fn read(&self, op: &Op, ids: &Ids) -> Result<Answer, ServerError> {
+        Ok(match op {
             Op::GetData { path, .. } => {
-                readable(path).map(|node| Answer::Data(node.data.clone(), node.stat()))
+                let node = self.allowed(path, Permission::READ, ids)?;
+                Answer::Data(node.data.clone(), node.stat())
             }
-            Op::List { path, .. } => readable(path)
-                .map(|node| Answer::Children(node.children.iter().cloned().collect(), node.stat())),
-            Op::Exists { path, .. } => match node(path) {
-                Ok(node) if self.exists_asks => {
-                    node.allows(Permission::READ, ids).map(|()| Answer::Stat(Some(node.stat())))
+            Op::List { path, .. } => {
+                let stat = self.allowed(path, Permission::READ, ids)?.stat();
+                Answer::Children(self.children(path), stat)
+            }
+            Op::Exists { path, .. } => {
+                if self.exists_asks && self.nodes.contains_key(path) {
+                    self.allowed(path, Permission::READ, ids)?;
                 }
-                Ok(node) => Ok(Answer::Stat(Some(node.stat()))),
-                Err(_) => Ok(Answer::Stat(None)),
-            },
-            Op::GetAcl { path } => node(path).and_then(|node| {
-                node.allows(Permission::READ | Permission::ADMIN, ids)?;
-                Ok(Answer::Acls(node.acls.clone(), node.stat()))
-            }),
-            Op::AreGone(paths) => {
-                Ok(Answer::Gone(paths.iter().map(|path| node(path).is_err()).collect()))
+                Answer::Stat(self.nodes.get(path).map(Znode::stat))
             }
-            _ => Err(ServerError::Unimplemented),
-        };
-        answer.map_err(|error| Refused { step: None, error })
+            Op::GetAcl { path } => {
+                let node = self.allowed(path, Permission::READ | Permission::ADMIN, ids)?;
+                Answer::Acls(node.acls.clone(), node.stat())
+            }
+            Op::AreGone(paths) => {
+                Answer::Gone(paths.iter().map(|path| !self.nodes.contains_key(path)).collect())
+            }
+            _ => return Err(ServerError::Unimplemented),
+        })
     }
 }
 
-/// What was there before, of a transaction of several steps.
-type Undo = Option<Vec<(String, Option<Znode>)>>;
-
-pub(super) fn allow(acls: &Acls, permission: Permission, ids: &Ids) -> bool {
-    acls.iter().any(|(permissions, scheme, id)| {
-        permission & *permissions != Permission::NONE
-            && (scheme == "world" || ids.contains(&(scheme.clone(), id.clone())))
-    })
-}
-
-fn check(node: &Znode, version: Option<i32>) -> Result<(), ServerError> {
-    match version {
-        Some(version) if version != node.stat.version => Err(ServerError::BadVersion),
-        _ => Ok(()),
-    }
-}
-
-pub(crate) fn parent(path: &str) -> &str {
+fn parent(path: &str) -> &str {
     match path.rfind('/') {
         Some(0) | None => "/",
         Some(at) => &path[..at],
     }
-}
-
-fn name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use super::state::{Event, Setting, State, millis};
+use super::state::{Setting, State, millis};
 use super::tasks::{Life, Scheduler, locked};
 
 thread_local! {
@@ -27,7 +27,6 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 pub(crate) struct World {
     pub(super) number: u64,
-    pub(super) setting: Setting,
     began: Instant,
     state: Mutex<State>,
     order: Mutex<fastrand::Rng>,
@@ -51,25 +50,20 @@ impl World {
         let world = Arc::new(Self {
             number,
             began: Instant::now(),
-            state: Mutex::new(State::new(number, setting.clone(), rng)),
+            state: Mutex::new(State::new(number, setting, rng)),
             order: Mutex::new(order),
             scheduler: Arc::default(),
             over: AtomicBool::new(false),
-            setting,
         });
         HERE.set(Some(world.clone()));
-        world.change(|state| {
-            state.begin();
-            state.after(state.setting.tick / 2, Event::Tick);
-            state.after(state.setting.reap_every, Event::Reap);
-        });
+        world.change(State::begin);
         tokio::spawn(run(Arc::downgrade(&world)));
         world
     }
 
     pub(super) fn stop(&self) {
         self.over.store(true, Ordering::Relaxed);
-        self.scheduler.wake();
+        self.scheduler.woken.notify_one();
         let is_here =
             HERE.with_borrow(|here| here.as_ref().is_some_and(|w| w.number == self.number));
         if is_here {
@@ -94,7 +88,7 @@ impl World {
         };
         effects.into_iter().for_each(|effect| effect());
         if is_earlier {
-            self.scheduler.wake();
+            self.scheduler.woken.notify_one();
         }
         changed
     }
@@ -132,7 +126,7 @@ fn step(world: &World, polls: &mut (u64, u64)) -> Step {
     if nth == ready {
         world.change(|state| {
             if let Some((_, event)) = state.events.pop_first() {
-                handle(state, event);
+                event(state);
             }
         });
         return Step::Done;
@@ -149,20 +143,6 @@ fn step(world: &World, polls: &mut (u64, u64)) -> Step {
         return Step::Idle(Some(now + 1));
     }
     Step::Done
-}
-
-fn handle(state: &mut State, event: Event) {
-    match event {
-        Event::Message { conn, up: true } => state.arrives_at_server(conn),
-        Event::Message { conn, up: false } => state.arrives_at_client(conn),
-        Event::Wire { from, to } => state.over_wire(from, to),
-        Event::Apply { server } => state.apply(server),
-        Event::Elect { server } => state.elect(server),
-        Event::Tick => state.tick(),
-        Event::Reap => state.reap(),
-        Event::Dial { peer, turn } => state.dial(peer, turn),
-        Event::Look { peer, turn } => state.look(peer, turn),
-    }
 }
 
 async fn run(world: std::sync::Weak<World>) {
@@ -189,18 +169,10 @@ async fn run(world: std::sync::Weak<World>) {
             Step::Idle(next) => {
                 let until = next.map(|next| here.began + Duration::from_millis(next));
                 let until = until.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
-                let mut waited = false;
-                let woken = std::future::poll_fn(|context| {
-                    if std::mem::replace(&mut waited, true) {
-                        return Poll::Ready(());
-                    }
-                    here.scheduler.wait(context);
-                    Poll::Pending
-                });
                 tokio::select! {
                     biased;
                     () = sleep_until(until) => {}
-                    () = woken => {}
+                    () = here.scheduler.woken.notified() => {}
                 }
             }
         }
@@ -210,7 +182,7 @@ async fn run(world: std::sync::Weak<World>) {
 /// The time by the clock of the process that asks, in a simulation.
 pub(crate) fn now() -> Option<Duration> {
     let elapsed = HERE.with_borrow(|world| world.as_ref().map(|world| world.began.elapsed()))?;
-    Some(BEFORE + Life::current().map_or(elapsed, |life| life.time(elapsed)))
+    Some(BEFORE + Life::current().time(elapsed))
 }
 
 pub(crate) fn guid() -> Option<Uuid> {
