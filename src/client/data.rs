@@ -37,6 +37,10 @@ impl Node {
         let (change, created) = (Change::of(stat), ctime.try_into().unwrap_or(0));
         Self { change, owner, created, data }
     }
+
+    pub(super) fn without_data(stat: &zk::Stat) -> Self {
+        Self::new(Vec::new(), stat)
+    }
 }
 
 /// The children of a node, at one moment.
@@ -79,13 +83,6 @@ impl Write<'_> {
             Self::Delete => &[],
         }
     }
-}
-
-/// How a node is created that belongs to no session.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Mode {
-    Persistent,
-    Container,
 }
 
 /// Lets everyone do everything: ZooKeeper's and Curator's default.

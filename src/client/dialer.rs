@@ -19,10 +19,12 @@ use crate::simulation;
 pub(crate) struct Dialer {
     to: Target,
     /// As it was given, for people.
-    connect_string: String,
+    pub(crate) connect_string: String,
     chroot: LockPath,
     namespace: LockPath,
-    hint: &'static str,
+    /// Why no server may give a session, as far as can be told from here: the client reports only that the
+    /// time is over.
+    pub(crate) hint: String,
 }
 
 /// The servers, and how to connect to them. One for each `Curator`.
@@ -55,35 +57,32 @@ impl Dialer {
         // The client reads its connect string only when it connects.
         let parsed = ConnectString::parse(connect_string)?;
         let asks_for_tls = parsed.servers.iter().any(Server::has_tls);
-        let hint = match (asks_for_tls, has_tls(&connector)) {
+        let tls_hint = match (asks_for_tls, has_tls(&connector)) {
             (true, true) => {
-                "they are out of reach, without a quorum or read-only, have all the connections that they allow \
-                 from one address (`maxClientCnxns`, 60 by default), or the TLS handshake fails: for the \
-                 certificate authority, the host name, the client's certificate, or a port without TLS"
+                "the TLS handshake fails: for the certificate authority, the host name, the client's \
+                 certificate, or a port without TLS"
             }
             (true, false) => {
                 let reason = "the connect string asks for TLS; give it by `Connector::with_tls` (feature `tls`)";
                 return Err(Error::invalid("connector", "without TLS", reason));
             }
             (false, true) => {
-                "they are out of reach, without a quorum or read-only, have all the connections that they allow \
-                 from one address (`maxClientCnxns`, 60 by default), or expect TLS: it is configured, \
-                 but the connect string asks for it nowhere by `tcp+tls://`"
+                "expect TLS: it is configured, but the connect string asks for it nowhere by `tcp+tls://`"
             }
-            (false, false) => {
-                "they are out of reach, without a quorum or read-only, have all the connections that they allow \
-                 from one address (`maxClientCnxns`, 60 by default), or expect TLS (`tcp+tls://`)"
-            }
+            (false, false) => "expect TLS (`tcp+tls://`)",
         };
+        let hint = format!(
+            "they are out of reach, without a quorum or read-only, have all the connections that they allow \
+             from one address (`maxClientCnxns`, 60 by default), or {tls_hint}"
+        );
         #[cfg(feature = "tls")]
         if has_tls(&connector) {
             refuse_names_that_no_certificate_has(connect_string, &parsed)?;
             choose_crypto_provider();
         }
-        let connector = if has_connection_timeout(&connector) {
-            connector
-        } else {
-            connector.with_connection_timeout(longest_silence(session_timeout))
+        let connector = match options_of(&connector).contains(" connection_timeout: 0ns") {
+            true => connector.with_connection_timeout(longest_silence(session_timeout)),
+            false => connector,
         };
         let connector = connector.with_session_timeout(session_timeout).with_readonly(false);
         let servers = parsed.to_string();
@@ -124,18 +123,8 @@ impl Dialer {
             connect_string,
             chroot,
             namespace,
-            hint: "they are out of reach, or without a quorum",
+            hint: "they are out of reach, or without a quorum".to_owned(),
         })
-    }
-
-    /// Why no server may give a session, as far as can be told from here: the client reports only that the
-    /// time is over.
-    pub(crate) fn hint(&self) -> &'static str {
-        self.hint
-    }
-
-    pub(crate) fn connect_string(&self) -> &str {
-        &self.connect_string
     }
 
     /// Chroot and namespace in one, as the client will tell it.
@@ -209,10 +198,6 @@ fn start_threads() -> io::Result<()> {
     })
 }
 
-fn has_connection_timeout(connector: &Connector) -> bool {
-    !options_of(connector).contains(" connection_timeout: 0ns")
-}
-
 /// The client has no accessors for these; its `Debug` shows them. Were that to change, a test fails.
 fn options_of(connector: &Connector) -> String {
     let shown = format!("{connector:?}");
@@ -222,23 +207,16 @@ fn options_of(connector: &Connector) -> String {
 
 fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), Error> {
     let shown = options_of(connector);
-    let refuse = |value, reason| Err(Error::invalid("connector", value, reason));
-    if shown.contains("readonly: true") {
-        return refuse(
-            "with_readonly(true)",
-            "a read-only server cannot say whether a lock is held",
-        );
-    }
-    if shown.contains("detached: true") {
-        return refuse(
-            "with_detached()",
-            "a detached session would keep its locks when it is closed",
-        );
-    }
-    if !shown.contains("session: None") {
-        return refuse("with_session(..)", "each epoch is a session of its own");
-    }
-    Ok(())
+    let (value, reason) = if shown.contains("readonly: true") {
+        ("with_readonly(true)", "a read-only server cannot say whether a lock is held")
+    } else if shown.contains("detached: true") {
+        ("with_detached()", "a detached session would keep its locks when it is closed")
+    } else if !shown.contains("session: None") {
+        ("with_session(..)", "each epoch is a session of its own")
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid("connector", value, reason))
 }
 
 fn has_tls(connector: &Connector) -> bool {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zookeeper_client as zk;
 
 use crate::error::{Error, ErrorKind, Source};
+use crate::lock_path::LockPath;
 
 /// What the ZooKeeper client says of a failure. Opaque: it is for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +86,12 @@ impl Failure {
                 );
                 of(ErrorKind::PermissionDenied, text).because(Some(source))
             }
-            Self::Refused(source) if source.is_invalid_acl() => {
+            Self::Refused(source) if source.0 == zk::Error::InvalidAcl => {
                 let reason = "the server rejects them";
                 let error = Error::invalid("acls", format_args!("for {path}"), reason);
                 error.at(path).because(Some(source))
             }
-            Self::Refused(source) if source.is_ephemeral_parent() => {
+            Self::Refused(source) if source.0 == zk::Error::NoChildrenForEphemerals => {
                 let text = format!(
                     "{path} is or lies below an ephemeral node, which cannot have children"
                 );
@@ -132,20 +133,27 @@ impl ClientError {
         self.0 == zk::Error::NoAuth
     }
 
-    pub(crate) fn is_invalid_acl(&self) -> bool {
-        self.0 == zk::Error::InvalidAcl
-    }
-
-    pub(crate) fn is_ephemeral_parent(&self) -> bool {
-        self.0 == zk::Error::NoChildrenForEphemerals
-    }
-
     pub(crate) fn is_bad_version(&self) -> bool {
         self.0 == zk::Error::BadVersion
     }
+}
 
-    pub(super) fn is_unimplemented(&self) -> bool {
-        self.0 == zk::Error::Unimplemented
+/// A request that failed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// What it was about: the path or one above it.
+    pub(crate) path: String,
+    pub(crate) operation: &'static str,
+    pub(crate) failure: Failure,
+}
+
+impl Failed {
+    pub(crate) fn at(path: &LockPath, operation: &'static str, failure: Failure) -> Self {
+        Self { path: path.to_string(), operation, failure }
+    }
+
+    pub(crate) fn into_error(self) -> Error {
+        self.failure.into_error(&self.path, self.operation)
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) use zookeeper_client::{AuthId, CreateMode, Error as ServerError, Perm
 
 pub(crate) use self::data::{Change, Listing, Node, Write, open_to_anyone};
 pub(crate) use self::dialer::{DialError, Dialer};
-pub(crate) use self::failure::{ClientError, Failure, WriteFailure};
+pub(crate) use self::failure::{ClientError, Failed, Failure, WriteFailure};
 pub(crate) use self::frame::{check_contender, check_frame};
 pub(crate) use self::link::{LinkState, LinkWatch};
 pub(crate) use self::rooted::Client;

@@ -2,12 +2,14 @@
 
 use std::future::Future;
 
-use zookeeper_client::{self as zk, Acl, Acls};
+use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
-use super::data::{Change, Listing, Mode, Node, Write};
+use super::data::{Change, Listing, Node, Write};
 use super::failure::{Failure, WriteFailure};
 use super::rooted::{Client, To};
 use super::watch::{ChildrenWatch, NodeWatch, Watcher};
+#[cfg(feature = "simulation")]
+use crate::simulation::{Answer, Op, Refused};
 
 /// A request to either kind of servers, sent here. Each arm gives a future of the same output.
 macro_rules! send {
@@ -25,6 +27,14 @@ macro_rules! send {
     };
 }
 
+/// The answer of real servers to a request that was sent.
+async fn answer<A, T>(
+    sent: impl Future<Output = Result<A, zk::Error>>,
+    of: impl FnOnce(A) -> T,
+) -> Result<T, Failure> {
+    sent.await.map(of).map_err(Failure::of)
+}
+
 impl Client {
     /// Creates a contender's node; `prefix` is its whole path up to the sequence number. Gives that
     /// number and the `czxid`.
@@ -34,14 +44,18 @@ impl Client {
         data: &[u8],
         acls: &[Acl],
     ) -> impl Future<Output = Result<(i64, i64), Failure>> + Send + use<'a> {
+        let mode = CreateMode::EphemeralSequential;
         send!(self, zk => {
-            let options = zk::CreateMode::EphemeralSequential.with_acls(Acls::new(acls));
-            let sent = zk.create(prefix, data, &options);
-            async move {
-                let (stat, sequence) = sent.await.map_err(Failure::of)?;
-                Ok((sequence.into_i64(), stat.czxid))
-            }
-        }, sim => sim.create_contender(&self.at(prefix), data, acls))
+            let sent = zk.create(prefix, data, &mode.with_acls(Acls::new(acls)));
+            answer(sent, |(stat, sequence)| (sequence.into_i64(), stat.czxid))
+        }, sim => {
+            let prefix = self.at(prefix);
+            let length = prefix.len();
+            sim.asked(Op::create(prefix, data, acls, mode), move |answer, _| match answer {
+                Answer::Created(path, stat) => Some((path[length..].parse().ok()?, stat.czxid)),
+                _ => None,
+            })
+        })
     }
 
     /// Creates a node; its parent must be there.
@@ -50,19 +64,15 @@ impl Client {
         path: &'a str,
         data: &[u8],
         acls: &[Acl],
-        mode: Mode,
+        mode: CreateMode,
     ) -> impl Future<Output = Result<Change, Failure>> + Send + use<'a> {
         send!(self, zk => {
-            let mode = match mode {
-                Mode::Persistent => zk::CreateMode::Persistent,
-                Mode::Container => zk::CreateMode::Container,
-            };
             let sent = zk.create(path, data, &mode.with_acls(Acls::new(acls)));
-            async move {
-                let (stat, _) = sent.await.map_err(Failure::of)?;
-                Ok(Change::of(&stat))
-            }
-        }, sim => sim.create(&self.at(path), data, acls, mode))
+            answer(sent, |(stat, _)| Change::of(&stat))
+        }, sim => {
+            let op = Op::create(self.at(path), data, acls, mode);
+            sim.asked(op, |answer, _| answer.change())
+        })
     }
 
     /// Creates a persistent node. Its parent must be there.
@@ -72,7 +82,7 @@ impl Client {
         data: &[u8],
         acls: &[Acl],
     ) -> impl Future<Output = Result<Change, Failure>> + Send + use<'a> {
-        self.create(path, data, acls, Mode::Persistent)
+        self.create(path, data, acls, CreateMode::Persistent)
     }
 
     /// Replaces a node's data, if they are of this version; `None`: whatever they are of.
@@ -83,9 +93,11 @@ impl Client {
         version: Option<i32>,
     ) -> impl Future<Output = Result<Change, Failure>> + Send + use<> {
         send!(self, zk => {
-            let sent = zk.set_data(path, data, version);
-            async move { Ok(Change::of(&sent.await.map_err(Failure::of)?)) }
-        }, sim => sim.set_data(&self.at(path), data, version))
+            answer(zk.set_data(path, data, version), |stat| Change::of(&stat))
+        }, sim => {
+            let op = Op::SetData { path: self.at(path), data: data.to_vec(), version };
+            sim.asked(op, |answer, _| answer.change())
+        })
     }
 
     /// A node's children.
@@ -94,12 +106,11 @@ impl Client {
         path: &str,
     ) -> impl Future<Output = Result<Listing, Failure>> + Send + use<> {
         send!(self, zk => {
-            let sent = zk.get_children(path);
-            async move {
-                let (children, stat) = sent.await.map_err(Failure::of)?;
-                Ok(Listing::new(children, &stat))
-            }
-        }, sim => sim.list(&self.at(path)))
+            answer(zk.get_children(path), |(children, stat)| Listing::new(children, &stat))
+        }, sim => {
+            let op = Op::List { path: self.at(path), watch: false };
+            sim.asked(op, |answer, _| answer.listing())
+        })
     }
 
     /// The same, with a watch on the set of children.
@@ -108,12 +119,13 @@ impl Client {
         path: &str,
     ) -> impl Future<Output = Result<(Listing, ChildrenWatch), Failure>> + Send + use<'a> {
         send!(self, zk => {
-            let sent = zk.get_and_watch_children(path);
-            async move {
-                let (children, stat, watcher) = sent.await.map_err(Failure::of)?;
-                Ok((Listing::new(children, &stat), ChildrenWatch::new(Watcher::of(watcher))))
-            }
-        }, sim => sim.list_and_watch(&self.at(path)))
+            answer(zk.get_and_watch_children(path), |(children, stat, watcher)| {
+                (Listing::new(children, &stat), ChildrenWatch::new(Watcher::of(watcher)))
+            })
+        }, sim => {
+            let op = Op::List { path: self.at(path), watch: true };
+            sim.asked(op, |answer, watcher| Some((answer.listing()?, ChildrenWatch::new(watcher?))))
+        })
     }
 
     /// A node's data and origin.
@@ -122,12 +134,40 @@ impl Client {
         path: &str,
     ) -> impl Future<Output = Result<Node, Failure>> + Send + use<> {
         send!(self, zk => {
-            let sent = zk.get_data(path);
-            async move {
-                let (data, stat) = sent.await.map_err(Failure::of)?;
-                Ok(Node::new(data, &stat))
-            }
-        }, sim => sim.read(&self.at(path)))
+            answer(zk.get_data(path), |(data, stat)| Node::new(data, &stat))
+        }, sim => {
+            let op = Op::GetData { path: self.at(path), watch: false };
+            sim.asked(op, |answer, _| answer.node())
+        })
+    }
+
+    /// Reads a node that is there, and watches it.
+    pub(crate) fn read_and_watch<'a>(
+        &'a self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Node, NodeWatch), Failure>> + Send + use<'a> {
+        send!(self, zk => {
+            answer(zk.get_and_watch_data(path), |(data, stat, watcher)| {
+                let watch = NodeWatch::new(Watcher::of(watcher), stat.czxid);
+                (Node::new(data, &stat), watch)
+            })
+        }, sim => {
+            let op = Op::GetData { path: self.at(path), watch: true };
+            sim.asked(op, |answer, watcher| {
+                let node = answer.node()?;
+                let watch = NodeWatch::new(watcher?, node.change.czxid);
+                Some((node, watch))
+            })
+        })
+    }
+
+    /// Watches a node that is there; leaves no watch on one that is not.
+    pub(crate) fn watch<'a>(
+        &'a self,
+        path: &str,
+    ) -> impl Future<Output = Result<NodeWatch, Failure>> + Send + use<'a> {
+        let sent = self.read_and_watch(path);
+        async move { Ok(sent.await?.1) }
     }
 
     /// A node's origin, without its data, if it is there. Needs no permission on it, but newer servers (3.9.5) give the
@@ -137,15 +177,14 @@ impl Client {
         path: &str,
     ) -> impl Future<Output = Result<Option<Node>, Failure>> + Send + use<> {
         let looked = send!(self, zk => {
-            let sent = zk.check_stat(path);
-            async move {
-                let stat = sent.await.map_err(Failure::of)?;
-                Ok(stat.map(|stat| Node::new(Vec::new(), &stat)))
-            }
-        }, sim => sim.look(&self.at(path)));
+            answer(zk.check_stat(path), |stat| stat.as_ref().map(Node::without_data))
+        }, sim => {
+            let op = Op::Exists { path: self.at(path), watch: false };
+            sim.asked(op, |answer, _| answer.origin())
+        });
         async move {
             match looked.await {
-                // Of a node that is not there, such a server says so, whatever the permissions.
+                // If the node does not exist, such a server says so, whatever the permissions.
                 Err(Failure::Refused(e)) if e.is_no_auth() => Ok(Some(Node::default())),
                 looked => looked,
             }
@@ -167,15 +206,19 @@ impl Client {
         &'a self,
         path: &str,
     ) -> impl Future<Output = Result<(Option<Node>, NodeWatch), Failure>> + Send + use<'a> {
-        send!(self, zk => {
-            let sent = zk.check_and_watch_stat(path);
-            async move {
-                let (stat, watcher) = sent.await.map_err(Failure::of)?;
-                let node = stat.map(|stat| Node::new(Vec::new(), &stat));
-                let czxid = node.as_ref().map_or(0, |node| node.change.czxid);
-                Ok((node, NodeWatch::new(Watcher::of(watcher), czxid)))
-            }
-        }, sim => sim.look_and_watch(&self.at(path)))
+        let looked = send!(self, zk => {
+            answer(zk.check_and_watch_stat(path), |(stat, watcher)| {
+                (stat.as_ref().map(Node::without_data), Watcher::of(watcher))
+            })
+        }, sim => {
+            let op = Op::Exists { path: self.at(path), watch: true };
+            sim.asked(op, |answer, watcher| Some((answer.origin()?, watcher?)))
+        });
+        async move {
+            let (node, watcher) = looked.await?;
+            let czxid = node.as_ref().map_or(0, |node| node.change.czxid);
+            Ok((node, NodeWatch::new(watcher, czxid)))
+        }
     }
 
     /// Whether each of several nodes is known to be gone, in one request; servers before 3.6 refuse it, and
@@ -196,31 +239,13 @@ impl Client {
                 };
                 Ok(results.iter().map(is_gone).collect())
             }
-        }, sim => sim.are_gone(nodes.into_iter().map(|node| self.at(node)).collect()))
-    }
-
-    /// Watches a node that is there; leaves no watch on one that is not.
-    pub(crate) fn watch<'a>(
-        &'a self,
-        path: &str,
-    ) -> impl Future<Output = Result<NodeWatch, Failure>> + Send + use<'a> {
-        let sent = self.read_and_watch(path);
-        async move { Ok(sent.await?.1) }
-    }
-
-    /// Reads a node that is there, and watches it.
-    pub(crate) fn read_and_watch<'a>(
-        &'a self,
-        path: &str,
-    ) -> impl Future<Output = Result<(Node, NodeWatch), Failure>> + Send + use<'a> {
-        send!(self, zk => {
-            let sent = zk.get_and_watch_data(path);
-            async move {
-                let (data, stat, watcher) = sent.await.map_err(Failure::of)?;
-                let watch = NodeWatch::new(Watcher::of(watcher), stat.czxid);
-                Ok((Node::new(data, &stat), watch))
-            }
-        }, sim => sim.read_and_watch(&self.at(path)))
+        }, sim => {
+            let op = Op::AreGone(nodes.into_iter().map(|node| self.at(node)).collect());
+            sim.asked(op, |answer, _| match answer {
+                Answer::Gone(gone) => Some(gone),
+                _ => None,
+            })
+        })
     }
 
     /// Deletes a node, whatever its version.
@@ -228,10 +253,9 @@ impl Client {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
-        send!(self, zk => {
-            let sent = zk.delete(path, None);
-            async move { sent.await.map_err(Failure::of) }
-        }, sim => sim.delete(&self.at(path)))
+        send!(self, zk => answer(zk.delete(path, None), |()| ()), sim => {
+            sim.asked(Op::Delete { path: self.at(path), version: None }, |_, _| Some(()))
+        })
     }
 
     /// Writes to `path` if the node `other` is there, both in one transaction.
@@ -241,16 +265,17 @@ impl Client {
         path: &str,
         write: &Write<'_>,
     ) -> impl Future<Output = Result<(), WriteFailure>> + Send + use<'a> {
+        let mode = |ephemeral| match ephemeral {
+            true => CreateMode::Ephemeral,
+            false => CreateMode::Persistent,
+        };
         send!(self, zk => {
             let send = || {
                 let mut writer = zk.new_check_writer(other, None)?;
                 match write {
                     Write::Create { data, acls, ephemeral } => {
-                        let mode = match ephemeral {
-                            true => zk::CreateMode::Ephemeral,
-                            false => zk::CreateMode::Persistent,
-                        };
-                        writer.add_create(path, data, &mode.with_acls(Acls::new(acls)))?;
+                        let options = mode(*ephemeral).with_acls(Acls::new(acls));
+                        writer.add_create(path, data, &options)?;
                     }
                     Write::Set { data } => writer.add_set_data(path, data, None)?,
                     Write::Delete => writer.add_delete(path, None)?,
@@ -259,14 +284,25 @@ impl Client {
             };
             let sent = send().map_err(|error| WriteFailure::Write(Failure::of(error)));
             async move { sent?.await.map(drop).map_err(WriteFailure::of) }
-        }, sim => sim.write_while_there(&self.at(other), &self.at(path), write))
+        }, sim => {
+            let path = self.at(path);
+            let write = match write {
+                Write::Create { data, acls, ephemeral } => {
+                    Op::create(path, data, acls, mode(*ephemeral))
+                }
+                Write::Set { data } => Op::SetData { path, data: data.to_vec(), version: None },
+                Write::Delete => Op::Delete { path, version: None },
+            };
+            let sent = sim.ask(Op::Multi(vec![Op::Check { path: self.at(other) }, write]));
+            async move {
+                let Err(Refused { step, error }) = sent.await else { return Ok(()) };
+                Err(WriteFailure::at(step, error))
+            }
+        })
     }
 
     /// Waits until this server has caught up with the leader.
     pub(crate) fn sync<'a>(&'a self) -> impl Future<Output = Result<(), Failure>> + Send + use<'a> {
-        send!(self, zk => {
-            let sent = zk.sync("/");
-            async move { sent.await.map_err(Failure::of) }
-        }, sim => sim.sync())
+        send!(self, zk => answer(zk.sync("/"), |()| ()), sim => sim.asked(Op::Sync, |_, _| Some(())))
     }
 }

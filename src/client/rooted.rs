@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use zookeeper_client::{self as zk, Acl};
+use zookeeper_client::{self as zk, Acl, CreateMode};
 
-use super::data::Mode;
-use super::failure::Failure;
+use super::failure::{ClientError, Failed, Failure};
 use super::link::LinkWatch;
 use crate::error::Error;
 use crate::lock_path::LockPath;
@@ -112,36 +111,29 @@ impl Client {
 
     /// Makes the node `path`, and what is missing above it, as containers; persistent where the
     /// server does not know containers. `path` is absolute: what is missing may be the chroot itself.
-    pub(crate) async fn make_parents(
-        &self,
-        path: &LockPath,
-        acls: &[Acl],
-    ) -> Result<(), ParentFailure> {
+    pub(crate) async fn make_parents(&self, path: &LockPath, acls: &[Acl]) -> Result<(), Failed> {
         let server = self.unrooted();
+        let failed =
+            |level: &str, failure| Failed { path: level.to_owned(), operation: "create", failure };
         let mut missing = Vec::new();
         // Upwards first: a client that may not read or create near the root need not.
         for level in path.lineage() {
             match server.make_parent(level, acls).await {
                 Ok(()) => break,
                 Err(Failure::NoNode) => missing.push(level),
-                Err(failure) => {
-                    return Err(ParentFailure { path: level.to_owned(), failure });
-                }
+                Err(failure) => return Err(failed(level, failure)),
             }
         }
         for level in missing.into_iter().rev() {
-            server
-                .make_parent(level, acls)
-                .await
-                .map_err(|failure| ParentFailure { path: level.to_owned(), failure })?;
+            server.make_parent(level, acls).await.map_err(|failure| failed(level, failure))?;
         }
         Ok(())
     }
 
     async fn make_parent(&self, path: &str, acls: &[Acl]) -> Result<(), Failure> {
-        let made = match self.create(path, &[], acls, Mode::Container).await {
-            Err(Failure::Refused(e)) if e.is_unimplemented() => {
-                self.create(path, &[], acls, Mode::Persistent).await
+        let made = match self.create(path, &[], acls, CreateMode::Container).await {
+            Err(Failure::Refused(ClientError(zk::Error::Unimplemented))) => {
+                self.create(path, &[], acls, CreateMode::Persistent).await
             }
             made => made,
         };
@@ -155,12 +147,4 @@ impl Client {
             made => made.map(drop),
         }
     }
-}
-
-/// A node above the contenders that could not be made.
-#[derive(Debug)]
-pub(crate) struct ParentFailure {
-    /// As the server knows it.
-    pub(crate) path: String,
-    pub(crate) failure: Failure,
 }

@@ -17,8 +17,11 @@ pub(crate) enum NodeEvent {
     SessionOver,
 }
 
-/// The client's watcher. Dropping one that has not fired sends a request.
-pub(super) struct Watcher(Pin<Box<dyn Future<Output = NodeEvent> + Send>>);
+/// The client's watcher; stays resolved. Dropping one that has not fired sends a request.
+pub(super) struct Watcher {
+    happens: Pin<Box<dyn Future<Output = NodeEvent> + Send>>,
+    happened: Option<NodeEvent>,
+}
 
 impl Watcher {
     pub(super) fn of(watcher: zk::OneshotWatcher) -> Self {
@@ -32,31 +35,43 @@ impl Watcher {
         })
     }
 
-    pub(super) fn new(happened: impl Future<Output = NodeEvent> + Send + 'static) -> Self {
-        Self(Box::pin(happened))
+    pub(super) fn new(happens: impl Future<Output = NodeEvent> + Send + 'static) -> Self {
+        Self { happens: Box::pin(happens), happened: None }
+    }
+
+    /// Where the client panics, its task has ended with its runtime, and a caller on another runtime may still wait.
+    fn poll_fired(&mut self, context: &mut Context<'_>) -> Poll<NodeEvent> {
+        if self.happened.is_none() {
+            let poll = AssertUnwindSafe(|| self.happens.as_mut().poll(context));
+            let poll = catch_unwind(poll).unwrap_or(Poll::Ready(NodeEvent::SessionOver));
+            self.happened = Some(ready!(poll));
+        }
+        self.happened.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// What has happened, if something has. No task is woken for this.
+    fn fired(&mut self) -> Option<NodeEvent> {
+        let _ = self.poll_fired(&mut Context::from_waker(Waker::noop()));
+        self.happened
     }
 }
 
-impl Future for Watcher {
-    type Output = NodeEvent;
-
-    /// Where the client panics, its task has ended with its runtime, and a caller on another runtime may still wait.
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let changed = AssertUnwindSafe(|| self.0.as_mut().poll(context));
-        catch_unwind(changed).unwrap_or(Poll::Ready(NodeEvent::SessionOver))
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("happened", &self.happened).finish_non_exhaustive()
     }
 }
 
 /// A one-shot watch on a node's data and existence; resolves when it fires, and stays resolved.
+#[derive(Debug)]
 pub(crate) struct NodeWatch {
     watcher: Watcher,
-    fired: Option<NodeEvent>,
     czxid: i64,
 }
 
 impl NodeWatch {
     pub(super) fn new(watcher: Watcher, czxid: i64) -> Self {
-        Self { watcher, fired: None, czxid }
+        Self { watcher, czxid }
     }
 
     /// The transaction that created the node.
@@ -67,10 +82,7 @@ impl NodeWatch {
     /// What has happened to it, if something has. An event is delivered before the answers that the server
     /// sent after it.
     pub(crate) fn fired(&mut self) -> Option<NodeEvent> {
-        match Pin::new(self).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(event) => Some(event),
-            Poll::Pending => None,
-        }
+        self.watcher.fired()
     }
 }
 
@@ -78,32 +90,21 @@ impl Future for NodeWatch {
     type Output = NodeEvent;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NodeEvent> {
-        if let Some(event) = self.fired {
-            return Poll::Ready(event);
-        }
-        let event = ready!(Pin::new(&mut self.watcher).poll(context));
-        self.fired = Some(event);
-        Poll::Ready(event)
-    }
-}
-
-impl fmt::Debug for NodeWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeWatch").field("fired", &self.fired).finish_non_exhaustive()
+        self.watcher.poll_fired(context)
     }
 }
 
 /// A one-shot watch on the set of a node's children: fires when that changes, the node is deleted, or the session is over.
+#[derive(Debug)]
 pub(crate) struct ChildrenWatch {
     watcher: Watcher,
-    fired: bool,
     /// What it takes of the session, until it is dropped.
     room: Option<OwnedSemaphorePermit>,
 }
 
 impl ChildrenWatch {
     pub(super) fn new(watcher: Watcher) -> Self {
-        Self { watcher, fired: false, room: None }
+        Self { watcher, room: None }
     }
 
     pub(crate) fn with(mut self, room: OwnedSemaphorePermit) -> Self {
@@ -116,21 +117,11 @@ impl ChildrenWatch {
     }
 
     pub(crate) fn poll_fired(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.fired {
-            ready!(Pin::new(&mut self.watcher).poll(context));
-            self.fired = true;
-        }
-        Poll::Ready(())
+        self.watcher.poll_fired(context).map(drop)
     }
 
     /// Whether it has. A task that waits for it is not woken any more.
     pub(crate) fn has_fired(&mut self) -> bool {
-        self.poll_fired(&mut Context::from_waker(Waker::noop())).is_ready()
-    }
-}
-
-impl fmt::Debug for ChildrenWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildrenWatch").field("fired", &self.fired).finish_non_exhaustive()
+        self.watcher.fired().is_some()
     }
 }

@@ -21,7 +21,7 @@ use super::{NoEpoch, Session};
 use crate::client::{ClientError, Failure};
 use crate::clock::Moment;
 use crate::lock_path::LockPath;
-use crate::metrics::{self, CleanUp, Operation};
+use crate::metrics::{self, Operation};
 use crate::random;
 
 /// What is to be removed.
@@ -53,7 +53,7 @@ pub(crate) async fn clean_up(
     first: impl Future<Output = Result<Cleaned, Failure>> + Send,
     mut refused: impl FnMut(&ClientError) + Send,
 ) -> Cleaned {
-    let _counted = CleanUp::outstanding();
+    let _counted = metrics::cleaning_up();
     let policy = RetryPolicy::bounded_exponential_backoff(
         Duration::from_millis(50),
         Duration::from_secs(5),
@@ -65,12 +65,12 @@ pub(crate) async fn clean_up(
     let mut unsure = false;
     let mut first = Some(first);
     loop {
-        let attempt = tokio::select! {
+        let attempted = tokio::select! {
             biased;
             () = epoch.over().cancelled() => Err(Failure::session_over()),
             cleaned = first_or(first.take(), &epoch, &duty) => cleaned,
         };
-        match attempt {
+        match attempted {
             Ok(_) if inherited => return Cleaned::SessionOver,
             Ok(Cleaned::Gone) if unsure => return Cleaned::Deleted,
             Ok(cleaned) => return cleaned,
@@ -93,7 +93,7 @@ pub(crate) async fn clean_up(
             Err(failure) => {
                 if let Failure::Unknown(_) = failure {
                     unsure = true;
-                    metrics::unknown(Operation::CleanUp);
+                    metrics::unknown(Operation::CLEANUP);
                 }
                 tracing::debug!(?duty, ?failure, "a clean-up is tried again");
             }
@@ -105,7 +105,7 @@ pub(crate) async fn clean_up(
             () = epoch.over().cancelled() => {}
             () = session.pause(pause) => {}
         }
-        metrics::retried(Operation::CleanUp);
+        metrics::retried(Operation::CLEANUP);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::clock::Moment;
 use crate::error::Loss;
 use crate::lock::Mutex;
 use crate::lock_path::LockPath;
-use crate::metrics::{LeaseLeft, WatchBudget};
+use crate::metrics::{self, Counted};
 
 /// Bytes of watched paths that one session may have. With more than 128 KiB the client restores its
 /// watches in two packets after a reconnect, takes the second answer for a fault, and cuts the
@@ -29,16 +29,16 @@ pub(crate) struct Epoch {
     client: Mutex<Option<Client>>,
     /// Whether a user may have clones of the client.
     lent: AtomicBool,
-    /// Callers that have one for the time of a request.
-    borrowers: AtomicUsize,
+    /// Each caller that has one for the time of a request has a clone.
+    borrowers: Arc<()>,
     session_id: i64,
     root: LockPath,
     timeout: Duration,
     pub(crate) lease: Lease,
     over: CancellationToken,
     left_to_others: CancellationToken,
-    contenders: AtomicUsize,
     watched: Arc<Semaphore>,
+    /// Bytes of the paths of its nodes, and of those that are being created.
     ephemerals: AtomicUsize,
 }
 
@@ -70,8 +70,7 @@ impl Epoch {
             over: CancellationToken::new(),
             left_to_others: CancellationToken::new(),
             lent: AtomicBool::new(false),
-            borrowers: AtomicUsize::new(0),
-            contenders: AtomicUsize::new(0),
+            borrowers: Arc::default(),
             watched: Arc::new(Semaphore::new(WATCHED_BYTES)),
             ephemerals: AtomicUsize::new(0),
             client: Mutex::new(Some(client)),
@@ -92,14 +91,13 @@ impl Epoch {
 
     /// For a request whose future a caller keeps, and may not poll any more. Ask it before whether
     /// the lease lasts: then the task that closes the lease sees it.
-    pub(crate) fn borrow_client(&self) -> Result<Borrowed<'_>, Failure> {
-        self.borrowers.fetch_add(1, Ordering::Relaxed);
-        let count = Borrower(&self.borrowers);
+    pub(crate) fn borrow_client(&self) -> Result<Borrowed, Failure> {
+        let count = self.borrowers.clone();
         Ok(Borrowed { client: self.client()?, _count: count })
     }
 
     pub(super) fn is_lent(&self) -> bool {
-        self.lent.load(Ordering::Relaxed) || self.borrowers.load(Ordering::Relaxed) > 0
+        self.lent.load(Ordering::Relaxed) || Arc::strong_count(&self.borrowers) > 1
     }
 
     /// Chroot and namespace in one.
@@ -133,14 +131,9 @@ impl Epoch {
         self.client.lock().take()
     }
 
-    /// Counts a holder or a waiter: the lease is renewed while there is one.
-    pub(crate) fn demand(self: &Arc<Self>) -> Demand {
-        self.contenders.fetch_add(1, Ordering::Relaxed);
-        Demand(self.clone())
-    }
-
+    /// Whether a holder or a waiter has a node: the lease is renewed for it.
     pub(super) fn is_demanded(&self) -> bool {
-        self.contenders.load(Ordering::Relaxed) > 0
+        self.ephemerals.load(Ordering::Relaxed) > 0
     }
 
     /// Awaits the answer to a write or a `sync` that was handed to the client at `stamp`; a good one
@@ -163,9 +156,12 @@ impl Epoch {
         let stamp = Moment::now();
         let answer = client.sync().await;
         let counts = answer.is_ok() && self.is_demanded();
-        let left = LeaseLeft::look(|| self.lease.left_ratio(Moment::now()).filter(|_| counts));
+        let left = self.lease.left_ratio(Moment::now()).filter(|_| counts);
         let answer = self.proven(stamp, std::future::ready(answer)).await;
-        left.tell();
+        // After the renewal: a recorder that takes its time does not shorten the lease.
+        if let Some(left) = left {
+            metrics::lease_left(left);
+        }
         answer
     }
 
@@ -213,7 +209,7 @@ impl Epoch {
 
     /// Whether more than half of the room is free.
     pub(crate) fn has_spare_room(&self) -> bool {
-        self.free_room() > WATCHED_BYTES / 2
+        self.used_room() < WATCHED_BYTES / 2
     }
 
     /// Whether more than half of the room for nodes is free.
@@ -221,13 +217,13 @@ impl Epoch {
         self.ephemerals.load(Ordering::Relaxed) < limit / 2
     }
 
-    pub(super) fn watch_budget(&self) -> WatchBudget {
-        WatchBudget::of(WATCHED_BYTES)
+    /// What watched paths take, and what they may, for the metrics.
+    pub(super) fn watch_budget(&self) -> (Counted, Counted) {
+        metrics::watch_budget(WATCHED_BYTES)
     }
 
-    /// What is left of it.
-    pub(super) fn free_room(&self) -> usize {
-        self.watched.available_permits()
+    pub(super) fn used_room(&self) -> usize {
+        WATCHED_BYTES - self.watched.available_permits()
     }
 
     /// The server's whole path counts.
@@ -260,27 +256,9 @@ impl fmt::Debug for Epoch {
 }
 
 /// A client for the time of a request.
-pub(crate) struct Borrowed<'a> {
+pub(crate) struct Borrowed {
     pub(crate) client: Client,
-    _count: Borrower<'a>,
-}
-
-struct Borrower<'a>(&'a AtomicUsize);
-
-impl Drop for Borrower<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A holder or a waiter in this epoch.
-#[derive(Debug)]
-pub(crate) struct Demand(Arc<Epoch>);
-
-impl Drop for Demand {
-    fn drop(&mut self) {
-        self.0.contenders.fetch_sub(1, Ordering::Relaxed);
-    }
+    _count: Arc<()>,
 }
 
 /// Room for the path of one ephemeral node.

@@ -38,7 +38,7 @@ use crate::lock_path::LockPath;
 use crate::metrics::{self, Connection, Operation, PathLabel};
 
 /// What every recipe of a `Curator` starts from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) session_timeout: Duration,
     pub(crate) connection_timeout: Duration,
@@ -47,13 +47,8 @@ pub(crate) struct Settings {
     pub(crate) path_label: PathLabel,
 }
 
-/// Whether there is an epoch to work in.
-#[derive(Clone, Debug)]
-enum Link {
-    Down,
-    Up(Arc<Epoch>),
-    Over(Error),
-}
+/// The epoch to work in, if there is one.
+type Link = Result<Arc<Epoch>, NoEpoch>;
 
 /// The supervised session: what all handles of one `Curator`, and all its tasks, share.
 pub(crate) struct Session {
@@ -76,7 +71,7 @@ pub(crate) struct Session {
 }
 
 /// Why there is no epoch to work in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum NoEpoch {
     /// None came up in time; one may later.
     NotNow,
@@ -99,10 +94,10 @@ impl Session {
             work: TaskTracker::new(),
             supervision: TaskTracker::new(),
             state: watch::Sender::new(state),
-            link: watch::Sender::new(Link::Down),
+            link: watch::Sender::new(Err(NoEpoch::NotNow)),
             close: CancellationToken::new(),
             closed,
-            connection: Connection::new(state.word()),
+            connection: Connection::default(),
         })
     }
 
@@ -133,18 +128,16 @@ impl Session {
     /// The first epoch that is not `old`; never [`NoEpoch::NotNow`].
     pub(crate) async fn next_epoch(&self, old: Option<&Arc<Epoch>>) -> Result<Arc<Epoch>, NoEpoch> {
         let is_next = |link: &Link| match link {
-            Link::Down => false,
-            Link::Over(_) => true,
-            Link::Up(epoch) => {
+            Ok(epoch) => {
                 !epoch.over().is_cancelled() && old.is_none_or(|old| !Arc::ptr_eq(old, epoch))
             }
+            Err(none) => matches!(none, NoEpoch::Over(_)),
         };
         let mut link = self.link.subscribe();
-        match link.wait_for(is_next).await.as_deref() {
-            Ok(Link::Up(epoch)) => Ok(epoch.clone()),
-            Ok(Link::Over(error)) => Err(NoEpoch::Over(error.clone())),
+        match link.wait_for(is_next).await {
+            Ok(link) => link.clone(),
             // The sender lives in `self`.
-            Ok(Link::Down) | Err(_) => Err(NoEpoch::Over(Error::closed())),
+            Err(_) => Err(NoEpoch::Over(Error::closed())),
         }
     }
 
@@ -152,16 +145,12 @@ impl Session {
     pub(crate) async fn ended(&self) {
         let mut link = self.link.subscribe();
         // The sender lives in `self`.
-        let _ = link.wait_for(|link| matches!(link, Link::Over(_))).await;
+        let _ = link.wait_for(|link| matches!(link, Err(NoEpoch::Over(_)))).await;
     }
 
     /// The epoch there is, if there is one.
     pub(crate) fn present_epoch(&self) -> Result<Arc<Epoch>, NoEpoch> {
-        match &*self.link.borrow() {
-            Link::Up(epoch) => Ok(epoch.clone()),
-            Link::Down => Err(NoEpoch::NotNow),
-            Link::Over(error) => Err(NoEpoch::Over(error.clone())),
-        }
+        self.link.borrow().clone()
     }
 
     pub(crate) fn state(&self) -> watch::Receiver<ConnectionState> {
@@ -188,12 +177,10 @@ impl Session {
     pub(crate) async fn pause(&self, pause: Duration) {
         let mut state = self.state.subscribe();
         let answers_again = async {
-            loop {
-                if state.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-                let state = *state.borrow_and_update();
-                if matches!(state, ConnectionState::Connected | ConnectionState::Reconnected) {
+            use ConnectionState::{Connected, Reconnected};
+            // The sender lives in `self`.
+            while state.changed().await.is_ok() {
+                if matches!(*state.borrow_and_update(), Connected | Reconnected) {
                     return;
                 }
             }
@@ -226,7 +213,7 @@ impl Session {
                 return Err(failure);
             };
             tracing::debug!(?failure, ?pause, "trying again");
-            metrics::retried(Operation::Request);
+            metrics::retried(Operation::REQUEST);
             self.pause(pause).await;
         }
     }

@@ -1,9 +1,8 @@
 //! [`RetryPolicy`]: how often, and after which pauses, something that may succeed later is tried again.
 
-use std::fmt;
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ConstantBuilder, ExponentialBuilder};
+use backon::{BackoffBuilder, ExponentialBuilder};
 
 use crate::random;
 
@@ -28,16 +27,11 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    kind: Kind,
+    first: Duration,
+    longest: Duration,
+    retries: usize,
+    total: Option<Duration>,
     seed: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    Exponential { base: Duration, longest: Duration, retries: usize },
-    Times { retries: usize, pause: Duration },
-    Forever { pause: Duration },
-    UntilElapsed { total: Duration, pause: Duration },
 }
 
 impl RetryPolicy {
@@ -51,13 +45,13 @@ impl RetryPolicy {
     /// no pause longer than `longest`.
     pub fn bounded_exponential_backoff(base: Duration, longest: Duration, retries: usize) -> Self {
         let longest = longest.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        let base = base.clamp(SHORTEST_PAUSE, longest);
-        Self::of(Kind::Exponential { base, longest, retries })
+        let first = base.clamp(SHORTEST_PAUSE, longest);
+        Self { first, longest, retries, total: None, seed: None }
     }
 
     /// Curator's `RetryNTimes`: `retries` times, each after `pause`.
     pub fn n_times(retries: usize, pause: Duration) -> Self {
-        Self::of(Kind::Times { retries, pause: pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE) })
+        Self::bounded_exponential_backoff(pause, pause, retries)
     }
 
     /// Curator's `RetryOneTime`: once, after `pause`.
@@ -67,14 +61,13 @@ impl RetryPolicy {
 
     /// Curator's `RetryForever`: until it succeeds, the caller gives up or the session is closed.
     pub fn forever(pause: Duration) -> Self {
-        Self::of(Kind::Forever { pause: pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE) })
+        Self::n_times(usize::MAX, pause)
     }
 
     /// Curator's `RetryUntilElapsed`: while less than `total` has passed since the first try, each
     /// after `pause`. (A pause that would end after `total` is not begun; Curator sleeps it in vain.)
     pub fn until_elapsed(total: Duration, pause: Duration) -> Self {
-        let pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        Self::of(Kind::UntilElapsed { total, pause })
+        Self { total: Some(total), ..Self::forever(pause) }
     }
 
     /// Never tries again.
@@ -82,7 +75,7 @@ impl RetryPolicy {
         Self::n_times(0, SHORTEST_PAUSE)
     }
 
-    /// What goes on for as long as it is wanted: from 100 ms to 10 s.
+    /// For work that is repeated until it is done or not wanted any more: pauses from 100 ms to 10 s.
     pub(crate) fn endless() -> Self {
         let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(10));
         Self::bounded_exponential_backoff(shortest, longest, usize::MAX)
@@ -95,37 +88,17 @@ impl RetryPolicy {
         self
     }
 
-    fn of(kind: Kind) -> Self {
-        Self { kind, seed: None }
-    }
-
     /// Starts to count: one `Retry` for each operation.
     pub(crate) fn start(&self) -> Retry {
-        let constant = |pause| ConstantBuilder::new().with_delay(pause);
-        let (pauses, total): (Pauses, _) = match self.kind {
-            Kind::Exponential { base, longest, retries } => {
-                let backoff = ExponentialBuilder::new()
-                    .with_min_delay(base)
-                    .with_max_delay(longest)
-                    .with_max_times(retries)
-                    .with_jitter();
-                let backoff = match self.seed.or_else(random::seed) {
-                    Some(seed) => backoff.with_jitter_seed(seed),
-                    None => backoff,
-                };
-                (Box::new(backoff.build().map(move |pause| pause.min(longest))), None)
-            }
-            Kind::Times { retries, pause } => {
-                (Box::new(constant(pause).with_max_times(retries).build()), None)
-            }
-            Kind::Forever { pause } => {
-                (Box::new(constant(pause).without_max_times().build()), None)
-            }
-            Kind::UntilElapsed { total, pause } => {
-                (Box::new(constant(pause).without_max_times().build()), Some(total))
-            }
-        };
-        Retry { pauses, total }
+        let mut pauses = ExponentialBuilder::new()
+            .with_min_delay(self.first)
+            .with_max_delay(self.longest)
+            .with_max_times(self.retries)
+            .with_jitter();
+        if let Some(seed) = self.seed.or_else(random::seed) {
+            pauses = pauses.with_jitter_seed(seed);
+        }
+        Retry { pauses: pauses.build(), longest: self.longest, total: self.total }
     }
 }
 
@@ -135,29 +108,22 @@ impl Default for RetryPolicy {
     }
 }
 
-type Pauses = Box<dyn Iterator<Item = Duration> + Send + Sync>;
-
 /// The state of one operation's retries.
+#[derive(Debug)]
 pub(crate) struct Retry {
-    pauses: Pauses,
+    pauses: <ExponentialBuilder as BackoffBuilder>::Backoff,
+    longest: Duration,
     total: Option<Duration>,
-}
-
-impl fmt::Debug for Retry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retry").field("total", &self.total).finish_non_exhaustive()
-    }
 }
 
 impl Retry {
     /// The pause before the next try, or `None` when the policy is used up. `elapsed` counts from the
     /// first try.
     pub(crate) fn next_pause(&mut self, elapsed: Duration) -> Option<Duration> {
-        let pause = self.pauses.next()?;
-        if self.total.is_some_and(|total| elapsed.saturating_add(pause) >= total) {
-            return None;
-        }
-        Some(pause)
+        // The jitter is added above the bound. Where the first pause is the longest, this makes all of them equal.
+        let pause = self.pauses.next()?.min(self.longest);
+        let ends = elapsed.saturating_add(pause);
+        self.total.is_none_or(|total| ends < total).then_some(pause)
     }
 }
 

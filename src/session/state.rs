@@ -100,11 +100,7 @@ pub(super) enum Action {
     Publish(ConnectionState),
     /// Holds of the epoch are lost, its duties pass on.
     EndEpoch(Loss),
-    /// Renew the lease now rather than at the next tick.
-    Probe,
-    /// Open a new session.
-    Dial,
-    /// Tell every caller that it is over.
+    /// Every caller learns that it is over.
     Finish(Finish),
 }
 
@@ -128,59 +124,41 @@ impl Finish {
 
 /// `renewable`: a new session can follow the present one.
 pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<Action>) {
-    use Action::{Dial, EndEpoch, Finish as End, Probe, Publish};
+    use Action::{EndEpoch, Finish as End, Publish};
     use ConnectionState as C;
 
+    let lost = [EndEpoch(Loss::SessionExpired), Publish(C::Lost)];
+    let closed = |finish| [End(finish), Publish(C::Closed)];
     match (state, event) {
-        (State::Closed, _) => (State::Closed, vec![]),
-
-        (State::Opening, Event::Established) => (State::Connected, vec![Publish(C::Connected)]),
-        (State::Dialing, Event::Established) => (State::Connected, vec![Publish(C::Reconnected)]),
-        (State::Opening | State::Dialing, Event::Refused | Event::AuthFailed) => {
-            (State::Closed, vec![End(Finish::AuthFailed), Publish(C::Closed)])
-        }
-        (State::Opening | State::Dialing, Event::Close) => {
-            (State::Closed, vec![End(Finish::Closed), Publish(C::Closed)])
-        }
-        (State::Opening | State::Dialing, Event::LinkUp | Event::LinkDown | Event::Over) => {
+        (State::Closed, _)
+        | (State::Suspended, Event::LinkDown)
+        | (State::Opening | State::Dialing, Event::LinkUp | Event::LinkDown | Event::Over)
+        | (State::Connected | State::Suspended, Event::Established | Event::Refused) => {
             (state, vec![])
         }
 
-        (State::Connected, Event::LinkDown) => (State::Suspended, vec![Publish(C::Suspended)]),
-        (State::Suspended, Event::LinkUp) => {
-            (State::Connected, vec![Probe, Publish(C::Reconnected)])
+        (State::Opening, Event::Established) => (State::Connected, vec![Publish(C::Connected)]),
+        (State::Dialing, Event::Established) => (State::Connected, vec![Publish(C::Reconnected)]),
+        (State::Opening | State::Dialing, Event::Close) => {
+            (State::Closed, closed(Finish::Closed).into())
         }
+        (State::Opening | State::Dialing, Event::Refused | Event::AuthFailed) => {
+            (State::Closed, closed(Finish::AuthFailed).into())
+        }
+
+        (State::Connected, Event::LinkDown) => (State::Suspended, vec![Publish(C::Suspended)]),
+        (State::Suspended, Event::LinkUp) => (State::Connected, vec![Publish(C::Reconnected)]),
         // Only a change is an event, so it was down in between: `LossPolicy::Suspended` must hear of it.
         (State::Connected, Event::LinkUp) => {
-            (State::Connected, vec![Publish(C::Suspended), Probe, Publish(C::Reconnected)])
+            (State::Connected, vec![Publish(C::Suspended), Publish(C::Reconnected)])
         }
-        (State::Suspended, Event::LinkDown) => (State::Suspended, vec![]),
 
-        (_, Event::Over) if renewable => {
-            (State::Dialing, vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost), Dial])
-        }
-        (_, Event::Over) => (
-            State::Closed,
-            vec![
-                EndEpoch(Loss::SessionExpired),
-                Publish(C::Lost),
-                End(Finish::Expired),
-                Publish(C::Closed),
-            ],
-        ),
-        (_, Event::AuthFailed) => (
-            State::Closed,
-            vec![
-                EndEpoch(Loss::SessionExpired),
-                Publish(C::Lost),
-                End(Finish::AuthFailed),
-                Publish(C::Closed),
-            ],
-        ),
+        (_, Event::Over) if renewable => (State::Dialing, lost.into()),
+        (_, Event::Over) => (State::Closed, [lost, closed(Finish::Expired)].concat()),
+        (_, Event::AuthFailed) => (State::Closed, [lost, closed(Finish::AuthFailed)].concat()),
         (_, Event::Close) => {
             (State::Closed, vec![EndEpoch(Loss::Closed), End(Finish::Closed), Publish(C::Closed)])
         }
-        (_, Event::Established | Event::Refused) => (state, vec![]),
     }
 }
 
@@ -188,7 +166,7 @@ pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<A
 mod tests {
     use proptest::prelude::*;
 
-    use super::Action::{Dial, EndEpoch, Finish as End, Probe, Publish};
+    use super::Action::{EndEpoch, Finish as End, Publish};
     use super::ConnectionState as C;
     use super::*;
 
@@ -206,21 +184,16 @@ mod tests {
 
     #[test]
     fn table() {
-        let expired = vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost), Dial];
+        let expired = vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost)];
         let rows = [
             (State::Connected, Event::LinkDown, State::Suspended, vec![Publish(C::Suspended)]),
             (
                 State::Connected,
                 Event::LinkUp,
                 State::Connected,
-                vec![Publish(C::Suspended), Probe, Publish(C::Reconnected)],
+                vec![Publish(C::Suspended), Publish(C::Reconnected)],
             ),
-            (
-                State::Suspended,
-                Event::LinkUp,
-                State::Connected,
-                vec![Probe, Publish(C::Reconnected)],
-            ),
+            (State::Suspended, Event::LinkUp, State::Connected, vec![Publish(C::Reconnected)]),
             (State::Suspended, Event::LinkDown, State::Suspended, vec![]),
             (State::Connected, Event::Over, State::Dialing, expired.clone()),
             (State::Suspended, Event::Over, State::Dialing, expired),

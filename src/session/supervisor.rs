@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::epoch::Epoch;
 use super::retry::RetryPolicy;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
-use super::{Link, Session, Settings};
+use super::{NoEpoch, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Loss, Released};
@@ -34,12 +34,12 @@ pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Se
     let patience = settings.connection_timeout;
     let began = Moment::now();
     let mut last = None;
-    let dialing = dial_first(&dialer, &settings, &mut last);
+    let dialing = dial(&dialer, &settings, true, &mut last);
     let (client, opened) = match timeout(patience, dialing).await {
         Ok(dialed) => dialed?,
         Err(_) => {
-            let (servers, waited) = (dialer.connect_string(), began.elapsed());
-            let text = format!("no session with {servers} within {waited:?}: {}", dialer.hint());
+            let (servers, waited) = (&dialer.connect_string, began.elapsed());
+            let text = format!("no session with {servers} within {waited:?}: {}", dialer.hint);
             return Err(Error::new(ErrorKind::Unavailable, text).because(last));
         }
     };
@@ -70,19 +70,27 @@ pub(crate) fn open(dialer: Dialer, settings: Settings) -> Arc<Session> {
     Supervisor::new(Some(dialer), State::Opening, root, settings).start(None)
 }
 
-async fn dial_first(
+/// Opens a session, for as long as it takes; `last` is the latest failure of a try. Also returns when it asked for the session.
+async fn dial(
     dialer: &Dialer,
     settings: &Settings,
+    needs_root: bool,
     last: &mut Option<ClientError>,
 ) -> Result<(Client, Moment), Error> {
     let mut retry = RetryPolicy::endless().start();
     loop {
         let opened = Moment::now();
-        let dialed = match dialer.dial().await {
-            Ok(client) => make_root(&client, settings).await.map(|()| client),
-            Err(error) => Err(error),
+        let dialed = async {
+            let client = dialer.dial().await?;
+            match make_root(&client, settings).await {
+                Err(error) if needs_root => return Err(error),
+                // A caller that needs the root creates it, and learns why that fails.
+                Err(error) => tracing::debug!(?error, "the namespace was not made"),
+                Ok(()) => {}
+            }
+            Ok(client)
         };
-        match dialed {
+        match dialed.await {
             Ok(client) => return Ok((client, opened)),
             Err(DialError::Final(error)) => return Err(error),
             Err(DialError::Transient(error)) => {
@@ -90,22 +98,20 @@ async fn dial_first(
                 *last = Some(error);
             }
         }
-        metrics::retried(Operation::Connect);
+        metrics::retried(Operation::CONNECT);
         sleep(retry.next_pause(Duration::ZERO).unwrap_or_default()).await;
     }
 }
 
 /// Makes the namespace and the chroot where they are missing.
 async fn make_root(client: &Client, settings: &Settings) -> Result<(), DialError> {
-    let Err(refused) = client.make_parents(client.root(), &settings.acls).await else {
-        return Ok(());
-    };
-    Err(match refused.failure {
-        failure @ Failure::Refused(_) => {
-            let error = failure.into_error(&refused.path, "create");
-            DialError::Final(error.while_doing("cannot make the namespace or chroot"))
+    let made = client.make_parents(client.root(), &settings.acls).await;
+    made.map_err(|failed| match failed.failure {
+        Failure::Refused(_) => {
+            let doing = "cannot make the namespace or chroot";
+            DialError::Final(failed.into_error().while_doing(doing))
         }
-        other => match other.into_source() {
+        failure => match failure.into_source() {
             Some(error) => DialError::Transient(error),
             None => DialError::Final(Error::closed()),
         },
@@ -131,14 +137,13 @@ impl Drop for Supervisor {
         if let Some(epoch) = self.epoch.take() {
             drop(epoch.end(Loss::Closed));
         }
-        let closed = |link: &mut Link| {
-            let open = !matches!(link, Link::Over(_));
+        let ended_early = self.session.link.send_if_modified(|link| {
+            let open = !matches!(link, Err(NoEpoch::Over(_)));
             if open {
-                *link = Link::Over(Error::closed());
+                *link = Err(NoEpoch::Over(Error::closed()));
             }
             open
-        };
-        let ended_early = self.session.link.send_if_modified(closed);
+        });
         self.session.state.send_replace(ConnectionState::Closed);
         if ended_early {
             let finish =
@@ -157,6 +162,7 @@ impl Supervisor {
         };
         metrics::describe();
         let session = Session::new(settings, root, published, closed_receiver);
+        session.connection.is(published.word());
         let (epoch, refused, outcome) = (None, None, Released::Confirmed);
         Self { session, dialer, state, epoch, refused, outcome, closed }
     }
@@ -199,7 +205,7 @@ impl Supervisor {
         let epoch = Epoch::new(client, self.session.settings.session_timeout, opened);
         tracing::info!(session = %format_args!("{:#x}", epoch.session_id()), timeout = ?epoch.timeout(), "session established");
         self.epoch = Some(epoch.clone());
-        self.session.link.send_replace(Link::Up(epoch));
+        drop(self.session.link.send_replace(Ok(epoch)));
         metrics::session_opened();
         link
     }
@@ -228,11 +234,9 @@ impl Supervisor {
                         self.end_epoch(loss, link).await;
                     }
                 }
-                // `run` dials, and `serve` probes first of all.
-                Action::Dial | Action::Probe => {}
                 Action::Finish(finish) => {
                     let error = self.error_of(finish);
-                    self.session.link.send_replace(Link::Over(error));
+                    drop(self.session.link.send_replace(Err(NoEpoch::Over(error))));
                     self.session.connection.is(finish.word());
                 }
             }
@@ -247,7 +251,9 @@ impl Supervisor {
                 Error::new(ErrorKind::Closed, text)
             }
             Finish::AuthFailed => self.refused.clone().unwrap_or_else(|| {
-                Error::authentication(self.dialer.as_ref().map_or("", Dialer::connect_string))
+                Error::authentication(
+                    self.dialer.as_ref().map_or("", |dialer| &dialer.connect_string),
+                )
             }),
         }
     }
@@ -267,8 +273,8 @@ impl Supervisor {
         let answering = self.state == State::Connected;
         // The first tick is at once, and sends one.
         let mut idle = IDLE_PROBES - 1;
-        let mut budget = epoch.watch_budget();
-        budget.left(|| epoch.free_room());
+        let (mut used, _budget) = epoch.watch_budget();
+        used.comes_to(epoch.used_room());
         let event = loop {
             let lease_left = epoch.lease.end().map(|end| end.since(Moment::now()));
             tokio::select! {
@@ -297,7 +303,7 @@ impl Supervisor {
                 // A request made now would wait for the link, and its stamp grow stale. No contender postpones a tick:
                 // the anchor must advance also while contenders come and go.
                 _ = ticks.tick(), if answering => {
-                    budget.left(|| epoch.free_room());
+                    used.comes_to(epoch.used_room());
                     idle = if epoch.is_demanded() { 0 } else { (idle + 1) % IDLE_PROBES };
                     if idle > 0 {
                         continue;
@@ -318,14 +324,14 @@ impl Supervisor {
         };
         let patience = self.session.settings.connection_timeout;
         if loss != Loss::Closed {
-            self.session.link.send_replace(Link::Down);
+            drop(self.session.link.send_replace(Err(NoEpoch::NotNow)));
             drop(epoch.end(loss));
             metrics::session_lost();
             return;
         }
         epoch.lease.close(loss);
         // No task may wait for a next epoch while we wait for the tasks.
-        self.session.link.send_replace(Link::Over(Error::closed()));
+        drop(self.session.link.send_replace(Err(NoEpoch::Over(Error::closed()))));
         self.session.tasks.close();
         self.work_ended(patience).await;
         let ours = self.dialer.is_some() && !epoch.is_lent();
@@ -387,34 +393,13 @@ impl Supervisor {
         let Some(dialer) = &self.dialer else {
             return Err(Event::Over);
         };
-        let mut retry = RetryPolicy::endless().start();
-        let dialing = async {
-            loop {
-                let opened = Moment::now();
-                match dialer.dial().await {
-                    Ok(client) => {
-                        // A caller that needs the root creates it, and learns why that fails.
-                        if let Err(error) = make_root(&client, &self.session.settings).await {
-                            tracing::debug!(?error, "the namespace was not made");
-                        }
-                        return Ok((client, opened));
-                    }
-                    Err(DialError::Final(error)) => {
-                        tracing::warn!(%error, "no session can be opened");
-                        return Err(error);
-                    }
-                    Err(DialError::Transient(error)) => {
-                        tracing::debug!(%error, "no session yet");
-                    }
-                }
-                metrics::retried(Operation::Connect);
-                sleep(retry.next_pause(Duration::ZERO).unwrap_or_default()).await;
-            }
-        };
+        let mut last = None;
+        let dialing = dial(dialer, &self.session.settings, false, &mut last);
         tokio::select! {
             biased;
             () = self.session.close.cancelled() => Err(Event::Close),
             dialed = dialing.instrument(tracing::info_span!("connect")) => dialed.map_err(|error| {
+                tracing::warn!(%error, "no session can be opened");
                 self.refused = Some(error);
                 Event::Refused
             }),

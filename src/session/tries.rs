@@ -6,34 +6,12 @@ use std::sync::Arc;
 use super::epoch::Epoch;
 use super::retry::RetryPolicy;
 use super::{NoEpoch, Session};
+pub(crate) use crate::client::Failed;
 use crate::client::{ClientError, Failure};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
-
-/// A request that failed.
-#[derive(Debug)]
-pub(crate) struct Failed {
-    /// What it was about: the path or one above it.
-    pub(crate) path: String,
-    pub(crate) operation: &'static str,
-    pub(crate) failure: Failure,
-}
-
-impl Failed {
-    pub(crate) fn at(path: &LockPath, operation: &'static str, failure: Failure) -> Self {
-        Self { path: path.to_string(), operation, failure }
-    }
-
-    fn is_final(&self, effect: Effect) -> bool {
-        match self.failure {
-            Failure::NodeExists | Failure::Refused(_) => true,
-            Failure::NoNode => effect == Effect::Write,
-            _ => false,
-        }
-    }
-}
 
 /// What matters when a request is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +39,9 @@ where
     let (began, mut retry) = (Moment::now(), policy.start());
     // The first request that no server answered.
     let mut lost: Option<ClientError> = None;
-    loop {
+    let error = loop {
         let failed = match session.epoch(patience).await {
-            Err(NoEpoch::Over(error)) => {
-                return Err(unless_lost(lost, path, error.while_doing(path).at(path)));
-            }
+            Err(NoEpoch::Over(error)) => break error.while_doing(path).at(path),
             Err(NoEpoch::NotNow) => None,
             Ok(epoch) => {
                 let attempted = tokio::select! {
@@ -83,35 +59,27 @@ where
                     && effect == Effect::Write
                 {
                     lost.get_or_insert_with(|| error.clone());
-                    metrics::unknown(Operation::Write);
+                    metrics::unknown(Operation::WRITE);
                 }
-                if let Failure::SessionOver(_) = failed.failure {
-                    // The supervisor is about to end it; the next epoch is asked in its place.
-                    epoch.over().cancelled().await;
-                    continue;
+                match failed.failure {
+                    Failure::SessionOver(_) => {
+                        // The supervisor is about to end it; the next epoch is asked in its place.
+                        epoch.over().cancelled().await;
+                        continue;
+                    }
+                    Failure::NodeExists | Failure::Refused(_) => break failed.into_error(),
+                    Failure::NoNode if effect == Effect::Write => break failed.into_error(),
+                    failure => Some(failure),
                 }
-                if failed.is_final(effect) {
-                    let Failed { path: at, operation, failure } = failed;
-                    return Err(unless_lost(lost, path, failure.into_error(&at, operation)));
-                }
-                Some(failed.failure)
             }
         };
         let Some(pause) = retry.next_pause(began.elapsed()) else {
-            let exhausted = Error::unavailable(path, None);
-            let source = failed.and_then(Failure::into_source);
-            return Err(unless_lost(lost, path, exhausted.because(source)));
+            break Error::unavailable(path, None).because(failed.and_then(Failure::into_source));
         };
         tracing::debug!(%path, ?failed, ?pause, "tries again");
-        metrics::retried(Operation::Request);
+        metrics::retried(Operation::REQUEST);
         session.pause(pause).await;
-    }
-}
-
-/// A refusal says nothing of an earlier try.
-fn unless_lost(lost: Option<ClientError>, path: &LockPath, error: Error) -> Error {
-    match lost {
-        None => error,
-        lost => Error::unknown(path).because(lost),
-    }
+    };
+    // A refusal says nothing of an earlier try.
+    Err(if lost.is_some() { Error::unknown(path).because(lost) } else { error })
 }
