@@ -73,7 +73,6 @@ pub(super) fn reserve(
     let slash_and_name = 1 + request.kind.name_bytes();
     let bytes = nodes.session.absolute(&request.path).as_str().len() + slash_and_name;
     let limit = nodes.session.settings.ephemeral_limit;
-    let demand = nodes.epoch.demand();
     let reservation = nodes.epoch.reserve(bytes, limit).map_err(|in_use| {
         let path = &request.path;
         let text = format!(
@@ -81,7 +80,7 @@ pub(super) fn reserve(
         );
         Error::new(ErrorKind::LimitReached, text).at(path)
     })?;
-    Ok(Room::new(demand, reservation, owner.token()))
+    Ok(Room::new(reservation, owner.token()))
 }
 
 /// Sends a create, with what has to come along. With room for one, with a listing in any case, and a watch on the children.
@@ -255,7 +254,7 @@ pub(super) async fn create_node(
                 }
             }
             Failure::Unknown(cause) => {
-                metrics::unknown(Operation::Create);
+                metrics::unknown(Operation::CREATE);
                 return match sent.resolved().await? {
                     Some((node, known)) => check_sequence(request, node).map(|node| (node, known)),
                     None => Err(Stop::Again(Some(cause))),

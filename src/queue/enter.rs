@@ -78,7 +78,7 @@ async fn enter(mut entry: Entry, start: Start) {
                 let anew = tried.since.is_some_and(|since: Moment| since.elapsed() > well);
                 tracing::debug!(?cause, "enters again");
                 if let Some(pause) = queue.another_try(cause, anew).await {
-                    metrics::retried(Operation::Enter);
+                    metrics::retried(Operation::ENTER);
                     let paused = async {
                         queue.session().pause(pause).await;
                         Ok(())

@@ -38,41 +38,39 @@ use crate::session::lease::Term;
 
 /// How many leases there are.
 #[derive(Debug)]
-pub(crate) enum Limit {
-    Fixed(i32),
-    Live(watch::Receiver<i32>),
+pub(crate) struct Limit {
+    fixed: i32,
+    /// In place of `fixed`.
+    live: Option<watch::Receiver<i32>>,
 }
 
-/// What was before it counts as seen.
+/// The clone counts earlier changes as seen.
 impl Clone for Limit {
     fn clone(&self) -> Self {
-        match self {
-            Self::Fixed(limit) => Self::Fixed(*limit),
-            Self::Live(limit) => {
-                let mut limit = limit.clone();
-                limit.mark_unchanged();
-                Self::Live(limit)
-            }
-        }
+        let mut live = self.live.clone();
+        live.iter_mut().for_each(watch::Receiver::mark_unchanged);
+        Self { fixed: self.fixed, live }
     }
 }
 
 impl Limit {
-    /// None if it is negative.
+    pub(crate) fn fixed(fixed: i32) -> Self {
+        Self { fixed, live: None }
+    }
+
+    pub(crate) fn live(live: watch::Receiver<i32>) -> Self {
+        Self { fixed: 0, live: Some(live) }
+    }
+
+    /// 0 if it is negative.
     pub(crate) fn now(&self) -> usize {
-        let now = match self {
-            Self::Fixed(limit) => *limit,
-            Self::Live(limit) => *limit.borrow(),
-        };
+        let now = self.live.as_ref().map_or(self.fixed, |live| *live.borrow());
         usize::try_from(now).unwrap_or(0)
     }
 
-    /// Whether so many can ever be had. One that can change may be zero for a while.
+    /// Whether `asked` leases can ever be had. A live limit may be zero for a while.
     pub(crate) fn check(&self, path: &LockPath, asked: usize) -> Result<(), Error> {
-        let limit = match self {
-            Self::Fixed(_) => self.now(),
-            Self::Live(_) => self.now().max(1),
-        };
+        let limit = self.now().max(usize::from(self.live.is_some()));
         if (1..=limit).contains(&asked) {
             return Ok(());
         }
@@ -82,8 +80,8 @@ impl Limit {
     }
 
     async fn changed(&mut self) {
-        if let Self::Live(limit) = self
-            && limit.changed().await.is_ok()
+        if let Some(live) = &mut self.live
+            && live.changed().await.is_ok()
         {
             return;
         }
@@ -181,7 +179,7 @@ impl Leasing {
                     match retry.next_pause(began.elapsed()) {
                         Some(pause) => {
                             tracing::debug!(?cause, ?pause, "enters again");
-                            metrics::retried(Operation::Enter);
+                            metrics::retried(Operation::ENTER);
                             tokio::select! {
                                 biased;
                                 () = caller.closed() => return,

@@ -45,7 +45,7 @@ pub use self::shortcuts::Shortcuts;
 use crate::clock::Moment;
 use crate::error::{Error, Released};
 use crate::lock_path::LockPath;
-use crate::metrics::{Acquiring, Outcome};
+use crate::metrics::Acquiring;
 use crate::session::{NoEpoch, Session};
 
 /// All local queues of a session.
@@ -181,7 +181,7 @@ impl Contending {
             answer = self.until_answered() => answer,
         };
         self.stage = Stage::Over;
-        self.acquiring.ended(Outcome::of(&answer));
+        self.acquiring.answered(&answer);
         answer
     }
 

@@ -15,20 +15,19 @@ use super::siblings::Siblings;
 use crate::client::{ChildrenWatch, ClientError, Failure};
 use crate::lock::Mutex;
 use crate::session::duty::{Cleaned, Duty, clean_up, delete};
-use crate::session::epoch::{Demand, Reservation};
+use crate::session::epoch::Reservation;
 
 /// What a node takes of its epoch, until it is gone.
 #[derive(Debug)]
 pub(super) struct Room {
-    _demand: Demand,
     _reservation: Reservation,
     /// For the task that waits until nothing is left.
     _counted: TaskTrackerToken,
 }
 
 impl Room {
-    pub(super) fn new(demand: Demand, reservation: Reservation, counted: TaskTrackerToken) -> Self {
-        Self { _demand: demand, _reservation: reservation, _counted: counted }
+    pub(super) fn new(reservation: Reservation, counted: TaskTrackerToken) -> Self {
+        Self { _reservation: reservation, _counted: counted }
     }
 }
 

@@ -29,13 +29,12 @@ use crate::queue::hold::End;
 /// The shortest time to wait for anything.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// What came of looking.
+/// What a watch, or the request for it, has shown.
 enum Seen {
-    Watched(NodeWatch, OwnedSemaphorePermit),
     Gone,
     /// To be looked at without a watch.
     Unwatched,
-    /// Nothing is known.
+    /// Nothing is known: the node is watched again.
     Nothing,
 }
 
@@ -58,13 +57,12 @@ pub(super) async fn look_after(
             () = epoch.over().cancelled() => break,
             () = epoch.left_to_others().cancelled() => break,
             Some((own, seen)) = looking.next(), if !looking.is_empty() => match seen {
-                Seen::Watched(watch, room) => looking.push(Box::pin(event(own, watch, room))),
                 Seen::Gone => own.siblings.gone(&own.node),
                 Seen::Unwatched => rounds.add(own),
                 Seen::Nothing => own.siblings.is_unmonitored(&own.node),
             },
             Some((own, watch, room)) = handed_over.recv() => {
-                looking.push(Box::pin(event(own, watch, room)));
+                looking.push(Box::pin(async { (own, event(watch, room).await) }));
             }
             gone = rounds.looked() => gone.iter().for_each(|own| own.siblings.gone(&own.node)),
             _ = ticks.tick() => {
@@ -89,16 +87,15 @@ pub(super) async fn look_after(
 }
 
 /// Waits for what happens to a watched node.
-async fn event(own: Monitored, watch: NodeWatch, room: OwnedSemaphorePermit) -> (Monitored, Seen) {
+async fn event(watch: NodeWatch, room: OwnedSemaphorePermit) -> Seen {
     let seen = match watch.await {
         NodeEvent::Deleted => Seen::Gone,
-        // It is watched again.
         NodeEvent::Changed => Seen::Nothing,
-        // A caller that waits for this waits for the end of the epoch as well.
+        // The monitor ends with the epoch.
         NodeEvent::SessionOver => std::future::pending().await,
     };
     drop(room);
-    (own, seen)
+    seen
 }
 
 /// Has a node watched, if there is room.
@@ -109,7 +106,7 @@ fn watch(nodes: &EpochNodes, own: &Monitored) -> Option<Looking> {
     Some(Box::pin(async move {
         let watch = async { epoch.client()?.watch(&own.node.node).await };
         let seen = match watch.await {
-            Ok(watch) => Seen::Watched(watch, room),
+            Ok(watch) => event(watch, room).await,
             Err(Failure::NoNode) => Seen::Gone,
             Err(Failure::Refused(error)) => {
                 tracing::warn!(node = own.node.node, %error, "the node cannot be watched, only looked for");

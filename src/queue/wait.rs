@@ -152,7 +152,7 @@ impl Watches {
                 return Err(request.stop(&node, "read", failure));
             };
             tracing::debug!(?failure, ?pause, "watches again");
-            metrics::retried(Operation::Watch);
+            metrics::retried(Operation::WATCH);
             session.pause(pause).await;
         }
     }
