@@ -10,7 +10,6 @@ use tracing::Instrument;
 use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient};
 use crate::error::{Error, ErrorKind, Released};
 use crate::lock_path::LockPath;
-use crate::metrics::PathLabel;
 use crate::queue::{Queues, Shortcuts};
 use crate::session::epoch::Epoch;
 use crate::session::lease::LossPolicy;
@@ -48,21 +47,22 @@ pub struct Curator {
     options: Arc<Options>,
 }
 
-/// What the handles share. The session's own tasks have no handle: the last one closes.
+/// The part that all handles share. The session's own tasks have no handle, so the session closes with the last one.
 struct Handle {
     session: Arc<Session>,
     queues: Arc<Queues>,
 }
 
-/// What recipes start from.
+/// The options of the recipes that a handle makes.
 #[derive(Clone, Debug)]
-struct Options {
-    identity: Arc<[u8]>,
-    acls: Arc<[Acl]>,
-    retry: RetryPolicy,
+pub(crate) struct Options {
+    pub(crate) identity: Arc<[u8]>,
+    pub(crate) acls: Arc<[Acl]>,
+    pub(crate) retry: RetryPolicy,
     /// Whether the policy was set on a handle, so that elections have it as well.
     retry_is_own: bool,
-    loss_policy: LossPolicy,
+    pub(crate) loss_policy: LossPolicy,
+    shortcuts: Shortcuts,
 }
 
 impl Drop for Handle {
@@ -115,9 +115,9 @@ impl Curator {
     }
 
     fn with(&self, change: impl FnOnce(&mut Options)) -> Self {
-        let mut options = Options::clone(&self.options);
-        change(&mut options);
-        Self { handle: self.handle.clone(), options: Arc::new(options) }
+        let mut other = self.clone();
+        change(Arc::make_mut(&mut other.options));
+        other
     }
 
     /// The state of the connection, at this moment.
@@ -196,29 +196,17 @@ impl Curator {
         &self.handle.queues
     }
 
-    pub(crate) fn identity(&self) -> &Arc<[u8]> {
-        &self.options.identity
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 
-    pub(crate) fn acls(&self) -> &Arc<[Acl]> {
-        &self.options.acls
-    }
-
-    pub(crate) fn retry(&self) -> &RetryPolicy {
-        &self.options.retry
-    }
-
-    /// For what goes on for as long as it is wanted.
+    /// For candidates, which go on without end unless the handle has a policy of its own.
     pub(crate) fn endless_retry(&self) -> RetryPolicy {
         if self.options.retry_is_own { self.options.retry.clone() } else { RetryPolicy::endless() }
     }
 
-    pub(crate) fn loss_policy(&self) -> LossPolicy {
-        self.options.loss_policy
-    }
-
-    fn new(session: Arc<Session>, shortcuts: Shortcuts, options: Options) -> Self {
-        let queues = Queues::new(session.clone(), shortcuts);
+    fn new(session: Arc<Session>, options: Options) -> Self {
+        let queues = Queues::new(session.clone(), options.shortcuts);
         Self { handle: Arc::new(Handle { session, queues }), options: Arc::new(options) }
     }
 }
@@ -232,16 +220,6 @@ impl fmt::Debug for Curator {
         f.debug_struct("Curator").field("session", &self.handle.session).finish_non_exhaustive()
     }
 }
-
-/// Not Curator's 60 s: a server with its defaults grants at most 40 s, and the lock of a crashed process stays for as long.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(15);
-/// Curator's default: 15 s.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
-/// A 3.8 server writes the paths of a session's ephemeral nodes into one record when the session is
-/// closed, and cannot start again from a record of about 2 MB.
-const EPHEMERAL_LIMIT: usize = 512 * 1024;
-
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Sets the options of a [`Curator`], and connects.
 ///
@@ -273,36 +251,37 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `connect` or `connect_lazy`"]
 pub struct CuratorBuilder {
-    session_timeout: Duration,
-    connection_timeout: Duration,
-    retry: RetryPolicy,
+    settings: Settings,
+    options: Options,
     namespace: String,
-    acls: Vec<Acl>,
-    identity: Option<Vec<u8>>,
     auths: Vec<(String, Vec<u8>)>,
     connector: Option<Connector>,
-    loss_policy: LossPolicy,
-    shortcuts: Shortcuts,
-    ephemeral_limit: usize,
-    path_label: PathLabel,
 }
 
 impl Default for CuratorBuilder {
     fn default() -> Self {
-        Self {
-            session_timeout: SESSION_TIMEOUT,
-            connection_timeout: CONNECTION_TIMEOUT,
+        let acls: Arc<[Acl]> = client::open_to_anyone().into();
+        let settings = Settings {
+            // Not Curator's 60 s: a server with its defaults grants at most 40 s, and the lock of a crashed process stays
+            // for as long.
+            session_timeout: Duration::from_secs(15),
+            // Curator's default.
+            connection_timeout: Duration::from_secs(15),
+            acls: acls.clone(),
+            // A 3.8 server writes the paths of a session's ephemeral nodes into one record when the session is closed, and
+            // cannot start again from a record of about 2 MB.
+            ephemeral_limit: 512 * 1024,
+            path_label: Default::default(),
+        };
+        let options = Options {
+            identity: default_identity().into_bytes().into(),
+            acls,
             retry: RetryPolicy::default(),
-            namespace: "/".to_owned(),
-            acls: client::open_to_anyone(),
-            identity: None,
-            auths: Vec::new(),
-            connector: None,
+            retry_is_own: false,
             loss_policy: LossPolicy::default(),
             shortcuts: Shortcuts::ALL,
-            ephemeral_limit: EPHEMERAL_LIMIT,
-            path_label: PathLabel::default(),
-        }
+        };
+        Self { settings, options, namespace: "/".to_owned(), auths: Vec::new(), connector: None }
     }
 }
 
@@ -317,21 +296,21 @@ impl CuratorBuilder {
     ///
     /// A shorter timeout passes the locks of a crashed process on sooner, and loses holds in shorter outages.
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
-        self.session_timeout = timeout;
+        self.settings.session_timeout = timeout;
         self
     }
 
     /// How long [`connect`](Self::connect) tries, how long one try of an operation waits for a session,
     /// and how long a release or a close waits to be confirmed.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
-        self.connection_timeout = timeout;
+        self.settings.connection_timeout = timeout;
         self
     }
 
     /// When operations are tried again. New sessions are always tried for, whatever the policy; and candidates of an
     /// election go on without end, unless [`Curator::with_retry`] says otherwise.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
+        self.options.retry = policy;
         self
     }
 
@@ -343,13 +322,14 @@ impl CuratorBuilder {
 
     /// The ACLs of nodes that are created.
     pub fn acls(mut self, acls: Acls<'_>) -> Self {
-        self.acls = acls.to_vec();
+        self.options.acls = (&*acls).into();
+        self.settings.acls = self.options.acls.clone();
         self
     }
 
     /// The contender's identity in its nodes, for people and tools. Keep it UTF-8, because kazoo decodes it.
     pub fn identity(mut self, identity: impl Into<Vec<u8>>) -> Self {
-        self.identity = Some(identity.into());
+        self.options.identity = identity.into().into();
         self
     }
 
@@ -370,7 +350,7 @@ impl CuratorBuilder {
 
     /// When a hold counts as lost.
     pub fn loss_policy(mut self, policy: LossPolicy) -> Self {
-        self.loss_policy = policy;
+        self.options.loss_policy = policy;
         self
     }
 
@@ -378,7 +358,7 @@ impl CuratorBuilder {
     /// and outside tests there is no reason to do without.
     #[doc(hidden)]
     pub fn shortcuts(mut self, shortcuts: Shortcuts) -> Self {
-        self.shortcuts = shortcuts;
+        self.options.shortcuts = shortcuts;
         self
     }
 
@@ -388,7 +368,7 @@ impl CuratorBuilder {
     /// The default is 512 KiB, some 5,000 contenders: a 3.8 server writes all of them into one record
     /// when the session is closed, and cannot start again from one of about 2 MB.
     pub fn ephemeral_limit(mut self, bytes: usize) -> Self {
-        self.ephemeral_limit = bytes;
+        self.settings.ephemeral_limit = bytes;
         self
     }
 
@@ -413,7 +393,7 @@ impl CuratorBuilder {
         mut self,
         label: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.path_label = PathLabel::new(label);
+        self.settings.path_label = Some(Arc::new(label));
         self
     }
 
@@ -435,11 +415,10 @@ impl CuratorBuilder {
     ///
     /// Outside a tokio runtime with I/O and timers.
     pub async fn connect(self, servers: &str) -> Result<Curator, Error> {
-        let shortcuts = self.shortcuts;
         let (dialer, settings, options) = self.prepare(servers)?;
         let span = tracing::info_span!("connect", connect_string = servers);
         let session = connect(dialer, settings).instrument(span).await?;
-        Ok(Curator::new(session, shortcuts, options))
+        Ok(Curator::new(session, options))
     }
 
     /// The same, without waiting: the first session is opened in the background, for as long as that takes, as Apache
@@ -455,22 +434,21 @@ impl CuratorBuilder {
     /// Outside a tokio runtime with I/O and timers.
     #[doc(alias = "start")]
     pub fn connect_lazy(self, servers: &str) -> Result<Curator, Error> {
-        let shortcuts = self.shortcuts;
         let (dialer, settings, options) = self.prepare(servers)?;
-        Ok(Curator::new(open(dialer, settings), shortcuts, options))
+        Ok(Curator::new(open(dialer, settings), options))
     }
 
     fn prepare(self, connect_string: &str) -> Result<(Dialer, Settings, Options), Error> {
-        let namespace = LockPath::parse("namespace", &self.namespace)?;
-        let (settings, options) = self.settings(&namespace)?;
+        let namespace = self.check()?;
         let mut connector = self.connector.unwrap_or_else(ZooKeeperClient::connector);
         for (scheme, credentials) in &self.auths {
             connector = connector.with_auth(scheme, credentials);
         }
-        let dialer = Dialer::new(connector, self.session_timeout, connect_string, namespace)?;
+        let timeout = self.settings.session_timeout;
+        let dialer = Dialer::new(connector, timeout, connect_string, namespace)?;
         #[cfg(feature = "simulation")]
         let dialer = dialer.with_auths(self.auths);
-        Ok((dialer, settings, options))
+        Ok((dialer, self.settings, self.options))
     }
 
     /// Uses the session of a client there is. The same recipes and the same session lease; but when that session expires,
@@ -485,53 +463,34 @@ impl CuratorBuilder {
     ///
     /// Outside a tokio runtime.
     pub fn from_client(mut self, client: ZooKeeperClient) -> Result<Curator, Error> {
-        let namespace = LockPath::parse("namespace", &self.namespace)?;
         if Client::is_read_only(&client) {
             let reason = "a session of a read-only server cannot hold locks";
             return Err(Error::invalid("client", client.session_id(), reason));
         }
-        self.session_timeout = client.session_timeout();
-        let (settings, options) = self.settings(&namespace)?;
-        let session = adopt(Client::new(client, &namespace)?, settings);
-        Ok(Curator::new(session, self.shortcuts, options))
+        self.settings.session_timeout = client.session_timeout();
+        let namespace = self.check()?;
+        let session = adopt(Client::new(client, &namespace)?, self.settings);
+        Ok(Curator::new(session, self.options))
     }
 
-    fn settings(&self, namespace: &LockPath) -> Result<(Settings, Options), Error> {
-        let within = |option, value: Duration, shortest: Duration, reason| {
-            if (shortest..=LONGEST_TIMEOUT).contains(&value) {
-                return Ok(value);
-            }
-            Err(Error::invalid(option, format_args!("{value:?}"), reason))
-        };
+    /// Checks the options, and gives the namespace.
+    fn check(&self) -> Result<LockPath, Error> {
+        let namespace = LockPath::parse("namespace", &self.namespace)?;
         if self.auths.iter().any(|(scheme, _)| scheme.is_empty()) {
             return Err(Error::invalid("auth", "\"\"", "the scheme is empty"));
         }
-        let identity = match &self.identity {
-            Some(identity) => identity.as_slice().into(),
-            None => default_identity().into_bytes().into(),
-        };
-        let (acls, retry): (Arc<[Acl]>, _) = (self.acls.as_slice().into(), self.retry.clone());
-        let loss_policy = self.loss_policy;
-        let options = Options { identity, acls, retry, retry_is_own: false, loss_policy };
-        client::check_contender(namespace, &options.identity, &options.acls)?;
-        let settings = Settings {
-            session_timeout: within(
-                "session_timeout",
-                self.session_timeout,
-                Duration::from_millis(100),
-                "it must be from 100 ms to 24 h",
-            )?,
-            connection_timeout: within(
-                "connection_timeout",
-                self.connection_timeout,
-                Duration::from_millis(1),
-                "it must be from 1 ms to 24 h",
-            )?,
-            acls: options.acls.clone(),
-            ephemeral_limit: self.ephemeral_limit,
-            path_label: self.path_label.clone(),
-        };
-        Ok((settings, options))
+        client::check_contender(&namespace, &self.options.identity, &self.options.acls)?;
+        let Settings { session_timeout, connection_timeout, .. } = self.settings;
+        for (option, value, shortest, reason) in [
+            ("session_timeout", session_timeout, 100, "it must be from 100 ms to 24 h"),
+            ("connection_timeout", connection_timeout, 1, "it must be from 1 ms to 24 h"),
+        ] {
+            let longest = Duration::from_secs(24 * 60 * 60);
+            if !(Duration::from_millis(shortest)..=longest).contains(&value) {
+                return Err(Error::invalid(option, format_args!("{value:?}"), reason));
+            }
+        }
+        Ok(namespace)
     }
 }
 
@@ -539,14 +498,14 @@ impl fmt::Debug for CuratorBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the credentials.
         f.debug_struct("CuratorBuilder")
-            .field("session_timeout", &self.session_timeout)
-            .field("connection_timeout", &self.connection_timeout)
-            .field("retry", &self.retry)
+            .field("session_timeout", &self.settings.session_timeout)
+            .field("connection_timeout", &self.settings.connection_timeout)
+            .field("retry", &self.options.retry)
             .field("namespace", &self.namespace)
-            .field("acls", &self.acls)
+            .field("acls", &self.options.acls)
             .field("auths", &self.auths.len())
-            .field("loss_policy", &self.loss_policy)
-            .field("ephemeral_limit", &self.ephemeral_limit)
+            .field("loss_policy", &self.options.loss_policy)
+            .field("ephemeral_limit", &self.settings.ephemeral_limit)
             .finish_non_exhaustive()
     }
 }

@@ -126,9 +126,9 @@ pub enum Loss {
 pub enum Released {
     /// The next contender can have it: the node is deleted, kept for a while, or passed on to another task of the session.
     Confirmed,
-    /// No server confirmed it in time; the session goes on deleting.
+    /// No server confirmed it in time; the session keeps trying to delete the node.
     Pending,
-    /// Other guards of the same hold are left; the lock goes with the last.
+    /// Other guards of the same hold are left; the lock is released with the last.
     StillHeld,
 }
 
@@ -214,7 +214,7 @@ impl Error {
         self.changed(|inner| inner.source = source.map(Into::into))
     }
 
-    /// Says first what could not be done.
+    /// Puts the operation that failed before the text.
     pub(crate) fn while_doing(self, what: impl fmt::Display) -> Self {
         self.changed(|inner| inner.text = format!("{what}: {}", inner.text))
     }

@@ -68,11 +68,11 @@ impl FromStr for FencingToken {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let plain = text.bytes().all(|byte| byte.is_ascii_digit());
-        let value = text.parse().ok().filter(|_| plain);
-        value
-            .and_then(|value: i64| Self::try_from(value).ok())
-            .ok_or_else(|| invalid(format!("{:?}", text.chars().take(40).collect::<String>())))
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse() {
+            Ok(value @ 1..) if is_plain => Ok(Self(value)),
+            _ => Err(invalid(format!("{:?}", text.chars().take(40).collect::<String>()))),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::Error;
 pub(crate) struct LockPath(Arc<str>);
 
 impl LockPath {
-    /// Checks `path`; `option` is the name of what the caller set, for the error.
+    /// Checks `path`. An error names the option that the caller set.
     pub(crate) fn parse(option: &'static str, path: &str) -> Result<Self, Error> {
         match fault_of(path) {
             None => Ok(Self(path.into())),
@@ -24,9 +24,9 @@ impl LockPath {
         Self("/".into())
     }
 
-    /// A path of one segment, which is known to be a good one.
-    pub(crate) fn segment(name: &'static str) -> Self {
-        Self(format!("/{name}").into())
+    /// The path of the child `name`, which is known to be a good one.
+    pub(crate) fn below(&self, name: &'static str) -> Self {
+        Self(self.child(name).into())
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -41,11 +41,7 @@ impl LockPath {
 
     /// `relative`, an absolute path seen from `self`, as seen from the root.
     pub(crate) fn join(&self, relative: &LockPath) -> LockPath {
-        match (self.is_root(), relative.is_root()) {
-            (true, _) => relative.clone(),
-            (false, true) => self.clone(),
-            (false, false) => Self(format!("{self}{relative}").into()),
-        }
+        if relative.is_root() { self.clone() } else { Self(self.child(&relative.0[1..]).into()) }
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -78,14 +74,13 @@ impl fmt::Debug for LockPath {
     }
 }
 
-/// `id` as one segment of a path: what that cannot have is escaped as in a URL.
+/// `id` as one segment of a path: characters that a segment cannot have are escaped as in a URL.
 pub(crate) fn segment_of(id: &str) -> String {
     let is_relative = matches!(id, "." | "..");
     let mut segment = String::with_capacity(id.len());
     for c in id.chars() {
         if is_relative || matches!(c, '/' | '%') || is_forbidden(c) {
-            let mut bytes = [0; 4];
-            c.encode_utf8(&mut bytes).bytes().for_each(|byte| segment += &format!("%{byte:02X}"));
+            c.to_string().bytes().for_each(|byte| segment += &format!("%{byte:02X}"));
         } else {
             segment.push(c);
         }
@@ -94,26 +89,19 @@ pub(crate) fn segment_of(id: &str) -> String {
 }
 
 fn fault_of(path: &str) -> Option<&'static str> {
-    if path.is_empty() {
-        return Some("it is empty");
-    }
-    if !path.starts_with('/') {
-        return Some("it is not absolute: it must start with '/'");
-    }
-    if path == "/" {
-        return None;
-    }
-    if path.ends_with('/') {
-        return Some("it ends with '/'");
-    }
-    for segment in path[1..].split('/') {
-        match segment {
-            "" => return Some("it has an empty segment ('//')"),
-            "." | ".." => return Some("it has a relative segment ('.' or '..')"),
-            _ => {}
+    let fault = match path {
+        "" => "it is empty",
+        "/" => return None,
+        _ if !path.starts_with('/') => "it is not absolute: it must start with '/'",
+        _ if path.ends_with('/') => "it ends with '/'",
+        _ if path.contains("//") => "it has an empty segment ('//')",
+        _ if path.split('/').any(|segment| matches!(segment, "." | "..")) => {
+            "it has a relative segment ('.' or '..')"
         }
-    }
-    path.chars().any(is_forbidden).then_some("it has a character that ZooKeeper does not allow")
+        _ if path.contains(is_forbidden) => "it has a character that ZooKeeper does not allow",
+        _ => return None,
+    };
+    Some(fault)
 }
 
 /// The union of what Apache Curator's, the server's and the client's path checks refuse: control characters,

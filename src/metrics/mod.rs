@@ -1,5 +1,5 @@
-//! What operators see, by the `metrics` facade (feature `metrics`): this module owns all names, and what is counted
-//! when. `docs/guide/observability.md` says what they mean.
+//! Metrics for operators, by the `metrics` facade (feature `metrics`). This module owns all names and labels.
+//! `docs/guide/observability.md` says what they mean.
 //!
 //! Gauges are kept by values that are counted for as long as they live, never by calls in pairs: so they are right
 //! whatever is dropped where. Each keeps the handle that it was counted with, also if another recorder is installed
@@ -22,56 +22,40 @@ pub(crate) use self::silent::*;
 
 /// The label `recipe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recipe {
-    Mutex,
-    ReadLock,
-    WriteLock,
-    Semaphore,
-    Once,
-    LeaderLatch,
-    LeaderSelector,
+pub(crate) struct Recipe(&'static str);
+
+impl Recipe {
+    pub(crate) const MUTEX: Self = Self("mutex");
+    pub(crate) const READ_LOCK: Self = Self("read_lock");
+    pub(crate) const WRITE_LOCK: Self = Self("write_lock");
+    pub(crate) const SEMAPHORE: Self = Self("semaphore");
+    pub(crate) const ONCE: Self = Self("once");
+    pub(crate) const LEADER_LATCH: Self = Self("leader_latch");
+    pub(crate) const LEADER_SELECTOR: Self = Self("leader_selector");
 }
 
-/// How an acquisition ended: the label `outcome`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Acquired,
-    /// The caller asked not to wait.
-    Busy,
-    Failed,
-    /// The caller gave up: its time was up, or it dropped its future.
-    GivenUp,
-}
+/// The label `operation`: a request that was tried again, or a write of unknown outcome.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "metrics"), expect(dead_code))]
+pub(crate) struct Operation(&'static str);
 
-impl Outcome {
-    pub(crate) fn of<T, E>(answer: &Result<Option<T>, E>) -> Self {
-        match answer {
-            Ok(Some(_)) => Self::Acquired,
-            Ok(None) => Self::Busy,
-            Err(_) => Self::Failed,
-        }
-    }
-}
-
-/// What was tried again, or came to no known outcome: the label `operation`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+impl Operation {
     /// A contender enters the queue anew.
-    Enter,
+    pub(crate) const ENTER: Self = Self("enter");
     /// The create of a contender's node.
-    Create,
+    pub(crate) const CREATE: Self = Self("create");
     /// The watches of a waiter.
-    Watch,
+    pub(crate) const WATCH: Self = Self("watch");
     /// Reading, asking for a sign of life, making parents.
-    Request,
+    pub(crate) const REQUEST: Self = Self("request");
     /// Following a count, or a leader.
-    Follow,
+    pub(crate) const FOLLOW: Self = Self("follow");
     /// A write to a shared count, or to another contender's node.
-    Write,
-    /// A write that holds while a hold does.
-    FencedWrite,
+    pub(crate) const WRITE: Self = Self("write");
+    /// A write that takes effect only while a hold lasts.
+    pub(crate) const FENCED_WRITE: Self = Self("fenced_write");
     /// The delete of a node of ours, or the search for one.
-    CleanUp,
+    pub(crate) const CLEANUP: Self = Self("cleanup");
     /// Opening a session.
-    Connect,
+    pub(crate) const CONNECT: Self = Self("connect");
 }

@@ -1,7 +1,6 @@
 //! With the feature `metrics`: by its facade.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use ::metrics::{
     histogram,
 };
 
-use super::{Operation, Outcome, Recipe};
+use super::{Operation, Recipe};
 use crate::clock::Moment;
 use crate::error::Loss;
 use crate::lock::Mutex;
@@ -30,58 +29,21 @@ const CONNECTIONS: &str = "zookeeper_recipes_connections";
 const SESSIONS_OPENED: &str = "zookeeper_recipes_sessions_opened_total";
 const SESSIONS_LOST: &str = "zookeeper_recipes_sessions_lost_total";
 
-impl Recipe {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::ReadLock => "read_lock",
-            Self::WriteLock => "write_lock",
-            Self::Semaphore => "semaphore",
-            Self::Once => "once",
-            Self::LeaderLatch => "leader_latch",
-            Self::LeaderSelector => "leader_selector",
-        }
-    }
-}
+/// The operations that are tried again.
+const RETRIED: [Operation; 8] = [
+    Operation::ENTER,
+    Operation::CREATE,
+    Operation::WATCH,
+    Operation::REQUEST,
+    Operation::FOLLOW,
+    Operation::WRITE,
+    Operation::CLEANUP,
+    Operation::CONNECT,
+];
 
-impl Outcome {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Acquired => "acquired",
-            Self::Busy => "busy",
-            Self::Failed => "failed",
-            Self::GivenUp => "given_up",
-        }
-    }
-}
-
-impl Operation {
-    const RETRIED: [Self; 8] = [
-        Self::Enter,
-        Self::Create,
-        Self::Watch,
-        Self::Request,
-        Self::Follow,
-        Self::Write,
-        Self::CleanUp,
-        Self::Connect,
-    ];
-    const WRITES: [Self; 4] = [Self::Create, Self::Write, Self::FencedWrite, Self::CleanUp];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Enter => "enter",
-            Self::Create => "create",
-            Self::Watch => "watch",
-            Self::Request => "request",
-            Self::Follow => "follow",
-            Self::Write => "write",
-            Self::FencedWrite => "fenced_write",
-            Self::CleanUp => "cleanup",
-            Self::Connect => "connect",
-        }
-    }
-}
+/// The operations that may come to no known outcome.
+const WRITES: [Operation; 4] =
+    [Operation::CREATE, Operation::WRITE, Operation::FENCED_WRITE, Operation::CLEANUP];
 
 /// The label `cause`.
 fn cause(loss: Loss) -> &'static str {
@@ -106,7 +68,7 @@ fn tell<T>(recorder: impl FnOnce() -> T) -> Option<T> {
 
 /// Counts one in a gauge, for as long as it lives.
 #[derive(Debug)]
-struct Counted {
+pub(crate) struct Counted {
     /// `None` if the recorder did not count it.
     gauge: Option<Gauge>,
     by: f64,
@@ -122,7 +84,8 @@ impl Counted {
         Self { gauge: tell(count), by }
     }
 
-    fn comes_to(&mut self, by: f64) {
+    pub(crate) fn comes_to(&mut self, by: usize) {
+        let by = by as f64;
         if let Some(gauge) = &self.gauge {
             tell(|| gauge.increment(by - self.by));
         }
@@ -132,32 +95,16 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some(gauge) = self.gauge.take() {
-            let by = self.by;
-            tell(move || gauge.decrement(by));
+        if let Some(gauge) = &self.gauge {
+            tell(|| gauge.decrement(self.by));
         }
     }
 }
 
-type ToLabel = dyn Fn(&str) -> Option<String> + Send + Sync;
+/// Gives the label `path` of a lock, if the lock has one.
+pub(crate) type PathLabel = Option<Arc<dyn Fn(&str) -> Option<String> + Send + Sync>>;
 
-/// What the label `path` of a lock is, if it has one.
-#[derive(Clone, Default)]
-pub(crate) struct PathLabel(Option<Arc<ToLabel>>);
-
-impl PathLabel {
-    pub(crate) fn new(label: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(label)))
-    }
-}
-
-impl fmt::Debug for PathLabel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PathLabel").field(&self.0.is_some()).finish()
-    }
-}
-
-/// The labels of what is counted of a lock. The default is a lock of our own making, within another: it is not counted.
+/// The labels of a lock. The default is for a lock that another recipe uses inside, which is not counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lock(Option<Labels>);
 
@@ -169,7 +116,7 @@ struct Labels {
 
 impl Labels {
     fn with(&self, more: Option<(&'static str, &'static str)>) -> Vec<Label> {
-        let recipe = Label::from_static_parts("recipe", self.recipe.label());
+        let recipe = Label::from_static_parts("recipe", self.recipe.0);
         let path = self.path.iter().map(|path| Label::new("path", path.clone()));
         let more = more.map(|(key, value)| Label::from_static_parts(key, value));
         std::iter::once(recipe).chain(path).chain(more).collect()
@@ -184,15 +131,15 @@ impl Labels {
         for cause in LOST.into_iter().map(cause) {
             tell(|| counter!(LOSSES, self.with(Some(("cause", cause)))).increment(0));
         }
-        if self.recipe == Recipe::WriteLock {
-            Self { recipe: Recipe::ReadLock, path: self.path.clone() }.begin_at_zero();
+        if self.recipe == Recipe::WRITE_LOCK {
+            Self { recipe: Recipe::READ_LOCK, path: self.path.clone() }.begin_at_zero();
         }
     }
 }
 
 impl Lock {
     pub(crate) fn new(recipe: Recipe, label: &PathLabel, path: &str) -> Self {
-        let path = label.0.as_ref().and_then(|label| label(path)).map(Arc::from);
+        let path = label.as_ref().and_then(|label| label(path)).map(Arc::from);
         let labels = Labels { recipe, path };
         labels.begin_at_zero();
         Self(Some(labels))
@@ -205,62 +152,26 @@ impl Lock {
 
     /// A caller wants it from now on.
     pub(crate) fn acquiring(&self) -> Acquiring {
-        let pending = |labels: &Labels| Pending {
-            _waiting: Counted::new(|| gauge!(WAITING, labels.with(None)), 1.0),
-            labels: labels.clone(),
-            since: Moment::now(),
-        };
-        Acquiring(self.0.as_ref().map(pending))
+        Acquiring(self.0.as_ref().map(|labels| Timed::begin(WAITING, labels)))
     }
 }
 
-/// A caller that wants a lock. Dropping it is to give up.
+/// A wait or a hold, which is counted and timed for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Acquiring(Option<Pending>);
-
-#[derive(Debug)]
-struct Pending {
+struct Timed {
     labels: Labels,
     since: Moment,
-    _waiting: Counted,
+    _counted: Counted,
 }
 
-impl Acquiring {
-    pub(crate) fn ended(&mut self, outcome: Outcome) {
-        if let Some(Pending { labels, since, _waiting }) = self.0.take() {
-            let labels = labels.with(Some(("outcome", outcome.label())));
-            tell(|| histogram!(ACQUIRE, labels).record(since.elapsed()));
-        }
+impl Timed {
+    fn begin(name: &'static str, labels: &Labels) -> Self {
+        let _counted = Counted::new(|| gauge!(name, labels.with(None)), 1.0);
+        Self { labels: labels.clone(), since: Moment::now(), _counted }
     }
-}
 
-impl Drop for Acquiring {
-    fn drop(&mut self) {
-        self.ended(Outcome::GivenUp);
-    }
-}
-
-/// What is held in one term of a lease, and ends with it at the latest.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Holds(Arc<Mutex<Held>>);
-
-#[derive(Debug, Default)]
-struct Held {
-    over: Option<Loss>,
-    next: u64,
-    holds: HashMap<u64, OneHeld>,
-}
-
-#[derive(Debug)]
-struct OneHeld {
-    labels: Labels,
-    since: Moment,
-    _holding: Counted,
-}
-
-impl OneHeld {
-    fn ended(self, how: Option<Loss>) {
-        let Self { labels, since, _holding } = self;
+    fn hold_ended(self, how: Option<Loss>) {
+        let Self { labels, since, _counted } = self;
         tell(|| histogram!(HOLD, labels.with(None)).record(since.elapsed()));
         if let Some(loss) = how {
             tell(|| counter!(LOSSES, labels.with(Some(("cause", cause(loss))))).increment(1));
@@ -268,26 +179,59 @@ impl OneHeld {
     }
 }
 
+/// A caller that wants a lock. One that drops it before the answer gives up.
+#[derive(Debug)]
+pub(crate) struct Acquiring(Option<Timed>);
+
+impl Acquiring {
+    pub(crate) fn answered<T, E>(&mut self, answer: &Result<Option<T>, E>) {
+        self.ended(match answer {
+            Ok(Some(_)) => "acquired",
+            Ok(None) => "busy",
+            Err(_) => "failed",
+        });
+    }
+
+    fn ended(&mut self, outcome: &'static str) {
+        if let Some(Timed { labels, since, _counted }) = self.0.take() {
+            let labels = labels.with(Some(("outcome", outcome)));
+            tell(|| histogram!(ACQUIRE, labels).record(since.elapsed()));
+        }
+    }
+}
+
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        self.ended("given_up");
+    }
+}
+
+/// The holds in one term of a session lease. They end with the term at the latest.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holds(Arc<Mutex<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    over: Option<Loss>,
+    next: u64,
+    holds: HashMap<u64, Timed>,
+}
+
 impl Holds {
     pub(crate) fn begin(&self, lock: &Lock) -> Holding {
-        let holds = self.clone();
-        let Some(labels) = &lock.0 else { return Holding { holds, number: None } };
-        let held = OneHeld {
-            _holding: Counted::new(|| gauge!(HOLDING, labels.with(None)), 1.0),
-            labels: labels.clone(),
-            since: Moment::now(),
+        let begun = lock.0.as_ref().map(|labels| Timed::begin(HOLDING, labels));
+        let (number, over) = {
+            let mut state = self.0.lock();
+            state.next += 1;
+            let number = state.next;
+            state.holds.extend(begun.map(|hold| (number, hold)));
+            (number, state.over)
         };
-        let mut state = self.0.lock();
-        if let Some(loss) = state.over {
-            drop(state);
-            held.ended(Some(loss));
-            return Holding { holds, number: None };
+        let holding = Holding { holds: self.clone(), number };
+        if over.is_some() {
+            holding.ended(over);
         }
-        let number = state.next;
-        state.next += 1;
-        state.holds.insert(number, held);
-        drop(state);
-        Holding { holds, number: Some(number) }
+        holding
     }
 
     /// All of them, and whatever begins later.
@@ -298,7 +242,7 @@ impl Holds {
             std::mem::take(&mut state.holds)
         };
         // Outside the lock: the recorder is the user's.
-        holds.into_values().for_each(|held| held.ended(Some(loss)));
+        holds.into_values().for_each(|hold| hold.hold_ended(Some(loss)));
     }
 }
 
@@ -306,22 +250,22 @@ impl Holds {
 #[derive(Debug)]
 pub(crate) struct Holding {
     holds: Holds,
-    number: Option<u64>,
+    number: u64,
 }
 
 impl Holding {
     pub(crate) fn ended(&self, how: Option<Loss>) {
-        if let Some(held) = self.take() {
-            held.ended(how);
+        if let Some(hold) = self.take() {
+            hold.hold_ended(how);
         }
     }
 
-    fn take(&self) -> Option<OneHeld> {
-        self.number.and_then(|number| self.holds.0.lock().holds.remove(&number))
+    fn take(&self) -> Option<Timed> {
+        self.holds.0.lock().holds.remove(&self.number)
     }
 }
 
-/// One that never ended came to nothing.
+/// A hold that never ended does not count as one.
 impl Drop for Holding {
     fn drop(&mut self) {
         drop(self.take());
@@ -329,72 +273,31 @@ impl Drop for Holding {
 }
 
 /// A clean-up duty, until it is done.
-#[derive(Debug)]
-pub(crate) struct CleanUp {
-    _counted: Counted,
+pub(crate) fn cleaning_up() -> Counted {
+    Counted::new(|| gauge!(CLEANUP_DUTIES), 1.0)
 }
 
-impl CleanUp {
-    pub(crate) fn outstanding() -> Self {
-        Self { _counted: Counted::new(|| gauge!(CLEANUP_DUTIES), 1.0) }
-    }
-}
-
-/// What an epoch has of its budget of watches, while it lasts.
-#[derive(Debug)]
-pub(crate) struct WatchBudget {
-    limit: usize,
-    used: Counted,
-    _limit: Counted,
-}
-
-impl WatchBudget {
-    pub(crate) fn of(limit: usize) -> Self {
-        Self {
-            limit,
-            used: Counted::new(|| gauge!(WATCH_BUDGET_USED), 0.0),
-            _limit: Counted::new(|| gauge!(WATCH_BUDGET_LIMIT), as_f64(limit)),
-        }
-    }
-
-    pub(crate) fn left(&mut self, left: impl FnOnce() -> usize) {
-        self.used.comes_to(as_f64(self.limit.saturating_sub(left())));
-    }
-}
-
-fn as_f64(bytes: usize) -> f64 {
-    bytes as f64
+/// The bytes of watched paths and the limit for them, while the epoch lasts.
+pub(crate) fn watch_budget(limit: usize) -> (Counted, Counted) {
+    let used = Counted::new(|| gauge!(WATCH_BUDGET_USED), 0.0);
+    (used, Counted::new(|| gauge!(WATCH_BUDGET_LIMIT), limit as f64))
 }
 
 /// One `Curator`, in the state that its connection is in; `None` if it wants none any more.
-#[derive(Debug)]
-pub(crate) struct Connection(Mutex<Option<InState>>);
-
-#[derive(Debug)]
-struct InState {
-    state: &'static str,
-    _counted: Counted,
-}
+#[derive(Debug, Default)]
+pub(crate) struct Connection(Mutex<Option<(&'static str, Counted)>>);
 
 impl Connection {
-    pub(crate) fn new(state: Option<&'static str>) -> Self {
-        Self(Mutex::new(state.map(InState::new)))
-    }
-
-    /// Of several at the same time the last one counts.
+    /// If several tasks call it at the same time, the last one counts.
     pub(crate) fn is(&self, state: Option<&'static str>) {
-        if self.0.lock().as_ref().map(|now| now.state) != state {
-            let next = state.map(InState::new);
+        if self.0.lock().as_ref().map(|(now, _)| *now) != state {
+            let counted =
+                |state| (state, Counted::new(|| gauge!(CONNECTIONS, "state" => state), 1.0));
+            let next = state.map(counted);
             let last = std::mem::replace(&mut *self.0.lock(), next);
             // Outside the lock: the recorder is the user's.
             drop(last);
         }
-    }
-}
-
-impl InState {
-    fn new(state: &'static str) -> Self {
-        Self { state, _counted: Counted::new(|| gauge!(CONNECTIONS, "state" => state), 1.0) }
     }
 }
 
@@ -408,36 +311,31 @@ pub(crate) fn session_lost() {
 
 /// It is tried again.
 pub(crate) fn retried(operation: Operation) {
-    tell(|| counter!(RETRIES, "operation" => operation.label()).increment(1));
+    tell(|| counter!(RETRIES, "operation" => operation.0).increment(1));
 }
 
 /// It was written, or not.
 pub(crate) fn unknown(operation: Operation) {
-    tell(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.label()).increment(1));
+    tell(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.0).increment(1));
 }
 
 /// Which part of the lease was left when it was renewed.
-#[derive(Debug)]
-pub(crate) struct LeaseLeft(Option<f64>);
-
-impl LeaseLeft {
-    /// Before the renewal.
-    pub(crate) fn look(left: impl FnOnce() -> Option<f64>) -> Self {
-        Self(left())
-    }
-
-    /// After it: a recorder that takes its time does not shorten the lease.
-    pub(crate) fn tell(self) {
-        if let Some(left) = self.0 {
-            tell(|| histogram!(LEASE_LEFT).record(left));
-        }
-    }
+pub(crate) fn lease_left(left: f64) {
+    tell(|| histogram!(LEASE_LEFT).record(left));
 }
 
-/// Tells the recorder there is what the metrics are, and begins those at zero that have a known set of labels.
+/// Describes the metrics to the recorder, and begins those at zero that have a known set of labels.
 pub(crate) fn describe() {
     tell(describe_all);
-    begin_at_zero();
+    for name in [SESSIONS_OPENED, SESSIONS_LOST] {
+        tell(|| counter!(name).increment(0));
+    }
+    for operation in RETRIED {
+        tell(|| counter!(RETRIES, "operation" => operation.0).increment(0));
+    }
+    for operation in WRITES {
+        tell(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.0).increment(0));
+    }
 }
 
 fn describe_all() {
@@ -460,16 +358,4 @@ fn describe_all() {
         Count,
         "ZooKeeper sessions that ended before they were closed"
     );
-}
-
-fn begin_at_zero() {
-    for name in [SESSIONS_OPENED, SESSIONS_LOST] {
-        tell(|| counter!(name).increment(0));
-    }
-    for operation in Operation::RETRIED {
-        tell(|| counter!(RETRIES, "operation" => operation.label()).increment(0));
-    }
-    for operation in Operation::WRITES {
-        tell(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.label()).increment(0));
-    }
 }

@@ -102,12 +102,7 @@ impl InterProcessMultiLock {
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if one was lost before all were acquired. [`Error::path`] is the
     /// member's. What was acquired has been released then, as far as that could be confirmed.
     pub async fn acquire(&self) -> Result<Guards, Error> {
-        loop {
-            // Without a bound on its patience it never comes back without guards or an error.
-            if let Some(guards) = self.acquire_with(Patience::Forever).await? {
-                return Ok(guards);
-            }
-        }
+        Patience::forever(|patience| self.acquire_with(patience)).await
     }
 
     /// Acquires all, runs `body` with a [`Hold`] of each, in their order, and releases: see

@@ -59,7 +59,7 @@ impl Curator {
     /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) for a path that ZooKeeper does not accept, and for an
     /// option of this handle.
     pub fn mutex(&self, path: impl AsRef<str>) -> Result<InterProcessMutex, Error> {
-        let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::Mutex)?;
+        let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::MUTEX)?;
         let filter = ContenderFilter::default();
         let family = Family::Exclusive(filter.clone());
         Ok(InterProcessMutex { contender: Contender::new(recipe, family), filter })
@@ -112,7 +112,7 @@ impl InterProcessMutex {
     /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) and [`Lost`](crate::ErrorKind::Lost).
     #[doc(alias = "lock")]
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.contender.wait(self.filter.kind()).await.map(Guard::new)
+        self.contender.wait(self.filter.kind()).await
     }
 
     /// Acquires, runs `body`, releases. The body is dropped at its next `await` when the lock is lost.
@@ -185,7 +185,7 @@ impl InterProcessMutex {
     /// Outside a tokio runtime with timers.
     #[doc(alias = "try_lock")]
     pub async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.attempt(Patience::OnlyIfFree).await
+        self.attempt(Patience::OnlyIfFree).await.map(Attempt::of)
     }
 
     /// Waits until the lock is held, at most for `limit`; [`Attempt::Busy`] when the time is up and another contender has
@@ -205,12 +205,11 @@ impl InterProcessMutex {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Attempt, Error> {
-        self.attempt(Patience::within(limit)).await
+        self.attempt(Patience::within(limit)).await.map(Attempt::of)
     }
 
-    async fn attempt(&self, patience: Patience) -> Result<Attempt, Error> {
-        let held = self.contender.acquire(self.filter.kind(), patience).await?;
-        Ok(Attempt::of(held.map(Guard::new)))
+    async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
+        self.contender.acquire(self.filter.kind(), patience).await
     }
 
     /// All processes of which a task holds or waits, the holder's first, and the tasks of this session that wait under its
@@ -244,6 +243,9 @@ impl InterProcessMutex {
     /// Only while no other process contends: the first contender of another process, and any change of the connection or of
     /// the node, has it deleted at once. So others wait for a round trip at most. A kept node counts as a contender:
     /// [`participants`](Self::participants) lists it. It does not keep the session open.
+    ///
+    /// More than a day, or together with [`with_node_per_hold`](Self::with_node_per_hold), is an
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) error of each acquisition.
     ///
     /// ```no_run
     /// # use std::time::Duration;

@@ -104,7 +104,7 @@ impl Curator {
         path: impl AsRef<str>,
         key: impl Into<String>,
     ) -> Result<InterProcessOnce, Error> {
-        let (key, recipe) = (key.into(), Recipe::new(self, path.as_ref(), metrics::Recipe::Once)?);
+        let (key, recipe) = (key.into(), Recipe::new(self, path.as_ref(), metrics::Recipe::ONCE)?);
         if key.is_empty() {
             return Err(Error::invalid("key", "\"\"", "it is empty"));
         }
@@ -142,7 +142,7 @@ impl InterProcessOnce {
         if let Some(done) = self.done().await? {
             return Ok(done.into_once());
         }
-        let guard = Guard::new(self.contender.wait(Kind::Lock).await?);
+        let guard = self.contender.wait(Kind::Lock).await?;
         self.run_under(guard, body).await
     }
 
@@ -173,7 +173,7 @@ impl InterProcessOnce {
         }
         match self.contender.acquire(Kind::Lock, Patience::OnlyIfFree).await? {
             None => Ok(Attempt::Busy),
-            Some(held) => self.run_under(Guard::new(held), body).await.map(Attempt::Acquired),
+            Some(guard) => self.run_under(guard, body).await.map(Attempt::Acquired),
         }
     }
 
@@ -281,7 +281,7 @@ impl InterProcessOnce {
     /// Creates the record, while the hold lasts.
     async fn record(&self, hold: &Hold) -> Result<(), Error> {
         let Recipe { curator, .. } = &self.contender.recipe;
-        let says = [&**curator.identity(), b"\n", hold.node().as_bytes()].concat();
+        let says = [&*curator.options().identity, b"\n", hold.node().as_bytes()].concat();
         let mut retry = RetryPolicy::endless().start();
         loop {
             let Err(error) = hold.fenced().create(self.record.as_str(), &says).await else {
@@ -303,7 +303,7 @@ impl InterProcessOnce {
     async fn make_parent(&self, hold: &Hold) -> Result<(), Error> {
         let epoch = hold.state().epoch();
         let Some(parent) = epoch.root().join(&self.record).parent() else { return Ok(()) };
-        let acls = self.contender.recipe.curator.acls();
+        let acls = &self.contender.recipe.curator.options().acls;
         let Ok(borrowed) = epoch.borrow_client() else {
             return Err(Error::lost(self.path(), hold.lost().await));
         };

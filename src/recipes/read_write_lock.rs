@@ -61,7 +61,7 @@ impl Curator {
         &self,
         path: impl AsRef<str>,
     ) -> Result<InterProcessReadWriteLock, Error> {
-        let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::WriteLock)?;
+        let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::WRITE_LOCK)?;
         Ok(InterProcessReadWriteLock { contender: Contender::new(recipe, Family::ReadWrite) })
     }
 }
@@ -78,7 +78,7 @@ impl InterProcessReadWriteLock {
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     #[doc(alias = "readLock")]
     pub async fn read(&self) -> Result<Guard, Error> {
-        self.contender.wait(Kind::Read).await.map(Guard::new)
+        self.contender.wait(Kind::Read).await
     }
 
     /// Waits until it writes.
@@ -93,7 +93,7 @@ impl InterProcessReadWriteLock {
     #[doc(alias = "writeLock")]
     pub async fn write(&self) -> Result<WriteGuard, Error> {
         let slot = self.contender.slot();
-        let guard = Guard::new(self.contender.wait(Kind::Write).await?);
+        let guard = self.contender.wait(Kind::Write).await?;
         Ok(WriteGuard { guard, contender: self.contender.clone(), slot })
     }
 
@@ -168,16 +168,14 @@ impl InterProcessReadWriteLock {
     }
 
     async fn attempt_read(&self, patience: Patience) -> Result<Attempt, Error> {
-        let held = self.contender.acquire(Kind::Read, patience).await?;
-        Ok(Attempt::of(held.map(Guard::new)))
+        self.contender.acquire(Kind::Read, patience).await.map(Attempt::of)
     }
 
     async fn attempt_write(&self, patience: Patience) -> Result<Attempt<WriteGuard>, Error> {
         let slot = self.contender.slot();
         let held = self.contender.acquire(Kind::Write, patience).await?;
         let contender = self.contender.clone();
-        let guard = |held| WriteGuard { guard: Guard::new(held), contender, slot };
-        Ok(Attempt::of(held.map(guard)))
+        Ok(Attempt::of(held.map(|guard| WriteGuard { guard, contender, slot })))
     }
 
     /// The reading half, as any lock: for a multi-lock, for [`run`](#method.run).
@@ -189,12 +187,12 @@ impl InterProcessReadWriteLock {
     /// # }
     /// ```
     pub fn read_half(&self) -> Arc<dyn Lock> {
-        ReadHalf(self.clone()).into()
+        Half { contender: self.contender.clone(), kind: Kind::Read }.into()
     }
 
     /// The writing half, as any lock.
     pub fn write_half(&self) -> Arc<dyn Lock> {
-        WriteHalf(self.clone()).into()
+        Half { contender: self.contender.clone(), kind: Kind::Write }.into()
     }
 
     /// All readers, writers and waiters, in the order in which they came, as the connected server knows them.
@@ -220,48 +218,21 @@ impl InterProcessReadWriteLock {
     }
 }
 
-#[derive(Clone, Debug)]
-struct ReadHalf(InterProcessReadWriteLock);
-
-#[derive(Clone, Debug)]
-struct WriteHalf(InterProcessReadWriteLock);
-
-impl_lock!(ReadHalf);
-impl_lock!(WriteHalf);
-
-impl ReadHalf {
-    fn path(&self) -> &str {
-        self.0.path()
-    }
-
-    async fn acquire(&self) -> Result<Guard, Error> {
-        self.0.read().await
-    }
-
-    async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.0.try_read().await
-    }
-
-    async fn acquire_timeout(&self, limit: Duration) -> Result<Attempt, Error> {
-        self.0.read_timeout(limit).await
-    }
+#[derive(Debug)]
+struct Half {
+    contender: Contender,
+    kind: Kind,
 }
 
-impl WriteHalf {
+impl_lock!(Half);
+
+impl Half {
     fn path(&self) -> &str {
-        self.0.path()
+        self.contender.recipe.path.as_str()
     }
 
-    async fn acquire(&self) -> Result<Guard, Error> {
-        self.0.write().await.map(Guard::from)
-    }
-
-    async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.0.try_write().await.map(Attempt::from)
-    }
-
-    async fn acquire_timeout(&self, limit: Duration) -> Result<Attempt, Error> {
-        self.0.write_timeout(limit).await.map(Attempt::from)
+    async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
+        self.contender.acquire(self.kind, patience).await
     }
 }
 
@@ -375,8 +346,7 @@ impl WriteGuard {
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the write hold is over; and all of
     /// [`InterProcessReadWriteLock::read`].
     pub async fn read(&self) -> Result<Guard, Error> {
-        let held = self.contender.read_beside(self.guard.held(), self.slot.as_deref()).await?;
-        Ok(Guard::new(held))
+        self.contender.read_beside(&self.guard, self.slot.as_deref()).await
     }
 
     /// A nested guard of the same hold; no traffic. The lock is released with the last guard, in whatever order they go.

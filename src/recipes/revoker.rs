@@ -71,6 +71,6 @@ impl Revoker {
                 Err(failure) => Err(Failed::at(path, "write to", failure)),
             }
         };
-        tried(session, path, self.curator.retry(), Effect::Write, ask).await
+        tried(session, path, &self.curator.options().retry, Effect::Write, ask).await
     }
 }

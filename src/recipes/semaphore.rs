@@ -1,12 +1,11 @@
 //! [`InterProcessSemaphore`]: so many holders among all processes.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::shared::attempt::Attempt;
 use super::shared::guards::Guards;
-use super::shared::hold::{Guard, Held, Hold};
+use super::shared::hold::{Guard, Hold};
 use super::shared::leasing::Leasing;
 use super::shared::lock::impl_lock;
 use super::shared::participants::Participant;
@@ -59,10 +58,10 @@ impl Curator {
         limit: usize,
     ) -> Result<InterProcessSemaphore, Error> {
         let path = path.as_ref();
-        let recipe = Recipe::new(self, path, metrics::Recipe::Semaphore)?;
+        let recipe = Recipe::new(self, path, metrics::Recipe::SEMAPHORE)?;
         match i32::try_from(limit) {
             Ok(limit @ 1..) => {
-                Ok(InterProcessSemaphore { leasing: Leasing::new(recipe, Limit::Fixed(limit)) })
+                Ok(InterProcessSemaphore { leasing: Leasing::new(recipe, Limit::fixed(limit)) })
             }
             _ => {
                 let value = format_args!("{limit} for {path}");
@@ -89,8 +88,8 @@ impl InterProcessSemaphore {
         path: impl AsRef<str>,
         limit: &SharedCount,
     ) -> Result<Self, Error> {
-        let recipe = Recipe::new(curator, path.as_ref(), metrics::Recipe::Semaphore)?;
-        Ok(Self { leasing: Leasing::new(recipe, Limit::Live(limit.subscribe())) })
+        let recipe = Recipe::new(curator, path.as_ref(), metrics::Recipe::SEMAPHORE)?;
+        Ok(Self { leasing: Leasing::new(recipe, Limit::live(limit.subscribe())) })
     }
 
     /// Waits until a lease is held.
@@ -103,12 +102,7 @@ impl InterProcessSemaphore {
     ///
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        loop {
-            // One was asked for.
-            if let Some(held) = self.leasing.wait(1).await?.pop() {
-                return Ok(Guard::new(held));
-            }
-        }
+        Patience::forever(|patience| self.attempt(patience)).await
     }
 
     /// Acquires a lease, runs `body`, releases: see [`InterProcessMutex::run`](crate::InterProcessMutex::run).
@@ -161,7 +155,7 @@ impl InterProcessSemaphore {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.attempt(Patience::OnlyIfFree).await
+        self.attempt(Patience::OnlyIfFree).await.map(Attempt::of)
     }
 
     /// Waits until a lease is held, at most for `limit`: see
@@ -179,7 +173,7 @@ impl InterProcessSemaphore {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Attempt, Error> {
-        self.attempt(Patience::within(limit)).await
+        self.attempt(Patience::within(limit)).await.map(Attempt::of)
     }
 
     /// Waits until `count` leases are held, all of them.
@@ -193,7 +187,7 @@ impl InterProcessSemaphore {
     /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) at once for none, or for more than there are; and all of
     /// [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, count: usize) -> Result<Guards, Error> {
-        self.leasing.wait(count).await.map(guards)
+        self.leasing.wait(count).await
     }
 
     /// Takes `count` leases if that many are free: see [`try_acquire`](Self::try_acquire).
@@ -234,9 +228,9 @@ impl InterProcessSemaphore {
         self.attempt_many(count, Patience::within(limit)).await
     }
 
-    async fn attempt(&self, patience: Patience) -> Result<Attempt, Error> {
-        let held = self.leasing.acquire(1, patience).await?;
-        Ok(Attempt::of(held.and_then(|mut held| held.pop()).map(Guard::new)))
+    async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
+        let guards = self.leasing.acquire(1, patience).await?;
+        Ok(guards.and_then(|guards| guards.into_iter().next()))
     }
 
     async fn attempt_many(
@@ -244,7 +238,7 @@ impl InterProcessSemaphore {
         count: usize,
         patience: Patience,
     ) -> Result<Attempt<Guards>, Error> {
-        Ok(Attempt::of(self.leasing.acquire(count, patience).await?.map(guards)))
+        self.leasing.acquire(count, patience).await.map(Attempt::of)
     }
 
     /// All leases that are held, then the waiters, as the connected server knows them.
@@ -276,8 +270,4 @@ impl InterProcessSemaphore {
     pub fn path(&self) -> &str {
         self.leasing.recipe.path.as_str()
     }
-}
-
-fn guards(held: Vec<Arc<Held>>) -> Guards {
-    Guards::new(held.into_iter().map(Guard::new).collect())
 }

@@ -3,11 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::watch;
 use tokio_util::sync::DropGuard;
 
-use super::candidate::Candidate;
-use super::closing::Closing;
+use super::candidate::{Candidate, Driving, Phase, Shared, Stopped};
 use crate::curator::Curator;
 use crate::error::{Error, Released};
 use crate::metrics;
@@ -65,10 +63,10 @@ impl Curator {
     ///
     /// As for [`mutex`](Self::mutex).
     pub fn leader_latch(&self, path: impl AsRef<str>) -> Result<LeaderLatch, Error> {
-        let of = metrics::Recipe::LeaderLatch;
+        let of = metrics::Recipe::LEADER_LATCH;
         let candidate = Candidate::new(self, path.as_ref(), of, Family::Latches, Kind::Latch)?;
-        let shared = Arc::new(Shared::default());
-        let _open = Arc::new(shared.closing.when_dropped());
+        let shared = Shared::new(&candidate);
+        let _open = Arc::new(shared.close.clone().drop_guard());
         self.session().spawn(drive(candidate.clone(), Driving(shared.clone())));
         Ok(LeaderLatch { candidate, shared, _open })
     }
@@ -80,7 +78,7 @@ impl LeaderLatch {
     #[doc(alias = "has_leadership")]
     #[doc(alias = "hasLeadership")]
     pub fn is_leader(&self) -> bool {
-        self.shared.status.borrow().leadership().is_some()
+        self.shared.phase.borrow().leadership().is_some()
     }
 
     /// Waits until it leads. In a loop it gives one term after the other, once the work of the term before has ended:
@@ -96,19 +94,12 @@ impl LeaderLatch {
     #[doc(alias = "await_leadership")]
     #[doc(alias = "await")]
     pub async fn leadership(&self) -> Result<Hold, Error> {
-        let mut status = self.shared.status.subscribe();
-        loop {
-            match &*status.borrow_and_update() {
-                Status::Closed => return Err(self.candidate.closed()),
-                Status::Ended(error) => return Err(error.clone()),
-                status => {
-                    if let Some(leadership) = status.leadership() {
-                        return Ok(leadership.view());
-                    }
-                }
-            }
-            // The sender lives in `self`.
-            let _ = status.changed().await;
+        let mut phase = self.shared.phase.subscribe();
+        let settled = |phase: &Phase| phase.is_over() || phase.leadership().is_some();
+        match phase.wait_for(settled).await.as_deref() {
+            Ok(Phase::Leader(leadership)) => Ok(leadership.view()),
+            Ok(Phase::Ended(error)) => Err(error.clone()),
+            _ => Err(self.shared.closed()),
         }
     }
 
@@ -160,13 +151,13 @@ impl LeaderLatch {
     /// * [`ErrorKind::Lost`](crate::ErrorKind::Lost): the leadership had been lost;
     /// * [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied): the server does not let us delete the node.
     pub async fn close(&self) -> Result<Released, Error> {
-        self.shared.enter(Status::Closed);
-        self.shared.closing.close().await
+        self.shared.enter(Phase::Closed);
+        self.shared.close().await
     }
 
     /// The path, under the namespace.
     pub fn path(&self) -> &str {
-        self.candidate.recipe.path.as_str()
+        &self.shared.path
     }
 }
 
@@ -174,108 +165,37 @@ impl fmt::Debug for LeaderLatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaderLatch")
             .field("path", &self.path())
-            .field("status", &*self.shared.status.borrow())
+            .field("status", &*self.shared.phase.borrow())
             .finish_non_exhaustive()
-    }
-}
-
-/// ```text
-///   Candidate <-----> Leader        (any) --close--> Closed
-///       |                           without a handle: Closed
-///       +--> Ended
-/// ```
-#[derive(Debug)]
-enum Status {
-    Candidate,
-    Leader(Hold),
-    Closed,
-    /// It cannot take part any more.
-    Ended(Error),
-}
-
-impl Status {
-    /// The term that lasts at this instant.
-    fn leadership(&self) -> Option<&Hold> {
-        match self {
-            Self::Leader(leadership) if leadership.is_held() => Some(leadership),
-            _ => None,
-        }
-    }
-}
-
-/// What the task of a latch shares with the handles.
-#[derive(Debug)]
-struct Shared {
-    status: watch::Sender<Status>,
-    closing: Closing,
-}
-
-impl Default for Shared {
-    fn default() -> Self {
-        Self { status: watch::Sender::new(Status::Candidate), closing: Closing::default() }
-    }
-}
-
-impl Shared {
-    /// Unless it is over.
-    fn enter(&self, next: Status) {
-        self.status.send_if_modified(|status| {
-            let goes_on = !matches!(status, Status::Closed | Status::Ended(_));
-            if goes_on {
-                *status = next;
-            }
-            goes_on
-        });
-    }
-}
-
-/// Says that the latch is over, also when the runtime goes before the task was run.
-#[derive(Debug)]
-struct Driving(Arc<Shared>);
-
-impl Drop for Driving {
-    fn drop(&mut self) {
-        self.0.enter(Status::Closed);
-        self.0.closing.done();
     }
 }
 
 /// Takes part, until the latch is closed or cannot any more.
 async fn drive(candidate: Candidate, driving: Driving) {
-    let (shared, path) = (&driving.0, candidate.path());
-    let mut contending = candidate.enter();
+    let (shared, mut lost) = (&driving.0, None);
+    let path = &shared.path;
     let outcome = loop {
-        let held = tokio::select! {
-            biased;
-            () = shared.closing.asked().cancelled() => {
-                shared.enter(Status::Closed);
-                break candidate.withdraw(contending).await;
-            }
-            held = candidate.hold(&mut contending) => held,
-        };
-        let hold = match held {
+        let hold = match candidate.contend(lost, &shared.close).await {
             Ok(hold) => hold,
-            Err(error) => {
+            Err(Stopped::Closed(outcome)) => break outcome,
+            Err(Stopped::Failed(error)) => {
                 tracing::warn!(path, %error, "takes part no more");
-                return shared.enter(Status::Ended(error));
+                return shared.enter(Phase::Ended(error));
             }
         };
         let leadership = candidate.leadership(&hold);
         tracing::info!(path, node = leadership.node(), "leads");
-        shared.enter(Status::Leader(leadership));
+        shared.enter(Phase::Leader(leadership));
         tokio::select! {
             biased;
-            () = shared.closing.asked().cancelled() => {
-                // Before the node goes: first of all no caller may take it for the leader any more.
-                shared.enter(Status::Closed);
-                break hold.release().await;
-            }
+            // `close` has changed the phase already, so no caller takes this latch for the leader any more.
+            () = shared.close.cancelled() => break hold.release().await,
             () = hold.state().ended().cancelled() => {}
         }
         let end = hold.state().end();
         tracing::info!(path, ?end, "leads no more");
-        shared.enter(Status::Candidate);
-        contending = candidate.enter_again(hold);
+        shared.enter(Phase::Candidate);
+        lost = Some(hold);
     };
-    shared.closing.came_to(outcome);
+    shared.came_to(outcome);
 }

@@ -5,11 +5,8 @@
 //! [`Hold`](crate::Hold).
 
 mod candidate;
-mod closing;
 mod latch;
 mod observer;
-mod observing;
-mod phase;
 mod run;
 mod running;
 mod selector;

@@ -1,19 +1,18 @@
 //! [`LeaderRun`]: a selector that takes part.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::DropGuard;
 
-use super::candidate::{Candidate, closed};
-use super::phase::{Phase, Shared};
-use super::running::{Driver, Driving};
+use super::candidate::{Phase, Shared};
 use super::term::TermError;
 use crate::error::{Error, Released};
+use crate::lock::Mutex;
 use crate::recipes::shared::hold::Hold;
 
 /// A [`LeaderSelector`](super::LeaderSelector) that takes part: a candidate, or the leader, or between two terms.
@@ -40,30 +39,20 @@ use crate::recipes::shared::hold::Hold;
 /// ```
 #[must_use = "it stops taking part when it is dropped"]
 pub struct LeaderRun<T> {
-    shared: Arc<Shared<T>>,
-    _open: DropGuard,
+    pub(super) shared: Arc<Shared>,
+    pub(super) reports: Arc<Reports<T>>,
+    pub(super) _open: DropGuard,
+}
+
+/// What the task tells of its terms.
+pub(super) struct Reports<T> {
+    /// The oldest first. Each change of the phase may have added one.
+    pub(super) kept: Mutex<VecDeque<Result<T, TermError<T>>>>,
+    /// The run is closed with its first term.
+    pub(super) once: AtomicBool,
 }
 
 impl<T: Send + 'static> LeaderRun<T> {
-    pub(super) fn start<F, Fut>(
-        candidate: Candidate,
-        grace: Duration,
-        auto_requeue: bool,
-        body: F,
-    ) -> Self
-    where
-        F: FnOnce(Hold) -> Fut + Clone + Send + 'static,
-        Fut: Future<Output = T> + Send + 'static,
-    {
-        let shared = Arc::new(Shared::new(candidate.path()));
-        let _open = shared.closing.when_dropped();
-        let session = candidate.recipe.curator.session().clone();
-        let driving = Driving(shared.clone());
-        let driver = Driver { candidate, grace, auto_requeue, body, driving };
-        session.spawn(driver.run());
-        Self { shared, _open }
-    }
-
     /// Waits for the report of the next term that has ended: `Ok` if the body ended as the leader. `None` when it is
     /// closed and all terms were reported. A term that could not begin is reported, too.
     ///
@@ -80,9 +69,10 @@ impl<T: Send + 'static> LeaderRun<T> {
         let mut phase = self.shared.phase.subscribe();
         loop {
             // Before the reports: none follows it.
-            let is_over = matches!(*phase.borrow_and_update(), Phase::Over);
-            if let Some(report) = self.shared.next_report() {
-                return Some(report);
+            let is_over = phase.borrow_and_update().is_over();
+            let report = self.reports.kept.lock().pop_front();
+            if report.is_some() {
+                return report;
             }
             // The sender lives in `self`.
             if is_over || phase.changed().await.is_err() {
@@ -107,17 +97,16 @@ impl<T: Send + 'static> LeaderRun<T> {
     ///
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
     pub fn requeue(&self) -> Result<bool, Error> {
-        let closing = self.shared.closing.asked().is_cancelled();
-        let mut refused = false;
+        let mut refused = self.shared.close.is_cancelled();
         let queued = self.shared.phase.send_if_modified(|phase| {
-            refused = closing || matches!(phase, Phase::Over);
+            refused |= phase.is_over();
             let between = !refused && matches!(phase, Phase::Between);
             if between {
                 *phase = Phase::Candidate;
             }
             between
         });
-        if refused { Err(closed(&self.shared.path)) } else { Ok(queued) }
+        if refused { Err(self.shared.closed()) } else { Ok(queued) }
     }
 
     /// Asks the body to end, by its [token](Hold::cancellation_token); `false` if it does not lead at this instant. It leads
@@ -145,7 +134,7 @@ impl<T: Send + 'static> LeaderRun<T> {
     /// * [`ErrorKind::Lost`](crate::ErrorKind::Lost): the leadership was lost before the body had ended;
     /// * [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied): the server does not let us delete the node.
     pub async fn close(&self) -> Result<Released, Error> {
-        self.shared.closing.close().await
+        self.shared.close().await
     }
 }
 
@@ -155,9 +144,9 @@ impl<T: Send + 'static> IntoFuture for LeaderRun<T> {
 
     fn into_future(self) -> Self::IntoFuture {
         // Another term must not begin meanwhile.
-        self.shared.once.store(true, Ordering::Relaxed);
+        self.reports.once.store(true, Ordering::Relaxed);
         Box::pin(async move {
-            let before = || Err(TermError::from(closed(&self.shared.path)));
+            let before = || Err(TermError::from(self.shared.closed()));
             let first = self.next().await.unwrap_or_else(before);
             // What the body gave counts, whatever becomes of the node.
             let _ = self.close().await;

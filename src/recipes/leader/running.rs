@@ -1,51 +1,38 @@
-//! The task of a [run](super::run): contends, leads, lets go, and begins again.
+//! The task of a [run](super::run): contends, runs the body while it leads, gives the place up, and begins again.
 
+use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio_util::task::task_tracker::TaskTrackerToken;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use super::candidate::Candidate;
-use super::phase::{Phase, Shared};
-use super::term::{TermError, serve};
+use super::candidate::{Candidate, Driving, Phase, Stopped};
+use super::run::Reports;
+use super::term::TermError;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Released};
-use crate::queue;
 use crate::recipes::shared::hold::Hold;
 use crate::session::NoEpoch;
 use crate::session::retry::Retry;
-
-/// A run that was started. Says that it is over, also when the runtime goes before the task was run.
-pub(super) struct Driving<T>(pub(super) Arc<Shared<T>>);
-
-impl<T> Drop for Driving<T> {
-    fn drop(&mut self) {
-        self.0.phase.send_replace(Phase::Over);
-        self.0.closing.done();
-    }
-}
 
 pub(super) struct Driver<T, F> {
     pub(super) candidate: Candidate,
     pub(super) grace: Duration,
     pub(super) auto_requeue: bool,
     pub(super) body: F,
-    pub(super) driving: Driving<T>,
+    pub(super) reports: Arc<Reports<T>>,
+    pub(super) driving: Driving,
 }
 
-/// Before a run that fails again and again is a candidate again.
+/// Longest pause before a run that fails repeatedly is a candidate again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How a term came out.
-enum Term<T> {
-    Ended(Result<T, TermError<T>>, Result<Released, Error>),
-    /// It could not begin.
-    Failed(Error),
-    /// It was closed before.
-    Withdrawn(Result<Released, Error>),
-}
+/// How many reports are kept for a caller that does not ask for them.
+const REPORTS: usize = 64;
 
 impl<T, F, Fut> Driver<T, F>
 where
@@ -59,15 +46,18 @@ where
         let mut troubles = None;
         loop {
             let began = Moment::now();
-            let (report, released, failed) = match self.term(&shared).await {
-                Term::Ended(report, released) => {
+            let (report, released, failed) = match self.term().await {
+                Ok((report, released)) => {
                     let panicked =
                         |ended: &TermError<T>| ended.error.kind() == ErrorKind::BodyPanicked;
                     let failed = report.as_ref().is_err_and(panicked);
                     (report, released, failed)
                 }
-                Term::Failed(error) => (Err(error.into()), Ok(Released::Confirmed), true),
-                Term::Withdrawn(released) => return shared.closing.came_to(released),
+                Err(Stopped::Closed(released)) => return shared.came_to(released),
+                Err(Stopped::Failed(error)) => {
+                    tracing::warn!(path = shared.path, %error, "does not come to lead");
+                    (Err(error.into()), Ok(Released::Confirmed), true)
+                }
             };
             // A run that took part for so long has a new trouble, not more of the old one.
             if !failed || began.elapsed() > session.settings.session_timeout {
@@ -75,19 +65,18 @@ where
             }
             let pause = if failed { self.next_pause(&mut troubles) } else { Duration::ZERO };
             let over = matches!(session.present_epoch(), Err(NoEpoch::Over(_)));
-            let last = (failed && over) || shared.once.load(Ordering::Relaxed);
-            if last || shared.closing.asked().is_cancelled() {
-                shared.closing.came_to(released);
-                return shared.report(report, Phase::Over);
+            let last = (failed && over) || self.reports.once.load(Ordering::Relaxed);
+            if last || shared.close.is_cancelled() {
+                self.report(report, Phase::Closed);
+                return shared.came_to(released);
             }
-            // What was lost has been reported; what is not confirmed is for the one that closes.
+            // A loss has been reported. A release that is not confirmed is for the caller that closes.
             let released = match released {
                 Err(error) if error.kind() == ErrorKind::Lost => Ok(Released::Confirmed),
                 released => released,
             };
             let mut phase = shared.phase.subscribe();
-            let next = if self.auto_requeue { Phase::Candidate } else { Phase::Between };
-            shared.report(report, next);
+            self.report(report, if self.auto_requeue { Phase::Candidate } else { Phase::Between });
             let again = async {
                 if self.auto_requeue {
                     session.pause(pause).await;
@@ -97,7 +86,7 @@ where
             };
             tokio::select! {
                 biased;
-                () = shared.closing.asked().cancelled() => return shared.closing.came_to(released),
+                () = shared.close.cancelled() => return shared.came_to(released),
                 () = again => {}
                 // The next term reports it.
                 () = session.ended() => {}
@@ -112,52 +101,104 @@ where
         retry.next_pause(since.elapsed()).unwrap_or(LONGEST_PAUSE)
     }
 
-    /// Contends, leads and lets go.
-    async fn term(&mut self, shared: &Shared<T>) -> Term<T> {
-        let (hold, leadership, working) = match lead(&self.candidate, shared).await {
-            Ok(leads) => leads,
-            Err(term) => return term,
+    /// Reports how a term ended, and enters the next phase in the same moment: a caller that has the report finds that phase.
+    fn report(&self, report: Result<T, TermError<T>>, next: Phase) {
+        let (shared, mut forgotten) = (&self.driving.0, None);
+        shared.phase.send_modify(|phase| {
+            let mut reports = self.reports.kept.lock();
+            reports.push_back(report);
+            if reports.len() > REPORTS {
+                forgotten = reports.pop_front();
+            }
+            *phase = next;
+        });
+        if forgotten.is_some() {
+            tracing::debug!(path = shared.path, "a report was not asked for, and is forgotten");
+        }
+    }
+
+    /// Contends, leads, and gives the place up. Returns the outcome of the release as well.
+    async fn term(
+        &mut self,
+    ) -> Result<(Result<T, TermError<T>>, Result<Released, Error>), Stopped> {
+        let (shared, candidate) = (&self.driving.0, &self.candidate);
+        let session = candidate.recipe.curator.session();
+        let mut lost = None;
+        let (hold, leadership, working) = loop {
+            let hold = candidate.contend(lost, &shared.close).await?;
+            let leadership = candidate.leadership(&hold);
+            // Before it is asked whether it holds: the close of the session waits for this.
+            let working = session.working();
+            if leadership.is_held() {
+                break (hold, leadership, working);
+            }
+            // The hold was lost on the way here: the body must not begin.
+            lost = Some(hold);
         };
         tracing::info!(path = shared.path, node = leadership.node(), "leads");
-        shared.phase.send_replace(Phase::Leader(leadership.view()));
-        let (closing, body) = (shared.closing.asked(), self.body.clone());
-        let serving = serve(&self.candidate, hold, leadership, closing, self.grace, body);
-        let (report, released) = serving.await;
+        shared.enter(Phase::Leader(leadership.view()));
+        let (stop, body) = (leadership.stop().clone(), self.body.clone());
+        // Within the task, where a panic of the function itself is caught as well.
+        let running = session.spawn(async move { body(leadership).await });
+        let ended = ended(running, &stop, &shared.close, self.grace).await;
+        // The release ends the hold as it is called, and tells how that had ended before.
+        let released = hold.release().await;
         drop(working);
         tracing::info!(path = shared.path, "leads no more");
-        Term::Ended(report, released)
+        let lost = released.as_ref().err().filter(|error| error.kind() == ErrorKind::Lost);
+        Ok((report(ended, lost, &shared.path), released))
     }
 }
 
-/// Contends until it leads.
-async fn lead<T>(
-    candidate: &Candidate,
-    shared: &Shared<T>,
-) -> Result<(queue::Hold, Hold, TaskTrackerToken), Term<T>> {
-    let mut contending = candidate.enter();
-    loop {
-        let held = tokio::select! {
-            biased;
-            () = shared.closing.asked().cancelled() => {
-                return Err(Term::Withdrawn(candidate.withdraw(contending).await));
-            }
-            held = candidate.hold(&mut contending) => held,
-        };
-        contending = match held {
-            Ok(hold) => {
-                let leadership = candidate.leadership(&hold);
-                // Before it is asked whether it holds: the close of the session waits for this.
-                let working = candidate.recipe.curator.session().working();
-                if leadership.is_held() {
-                    return Ok((hold, leadership, working));
-                }
-                // It came and went on the way here: the body must not begin.
-                candidate.enter_again(hold)
-            }
-            Err(error) => {
-                tracing::warn!(path = shared.path, %error, "does not come to lead");
-                return Err(Term::Failed(error));
-            }
-        };
+/// Waits until the body has ended, and drops it if it does not end in time.
+async fn ended<T>(
+    mut running: JoinHandle<T>,
+    stop: &CancellationToken,
+    close: &CancellationToken,
+    grace: Duration,
+) -> Result<T, JoinError> {
+    tokio::select! {
+        biased;
+        joined = &mut running => return joined,
+        () = stop.cancelled() => {}
+        () = close.cancelled() => stop.cancel(),
     }
+    if let Ok(joined) = timeout(grace, &mut running).await {
+        return joined;
+    }
+    running.abort();
+    // It is dropped where it awaits; before, it may not have ended.
+    running.await
+}
+
+fn report<T>(
+    ended: Result<T, JoinError>,
+    lost: Option<&Error>,
+    path: &str,
+) -> Result<T, TermError<T>> {
+    let loss = lost.and_then(Error::loss);
+    let error = match ended.map_err(JoinError::try_into_panic) {
+        Ok(value) => match lost {
+            None => return Ok(value),
+            Some(lost) => return Err(TermError { error: lost.clone(), value: Some(value) }),
+        },
+        Err(Ok(panic)) => {
+            let message = message(&*panic);
+            tracing::error!(path, message, "a leader's body panicked");
+            let text = format!("the body under {path} panicked: {message}");
+            Error::new(ErrorKind::BodyPanicked, text)
+        }
+        Err(Err(_)) => {
+            tracing::warn!(path, ?loss, "a leader's body did not end in time, and was dropped");
+            let text =
+                format!("the body under {path} did not end within its grace, and was dropped");
+            Error::new(ErrorKind::BodyDropped, text)
+        }
+    };
+    Err(error.at(path).by(loss).into())
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text")
 }

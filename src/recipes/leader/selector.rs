@@ -1,13 +1,17 @@
 //! [`LeaderSelector`]: runs a function while it leads.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, Driving, Shared};
 use super::observer::LeaderObserver;
-use super::run::LeaderRun;
+use super::run::{LeaderRun, Reports};
+use super::running::Driver;
 use crate::curator::Curator;
 use crate::error::Error;
+use crate::lock::Mutex;
 use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
@@ -67,7 +71,7 @@ impl Curator {
     /// As for [`mutex`](Self::mutex).
     pub fn leader_selector(&self, path: impl AsRef<str>) -> Result<LeaderSelector, Error> {
         let filter = ContenderFilter::default();
-        let (of, kind) = (metrics::Recipe::LeaderSelector, filter.kind());
+        let (of, kind) = (metrics::Recipe::LEADER_SELECTOR, filter.kind());
         let candidate = Candidate::new(self, path.as_ref(), of, Family::Exclusive(filter), kind)?;
         Ok(LeaderSelector { candidate, grace: GRACE, auto_requeue: false })
     }
@@ -84,7 +88,15 @@ impl LeaderSelector {
         F: FnOnce(Hold) -> Fut + Clone + Send + 'static,
         Fut: Future<Output = T> + Send + 'static,
     {
-        LeaderRun::start(self.candidate.clone(), self.grace, self.auto_requeue, body)
+        let Self { candidate, grace, auto_requeue } = self.clone();
+        let session = candidate.recipe.curator.session().clone();
+        let shared = Shared::new(&candidate);
+        let reports = Arc::new(Reports { kept: Mutex::default(), once: AtomicBool::new(false) });
+        let _open = shared.close.clone().drop_guard();
+        let run = LeaderRun { shared: shared.clone(), reports: reports.clone(), _open };
+        let driving = Driving(shared);
+        session.spawn(Driver { candidate, grace, auto_requeue, body, reports, driving }.run());
+        run
     }
 
     /// After each term it is a candidate again, at the tail; without, [`LeaderRun::requeue`] says when. After a panic or

@@ -3,18 +3,18 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::time::timeout;
-
-use super::hold::Held;
+use super::hold::{Guard, Held};
 use super::owner::{Kept, Owner, Slot};
 use super::participants::Participant;
 use super::recipe::{Patience, Recipe};
-use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
 use crate::metrics;
 use crate::queue::Queued;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
+
+/// The longest retention: a longer one is a mistake in units.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A recipe with the rule that says which contender holds.
 #[derive(Clone, Debug)]
@@ -35,50 +35,45 @@ impl Contender {
         &self,
         kind: Kind,
         patience: Patience,
-    ) -> Result<Option<Arc<Held>>, Error> {
-        match self.slot() {
-            None => self.contend(kind, None, patience, Queued::default()).await,
-            Some(slot) => self.acquire_as(&slot, kind, patience).await,
-        }
+    ) -> Result<Option<Guard>, Error> {
+        let slot = self.slot();
+        let queued = slot.as_ref().map_or_else(Queued::default, |slot| slot.queued.clone());
+        let acquiring = async {
+            match &slot {
+                None => self.contend(kind, None, patience, queued.clone()).await,
+                Some(slot) => self.acquire_as(slot, kind, patience).await,
+            }
+        };
+        self.recipe.in_time(patience, || *queued.borrow(), acquiring).await
     }
 
-    /// A read beside a write hold, which needs no turn; for the owner that acquired that, if one did.
+    /// Reads while `write` holds, under a node of its own that needs no turn. `slot` is of the owner that writes, if there is one.
     pub(crate) async fn read_beside(
         &self,
-        write: &Arc<Held>,
+        write: &Guard,
         slot: Option<&Slot>,
-    ) -> Result<Arc<Held>, Error> {
+    ) -> Result<Guard, Error> {
         let Some(slot) = slot else { return self.beside(write).await };
         // While the write hold is there, another task of the owner that has it locked is served at once.
         let mut kept = slot.kept.lock().await;
-        if let Some(read) = kept.shared.upgrade().filter(|read| read.view().is_held()) {
+        if let Some(read) = Guard::of(&kept.shared).filter(|read| read.is_held()) {
             return Ok(read);
         }
         let read = self.beside(write).await?;
-        kept.shared = Arc::downgrade(&read);
+        kept.shared = read.weak();
         Ok(read)
     }
 
-    async fn beside(&self, write: &Arc<Held>) -> Result<Arc<Held>, Error> {
-        loop {
-            let queued = Queued::default();
-            let read = self.contend(Kind::Read, Some(write), Patience::Forever, queued).await?;
-            if let Some(read) = read {
-                return Ok(read);
-            }
-        }
+    async fn beside(&self, write: &Guard) -> Result<Guard, Error> {
+        let read = |patience| self.contend(Kind::Read, Some(write), patience, Queued::default());
+        Patience::forever(read).await
     }
 
-    /// Without a bound on its patience it never comes back without a hold or an error.
-    pub(crate) async fn wait(&self, kind: Kind) -> Result<Arc<Held>, Error> {
-        loop {
-            if let Some(held) = self.acquire(kind, Patience::Forever).await? {
-                return Ok(held);
-            }
-        }
+    pub(crate) async fn wait(&self, kind: Kind) -> Result<Guard, Error> {
+        Patience::forever(|patience| self.acquire(kind, patience)).await
     }
 
-    /// All that hold or wait; after our node, the tasks of this session that wait under it.
+    /// The contenders in order. The tasks of this session that wait under our node come right after it.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
         let Recipe { curator, path, .. } = &self.recipe;
         let mut all = self.recipe.participants(&self.family).await?;
@@ -92,7 +87,7 @@ impl Contender {
         Ok(all)
     }
 
-    /// What the present owner has of this lock, if there is one.
+    /// The slot of the present owner for this lock, if there is an owner.
     pub(crate) fn slot(&self) -> Option<Arc<Slot>> {
         let curator = Arc::as_ptr(self.recipe.curator.session()) as usize;
         Owner::present(curator, &self.recipe.path, &self.family)
@@ -104,66 +99,39 @@ impl Contender {
         slot: &Slot,
         kind: Kind,
         patience: Patience,
-    ) -> Result<Option<Arc<Held>>, Error> {
-        let began = Moment::now();
-        let locked = match patience {
-            Patience::Forever => Some(slot.kept.lock().await),
+    ) -> Result<Option<Guard>, Error> {
+        let mut kept = tokio::select! {
+            biased;
+            kept = slot.kept.lock() => kept,
             // Another task of this owner is about to have it, or waits for another contender.
-            Patience::OnlyIfFree => tokio::select! {
-                biased;
-                kept = slot.kept.lock() => Some(kept),
-                () = is_queued(&slot.queued) => None,
-            },
-            Patience::For(limit) => timeout(limit, slot.kept.lock()).await.ok(),
-        };
-        let Some(mut kept) = locked else {
-            return self.out_of_patience(patience, &slot.queued);
-        };
-        let patience = match patience {
-            Patience::For(limit) => Patience::For(left(limit, began)),
-            patience => patience,
+            () = is_queued(&slot.queued), if matches!(patience, Patience::OnlyIfFree) => return Ok(None),
         };
         let _unqueued = Unqueued(&slot.queued);
-        self.acquire_in(slot, &mut kept, kind, patience).await
-    }
-
-    async fn acquire_in(
-        &self,
-        slot: &Slot,
-        kept: &mut Kept,
-        kind: Kind,
-        patience: Patience,
-    ) -> Result<Option<Arc<Held>>, Error> {
-        // The node of a lost hold stays until its guard goes: to contend with it would be to wait for oneself.
-        let beside = if kind == Kind::Read {
-            if let Some(held) = self.still(&kept.shared)? {
-                return Ok(Some(held));
-            }
-            self.still(&kept.exclusive)?
-        } else {
-            if let Some(held) = self.still(&kept.exclusive)? {
-                return Ok(Some(held));
-            }
-            if self.still(&kept.shared)?.is_some() {
-                let path = &self.recipe.path;
-                let text = format!(
-                    "this owner reads {path}, and its own read lock would keep its write lock out; release the read guards first"
-                );
-                return Err(Error::new(ErrorKind::WouldDeadlock, text).at(path));
-            }
-            None
-        };
+        let Kept { exclusive, shared } = &mut *kept;
+        let (wanted, other) =
+            if kind == Kind::Read { (shared, exclusive) } else { (exclusive, shared) };
+        // The node of a lost hold stays until its guard is dropped: to contend with it would be to wait for oneself.
+        if let Some(held) = self.still(wanted)? {
+            return Ok(Some(held));
+        }
+        let beside = self.still(other)?;
+        if beside.is_some() && kind != Kind::Read {
+            let path = &self.recipe.path;
+            let text = format!(
+                "this owner reads {path}, and its own read lock would keep its write lock out; release the read guards first"
+            );
+            return Err(Error::new(ErrorKind::WouldDeadlock, text).at(path));
+        }
         let held = self.contend(kind, beside.as_ref(), patience, slot.queued.clone()).await?;
-        let place = if kind == Kind::Read { &mut kept.shared } else { &mut kept.exclusive };
-        *place = held.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        *wanted = held.as_ref().map_or_else(Weak::new, Guard::weak);
         Ok(held)
     }
 
-    /// What the owner holds, if it does; an error if it has lost that.
-    fn still(&self, kept: &Weak<Held>) -> Result<Option<Arc<Held>>, Error> {
-        let Some(held) = kept.upgrade() else { return Ok(None) };
-        match held.view().loss() {
-            None => Ok(Some(held)),
+    /// A nested guard of the owner's hold, if there is one; an error if the owner lost that hold.
+    fn still(&self, kept: &Weak<Held>) -> Result<Option<Guard>, Error> {
+        let Some(guard) = Guard::of(kept) else { return Ok(None) };
+        match guard.loss() {
+            None => Ok(Some(guard)),
             Some(loss) => Err(Error::lost(&self.recipe.path, loss)
                 .while_doing("this owner has a guard that must be dropped first")),
         }
@@ -172,58 +140,28 @@ impl Contender {
     async fn contend(
         &self,
         kind: Kind,
-        beside: Option<&Arc<Held>>,
+        beside: Option<&Guard>,
         patience: Patience,
         queued: Queued,
-    ) -> Result<Option<Arc<Held>>, Error> {
-        let Recipe { curator, path, .. } = &self.recipe;
-        let mut request = self.recipe.request(path, self.family.clone(), kind, patience);
+    ) -> Result<Option<Guard>, Error> {
+        if self.retention > DAY || self.node_per_hold && !self.retention.is_zero() {
+            let value = format_args!("{:?} for {}", self.retention, self.recipe.path);
+            let reason = "it is at most a day, and a node per hold cannot be retained";
+            return Err(Error::invalid("retention", value, reason).at(&self.recipe.path));
+        }
+        let mut request = self.recipe.request(self.family.clone(), kind, patience);
         if kind == Kind::Read {
-            // Also beside a write hold.
-            request.counted = request.counted.as_of(metrics::Recipe::ReadLock);
+            // Also while the write lock is held.
+            request.counted = request.counted.as_of(metrics::Recipe::READ_LOCK);
         }
         (request.retention, request.node_per_hold) = (self.retention, self.node_per_hold);
-        request.beside = beside.map(|write| write.view().state().clone());
-        let mut contending = curator.queues().contend(request, queued.clone());
-        let answer = match patience {
-            Patience::Forever | Patience::OnlyIfFree => contending.answer().await,
-            Patience::For(limit) => match timeout(limit, contending.answer()).await {
-                Ok(answer) => answer,
-                Err(_) => return self.out_of_patience(patience, &queued),
-            },
-        };
-        Ok(answer?.map(|hold| Held::new(hold, &self.recipe)))
-    }
-
-    fn out_of_patience(
-        &self,
-        patience: Patience,
-        queued: &Queued,
-    ) -> Result<Option<Arc<Held>>, Error> {
-        out_of_patience(&self.recipe, patience, queued).map(|()| None)
+        request.beside = beside.map(|write| write.state().clone());
+        let mut contending = self.recipe.curator.queues().contend(request, queued);
+        Ok(contending.answer().await?.map(|hold| Guard::new(hold, &self.recipe)))
     }
 }
 
-/// Busy, if the servers said so; else there was no answer.
-pub(crate) fn out_of_patience(
-    recipe: &Recipe,
-    patience: Patience,
-    queued: &Queued,
-) -> Result<(), Error> {
-    match patience {
-        Patience::For(waited) if !*queued.borrow() => {
-            Err(Error::unavailable(&recipe.path, Some(waited)))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// What is left of a limit.
-pub(crate) fn left(limit: Duration, began: Moment) -> Duration {
-    limit.saturating_sub(began.elapsed())
-}
-
-/// When it is dropped, the next task of the owner finds none that waits.
+/// When it is dropped, the owner's next task no longer sees a task that waits.
 struct Unqueued<'a>(&'a Queued);
 
 impl Drop for Unqueued<'_> {

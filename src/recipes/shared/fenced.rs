@@ -28,15 +28,11 @@ use crate::queue::{End, HoldState};
 /// ```
 #[derive(Clone)]
 pub struct Fenced {
-    hold: Arc<HoldState>,
-    acls: Arc<[Acl]>,
+    pub(super) hold: Arc<HoldState>,
+    pub(super) acls: Arc<[Acl]>,
 }
 
 impl Fenced {
-    pub(crate) fn new(hold: Arc<HoldState>, acls: Arc<[Acl]>) -> Self {
-        Self { hold, acls }
-    }
-
     /// Creates a persistent node, with the curator's ACLs. Its parent must be there.
     ///
     /// # Cancel safety
@@ -53,8 +49,7 @@ impl Fenced {
     ///   [`ErrorKind::Refused`], [`ErrorKind::Unavailable`], [`ErrorKind::InvalidInput`] (a bad path, or more data than a
     ///   server takes, 1 MiB in all): nothing was written.
     pub async fn create(&self, path: &str, data: &[u8]) -> Result<(), Error> {
-        let acls = self.acls.clone();
-        self.write(path, &Write::Create { data, acls: &acls, ephemeral: false }).await
+        self.write(path, &Write::Create { data, acls: &self.acls, ephemeral: false }).await
     }
 
     /// Replaces a node's data.
@@ -106,24 +101,19 @@ impl Fenced {
         let writing = self.hold.fence(send).map_err(over)?;
         let written = tokio::select! {
             biased;
-            written = epoch.proven(stamp, writing) => written,
-            // The client would wait for the next connection, for as long as the session may live.
-            () = self.hold.ended().cancelled() => {
-                metrics::unknown(Operation::FencedWrite);
-                return Err(Error::unknown(&path));
-            }
-        };
-        written
-            .map_err(|failure| match failure {
+            written = epoch.proven(stamp, writing) => written.map_err(|failure| match failure {
                 WriteFailure::NotThere => over(self.hold.node_is_gone()),
                 WriteFailure::Check(failure) => failure.into_write_error(self.hold.node()),
                 WriteFailure::Write(failure) => failure.into_write_error(path.as_str()),
-            })
-            .inspect_err(|error| {
-                if error.kind() == ErrorKind::OutcomeUnknown {
-                    metrics::unknown(Operation::FencedWrite);
-                }
-            })
+            }),
+            // The client would wait for the next connection, for as long as the session may live.
+            () = self.hold.ended().cancelled() => Err(Error::unknown(&path)),
+        };
+        written.inspect_err(|error| {
+            if error.kind() == ErrorKind::OutcomeUnknown {
+                metrics::unknown(Operation::FENCED_WRITE);
+            }
+        })
     }
 }
 

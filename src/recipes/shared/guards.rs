@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Loss, Released};
 /// [`acquire_many`](crate::InterProcessSemaphore::acquire_many). Dropping it releases them, the last first.
 ///
 /// One of them may be lost while the others are held. Each has a [fencing token](Hold::fencing_token) of its own, for what
-/// its lock protects. Taken out by `into_iter`, each guard goes on its own.
+/// its lock protects. After `into_iter`, each guard is released on its own.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Error, InterProcessMultiLock};
@@ -89,7 +89,7 @@ impl Guards {
         self.let_go().await
     }
 
-    /// Lets go of all as it is called; the future tells what became of them.
+    /// Releases all as it is called; the future waits for the reports.
     pub(crate) fn let_go(mut self) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
         let releases: Vec<_> =
             mem::take(&mut self.0).into_iter().rev().map(Guard::let_go).collect();
@@ -102,12 +102,10 @@ impl Guards {
                     Err(error) => failed.push(error),
                 }
             }
-            let lost = failed.iter().position(|error| error.kind() == ErrorKind::Lost);
-            let Some(first) = lost.or((!failed.is_empty()).then_some(0)) else {
-                return Ok(came_to);
-            };
-            let first = failed.swap_remove(first);
-            let others: Vec<_> = failed.iter().map(Error::to_string).collect();
+            failed.sort_by_key(|error| error.kind() != ErrorKind::Lost);
+            let mut failed = failed.into_iter();
+            let Some(first) = failed.next() else { return Ok(came_to) };
+            let others: Vec<_> = failed.map(|error| error.to_string()).collect();
             Err(if others.is_empty() { first } else { first.while_doing(others.join("; ")) })
         }
     }

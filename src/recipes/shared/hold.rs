@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, pending};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -58,7 +58,8 @@ pub struct Hold {
 
 impl Hold {
     pub(crate) fn new(state: &Arc<HoldState>, recipe: &Recipe) -> Self {
-        let (session, acls) = (recipe.curator.session().clone(), recipe.curator.acls().clone());
+        let (session, acls) =
+            (recipe.curator.session().clone(), recipe.curator.options().acls.clone());
         Self { state: state.clone(), path: recipe.path.clone(), session, acls, stop: None }
     }
 
@@ -120,7 +121,7 @@ impl Hold {
     /// Writes that ZooKeeper refuses once the hold is over.
     #[must_use]
     pub fn fenced(&self) -> Fenced {
-        Fenced::new(self.state.clone(), self.acls.clone())
+        Fenced { hold: self.state.clone(), acls: self.acls.clone() }
     }
 
     /// For how long the lock cannot pass to another process if no server answers from now on. The session lease is renewed
@@ -211,7 +212,7 @@ pub struct Guard {
     held: Arc<Held>,
 }
 
-/// What nested guards share.
+/// The hold that nested guards share.
 #[derive(Debug)]
 pub(crate) struct Held {
     hold: queue::Hold,
@@ -220,24 +221,20 @@ pub(crate) struct Held {
     _curator: Curator,
 }
 
-impl Held {
-    pub(crate) fn new(hold: queue::Hold, recipe: &Recipe) -> Arc<Self> {
-        let view = Hold::new(hold.state(), recipe);
-        Arc::new(Self { hold, view, _curator: recipe.curator.clone() })
-    }
-
-    pub(crate) fn view(&self) -> &Hold {
-        &self.view
-    }
-}
-
 impl Guard {
-    pub(crate) fn new(held: Arc<Held>) -> Self {
-        Self { held }
+    pub(crate) fn new(hold: queue::Hold, recipe: &Recipe) -> Self {
+        let (view, _curator) = (Hold::new(hold.state(), recipe), recipe.curator.clone());
+        Self { held: Arc::new(Held { hold, view, _curator }) }
     }
 
-    pub(crate) fn held(&self) -> &Arc<Held> {
-        &self.held
+    /// A nested guard, if a guard is left.
+    pub(super) fn of(held: &Weak<Held>) -> Option<Self> {
+        held.upgrade().map(|held| Self { held })
+    }
+
+    /// Keeps nothing: see [`of`](Self::of).
+    pub(super) fn weak(&self) -> Weak<Held> {
+        Arc::downgrade(&self.held)
     }
 
     /// Releases the lock and waits until the servers confirm it, at most for
@@ -255,20 +252,17 @@ impl Guard {
         self.let_go().await
     }
 
-    /// Lets go as it is called; the future tells what became of it.
+    /// Releases as it is called; the future waits for the report.
     pub(crate) fn let_go(self) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
         let (lost, path) = (self.loss(), self.path.clone());
         let releasing = Arc::into_inner(self.held).map(|held| (held.hold.release(), held._curator));
         async move {
             match (releasing, lost) {
                 // The session is kept until it is answered.
-                (Some((releasing, _curator)), _) => {
-                    releasing.await.map_err(|error| match error.loss() {
-                        // A lease's node is not right under the path of its lock.
-                        Some(loss) => Error::lost(path, loss),
-                        None => error,
-                    })
-                }
+                (Some((releasing, _curator)), _) => releasing.await.map_err(|error| {
+                    // A lease's node is not right under the path of its lock.
+                    error.loss().map_or(error, |loss| Error::lost(path, loss))
+                }),
                 (None, None) => Ok(Released::StillHeld),
                 (None, Some(loss)) => Err(Error::lost(path, loss)),
             }
@@ -328,7 +322,7 @@ impl Deref for Guard {
     }
 }
 
-/// What `body` gives, unless the hold is lost first.
+/// The value of `body`, unless the hold is lost first.
 #[allow(clippy::future_not_send)] // it is, if the body is
 pub(crate) async fn until_lost<T>(
     lost: impl Future<Output = Error>,
@@ -341,13 +335,13 @@ pub(crate) async fn until_lost<T>(
     }
 }
 
-/// What a run comes to: the body's own error counts most, then a loss.
+/// The result of a run: the body's own error comes first, then a loss.
 #[allow(clippy::future_not_send)] // it is, if the body is
 pub(crate) async fn ran<T, E: From<Error>>(
     ended: Result<Result<T, E>, Error>,
     releasing: impl Future<Output = Result<Released, Error>>,
 ) -> Result<T, E> {
-    // What was lost is let go of in the background.
+    // A lost hold is released in the background.
     let value = ended?;
     match (releasing.await, value) {
         (Err(error), Ok(_)) if error.kind() == ErrorKind::Lost => Err(error.into()),

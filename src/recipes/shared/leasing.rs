@@ -1,22 +1,19 @@
-//! Acquiring leases: the mutex `locks` beside them is held while their nodes are made and counted, as Curator does.
+//! Acquires leases. As in Curator, a caller holds the mutex `locks` while it creates and counts the nodes of its leases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tokio::time::timeout;
-
-use super::contender::out_of_patience;
-use super::hold::Held;
-use super::participants::{Participant, participants};
+use super::guards::Guards;
+use super::hold::Guard;
+use super::participants::Participant;
 use super::recipe::{Patience, Recipe};
 use crate::client::Failure;
-use crate::error::{Error, ErrorKind};
-use crate::lock_path::LockPath;
-use crate::metrics::{Lock, Outcome};
+use crate::error::Error;
+use crate::metrics::Lock;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::{Kind, kind_of};
-use crate::queue::{Hold, LeaseRequest, Limit, Queued, Request};
+use crate::queue::{LeaseRequest, Limit, Queued, Request};
 use crate::session::epoch::Epoch;
 use crate::session::lease::LossPolicy;
 use crate::session::tries::{Effect, Failed, tried};
@@ -27,26 +24,21 @@ pub(crate) struct Leasing {
     pub(crate) recipe: Recipe,
     pub(crate) limit: Limit,
     /// Where one at a time queues for leases.
-    locks: LockPath,
-    pub(crate) leases: LockPath,
+    locks: Recipe,
+    leases: Recipe,
     /// The session in which others were looked for.
     looked_in: Arc<AtomicI64>,
 }
 
 impl Leasing {
     pub(crate) fn new(recipe: Recipe, limit: Limit) -> Self {
-        let child = |name| recipe.path.join(&LockPath::segment(name));
-        let (locks, leases) = (child("locks"), child("leases"));
+        let (locks, leases) = (recipe.below("locks"), recipe.below("leases"));
         Self { recipe, limit, locks, leases, looked_in: Arc::default() }
     }
 
     /// All of `count`, however long it takes.
-    pub(crate) async fn wait(&self, count: usize) -> Result<Vec<Arc<Held>>, Error> {
-        loop {
-            if let Some(held) = self.acquire(count, Patience::Forever).await? {
-                return Ok(held);
-            }
-        }
+    pub(crate) async fn wait(&self, count: usize) -> Result<Guards, Error> {
+        Patience::forever(|patience| self.acquire(count, patience)).await
     }
 
     /// All of `count`, or none.
@@ -54,33 +46,32 @@ impl Leasing {
         &self,
         count: usize,
         patience: Patience,
-    ) -> Result<Option<Vec<Arc<Held>>>, Error> {
+    ) -> Result<Option<Guards>, Error> {
         self.limit.check(&self.recipe.path, count)?;
+        let (full, behind) = (Queued::default(), Queued::default());
         let mut acquiring = self.recipe.counted.acquiring();
-        let acquired = self.acquire_in_time(count, patience).await;
-        acquiring.ended(match (&acquired, patience) {
-            (Ok(None), Patience::For(_)) => Outcome::GivenUp,
-            (Err(error), Patience::For(_)) if error.kind() == ErrorKind::Unavailable => {
-                Outcome::GivenUp
-            }
-            (acquired, _) => Outcome::of(acquired),
-        });
-        acquired
+        let asking = async {
+            let answer = self.ask(count, patience, &full, &behind).await;
+            acquiring.answered(&answer);
+            answer
+        };
+        self.recipe.in_time(patience, || *full.borrow() || *behind.borrow(), asking).await
     }
 
-    async fn acquire_in_time(
+    async fn ask(
         &self,
         count: usize,
         patience: Patience,
-    ) -> Result<Option<Vec<Arc<Held>>>, Error> {
+        full: &Queued,
+        behind: &Queued,
+    ) -> Result<Option<Guards>, Error> {
         self.look_for_others();
         if matches!(patience, Patience::OnlyIfFree) && self.is_full(count).await? {
             return Ok(None);
         }
-        let (full, behind) = (Queued::default(), Queued::default());
         let exclusive = Family::Exclusive(ContenderFilter::Curator);
         let request = LeaseRequest {
-            lease: self.recipe.request(&self.leases, Family::Leases, Kind::Lease, patience),
+            lease: self.leases.request(Family::Leases, Kind::Lease, patience),
             lock: Request {
                 // It keeps leases in order, not safe: to be in doubt does not end it.
                 loss_policy: LossPolicy::SessionExpired,
@@ -88,7 +79,7 @@ impl Leasing {
                 counted: Lock::default(),
                 // The leases were looked at. A waiter in `locks` has nodes among them.
                 looks_first: false,
-                ..self.recipe.request(&self.locks, exclusive, Kind::Lock, patience)
+                ..self.locks.request(exclusive, Kind::Lock, patience)
             },
             count,
             limit: self.limit.clone(),
@@ -96,21 +87,9 @@ impl Leasing {
             behind: behind.clone(),
         };
         let contending = self.recipe.curator.queues().contend_for_leases(request);
-        let leases = match patience {
-            Patience::Forever | Patience::OnlyIfFree => contending.answer().await?,
-            Patience::For(limit) => match timeout(limit, contending.answer()).await {
-                Ok(leases) => leases?,
-                Err(_) => {
-                    let said = if *full.borrow() { &full } else { &behind };
-                    return out_of_patience(&self.recipe, patience, said).map(|()| None);
-                }
-            },
-        };
-        Ok(leases.map(|leases| self.held(leases)))
-    }
-
-    fn held(&self, leases: Vec<Hold>) -> Vec<Arc<Held>> {
-        leases.into_iter().map(|hold| Held::new(hold, &self.recipe)).collect()
+        let leases = contending.answer().await?;
+        let guard = |hold| Guard::new(hold, &self.recipe);
+        Ok(leases.map(|leases| Guards::new(leases.into_iter().map(guard).collect())))
     }
 
     /// Warns of contenders right under the path, once in a session: they are of a recipe that this one does not keep out.
@@ -136,7 +115,7 @@ impl Leasing {
     }
 
     async fn is_full(&self, count: usize) -> Result<bool, Error> {
-        let (leases, Recipe { curator, retry, .. }) = (&self.leases, &self.recipe);
+        let Recipe { curator, path: leases, retry, .. } = &self.leases;
         let list = |epoch: Arc<Epoch>, _| async move {
             let caught_up = async {
                 let borrowed = epoch.borrow_client()?;
@@ -155,10 +134,9 @@ impl Leasing {
 
     /// The holders of leases, then the waiters.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        let (session, retry) = (self.recipe.curator.session(), &self.recipe.retry);
         let family = Family::Exclusive(ContenderFilter::Curator);
-        let waiting = participants(session, &self.locks, &family, retry).await?;
-        let mut all = participants(session, &self.leases, &Family::Leases, retry).await?;
+        let waiting = self.locks.participants(&family).await?;
+        let mut all = self.leases.participants(&Family::Leases).await?;
         all.sort_by_key(|lease| lease.fencing_token);
         let mut waiting = waiting.into_iter().map(Participant::waiting);
         if let Some(first) = waiting.next() {

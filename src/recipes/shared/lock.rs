@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
+
+use futures_util::TryFutureExt;
+use futures_util::future::BoxFuture;
 
 use super::attempt::Attempt;
 use super::hold::{Guard, Hold};
+use super::recipe::Patience;
 use crate::error::Error;
-
-type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Any lock of this crate, behind a pointer: a mutex, a semaphore, half of a read-write lock.
 ///
@@ -28,18 +29,24 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// guarded(&*lock).await
 /// # }
 /// ```
-pub trait Lock: fmt::Debug + Send + Sync + sealed::Sealed {
+pub trait Lock: fmt::Debug + Send + Sync + Sealed {
     /// The path, under the namespace.
     fn path(&self) -> &str;
 
     /// See [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
-    fn acquire(&self) -> BoxFuture<'_, Result<Guard, Error>>;
+    fn acquire(&self) -> BoxFuture<'_, Result<Guard, Error>> {
+        Box::pin(Patience::forever(|patience| self.attempt(patience)))
+    }
 
     /// See [`InterProcessMutex::try_acquire`](crate::InterProcessMutex::try_acquire).
-    fn try_acquire(&self) -> BoxFuture<'_, Result<Attempt, Error>>;
+    fn try_acquire(&self) -> BoxFuture<'_, Result<Attempt, Error>> {
+        Box::pin(self.attempt(Patience::OnlyIfFree).map_ok(Attempt::of))
+    }
 
     /// See [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).
-    fn acquire_timeout(&self, limit: Duration) -> BoxFuture<'_, Result<Attempt, Error>>;
+    fn acquire_timeout(&self, limit: Duration) -> BoxFuture<'_, Result<Attempt, Error>> {
+        Box::pin(self.attempt(Patience::within(limit)).map_ok(Attempt::of))
+    }
 }
 
 impl dyn Lock + '_ {
@@ -79,38 +86,27 @@ impl dyn Lock + '_ {
     }
 }
 
-pub(crate) mod sealed {
-    #[allow(unnameable_types)] // so that it cannot be implemented elsewhere
-    pub trait Sealed {}
+#[allow(unnameable_types)] // so that `Lock` cannot be implemented elsewhere
+pub trait Sealed {
+    fn attempt(&self, patience: Patience) -> BoxFuture<'_, Result<Option<Guard>, Error>>;
 }
 
-/// A type with methods of these names as a [`Lock`].
+/// A type with a `path` and an `attempt` as a [`Lock`].
 macro_rules! impl_lock {
     ($Lock:ident) => {
-        impl $crate::recipes::shared::lock::sealed::Sealed for $Lock {}
+        impl $crate::recipes::shared::lock::Sealed for $Lock {
+            fn attempt(
+                &self,
+                patience: $crate::recipes::shared::recipe::Patience,
+            ) -> futures_util::future::BoxFuture<'_, Result<Option<$crate::Guard>, $crate::Error>>
+            {
+                Box::pin(Self::attempt(self, patience))
+            }
+        }
 
         impl $crate::Lock for $Lock {
             fn path(&self) -> &str {
                 Self::path(self)
-            }
-
-            fn acquire(
-                &self,
-            ) -> futures_util::future::BoxFuture<'_, Result<$crate::Guard, $crate::Error>> {
-                Box::pin(Self::acquire(self))
-            }
-
-            fn try_acquire(
-                &self,
-            ) -> futures_util::future::BoxFuture<'_, Result<$crate::Attempt, $crate::Error>> {
-                Box::pin(Self::try_acquire(self))
-            }
-
-            fn acquire_timeout(
-                &self,
-                limit: std::time::Duration,
-            ) -> futures_util::future::BoxFuture<'_, Result<$crate::Attempt, $crate::Error>> {
-                Box::pin(Self::acquire_timeout(self, limit))
             }
         }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
 use super::hold::Held;
 use crate::lock::Mutex;
@@ -36,7 +36,8 @@ use crate::queue::rules::admission::Family;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Owner {
-    slots: Arc<Mutex<Slots>>,
+    /// One for each lock that the owner has used lately.
+    slots: Arc<Mutex<HashMap<SlotKey, Arc<Slot>>>>,
 }
 
 tokio::task_local! {
@@ -44,11 +45,11 @@ tokio::task_local! {
     static CURRENT: Vec<Owner>;
 }
 
-/// A lock path of one `Curator`, told by the address of what its handles share. (An address that is
-/// used again finds a slot without a hold, which is as good as a new one.)
+/// A lock path of one `Curator`, identified by the address of its session. (If the address is used again, it finds a slot
+/// without a hold, which is as good as a new one.)
 type SlotKey = (usize, LockPath, Family);
 
-/// What an owner has of one lock.
+/// An owner's holds of one lock.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// Locked while a task acquires, so that the owner's tasks share one place in the queue.
@@ -65,31 +66,13 @@ impl Slot {
     }
 }
 
-/// What an owner holds. Weak: the slot keeps no lock.
+/// The holds of an owner. Weak: the slot keeps no lock.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) exclusive: Weak<Held>,
     /// Of a read-write lock.
     pub(crate) shared: Weak<Held>,
 }
-
-/// What an owner has of each of its locks.
-#[derive(Debug)]
-struct Slots {
-    of: HashMap<SlotKey, Arc<Slot>>,
-    /// With this many the unused ones are removed. Doubled from what is left, so that holders of many locks do not sweep
-    /// at each new one.
-    sweep_at: usize,
-}
-
-impl Default for Slots {
-    fn default() -> Self {
-        Self { of: HashMap::new(), sweep_at: SLOTS_KEPT }
-    }
-}
-
-/// The fewest slots that are swept.
-const SLOTS_KEPT: usize = 64;
 
 impl Owner {
     /// An owner of nothing yet.
@@ -108,7 +91,7 @@ impl Owner {
         CURRENT.scope(owners, future).await
     }
 
-    /// What the owner in whose scope this is called has of a lock: the one that holds it, else the innermost.
+    /// The slot for a lock, of the owner in whose scope the caller runs: of the owner that holds the lock, else of the innermost.
     pub(crate) fn present(curator: usize, path: &LockPath, family: &Family) -> Option<Arc<Slot>> {
         let find = |owners: &Vec<Owner>| {
             let mut slots = owners.iter().rev().map(|owner| owner.slot(curator, path, family));
@@ -119,17 +102,16 @@ impl Owner {
     }
 
     fn slot(&self, curator: usize, path: &LockPath, family: &Family) -> Arc<Slot> {
-        let mut slots = self.slots();
-        if slots.of.len() >= slots.sweep_at {
+        let mut slots = self.slots.lock();
+        // Before the map grows, the unused slots are removed. It then has room for as many as are left, so that holders
+        // of many locks do not sweep at each new one.
+        if slots.len() == slots.capacity() {
             // A task that acquires through a slot has a reference to it.
-            slots.of.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_held());
-            slots.sweep_at = SLOTS_KEPT.max(2 * slots.of.len());
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_held());
+            let used = slots.len();
+            slots.reserve(used);
         }
-        slots.of.entry((curator, path.clone(), family.clone())).or_default().clone()
-    }
-
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock()
+        slots.entry((curator, path.clone(), family.clone())).or_default().clone()
     }
 }
 
@@ -145,12 +127,12 @@ mod tests {
             let path = LockPath::parse("path", &format!("/{number}")).unwrap();
             owner.slot(0, &path, &Family::Exclusive(ContenderFilter::Curator))
         };
-        let used: Vec<_> = (0..10 * SLOTS_KEPT).map(slot).collect();
-        assert_eq!(owner.slots().of.len(), used.len());
-        assert!(owner.slots().sweep_at > used.len(), "the next one sweeps again");
+        let used: Vec<_> = (0..1000).map(slot).collect();
+        assert_eq!(owner.slots.lock().len(), used.len());
         drop(used);
-        let more = 10 * owner.slots().sweep_at;
-        (0..more).for_each(|number| drop(slot(number)));
-        assert!(owner.slots().of.len() <= SLOTS_KEPT);
+        let room = owner.slots.lock().capacity();
+        assert!(room > 1000, "the next one sweeps again");
+        (0..10 * room).for_each(|number| drop(slot(number)));
+        assert!(owner.slots.lock().len() <= room);
     }
 }

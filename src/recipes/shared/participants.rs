@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::try_join_all;
 
+use super::recipe::Recipe;
 use super::revocation::REVOKE;
 use crate::client::{Failure, Node};
 use crate::error::Error;
@@ -13,9 +14,7 @@ use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Family, Rank, queue, standings};
 use crate::queue::rules::node_name::{ContenderName, Kind, tagged};
-use crate::session::Session;
 use crate::session::epoch::Epoch;
-use crate::session::retry::RetryPolicy;
 use crate::session::tries::{Effect, Failed, tried};
 
 /// One that holds a lock or waits for it. Where its node may not be read, what only that tells is `None`.
@@ -106,23 +105,39 @@ impl Participant {
     }
 }
 
-pub(crate) async fn participants(
-    session: &Arc<Session>,
-    path: &LockPath,
-    family: &Family,
-    retry: &RetryPolicy,
-) -> Result<Vec<Participant>, Error> {
-    let read = |epoch: Arc<Epoch>, _| async move {
-        read(&epoch, path, family).await.map_err(|failure| Failed::at(path, "read", failure))
-    };
-    let mut participants = tried(session, path, retry, Effect::Harmless, read).await?;
-    if let Some(first) = participants.first_mut()
-        && family.is_exclusive()
-    {
-        // A node that was listed before it may have vanished since.
-        first.holds = true;
+impl Recipe {
+    pub(crate) async fn participants(&self, family: &Family) -> Result<Vec<Participant>, Error> {
+        let Self { curator, path, retry, .. } = self;
+        let read = |epoch: Arc<Epoch>, _| async move {
+            read(&epoch, path, family).await.map_err(|failure| Failed::at(path, "read", failure))
+        };
+        let mut participants =
+            tried(curator.session(), path, retry, Effect::Harmless, read).await?;
+        if let Some(first) = participants.first_mut()
+            && family.is_exclusive()
+        {
+            // A node that was listed before it may have vanished since.
+            first.holds = true;
+        }
+        Ok(participants)
     }
-    Ok(participants)
+
+    /// The exclusive holder of a family.
+    pub(crate) async fn holder(&self, family: &Family) -> Result<Option<Participant>, Error> {
+        let Self { curator, path, retry, .. } = self;
+        let holder = |epoch: Arc<Epoch>| async move {
+            let children = list(&epoch, path).await?;
+            let read = |node: String| {
+                let sent = epoch.client().map(|client| client.read(&node));
+                async move { Ok((node, sent?.await?, ())) }
+            };
+            Ok(first(&children, path, family, read).await?.map(|(holder, ())| holder))
+        };
+        let read = |epoch, _| async move {
+            holder(epoch).await.map_err(|failure| Failed::at(path, "read", failure))
+        };
+        tried(curator.session(), path, retry, Effect::Harmless, read).await
+    }
 }
 
 async fn read(
@@ -139,7 +154,15 @@ async fn read(
             let path = path.child(contender.as_str());
             let read = client.read(&path);
             async move {
-                let node = or_look(epoch, &path, read).await?;
+                let node = match read.await {
+                    Err(Failure::NoNode) => return Ok(None),
+                    // Each client that may list the path may know that the node is there.
+                    Err(Failure::Refused(error)) if error.is_no_auth() => {
+                        let look = epoch.client()?.look(&path);
+                        look.await?
+                    }
+                    read => Some(read?),
+                };
                 Ok(node.map(|node| Participant::new(path, &contender, holds, node)))
             }
         })
@@ -148,45 +171,7 @@ async fn read(
     Ok(try_join_all(reads).await?.into_iter().flatten().collect())
 }
 
-/// What a read found, if the node is there; without what it says, where it may not be read. Each client that
-/// may list the path may know that the node is there.
-async fn or_look(
-    epoch: &Epoch,
-    path: &str,
-    read: impl Future<Output = Result<Node, Failure>>,
-) -> Result<Option<Node>, Failure> {
-    match read.await {
-        Err(Failure::Refused(error)) if error.is_no_auth() => {
-            let look = epoch.client()?.look(path);
-            look.await
-        }
-        Err(Failure::NoNode) => Ok(None),
-        read => read.map(Some),
-    }
-}
-
-/// The exclusive holder.
-pub(crate) async fn holder(
-    session: &Arc<Session>,
-    path: &LockPath,
-    family: &Family,
-    retry: &RetryPolicy,
-) -> Result<Option<Participant>, Error> {
-    let holder = |epoch: Arc<Epoch>| async move {
-        let children = list(&epoch, path).await?;
-        let read = |node: String| {
-            let sent = epoch.client().map(|client| client.read(&node));
-            async move { Ok((node, sent?.await?, ())) }
-        };
-        Ok(first(&children, path, family, read).await?.map(|(holder, ())| holder))
-    };
-    let read = |epoch, _| async move {
-        holder(epoch).await.map_err(|failure| Failed::at(path, "read", failure))
-    };
-    tried(session, path, retry, Effect::Harmless, read).await
-}
-
-/// The first exclusive holder that `read` finds, with what that gives besides.
+/// The first exclusive holder that `read` finds, with the third value that `read` returns.
 pub(crate) async fn first<T, F>(
     children: &[String],
     path: &LockPath,

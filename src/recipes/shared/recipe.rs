@@ -1,8 +1,11 @@
-//! What every recipe starts from: a [`Curator`] with its options, and a path.
+//! [`Recipe`]: the base of every recipe, which is a [`Curator`] with its options, and a path.
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
-use super::participants::{Participant, holder, participants};
+use tokio::time::timeout;
+
 use crate::client::check_contender;
 use crate::curator::Curator;
 use crate::error::Error;
@@ -15,17 +18,32 @@ use crate::session::retry::RetryPolicy;
 
 /// How long a caller waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
-    /// Not for other holders.
+#[allow(unnameable_types)] // the sealed trait of `Lock` names it
+pub enum Patience {
+    /// For answers of the servers, never for other holders.
     OnlyIfFree,
     For(Duration),
     Forever,
 }
 
 impl Patience {
-    /// Without any time, whether the answer comes first would be chance.
+    /// A limit of zero is a try: otherwise chance decides whether the answer or the timeout comes first.
     pub(crate) fn within(limit: Duration) -> Self {
         if limit.is_zero() { Self::OnlyIfFree } else { Self::For(limit) }
+    }
+
+    /// Acquires without a limit, which ends with a hold or an error. The loop is only for the type.
+    pub(crate) async fn forever<T: Send, F>(
+        mut acquire: impl FnMut(Self) -> F + Send,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<Option<T>, Error>> + Send,
+    {
+        loop {
+            if let Some(acquired) = acquire(Self::Forever).await? {
+                return Ok(acquired);
+            }
+        }
     }
 }
 
@@ -34,7 +52,7 @@ pub(crate) struct Recipe {
     pub(crate) curator: Curator,
     pub(crate) path: LockPath,
     pub(crate) retry: RetryPolicy,
-    /// What it is counted as.
+    /// The lock in the metrics.
     pub(crate) counted: Lock,
 }
 
@@ -46,16 +64,21 @@ impl Recipe {
     ) -> Result<Self, Error> {
         let path = LockPath::parse("lock path", path)?;
         let absolute = curator.session().absolute(&path);
-        check_contender(&absolute, curator.identity(), curator.acls())
+        let options = curator.options();
+        check_contender(&absolute, &options.identity, &options.acls)
             .map_err(|error| error.at(&path))?;
-        let (retry, label) = (curator.retry().clone(), &curator.session().settings.path_label);
-        let counted = Lock::new(recipe, label, path.as_str());
-        Ok(Self { curator: curator.clone(), path, retry, counted })
+        let counted = Lock::new(recipe, &curator.session().settings.path_label, path.as_str());
+        Ok(Self { curator: curator.clone(), path, retry: options.retry.clone(), counted })
+    }
+
+    /// The same recipe at the child `name` of its path.
+    pub(crate) fn below(&self, name: &'static str) -> Self {
+        Self { path: self.path.below(name), ..self.clone() }
     }
 
     /// For nodes whose data other clients decode.
     pub(crate) fn check_text(&self) -> Result<(), Error> {
-        let identity = self.curator.identity();
+        let identity = &self.curator.options().identity;
         if std::str::from_utf8(identity).is_ok() {
             return Ok(());
         }
@@ -64,38 +87,42 @@ impl Recipe {
         Err(Error::invalid("identity", value, reason).at(&self.path))
     }
 
-    pub(crate) fn request(
-        &self,
-        path: &LockPath,
-        family: Family,
-        kind: Kind,
-        patience: Patience,
-    ) -> Request {
+    pub(crate) fn request(&self, family: Family, kind: Kind, patience: Patience) -> Request {
+        let options = self.curator.options();
         let only_if_free = matches!(patience, Patience::OnlyIfFree);
         Request {
-            path: path.clone(),
+            path: self.path.clone(),
             takes_turns: matches!(family, Family::Exclusive(_)),
             node_per_hold: false,
             retention: Duration::ZERO,
             family,
             kind,
             beside: None,
-            data: self.curator.identity().clone(),
-            acls: self.curator.acls().clone(),
+            data: options.identity.clone(),
+            acls: options.acls.clone(),
             retry: self.retry.clone(),
-            loss_policy: self.curator.loss_policy(),
+            loss_policy: options.loss_policy,
             only_if_free,
             looks_first: only_if_free,
             counted: self.counted.clone(),
         }
     }
 
-    pub(crate) async fn participants(&self, family: &Family) -> Result<Vec<Participant>, Error> {
-        participants(self.curator.session(), &self.path, family, &self.retry).await
-    }
-
-    /// The exclusive holder of a family.
-    pub(crate) async fn holder(&self, family: &Family) -> Result<Option<Participant>, Error> {
-        holder(self.curator.session(), &self.path, family, &self.retry).await
+    /// Waits for an answer as long as the patience lasts. After that it is nothing if a server `said` that another
+    /// contender has the lock; without any word of a server it is an error.
+    pub(crate) async fn in_time<T: Send>(
+        &self,
+        patience: Patience,
+        said: impl Fn() -> bool + Send,
+        answer: impl Future<Output = Result<Option<T>, Error>> + Send,
+    ) -> Result<Option<T>, Error> {
+        let Patience::For(limit) = patience else { return answer.await };
+        // It is dropped after `said`, because dropping it forgets what the server said.
+        let mut answer = pin!(answer);
+        match timeout(limit, answer.as_mut()).await {
+            Ok(answer) => answer,
+            Err(_) if said() => Ok(None),
+            Err(_) => Err(Error::unavailable(&self.path, Some(limit))),
+        }
     }
 }

@@ -1,15 +1,15 @@
-//! What a holder sees of a request to give its lock back.
+//! Requests of other processes to give a lock back, as the holder sees them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Failure, NodeEvent, NodeWatch};
+use crate::client::{Failure, NodeEvent};
 use crate::queue::HoldState;
 use crate::session::Session;
 
-/// What a node's data is when its contender is asked to give way; Curator's.
+/// The data of a node whose contender is to give way, as Curator writes it.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// How often to look where there is no room for a watch, or reading fails.
@@ -28,20 +28,16 @@ pub(crate) async fn requested(session: &Arc<Session>, hold: &Arc<HoldState>) {
 
 /// Watches the node until it asks, or the hold ends.
 async fn look_out(hold: Arc<HoldState>, requested: CancellationToken) {
-    let asks = async {
-        loop {
-            match look(&hold).await {
-                Ok((true, _)) => return,
-                Ok((false, watch)) => changed(watch).await,
-                Err(_) => tokio::time::sleep(LOOK).await,
-            }
+    let asked = async {
+        while asked(&hold).await.is_err() {
+            tokio::time::sleep(LOOK).await;
         }
     };
     tokio::select! {
         biased;
         () = hold.ended().cancelled() => {}
         () = hold.epoch().over().cancelled() => {}
-        () = asks => {
+        () = asked => {
             // Before the holder complies.
             hold.node_is_revoked();
             requested.cancel();
@@ -49,30 +45,28 @@ async fn look_out(hold: Arc<HoldState>, requested: CancellationToken) {
     }
 }
 
-/// Room for a watch is given back with it.
-type Watch = Option<(NodeWatch, tokio::sync::OwnedSemaphorePermit)>;
-
-/// Whether the node asks; and a watch from before, if there is room.
-async fn look(hold: &HoldState) -> Result<(bool, Watch), Failure> {
-    let client = hold.epoch().client()?;
-    let (node, watch) = match hold.epoch().spare_room(hold.node()) {
-        None => (client.read(hold.node()).await?, None),
-        Some(room) => {
-            let (node, watch) = client.read_and_watch(hold.node()).await?;
-            (node, Some((watch, room)))
-        }
-    };
-    Ok((node.data == REVOKE, watch))
-}
-
-async fn changed(watch: Watch) {
-    match watch {
-        None => tokio::time::sleep(LOOK).await,
-        Some((watch, _room)) => {
-            if watch.await != NodeEvent::Changed {
-                // The hold is about to learn that it has ended.
-                std::future::pending::<()>().await;
+/// Returns when the node asks.
+async fn asked(hold: &HoldState) -> Result<(), Failure> {
+    let (epoch, node) = (hold.epoch(), hold.node());
+    loop {
+        let Some(_room) = epoch.spare_room(node) else {
+            let read = epoch.client()?.read(node);
+            if read.await?.data == REVOKE {
+                return Ok(());
             }
+            tokio::time::sleep(LOOK).await;
+            continue;
+        };
+        let (read, watch) = {
+            let client = epoch.client()?;
+            client.read_and_watch(node).await?
+        };
+        if read.data == REVOKE {
+            return Ok(());
+        }
+        if watch.await != NodeEvent::Changed {
+            // The hold is about to learn that it has ended.
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What a stream waits with between two polls.
+//! [`Waiting`]: the future that a stream keeps between two polls.
 
 use std::future::Future;
 use std::task::{Context, Poll, ready};
 
 use tokio_util::sync::ReusableBoxFuture;
 
-/// A future that owns a copy of a stream's state, and gives it back with what it came to. Without one, nothing was begun.
+/// A future that owns a copy of a stream's state, and returns the copy with its result. `None` between two items.
 pub(crate) struct Waiting<S, T>(Option<ReusableBoxFuture<'static, (S, T)>>);
 
 impl<S: Clone, T> Waiting<S, T> {
@@ -13,12 +13,12 @@ impl<S: Clone, T> Waiting<S, T> {
         Self(None)
     }
 
-    /// Forgets what was begun, which changed nothing.
+    /// Drops the future, which changed nothing.
     pub(crate) fn forget(&mut self) {
         self.0 = None;
     }
 
-    /// Polls what was begun, or begins it with a copy of `state`, which is replaced when it is done.
+    /// Polls the future, or begins one with a copy of `state`. When it is done, its copy replaces `state`.
     pub(crate) fn poll<F>(
         &mut self,
         state: &mut S,
@@ -29,8 +29,8 @@ impl<S: Clone, T> Waiting<S, T> {
         F: Future<Output = (S, T)> + Send + 'static,
     {
         let waiting = self.0.get_or_insert_with(|| ReusableBoxFuture::new(begin(state.clone())));
-        let (next, told) = ready!(waiting.poll(context));
+        let (next, result) = ready!(waiting.poll(context));
         (*state, self.0) = (next, None);
-        Poll::Ready(told)
+        Poll::Ready(result)
     }
 }

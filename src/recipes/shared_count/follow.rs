@@ -82,7 +82,7 @@ async fn follow_in(epoch: &Epoch, shared: &Shared, mut again: bool) {
             Err(Failure::SessionOver(_)) => return epoch.over().cancelled().await,
             Err(failure) => {
                 tracing::debug!(path = %shared.path, ?failure, "reads again");
-                metrics::retried(Operation::Follow);
+                metrics::retried(Operation::FOLLOW);
                 Some(pause)
             }
         };

@@ -82,9 +82,9 @@ impl SharedCount {
     pub async fn start(curator: &Curator, path: &str, seed: i32) -> Result<Self, Error> {
         let path = LockPath::parse("path", path)?;
         let session = curator.session();
-        let (seed, acls) = (seed.to_be_bytes(), curator.acls());
-        let found = tried(session, &path, curator.retry(), Effect::Harmless, |epoch, _| {
-            read_or_make(epoch, &path, seed, acls)
+        let (seed, options) = (seed.to_be_bytes(), curator.options());
+        let found = tried(session, &path, &options.retry, Effect::Harmless, |epoch, _| {
+            read_or_make(epoch, &path, seed, &options.acls)
         });
         let (data, change) = found.await?;
         let first = VersionedCount::parse(&path, &data, change)?;
@@ -130,7 +130,7 @@ impl SharedCount {
     /// Outside a tokio runtime with timers.
     pub async fn set(&self, value: i32) -> Result<(), Error> {
         let path = &self.shared.path;
-        let (session, retry) = (self.curator.session(), self.curator.retry());
+        let (session, retry) = (self.curator.session(), &self.curator.options().retry);
         let writing =
             tried(session, path, retry, Effect::Write, |epoch, _| set(epoch, path, value));
         let change = writing.await?;
@@ -161,7 +161,7 @@ impl SharedCount {
     /// As for [`set`](Self::set).
     pub async fn try_set(&self, expected: &VersionedCount, value: i32) -> Result<bool, Error> {
         let path = &self.shared.path;
-        let (session, retry) = (self.curator.session(), self.curator.retry());
+        let (session, retry) = (self.curator.session(), &self.curator.options().retry);
         if expected.version == ANY_VERSION {
             let text =
                 format!("the version of {path} is -1, which cannot be compared; `set` moves it on");

@@ -40,12 +40,7 @@ pub(super) async fn read_or_make(
             Err(Failure::NodeExists) => {}
             Err(Failure::NoNode) => {
                 if let Some(parent) = epoch.root().join(path).parent() {
-                    let made = client.make_parents(&parent, acls).await;
-                    made.map_err(|it| Failed {
-                        path: it.path,
-                        operation: "create",
-                        failure: it.failure,
-                    })?;
+                    client.make_parents(&parent, acls).await?;
                 }
             }
             Err(failure) => return Err(Failed::at(path, "create", failure)),
