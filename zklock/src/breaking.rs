@@ -4,65 +4,63 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use std::time::Duration;
 
 use zookeeper_recipes::zookeeper_client::Error;
-use zookeeper_recipes::{Curator, FencingToken, Participant};
+use zookeeper_recipes::{Curator, FencingToken};
 
 use crate::arguments::Break;
-use crate::connection::connect;
+use crate::connection::briefly;
 use crate::contenders::{Contender, check_name, chosen, contenders, nobody};
 use crate::exit::{Failure, First, Outcome, PATIENCE, say};
-use crate::output::printed;
+use crate::output::print;
 use crate::settings::Settings;
 use crate::stderr::flush;
 use crate::text;
 
-/// Somebody said no.
+/// The answer was no.
 const DECLINED: u8 = 1;
 
 /// How often a delete is tried, each time with what is there then.
 const TRIES: u32 = 5;
 
 pub(crate) async fn break_lock(arguments: &Break, settings: &Settings) -> Outcome {
-    check_name(arguments.node.as_deref())?;
-    if !arguments.yes && !can_ask() {
+    let Break { path, node, all, yes } = arguments;
+    let node = node.as_deref();
+    check_name(node)?;
+    let can_ask = stdin().is_terminal() && stderr().is_terminal();
+    if !yes && !can_ask {
         return Err(Failure::usage("there is no terminal to ask on: say --yes"));
     }
-    let curator = connect(settings).await?;
-    let outcome = break_with(&curator, arguments).await;
-    let _ = curator.close().await; // it has nothing to lose
-    outcome
+    briefly(settings, async |curator| {
+        let mut meant = chosen(contenders(curator, path).await?, node);
+        if meant.is_empty() {
+            say(&nobody(path, node));
+            return Ok(0);
+        }
+        if meant.len() > 1 && !all {
+            let count = meant.len();
+            return Err(Failure::usage(format!(
+                "{path} is held by {count}: say --all, or which by --node; see zklock ls"
+            )));
+        }
+        if !yes {
+            meant = agreed(curator, path, meant).await?;
+        }
+        delete_all(curator, &meant).await
+    })
+    .await
 }
 
-async fn break_with(curator: &Curator, arguments: &Break) -> Outcome {
-    let Break { path, node, all, yes } = arguments;
-    let mut meant = chosen(contenders(curator, path).await?, node.as_deref());
-    if meant.is_empty() {
-        say(&nobody(path, node.as_deref()));
-        return Ok(0);
-    }
-    if meant.len() > 1 && !all {
-        let (shown, count) = (text::visible(path.as_bytes()), meant.len());
-        return Err(Failure::usage(format!(
-            "{shown} is held by {count}: say --all, or which by --node; see zklock ls"
-        )));
-    }
-    if !yes {
-        meant = agreed(curator, path, meant).await?;
-    }
-    delete_all(curator, &meant).await
-}
-
-/// Asks, until what is agreed to is what is there.
+/// Asks until the answer is about the present state.
 async fn agreed(
     curator: &Curator,
     path: &str,
     mut meant: Vec<Contender>,
 ) -> Result<Vec<Contender>, Failure> {
-    let holds = |one: &Contender| one.participant.holds;
+    let holds = |one: &Contender| one.holds;
     loop {
-        if !is_meant(&meant, &text::visible(path.as_bytes())).await? {
+        if !is_meant(&meant, path).await? {
             return Err(Failure::new(DECLINED, "nothing was deleted"));
         }
-        // The answer may have taken long: who waited may hold now.
+        // The answer may have taken long: a waiter may hold now.
         let now = contenders(curator, path).await?;
         let now: Vec<_> = meant.iter().map(|contender| contender.among(&now)).collect();
         if now.iter().map(holds).eq(meant.iter().map(holds)) {
@@ -75,52 +73,45 @@ async fn agreed(
 
 async fn delete_all(curator: &Curator, meant: &[Contender]) -> Outcome {
     let mut first = First::default();
-    let (mut of_holders, mut of_waiters) = (false, false);
+    let mut deleted = Vec::new();
     for contender in meant {
-        let node = text::visible(contender.node().as_bytes());
+        let node = text::visible(contender.node_name().as_bytes());
         match delete(curator, contender).await {
             Ok(true) => {
-                let is_holder = contender.participant.holds;
-                of_holders |= is_holder;
-                of_waiters |= !is_holder;
-                first.note(printed(&format!("deleted {node} of {}\n", contender.who())));
+                deleted.push(contender);
+                first.note(print(&format!("deleted {node} of {}\n", contender.who())));
             }
-            Ok(false) => say(&format!("{node} is gone meanwhile")),
+            Ok(false) => say(&format!("{node} no longer exists")),
             Err(failure) => first.note(Err(failure)),
         }
     }
-    if of_holders {
+    if deleted.iter().any(|contender| contender.holds) {
         say(
-            "who held it is not stopped by this: it is told that it lost the lock, and somebody else may hold it \
-             meanwhile",
+            "the holder is not stopped by this: it learns that it lost the lock, and another process may hold the lock meanwhile",
         );
     }
-    if of_waiters {
-        say("who waited goes on waiting, at the end of the queue");
+    if deleted.iter().any(|contender| !contender.holds) {
+        say("a waiter keeps waiting, at the end of the queue");
     }
     first.outcome()
-}
-
-fn can_ask() -> bool {
-    stdin().is_terminal() && stderr().is_terminal()
 }
 
 /// Asks on the terminal.
 async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
     let mut question = String::new();
     for contender in meant {
-        let does = if contender.participant.holds { "holds" } else { "waits for" };
-        let (node, who, age) =
-            (text::visible(contender.node().as_bytes()), contender.who(), contender.age());
-        question.push_str(&format!("{node}: {who} {does} {path}, for {age}\n"));
+        let does = if contender.holds { "holds" } else { "waits for" };
+        let (node, who, age) = (contender.node_name(), contender.who(), contender.age());
+        let line = format!("{node}: {who} {does} {path}, for {age}");
+        question.push_str(&format!("{}\n", text::visible(line.as_bytes())));
     }
     let which = if meant.len() == 1 { "it" } else { "all of them" };
     question.push_str(&format!("Delete {which}? [y/N] "));
     let failed = |error| Failure::internal(format!("cannot ask: {error}"));
-    flush(PATIENCE); // what was said before stands before it
+    flush(PATIENCE); // earlier messages come first
     let mut terminal = stderr();
     terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush()).map_err(failed)?;
-    // Not on the thread that keeps the session alive.
+    // Another thread reads: this one keeps the session alive.
     let read = tokio::task::spawn_blocking(|| {
         let mut answer = String::new();
         stdin().read_line(&mut answer).map(|_| answer)
@@ -132,40 +123,33 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Deletes the very node that was shown; `false` if it is not there any more.
+/// Deletes the very znode that was shown; `false` if it no longer exists.
 async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failure> {
-    let Participant { node: path, fencing_token, .. } = &contender.participant;
-    let token = fencing_token.map_or(0, FencingToken::value);
+    let path = &contender.node;
+    let token = contender.fencing_token.map_or(0, FencingToken::value);
     let (mut why, mut is_unsure) = (String::new(), false);
     for attempt in 0..TRIES {
         tokio::time::sleep(Duration::from_millis(500) * attempt).await;
-        let found = match curator.client() {
-            Ok(client) => {
-                let found = client.check_stat(path).await;
-                found.map(|stat| (client, stat)).map_err(|error| error.to_string())
-            }
-            Err(error) => Err(error.to_string()),
+        let client = curator.client().map_err(|error| why = error.to_string());
+        let Ok(client) = client else { continue };
+        let found = client.check_stat(path).await.map_err(|error| why = error.to_string());
+        let Ok(found) = found else { continue };
+        let deleted = match found.filter(|stat| stat.czxid == token) {
+            Some(stat) => client.delete(path, Some(stat.version)).await,
+            None => Err(Error::NoNode),
         };
-        let (client, version) = match found {
-            Ok((client, Some(stat))) if stat.czxid == token => (client, stat.version),
-            // What was tried before, and never answered, did it.
-            Ok(_) => return Ok(is_unsure),
-            Err(error) => {
-                why = error;
-                continue;
-            }
-        };
-        match client.delete(path, Some(version)).await {
+        match deleted {
+            Ok(()) => return Ok(true),
+            // An earlier try without an answer may have deleted it.
+            Err(Error::NoNode) => return Ok(is_unsure),
             Err(Error::NotEmpty) => {
                 return Err(Failure::unavailable(format!("cannot delete {path}: it has children")));
             }
-            Ok(()) => return Ok(true),
-            Err(Error::NoNode) => return Ok(is_unsure),
             Err(Error::NoAuth) => {
                 return Err(Failure::unavailable(format!("no permission to delete {path}")));
             }
             Err(error) => {
-                // Its data has changed since, by a request to give it back; or nobody knows what became of it.
+                // A request to give the lock back has changed the data, or the outcome is unknown.
                 is_unsure |= error != Error::BadVersion;
                 why = error.to_string();
             }

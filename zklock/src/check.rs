@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use zookeeper_recipes::Curator;
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Error};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
 
 use crate::arguments::Check;
 use crate::connection::{accepts, connect, separately};
@@ -17,26 +17,34 @@ use crate::text;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn check(arguments: &Check, settings: &Settings) -> Outcome {
-    let servers = separately(&settings.server);
+    let (servers, chroot) = separately(&settings.server);
     let sessions = join_all(servers.iter().map(|server| session(settings, server))).await;
     let (mut lines, mut curators) = (Vec::new(), Vec::new());
-    for session in sessions {
+    for (server, session) in servers.into_iter().zip(sessions) {
         lines.push(session.map(|(line, curator)| {
-            curators.push(curator);
+            curators.push((server, curator));
             line
         }));
     }
-    if let Some(curator) = curators.first() {
-        // Connecting has made it.
-        lines.push(Ok(format!("namespace {} exists", settings.namespace)));
-        if let Some(path) = &arguments.path {
-            contend(curator, settings, path, &mut lines).await;
-        }
+    if let Some((server, curator)) = curators.first() {
+        let (namespace, path) = (&*settings.namespace, arguments.path.as_deref());
+        let root = [chroot, namespace].map(|root| root.trim_end_matches('/'));
+        let checked = async {
+            let roots = root.into_iter().filter(|root| !root.is_empty());
+            for path in roots.chain(path) {
+                let _ = curator.mutex(path)?; // refuses a path that no lock can have
+            }
+            let contended =
+                contend(&curator.client()?, settings, &root.concat(), path, &mut lines).await;
+            contended.map_err(|why| Failure::unavailable(format!("{server}: {why}")))
+        };
+        let checked = checked.await;
+        lines.extend(checked.err().map(Err));
     }
-    join_all(curators.iter().map(Curator::close)).await;
+    join_all(curators.iter().map(|(_, curator)| curator.close())).await;
     let code = lines.iter().find_map(|line| line.as_ref().err()).map_or(0, Failure::code);
     let text: String = lines.iter().map(shown).collect();
-    print(&text).map_or_else(|outcome| outcome, |()| Ok(code))
+    print(&text).map(|_| code)
 }
 
 fn shown(line: &Result<String, Failure>) -> String {
@@ -47,50 +55,94 @@ fn shown(line: &Result<String, Failure>) -> String {
     format!("{result}  {}\n", text::visible(said.as_bytes()))
 }
 
-/// A session of this server alone.
+/// A session of this server alone, without the chroot and the namespace: to connect creates them.
 async fn session(settings: &Settings, server: &str) -> Result<(String, Curator), Failure> {
     accepts(server, PATIENCE).await.map_err(|does| {
         Failure::unavailable(format!("{server} {does}: start it, or correct --server"))
     })?;
-    let alone = Settings { server: server.to_owned(), ..settings.clone() };
-    let curator = connect(&alone).await?;
+    let namespace = "/".to_owned();
+    let alone = Settings { server: server.to_owned(), namespace, ..settings.clone() };
+    let named = |failure: Failure| Failure::new(failure.code(), format!("{server}: {failure}"));
+    let curator = connect(&alone).await.map_err(named)?;
     let (asked, granted) = (settings.session_timeout, curator.session_timeout()?);
     let of = if granted == asked { String::new() } else { format!(", not {asked:?}") };
     Ok((format!("{server} granted a session with a timeout of {granted:?}{of}"), curator))
 }
 
-/// Creates a node under the path, as a contender does, and deletes it. No contender takes the node for one of them.
+/// Creates the missing znodes down to the path, then a contender's znode, which it deletes again, all in one transaction: if a step is
+/// refused, nothing is left behind. No contender takes that znode for one of them. The error says which step failed.
 async fn contend(
-    curator: &Curator,
+    client: &Client,
     settings: &Settings,
-    path: &str,
+    root: &str,
+    path: Option<&str>,
     lines: &mut Vec<Result<String, Failure>>,
-) {
-    let node = format!("{}/zklock-check-{}", path.trim_end_matches('/'), uuid::Uuid::new_v4());
+) -> Result<(), String> {
     let acls = match settings.acls.as_slice() {
         [] => Acls::anyone_all(),
         acls => Acls::new(acls),
     };
-    let tried = async {
-        let _ = curator.mutex(path)?; // refuses a path that no lock can have
-        let client = curator.client()?;
-        let failed = |what: &str, path: &str, error: Error| {
-            let (path, advice) = (path.to_owned(), advice(&error));
-            Failure::unavailable(format!("cannot {what} {path}: {error}; {advice}"))
-        };
-        if client.check_stat(path).await.map_err(|error| failed("read", path, error))?.is_none() {
-            let made = client.mkdir(path, &CreateMode::Container.with_acls(acls)).await;
-            made.map_err(|error| failed("create", path, error))?;
-        }
-        lines.push(Ok(format!("{path} exists")));
-        let made = client.create(&node, b"", &CreateMode::Ephemeral.with_acls(acls)).await;
-        made.map_err(|error| failed("create a znode under", path, error))?;
-        let deleted = client.delete(&node, None).await;
-        deleted.map_err(|error| failed("delete a znode under", path, error))?;
-        Ok(format!("a contender's znode can be created and deleted under {path}"))
+    let shown = path.unwrap_or_default();
+    let full = format!("{root}{}", shown.trim_end_matches('/'));
+    let node = format!("{full}/zklock-check-{}", uuid::Uuid::new_v4());
+    let missing = missing_above(client, &node).await?;
+    let named = [Some((root, format!("namespace {} exists", settings.namespace)))];
+    let named = named.into_iter().chain([path.map(|path| (&*full, format!("{path} exists")))]);
+    let (made, there): (Vec<_>, Vec<_>) =
+        named.flatten().partition(|(znode, _)| missing.contains(znode));
+    lines.extend(there.into_iter().map(|(_, line)| Ok(line)));
+    let list = async || {
+        let listed =
+            if path.is_some() { client.list_children(&full).await } else { Ok(Vec::new()) };
+        listed.map_err(|error| cannot(("list", shown), error))
     };
-    let line = tried.await;
-    lines.push(line);
+    if missing.is_empty() {
+        list().await?;
+    }
+    let mut steps: Vec<_> = missing.iter().map(|level| ("create", *level)).collect();
+    let mut writer = client.new_multi_writer();
+    for level in &missing {
+        let added = writer.add_create(level, b"", &CreateMode::Container.with_acls(acls));
+        added.map_err(|error| cannot(("create", level), error))?;
+    }
+    if path.is_some() {
+        steps.extend([("create a znode under", shown), ("delete a znode under", shown)]);
+        let added = writer.add_create(&node, b"", &CreateMode::Ephemeral.with_acls(acls));
+        let added = added.and_then(|()| writer.add_delete(&node, None));
+        added.map_err(|error| cannot(("create", &node), error))?;
+    }
+    writer.commit().await.map_err(|error| match error {
+        MultiWriteError::OperationFailed { index, source } => cannot(steps[index], source),
+        MultiWriteError::RequestFailed { source } => cannot(steps[0], source),
+    })?;
+    if let Err(why) = list().await {
+        for level in missing.iter().rev() {
+            let _ = client.delete(level, None).await; // its parent may forbid it
+        }
+        return Err(why);
+    }
+    lines.extend(made.into_iter().map(|(_, line)| Ok(line)));
+    if path.is_some() {
+        let done = format!("a contender's znode can be created and deleted under {shown}");
+        lines.push(Ok(done));
+    }
+    Ok(())
+}
+
+/// The missing znodes above `node`, from the top.
+async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str>, String> {
+    let mut missing = Vec::new();
+    for level in node.match_indices('/').skip(1).map(|(at, _)| &node[..at]) {
+        let stat = client.check_stat(level).await;
+        if stat.map_err(|error| cannot(("read", level), error))?.is_none() {
+            missing.push(level);
+        }
+    }
+    Ok(missing)
+}
+
+fn cannot((what, path): (&str, &str), error: Error) -> String {
+    format!("cannot {what} {path}: {error}; {}", advice(&error))
 }
 
 fn advice(error: &Error) -> &'static str {

@@ -17,7 +17,7 @@ use zookeeper_recipes::zookeeper_client::{
 };
 use zookeeper_recipes::{Curator, CuratorBuilder, Error, ErrorKind, Released};
 
-use crate::exit::{Failure, chain, say};
+use crate::exit::{Failure, Outcome, chain, say};
 use crate::settings::{Settings, Tls};
 
 const TLS_SCHEME: &str = "tcp+tls://";
@@ -48,8 +48,19 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     }
 }
 
+/// Connects for work that leaves nothing at the servers, so that a failed end of the session does not matter.
+pub(crate) async fn briefly(
+    settings: &Settings,
+    work: impl AsyncFnOnce(&Curator) -> Outcome,
+) -> Outcome {
+    let curator = connect(settings).await?;
+    let outcome = work(&curator).await;
+    let _ = curator.close().await;
+    outcome
+}
+
 /// With why credentials may be refused.
-pub(crate) fn refused(settings: &Settings, error: Error) -> Failure {
+fn refused(settings: &Settings, error: Error) -> Failure {
     if error.kind() != ErrorKind::AuthenticationFailed {
         return error.into();
     }
@@ -61,11 +72,12 @@ pub(crate) fn refused(settings: &Settings, error: Error) -> Failure {
     Failure::unavailable(format!("{error}: {which}"))
 }
 
-/// [`connect`], at most for `limit`.
+/// [`connect`], at most for `limit` if there is one.
 pub(crate) async fn connect_within(
     settings: &Settings,
-    limit: Duration,
+    limit: Option<Duration>,
 ) -> Result<Curator, Failure> {
+    let Some(limit) = limit else { return connect(settings).await };
     // The diagnosis must be ready when the time is up.
     let share = PATIENCE.min(limit / 2);
     let in_vain = async {
@@ -112,7 +124,7 @@ pub(crate) fn is_unconfirmed(released: Result<Released, Error>) -> bool {
 }
 
 /// The options, and the servers.
-pub(crate) fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
+fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
     let mut builder = Curator::builder()
         .session_timeout(settings.session_timeout)
         .connection_timeout(settings.connection_timeout)
@@ -153,13 +165,11 @@ fn each(servers: &str) -> impl Iterator<Item = &str> {
     servers.split(',').map(str::trim).filter(|server| !server.is_empty())
 }
 
-/// A connect string for each server, with the chroot of all.
-pub(crate) fn separately(servers: &str) -> Vec<String> {
+/// The servers without the chroot of all, and that chroot.
+pub(crate) fn separately(servers: &str) -> (Vec<&str>, &str) {
     let start = without_scheme(each(servers).last().unwrap_or_default());
     let chroot = start.find('/').map_or("", |at| &start[at..]);
-    each(servers)
-        .map(|server| format!("{}{chroot}", server.strip_suffix(chroot).unwrap_or(server)))
-        .collect()
+    (each(servers).map(|server| server.strip_suffix(chroot).unwrap_or(server)).collect(), chroot)
 }
 
 fn without_scheme(server: &str) -> &str {

@@ -1,5 +1,7 @@
 //! Who holds a lock and who waits, of whatever recipe.
 
+use std::ops::Deref;
+
 use futures_util::try_join;
 use serde::Serialize;
 use zookeeper_recipes::interop::{ContenderFilter, ContenderKind};
@@ -41,32 +43,25 @@ pub(crate) struct Contender {
     pub(crate) participant: Participant,
 }
 
+impl Deref for Contender {
+    type Target = Participant;
+
+    fn deref(&self) -> &Participant {
+        &self.participant
+    }
+}
+
 impl Contender {
-    /// The name of its node.
-    pub(crate) fn node(&self) -> &str {
-        self.participant.node_name()
-    }
-
-    /// Whether somebody has asked it to give the lock back.
-    pub(crate) fn is_revoked(&self) -> bool {
-        self.participant.revocation_requested()
-    }
-
-    /// Who it says it is, safe for a terminal; nothing once that was replaced.
-    pub(crate) fn identity(&self) -> Option<String> {
-        identity(&self.participant)
-    }
-
-    /// The same, or what else tells it.
+    /// Its identity, or else its session.
     pub(crate) fn who(&self) -> String {
-        let session = || format!("session {}", text::session(self.participant.session_id));
-        self.identity().unwrap_or_else(session)
+        let session = || format!("session {}", text::session(self.session_id));
+        identity(self).unwrap_or_else(session)
     }
 
     /// Whether kazoo's recipes count it.
     fn is_of_kazoo(&self) -> bool {
         use ContenderKind::{KazooLock, KazooRead};
-        matches!(self.participant.kind(), Some(KazooLock | KazooRead))
+        matches!(self.kind(), Some(KazooLock | KazooRead))
     }
 
     /// Which of the queues of a path it stands in; kazoo's are their own.
@@ -82,22 +77,15 @@ impl Contender {
 
     /// The same node, as it stands among `all`; as it was, where it is there no more.
     pub(crate) fn among(&self, all: &[Self]) -> Self {
-        let is_it = |other: &&Self| {
-            let (ours, theirs) = (&self.participant, &other.participant);
-            ours.node == theirs.node && ours.fencing_token == theirs.fencing_token
-        };
+        let is_it =
+            |other: &&Self| other.node == self.node && other.fencing_token == self.fencing_token;
         all.iter().find(is_it).unwrap_or(self).clone()
     }
 
     /// How long its node has been there, as far as the clocks agree.
     pub(crate) fn age(&self) -> String {
-        let since = self.participant.since.map(text::since);
+        let since = self.since.map(text::since);
         since.map_or_else(|| "an unknown time".to_owned(), text::age)
-    }
-
-    /// Whether this is what is meant: the name of the node, or as much of its path as one likes.
-    pub(crate) fn is_called(&self, node: &str) -> bool {
-        is_end_of(&self.participant.node, node)
     }
 }
 
@@ -245,7 +233,7 @@ pub(crate) const STRANGERS: &str = "contenders of Curator and of kazoo are there
 
 /// `held by host:123 for 3m 2s`; `held by 3, the first host:123 for 3m 2s`.
 pub(crate) fn held_by(contenders: &[Contender]) -> String {
-    let mut holders = contenders.iter().filter(|contender| contender.participant.holds);
+    let mut holders = contenders.iter().filter(|contender| contender.holds);
     let Some(first) = holders.next() else { return "nobody holds it now".to_owned() };
     let who = format!("{} for {}", first.who(), first.age());
     match holders.count() {
@@ -257,17 +245,16 @@ pub(crate) fn held_by(contenders: &[Contender]) -> String {
 /// Those who are meant: that one, or all who hold.
 pub(crate) fn chosen(contenders: Vec<Contender>, node: Option<&str>) -> Vec<Contender> {
     let is_meant = |contender: &Contender| match node {
-        Some(node) => contender.is_called(node),
-        None => contender.participant.holds,
+        Some(node) => is_end_of(&contender.node, node),
+        None => contender.holds,
     };
     contenders.into_iter().filter(is_meant).collect()
 }
 
 /// What is said where nobody is meant.
 pub(crate) fn nobody(path: &str, node: Option<&str>) -> String {
-    let path = text::visible(path.as_bytes());
     match node {
-        Some(node) => format!("{} is not at {path}", text::visible(node.as_bytes())),
+        Some(node) => format!("{node} is not at {path}"),
         None => format!("nobody holds {path}"),
     }
 }
@@ -276,12 +263,9 @@ pub(crate) fn nobody(path: &str, node: Option<&str>) -> String {
 pub(crate) fn check_name(node: Option<&str>) -> Result<(), Failure> {
     match node.filter(|node| !ends_in_sequence(node)) {
         None => Ok(()),
-        Some(node) => {
-            let node = text::visible(node.as_bytes());
-            Err(Failure::usage(format!(
-                "--node {node}: no name of a contender's node; see zklock ls"
-            )))
-        }
+        Some(node) => Err(Failure::usage(format!(
+            "--node {node}: no name of a contender's node; see zklock ls"
+        ))),
     }
 }
 

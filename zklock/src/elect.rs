@@ -53,22 +53,10 @@ async fn take_part(
 /// Prints each change, until `zklock` is to end.
 async fn announce(latch: &LeaderLatch, mut ends: Ends) -> Outcome {
     loop {
-        if let Err(outcome) = ends.print("follower\n").await {
-            return outcome;
-        }
-        let term = tokio::select! {
-            biased;
-            () = ends.told() => return Ok(0),
-            term = latch.leadership() => term?,
-        };
-        if let Err(outcome) = ends.print(&format!("leader {}\n", term.fencing_token())).await {
-            return outcome;
-        }
-        tokio::select! {
-            biased;
-            () = ends.told() => return Ok(0),
-            () = term.cancellation_token().cancelled_owned() => {}
-        }
+        ends.print("follower\n").await?;
+        let term = ends.unless_ended(latch.leadership()).await??;
+        ends.print(&format!("leader {}\n", term.fencing_token())).await?;
+        ends.unless_ended(term.cancellation_token().cancelled_owned()).await?;
     }
 }
 

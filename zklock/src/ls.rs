@@ -8,10 +8,10 @@ use serde::Serialize;
 use zookeeper_recipes::{Curator, Error};
 
 use crate::arguments::Ls;
-use crate::connection::connect;
-use crate::contenders::{Contender, Entry, STRANGERS, are_strangers, contenders, token};
+use crate::connection::briefly;
+use crate::contenders::{Contender, Entry, STRANGERS, are_strangers, contenders, identity, token};
 use crate::exit::{Outcome, chain, say};
-use crate::output::{Ends, now, printed};
+use crate::output::{Ends, now, print};
 use crate::records::{Record, records, table};
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -21,77 +21,58 @@ use crate::text;
 const SHORTEST: Duration = Duration::from_millis(100);
 
 pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
-    let curator = connect(settings).await?;
-    let outcome = match arguments.watch {
-        None => once(&curator, arguments).await,
-        Some(every) => watch(&curator, arguments, every.max(SHORTEST)).await,
-    };
-    let _ = curator.close().await; // it only read
-    outcome
+    briefly(settings, async |curator| match arguments.watch {
+        None => {
+            let (found, records) = look(curator, &arguments.path).await?;
+            if are_strangers(&found) {
+                say(STRANGERS);
+            }
+            print(&rendered(&found, &records, arguments.json, false))
+        }
+        Some(every) => watch(curator, arguments, every.max(SHORTEST)).await,
+    })
+    .await
 }
 
-async fn once(curator: &Curator, arguments: &Ls) -> Outcome {
-    let found = contenders(curator, &arguments.path).await?;
-    if are_strangers(&found) {
-        say(STRANGERS);
-    }
-    let records = records(curator, &arguments.path).await;
-    printed(&rendered(&found, &records, arguments.json, false))
+async fn look(curator: &Curator, path: &str) -> Result<(Vec<Contender>, Vec<Record>), Error> {
+    Ok((contenders(curator, path).await?, records(curator, path).await))
 }
 
 async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
+    let Ls { path, json, .. } = arguments;
     let mut ends = Ends::new(Signals::new()?);
-    let in_place = stdout().is_terminal() && !arguments.json;
+    let titled = |text: &str| format!("{}  {}\n{text}\n", now(), text::visible(path.as_bytes()));
     loop {
-        let look = async {
-            let found = contenders(curator, &arguments.path).await?;
-            Ok((found, records(curator, &arguments.path).await))
-        };
-        let found: Result<_, Error> = tokio::select! {
-            found = look => found,
-            () = ends.told() => return Ok(0),
-        };
-        let text = match found {
-            Ok((found, records)) if arguments.json => rendered(&found, &records, true, true),
+        let text = match ends.unless_ended(look(curator, path)).await? {
             Ok((found, records)) => {
-                let mut table = rendered(&found, &records, false, true);
-                if are_strangers(&found) {
-                    table.push_str(&format!("{STRANGERS}\n"));
-                }
-                titled(&arguments.path, &table)
+                let text = rendered(&found, &records, *json, true);
+                let strangers =
+                    if are_strangers(&found) { format!("{STRANGERS}\n") } else { String::new() };
+                if *json { text } else { titled(&(text + &strangers)) }
             }
             Err(error) if !error.is_transient() => return Err(error.into()),
-            Err(error) if arguments.json => {
+            Err(error) if *json => {
                 say(&chain(&error));
                 String::new()
             }
-            Err(error) => {
-                let why = text::visible(chain(&error).as_bytes());
-                titled(&arguments.path, &format!("{why}\n"))
-            }
+            Err(error) => titled(&format!("{}\n", text::visible(chain(&error).as_bytes()))),
         };
-        let text = if in_place {
+        let text = if stdout().is_terminal() && !json {
             drawn(&text, tcgetwinsize(stdout()).map_or(0, |size| size.ws_row.into()))
         } else {
             text
         };
-        if let Err(outcome) = ends.print(&text).await {
-            return outcome;
-        }
-        tokio::select! {
-            () = tokio::time::sleep(every) => {}
-            () = ends.told() => return Ok(0),
-        }
+        ends.print(&text).await?;
+        ends.unless_ended(tokio::time::sleep(every)).await?;
     }
-}
-
-fn titled(path: &str, text: &str) -> String {
-    format!("{}  {}\n{text}\n", now(), text::visible(path.as_bytes()))
 }
 
 fn rendered(found: &[Contender], records: &[Record], as_json: bool, in_one_line: bool) -> String {
     if as_json {
-        let contenders = found.iter().map(|one| text::json(&Line::of(one)));
+        let contenders = found.iter().map(|one| {
+            let (state, kind) = (state(one), one.kind.name());
+            text::json(&Line { place: one.place, state, kind, entry: Entry::of(one) })
+        });
         let lines: Vec<_> = contenders.chain(records.iter().map(text::json)).collect();
         return match (&lines[..], in_one_line) {
             ([], _) => "[]\n".to_owned(),
@@ -109,7 +90,7 @@ fn rendered(found: &[Contender], records: &[Record], as_json: bool, in_one_line:
 }
 
 fn state(contender: &Contender) -> &'static str {
-    if contender.participant.holds { "holds" } else { "waits" }
+    if contender.holds { "holds" } else { "waits" }
 }
 
 fn row(contender: &Contender) -> [String; 8] {
@@ -117,14 +98,15 @@ fn row(contender: &Contender) -> [String; 8] {
         contender.place.to_string(),
         state(contender).to_owned(),
         contender.kind.name(),
-        contender.identity().unwrap_or_else(|| {
-            let none = if contender.is_revoked() { "(asked to give it back)" } else { "-" };
+        identity(contender).unwrap_or_else(|| {
+            let none =
+                if contender.revocation_requested() { "(asked to give it back)" } else { "-" };
             none.to_owned()
         }),
-        text::session(contender.participant.session_id),
+        text::session(contender.session_id),
         contender.age(),
-        token(&contender.participant),
-        text::visible(contender.node().as_bytes()),
+        token(contender),
+        text::visible(contender.node_name().as_bytes()),
     ]
 }
 
@@ -136,17 +118,6 @@ struct Line<'a> {
     kind: String,
     #[serde(flatten)]
     entry: Entry<'a>,
-}
-
-impl<'a> Line<'a> {
-    fn of(contender: &'a Contender) -> Self {
-        Self {
-            place: contender.place,
-            state: state(contender),
-            kind: contender.kind.name(),
-            entry: Entry::of(&contender.participant),
-        }
-    }
 }
 
 /// On an empty screen, without what does not fit into its rows. Long lines end at the edge.

@@ -5,7 +5,7 @@ use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::{Curator, Participant};
 
 use crate::arguments::Observe;
-use crate::connection::connect;
+use crate::connection::briefly;
 use crate::contenders::{Entry, identity, token};
 use crate::exit::Outcome;
 use crate::output::{Ends, now};
@@ -14,10 +14,7 @@ use crate::signals::Signals;
 use crate::text;
 
 pub(crate) async fn observe(arguments: &Observe, settings: &Settings) -> Outcome {
-    let curator = connect(settings).await?;
-    let outcome = follow(&curator, arguments).await;
-    let _ = curator.close().await; // it only read
-    outcome
+    briefly(settings, async |curator| follow(curator, arguments).await).await
 }
 
 /// What is known.
@@ -32,32 +29,29 @@ enum Known {
 async fn follow(curator: &Curator, arguments: &Observe) -> Outcome {
     let mut ends = Ends::new(Signals::new()?);
     let mut states = curator.watch_state();
-    let mut told: Option<Known> = None;
+    let mut told = None;
     loop {
         let mut observer = curator.observe_leader(&arguments.path)?;
         // As long as the connection lasts. A new observer asks anew, behind all that was written before.
         loop {
-            let known = tokio::select! {
-                biased;
-                () = ends.told() => return Ok(0),
-                () = until(&mut states, false) => Known::Unknown,
-                leader = observer.changed() => leader?.map_or(Known::Nobody, Known::Leader),
-            };
-            if told.as_ref() != Some(&known) {
-                if let Err(outcome) = ends.print(&line(&known, arguments.json)).await {
-                    return outcome;
+            let change = async {
+                tokio::select! {
+                    biased;
+                    () = until(&mut states, false) => Ok(Known::Unknown),
+                    leader = observer.changed() => {
+                        leader.map(|leader| leader.map_or(Known::Nobody, Known::Leader))
+                    }
                 }
-                told = Some(known.clone());
+            };
+            let known = ends.unless_ended(change).await??;
+            if told.as_ref() != Some(&known) {
+                ends.print(&line(&known, arguments.json)).await?;
             }
-            if known == Known::Unknown {
+            if *told.insert(known) == Known::Unknown {
                 break;
             }
         }
-        tokio::select! {
-            biased;
-            () = ends.told() => return Ok(0),
-            () = until(&mut states, true) => {}
-        }
+        ends.unless_ended(until(&mut states, true)).await?;
     }
 }
 
@@ -78,16 +72,17 @@ pub(crate) async fn until(
 }
 
 fn line(known: &Known, as_json: bool) -> String {
+    let (state, leader) = match known {
+        Known::Leader(leader) => ("leader", Some(leader)),
+        Known::Nobody => ("nobody", None),
+        Known::Unknown => ("unknown", None),
+    };
     if as_json {
-        let (state, leader) = match known {
-            Known::Leader(leader) => ("leader", Some(Entry::of(leader))),
-            Known::Nobody => ("nobody", None),
-            Known::Unknown => ("unknown", None),
-        };
-        return format!("{}\n", text::json(&Line { time: now(), state, leader }));
+        let line = Line { time: now(), state, leader: leader.map(Entry::of) };
+        return format!("{}\n", text::json(&line));
     }
-    let said = match known {
-        Known::Leader(leader) => {
+    let said = match leader {
+        Some(leader) => {
             let (session, token) = (text::session(leader.session_id), token(leader));
             match identity(leader) {
                 Some(who) => format!("{who} leads (session {session}, token {token})"),
@@ -97,8 +92,8 @@ fn line(known: &Known, as_json: bool) -> String {
                 None => format!("session {session} leads (token {token})"),
             }
         }
-        Known::Nobody => "nobody leads".to_owned(),
-        Known::Unknown => "unknown: no server answers".to_owned(),
+        None if *known == Known::Nobody => "nobody leads".to_owned(),
+        None => "unknown: no server answers".to_owned(),
     };
     format!("{}  {said}\n", now())
 }

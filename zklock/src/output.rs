@@ -13,29 +13,17 @@ use crate::exit::{Failure, Outcome};
 use crate::signals::Signals;
 use crate::stderr::Stderr;
 
-/// Writes it at once.
-///
-/// # Errors
-///
-/// What to end with: quietly, where nobody reads any more.
-pub(crate) fn print(text: &str) -> Result<(), Outcome> {
+/// Writes it at once. That there is no reader any more is no failure.
+pub(crate) fn print(text: &str) -> Outcome {
     let mut stdout = io::stdout().lock();
-    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
-}
-
-fn written(result: io::Result<()>) -> Result<(), Outcome> {
-    result.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Ok(0),
-        _ => Err(Failure::internal(format!("cannot write to stdout: {error}"))),
-    })
-}
-
-/// Prints it, and ends well.
-pub(crate) fn printed(text: &str) -> Outcome {
-    match print(text) {
-        Ok(()) => Ok(0),
-        Err(outcome) => outcome,
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&error)),
+        _ => Ok(0),
     }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    Failure::internal(format!("cannot write to stdout: {error}"))
 }
 
 /// The time, for a line.
@@ -74,32 +62,36 @@ impl Ends {
         Self { signals, closed }
     }
 
-    /// Resolves at a signal that ends us, and when nobody reads our stdout any more.
-    pub(crate) async fn told(&mut self) {
-        tokio::select! {
-            _ = self.signals.ending() => {}
-            _ = &mut self.closed => {}
-        }
-    }
-
-    /// Writes it, unless told to end before it is read.
+    /// The work, unless a signal ends us or our stdout has no reader any more before it is done.
     ///
     /// # Errors
     ///
-    /// What to end with.
-    pub(crate) async fn print(&mut self, text: &str) -> Result<(), Outcome> {
-        // Not by this thread, which hears the signals and keeps the session alive: nobody may read it. What cannot be
-        // written by the end is not waited for.
+    /// In that case the quiet end with 0.
+    pub(crate) async fn unless_ended<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            _ = self.signals.ending() => Err(Failure::told(0)),
+            _ = &mut self.closed => Err(Failure::told(0)),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Writes it, unless `zklock` ends before it is read.
+    pub(crate) async fn print(&mut self, text: &str) -> Result<(), Failure> {
+        // Another thread writes: this one hears the signals and keeps the session alive, and a write to a full pipe blocks. What is not
+        // written at the end is left out.
         let mut stdout = tokio::io::stdout();
         let write = async {
             stdout.write_all(text.as_bytes()).await?;
             stdout.flush().await
         };
-        tokio::select! {
-            biased;
-            result = write => written(result),
-            () = self.told() => Err(Ok(0)),
-        }
+        self.unless_ended(write).await?.map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::told(0),
+            _ => unwritten(&error),
+        })
     }
 }
 

@@ -9,12 +9,12 @@ use clap_mangen::{Man, generate_to};
 
 use crate::arguments::command;
 use crate::exit::{Failure, Outcome};
-use crate::output::printed;
+use crate::output::print;
 
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), "zklock", &mut script);
-    printed(&String::from_utf8_lossy(&script))
+    print(&String::from_utf8_lossy(&script))
 }
 
 /// The main page on stdout, or all pages into a folder.
@@ -22,7 +22,7 @@ pub(crate) fn man(folder: Option<&Path>) -> Outcome {
     let Some(folder) = folder else {
         let mut page = Vec::new();
         Man::new(command()).render(&mut page)?;
-        return printed(&String::from_utf8_lossy(&page));
+        return print(&String::from_utf8_lossy(&page));
     };
     let made = fs::create_dir_all(folder).and_then(|()| generate_to(command(), folder));
     made.map_err(|error| cannot_be_there(folder, &error))?;

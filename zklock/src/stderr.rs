@@ -1,63 +1,50 @@
-//! What is said on stderr while something is held or watched. Whoever does not read it must not keep us from renewing
-//! the lease, or from hearing a signal: a thread writes, and what it cannot keep up with is left out.
+//! Messages on stderr. A reader that does not read must not keep this process from renewing the session lease or from hearing a
+//! signal, so a thread writes, and drops the messages that it cannot keep up with.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// So many messages wait.
+/// How many jobs wait.
 const LONGEST: usize = 256;
 
-static WRITER: OnceLock<SyncSender<Message>> = OnceLock::new();
+static WRITER: OnceLock<SyncSender<Job>> = OnceLock::new();
 
-enum Message {
-    Text(Vec<u8>),
-    /// All before it is written.
-    Done(SyncSender<()>),
-}
+/// What the thread does next: it writes a text, or reports that it has come so far.
+type Job = Box<dyn FnOnce() + Send>;
 
-/// From now on a thread writes; without one, whoever has something to say.
+/// From now on a thread writes; if it cannot be started, each caller writes.
 pub(crate) fn in_background() {
-    let (sender, messages) = sync_channel(LONGEST);
-    if thread::Builder::new().name("stderr".to_owned()).spawn(move || write_all(&messages)).is_ok()
-    {
-        let _ = WRITER.set(sender); // there is one
+    let (sender, jobs) = sync_channel::<Job>(LONGEST);
+    let write_all = move || jobs.into_iter().for_each(|job| job());
+    if thread::Builder::new().name("stderr".to_owned()).spawn(write_all).is_ok() {
+        let _ = WRITER.set(sender); // it is called once
     }
 }
 
-fn write_all(messages: &Receiver<Message>) {
-    for message in messages {
-        match message {
-            Message::Text(text) => now(&text),
-            Message::Done(written) => drop(written),
-        }
-    }
-}
-
-/// That there may be nobody who reads it is no reason to end.
+/// A closed stderr is no reason to end.
 fn now(text: &[u8]) {
     let _ = io::stderr().write_all(text);
 }
 
 pub(crate) fn write(text: &[u8]) {
-    match WRITER.get() {
-        Some(writer) => drop(writer.try_send(Message::Text(text.to_vec()))),
-        None => now(text),
-    }
+    let Some(writer) = WRITER.get() else { return now(text) };
+    let text = text.to_vec();
+    drop(writer.try_send(Box::new(move || now(&text))));
 }
 
 /// Waits until all is written, at most for `limit`.
 pub(crate) fn flush(limit: Duration) {
     let Some(writer) = WRITER.get() else { return };
-    let (done, written) = sync_channel(0);
-    // The queue may be full: another thread waits for room, and is not waited for longer.
-    if let Err(TrySendError::Full(message)) = writer.try_send(Message::Done(done)) {
+    let (done, written) = sync_channel::<()>(0);
+    // If the queue is full, another thread waits for room, but not this one.
+    if let Err(TrySendError::Full(job)) = writer.try_send(Box::new(move || drop(done))) {
         let writer = writer.clone();
-        let _ = thread::Builder::new().spawn(move || writer.send(message));
+        let _ = thread::Builder::new().spawn(move || writer.send(job));
     }
-    let _ = written.recv_timeout(limit); // nobody reads it, then
+    let _ = written.recv_timeout(limit); // at its end nobody reads stderr
 }
 
 /// For what is written line by line.

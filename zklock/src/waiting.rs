@@ -12,7 +12,7 @@ use crate::contenders::{Contender, contenders, held_by};
 use crate::exit::say;
 use crate::observe::until;
 use crate::supervision::bury_all;
-use crate::text::{ordinal, visible};
+use crate::text::ordinal;
 
 /// Nothing is said of a lock that is acquired within this time.
 const BEFORE_FIRST: Duration = Duration::from_millis(300);
@@ -53,15 +53,14 @@ async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
         };
         let is_known = queue.is_some() || !is_connected(curator);
         let (path, place, before) = queue.unwrap_or_else(|| (paths.join(", "), None, Vec::new()));
-        let holder = before.iter().find(|one| one.participant.holds);
-        let holder = holder.map(|holder| holder.participant.node.clone());
+        let holder = before.iter().find(|one| one.holds);
+        let holder = holder.map(|holder| holder.node.clone());
         // Without the age, which changes all the time.
         let news = (is_connected(curator), place.is_some(), holder.clone());
         if is_known && said.as_ref() != Some(&news) {
             let place = place.map(|place| format!("{} in the queue, ", ordinal(place)));
             let queue = if news.0 { held_by(&before) } else { "no server answers".to_owned() };
-            let (path, place) = (visible(path.as_bytes()), place.unwrap_or_default());
-            say(&format!("waiting for {path}: {place}{queue}"));
+            say(&format!("waiting for {path}: {}{queue}", place.unwrap_or_default()));
             said = Some(news);
         }
         let pause = ASK + ASK_EACH * u32::try_from(before.len()).unwrap_or(u32::MAX);
@@ -87,9 +86,7 @@ async fn read(
         // Asked for after the listing, in case a new session began meanwhile.
         let session = curator.session_id().ok()?;
         // Its locks at the paths before it are held.
-        let is_ours = |one: &&Contender| {
-            one.participant.session_id == Some(session) && !one.participant.holds
-        };
+        let is_ours = |one: &&Contender| one.session_id == Some(session) && !one.holds;
         let ours = all.iter().find(is_ours).map(|ours| (ours.queue(), ours.place));
         if ours.is_some() || paths.len() == 1 {
             all.retain(|one| {

@@ -1,16 +1,18 @@
 //! `zklock run`: a command that runs while a lock is held.
 
-mod locks;
 mod once;
 
-use std::ffi::OsString;
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
 
 use futures_util::TryFutureExt;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
-use zookeeper_recipes::{Attempt, Curator, Error, ErrorKind, Guards};
+use zookeeper_recipes::session::RetryPolicy;
+use zookeeper_recipes::{Attempt, Curator, Error, ErrorKind, Guards, InterProcessMultiLock, Lock};
 
 use crate::arguments::Run;
-use crate::connection::{FAREWELL, connect, connect_within, goodbye, is_connected, is_unconfirmed};
+use crate::connection::{FAREWELL, connect_within, goodbye, is_connected, is_unconfirmed};
 use crate::contenders::{check_recipe, contenders, held_by};
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
@@ -18,6 +20,8 @@ use crate::signals::Signals;
 use crate::supervision::{End, Supervisor, Watched};
 use crate::waiting;
 
+/// The pause between two tries while ZooKeeper does not answer.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How long before its end the wait for a lock stops, so that the place in the queue is given up by then.
 const LEAVING: Duration = Duration::from_millis(500);
 /// How long before the end of the wait the holder is looked up.
@@ -26,18 +30,17 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     let began = Instant::now();
     let mut signals = Signals::new()?;
-    let limit = locks::limit(&arguments);
-    let connecting = async {
-        match limit {
-            Some(limit) => connect_within(settings, limit).await,
-            None => connect(settings).await,
-        }
-    };
-    let curator = signals.unless_ended(connecting).await??;
+    // As for `flock`, no time to wait means not to wait.
+    let waits = !arguments.nonblock && arguments.timeout != Some(Duration::ZERO);
+    let limit = arguments.timeout.filter(|_| waits);
+    let curator = signals.unless_ended(connect_within(settings, limit)).await??;
     let end = limit.map(|limit| began + limit);
     // The place in the queue must be given up by the end.
-    let deadline = limit.zip(end).map(|(limit, end)| end - LEAVING.min(limit / 4));
-    let wait = Wait { arguments: &arguments, settings, curator: &curator, deadline };
+    let deadline = limit.map(|limit| began + limit - LEAVING.min(limit / 4));
+    let policy = if waits { RetryPolicy::forever(PAUSE) } else { RetryPolicy::default() };
+    let locking = curator.with_retry(policy);
+    let wait =
+        Wait { arguments: &arguments, settings, curator: &curator, locking, waits, deadline };
     let mut ending = Ending::default();
     let outcome = async {
         arguments.supervision.kill_after(curator.session_timeout()?)?;
@@ -66,6 +69,10 @@ struct Wait<'a> {
     arguments: &'a Run,
     settings: &'a Settings,
     curator: &'a Curator,
+    /// For the locks: a run that waits for one also waits for ZooKeeper.
+    locking: Curator,
+    /// Whether it waits for a busy lock.
+    waits: bool,
     /// When a lock that is still busy is given up.
     deadline: Option<Instant>,
 }
@@ -73,14 +80,18 @@ struct Wait<'a> {
 impl Wait<'_> {
     async fn run_locked(&self, signals: &mut Signals, ending: &mut Ending) -> Outcome {
         let arguments = self.arguments;
-        let lock = locks::lock(&locks::patient(self.curator, arguments), arguments)?;
-        let limit = if locks::waits(arguments) {
-            self.deadline.map(|deadline| left(Some(deadline)))
-        } else {
-            Some(Duration::ZERO)
+        let locks = arguments.paths.iter().map(|path| self.lock(path));
+        let locks = locks.collect::<Result<Vec<_>, _>>()?;
+        // In the same order in each process: otherwise two processes could wait for each other.
+        let lock = InterProcessMultiLock::new(locks)?.sorted_by_path();
+        let acquire = async {
+            match self.deadline {
+                Some(_) => lock.acquire_timeout(left(self.deadline)).await,
+                None if self.waits => lock.acquire().await.map(Attempt::Acquired),
+                None => lock.try_acquire().await,
+            }
         };
-        let acquire = locks::acquire(&lock, limit).map_err(Some);
-        let held = self.wait(&arguments.paths, acquire, signals).await?;
+        let held = self.wait(&arguments.paths, acquire.map_err(Some), signals).await?;
         ending.was_held = true;
         for path in &arguments.paths {
             let checked = check_recipe(self.curator, path, arguments.count.is_some());
@@ -92,6 +103,19 @@ impl Wait<'_> {
             Some(failure) => Err(failure),
             None => finish(end, held, signals, ending).await,
         }
+    }
+
+    fn lock(&self, path: &str) -> Result<Arc<dyn Lock>, Error> {
+        let (arguments, curator) = (self.arguments, &self.locking);
+        Ok(if let Some(count) = arguments.count {
+            curator.semaphore(path, usize::try_from(count).unwrap_or(usize::MAX))?.into()
+        } else if arguments.read {
+            curator.read_write_lock(path)?.read_half()
+        } else if arguments.write {
+            curator.read_write_lock(path)?.write_half()
+        } else {
+            curator.mutex(path)?.into()
+        })
     }
 
     /// Awaits `acquire`, and reports meanwhile who holds one of `paths`. Its error is `None` where the time is up and no server said
@@ -109,15 +133,11 @@ impl Wait<'_> {
         let is_timeout = |error: &Error| error.kind() == ErrorKind::Unavailable;
         match acquired {
             Ok(Attempt::Acquired(held)) => Ok(held),
-            // A server has said that it is busy; perhaps not who has it.
-            Ok(Attempt::Busy) if self.deadline.is_some() => {
-                let silence = if is_connected(curator) { "" } else { "; no server answers now" };
-                Err(busy(arguments, paths, &format!("{}{silence}", holder.unwrap_or_default())))
-            }
+            Ok(Attempt::Busy) if self.deadline.is_some() => Err(self.busy(paths, holder)),
             Ok(Attempt::Busy) => {
-                let holder = timeout(FAREWELL, holder_of(curator, paths));
+                let holder = timeout(FAREWELL, self.holder_of(paths));
                 let holder = signals.unless_ended(holder).await?.ok().flatten();
-                Err(busy(arguments, paths, &holder.unwrap_or_default()))
+                Err(self.busy(paths, holder))
             }
             Err(Some(error)) if self.deadline.is_none() || !is_timeout(&error) => Err(error.into()),
             Err(_) => {
@@ -135,19 +155,30 @@ impl Wait<'_> {
         paths: &[String],
         acquire: impl Future<Output = T>,
     ) -> (T, Option<String>) {
+        let mut holder = None;
         let look = async {
             until(self.deadline.map(|deadline| deadline - LOOK.min(left(Some(deadline))))).await;
-            holder_of(self.curator, paths).await
+            holder = self.holder_of(paths).await;
+            pending::<Infallible>().await
         };
-        tokio::pin!(acquire, look);
-        let (mut holder, mut has_looked) = (None, false);
-        loop {
-            tokio::select! {
-                biased;
-                acquired = &mut acquire => return (acquired, holder),
-                found = &mut look, if !has_looked => (holder, has_looked) = (found, true),
+        let acquired = tokio::select! {
+            biased;
+            acquired = acquire => acquired,
+            never = look => match never {},
+        };
+        (acquired, holder)
+    }
+
+    /// The holder of the first of the paths that has one. A quiet run does not look.
+    async fn holder_of(&self, paths: &[String]) -> Option<String> {
+        for path in paths.iter().filter(|_| !self.arguments.quiet) {
+            if let Ok(contenders) = contenders(self.curator, path).await
+                && contenders.iter().any(|contender| contender.holds)
+            {
+                return Some(format!(": {}", held_by(&contenders)));
             }
         }
+        None
     }
 
     async fn supervise(&self, watched: &Watched, signals: &mut Signals) -> Result<End, Failure> {
@@ -159,50 +190,38 @@ impl Wait<'_> {
             only: true,
             verbose: self.settings.verbose,
         };
-        supervisor.run(&command(self.arguments), watched, signals).await
+        let command = match &self.arguments.line {
+            Some(line) => &["/bin/sh".into(), "-c".into(), line.clone()][..],
+            None => &self.arguments.command,
+        };
+        supervisor.run(command, watched, signals).await
+    }
+
+    fn busy(&self, paths: &[String], holder: Option<String>) -> Failure {
+        let Run { quiet, timeout, conflict_exit_code, .. } = *self.arguments;
+        if quiet {
+            return Failure::told(conflict_exit_code);
+        }
+        let after = timeout.map(|limit| format!(" after {}", humantime::format_duration(limit)));
+        let (after, holder) = (after.unwrap_or_default(), holder.unwrap_or_default());
+        // A server has said that the lock is busy.
+        let is_silent = self.deadline.is_some() && !is_connected(self.curator);
+        let silence = if is_silent { "; no server answers now" } else { "" };
+        let paths = paths.join(", ");
+        Failure::new(conflict_exit_code, format!("{paths} is busy{after}{holder}{silence}"))
     }
 }
 
 async fn until(end: Option<Instant>) {
     match end {
         Some(end) => sleep_until(end).await,
-        None => std::future::pending().await,
+        None => pending().await,
     }
 }
 
 /// What is left until then.
 fn left(end: Option<Instant>) -> Duration {
     end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
-}
-
-/// The command, or the line for a shell.
-fn command(arguments: &Run) -> Vec<OsString> {
-    match &arguments.line {
-        Some(line) => vec!["/bin/sh".into(), "-c".into(), line.clone()],
-        None => arguments.command.clone(),
-    }
-}
-
-fn busy(arguments: &Run, paths: &[String], holder: &str) -> Failure {
-    if arguments.quiet {
-        return Failure::told(arguments.conflict_exit_code);
-    }
-    let after =
-        arguments.timeout.map(|limit| format!(" after {}", humantime::format_duration(limit)));
-    let (paths, after) = (paths.join(", "), after.unwrap_or_default());
-    Failure::new(arguments.conflict_exit_code, format!("{paths} is busy{after}{holder}"))
-}
-
-/// The holder of the first of them that has one.
-async fn holder_of(curator: &Curator, paths: &[String]) -> Option<String> {
-    for path in paths {
-        if let Ok(contenders) = contenders(curator, path).await
-            && contenders.iter().any(|contender| contender.participant.holds)
-        {
-            return Some(format!(": {}", held_by(&contenders)));
-        }
-    }
-    None
 }
 
 /// Releases the lock, and says how that failed. A signal ends the waiting for that, not the release: the end of the session may still

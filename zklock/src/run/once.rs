@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use zookeeper_recipes::{Attempt, Error, Hold, Once};
 
-use super::{Ending, Wait, locks, until};
+use super::{Ending, Wait, until};
 use crate::connection::is_connected;
 use crate::exit::{Failure, Outcome, say};
 use crate::signals::Signals;
@@ -70,9 +70,8 @@ impl Wait<'_> {
     }
 
     fn start(&self, key: &str) -> Result<Run, Failure> {
-        let curator = locks::patient(self.curator, self.arguments);
-        let once = curator.once(&self.arguments.paths[0], key)?;
-        let waits = locks::waits(self.arguments);
+        let once = self.locking.once(&self.arguments.paths[0], key)?;
+        let waits = self.waits;
         let (hand_out, hold) = oneshot::channel();
         let (succeeded, success) = oneshot::channel();
         let body = async move |hold: Hold| {

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use futures_util::{StreamExt, stream};
 use zookeeper_recipes::Curator;
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_testkit::random_path;
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use zookeeper_testkit::{Operation, random_path};
 
 use crate::harness::within;
 use crate::scene::Scene;
@@ -34,7 +34,7 @@ run {held} -n -E 0 -- touch ran | | 0 | {held}~is~busy
 run {held} -w 3 -- touch ran | | 75 | {held}~is~busy~after~3s:~held~by~host-a:123
 run {held} --timeout 3s -E 3 -- touch ran | | 3 | {held}~is~busy~after~3s:~held~by~host-a:123
 run {held} -w 0 -- touch ran | | 75 | {held}~is~busy held~by~host-a:123
-run {held} -n -q -- touch ran | | 75 |
+run {held} -n -q -- touch ran | ZKLOCK_SERVER={link} | 75 |
 run {held} -w 1 --quiet -E 9 -- touch ran | | 9 |
 run {path} --once k --read -- touch ran | | 64 | cannot~be~used~with
 run {path} --once k --count 2 -- touch ran | | 64 | cannot~be~used~with
@@ -52,7 +52,15 @@ check {path} --server {server},{nowhere} | | 69 | >FAIL >{nowhere}~cannot~be~con
 check --server {silent} --connection-timeout 1s | | 69 | >FAIL >accepts~connections
 check {readonly} | | 69 | >FAIL >create~a~znode~under~{readonly} >--auth-file
 check {barren}/lock | | 69 | >FAIL >choose~another~path
-check relative --namespace /n | | 64 | >namespace~/n~exists >FAIL >relative
+check {unlisted} | | 69 | >{unlisted}~exists >FAIL >list~{unlisted} >--auth-file
+run {unlisted} -n -c exit~3 | | 69 | {unlisted}
+check {fresh}-a/b --acl world:anyone:r | | 69 | >FAIL >create~{fresh}-a/b: >--auth-file
+check {fresh}-b --acl world:anyone:cr --namespace {fresh} | | 69 | >FAIL >delete~a~znode~under~{fresh}-b:
+check {fresh}-c/d --acl world:anyone:cdw | | 69 | >FAIL >list~{fresh}-c/d:
+check --namespace {readonly}/n | | 69 | >FAIL >{server}:~cannot~create~{readonly}/n:
+check {path}/new --server {server}{path}/chroot --namespace /n | | 0 | >{server}~granted >namespace~/n~exists >{path}/new~exists
+check relative --namespace /n | | 64 | >FAIL >relative
+check --namespace relative | | 64 | >FAIL >relative
 run {path} -n -E 9 -c exit~3 | | 3 |
 run {path} -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
 run {mutex} --read -- touch ran | | 69 | {mutex}
@@ -158,9 +166,14 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
     for program in [&orphan, &script] {
         fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let [private, readonly, barren] = ["private", "readonly", "barren"].map(random_path);
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_read());
-    scene.admin.create(&readonly, b"", &options).await.unwrap();
+    let names = ["private", "readonly", "unlisted", "barren", "fresh"];
+    let [private, readonly, unlisted, barren, fresh] = names.map(random_path);
+    let writers =
+        [Acl::new(Permission::CREATE | Permission::DELETE | Permission::WRITE, AuthId::anyone())];
+    for (path, acls) in [(&readonly, Acls::anyone_read()), (&unlisted, Acls::new(&writers))] {
+        let options = CreateMode::Persistent.with_acls(acls);
+        scene.admin.create(path, b"", &options).await.unwrap();
+    }
     scene.create(&barren, CreateMode::Ephemeral).await;
     let look = r#""$ZKLOCK" --id looks ls "$ZK_LOCK_PATH""#.to_owned();
     vec![
@@ -182,6 +195,8 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
         ("script", script),
         ("private", private),
         ("readonly", readonly),
+        ("unlisted", unlisted),
+        ("fresh", fresh),
         ("barren", barren),
     ]
 }
@@ -192,6 +207,8 @@ async fn each_row_ends_with_its_code_and_its_words() {
     let mut names = stage(&scene).await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     names.push(("silent", listener.local_addr().unwrap().to_string()));
+    let link = scene.link().await;
+    names.push(("link", link.connect_string().to_owned()));
     let of = |name: &str| names.iter().find(|(other, _)| *other == name).unwrap().1.as_str();
     // Somebody else's, and only theirs.
     let credentials = format!("ours:{SECRET}");
@@ -235,6 +252,11 @@ async fn each_row_ends_with_its_code_and_its_words() {
     let rows = stream::iter(TABLE.lines().filter(|row| !row.is_empty()).enumerate().map(check));
     rows.buffer_unordered(8).collect::<Vec<()>>().await;
     assert!(!scene.folder.join("ran").exists());
+    assert_eq!(link.requests(Operation::GetData), 0, "a quiet run does not look for the holder");
+    // What a refused check created is deleted.
+    for path in ["", "-a", "-b", "-c"].map(|end| format!("{}{end}", of("fresh"))) {
+        assert!(scene.stat(&path).await.is_none(), "{path}");
+    }
     guard.release().await.unwrap();
     other.release().await.unwrap();
     scene.end().await;
