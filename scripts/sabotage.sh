@@ -6,8 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cargo=${CARGO:-cargo}
 mkdir -p "${CARGO_TARGET_DIR:-target}/sabotage"
-target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
-kept=$target/sabotage
+kept=$(cd "${CARGO_TARGET_DIR:-target}/sabotage" && pwd)
+# A target folder of its own: in a shared one cargo takes a binary of the edited sources for that of the sound ones.
+target=$kept/target
 tree=$kept/tree
 log=$kept/log
 only="$*"

@@ -69,6 +69,7 @@ fn run(plan: &Plan, record: bool) -> Outcome {
 async fn whole(plan: Plan, record: bool) -> Outcome {
     let mut builder = Ensemble::builder(plan.seed)
         .servers(plan.servers)
+        .sync_limit(plan.sync_limit)
         .container_check_interval(Duration::from_millis(plan.reap_every));
     if !plan.ordered {
         builder = builder.unordered();

@@ -10,6 +10,8 @@ use fastrand::Rng;
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) servers: usize,
+    /// After how many ticks without a majority a leader resigns.
+    pub(crate) sync_limit: u32,
     /// Whether the world picks the next task.
     pub(crate) ordered: bool,
     pub(crate) paths: Vec<Recipe>,
@@ -90,7 +92,10 @@ pub(crate) enum What {
 impl Plan {
     pub(crate) fn of(seed: u64, long: bool, wide: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let servers = if rng.u8(..3) == 0 { 3 } else { 1 };
+        // Servers that part for long, under long holds: a deposed leader goes on to answer reads.
+        let is_of_servers = seed % 8 == 1 && !long && !wide;
+        let servers = if rng.u8(..3) == 0 || is_of_servers { 3 } else { 1 };
+        let sync_limit = if is_of_servers && rng.bool() { 30 } else { 10 };
         let recipes = [
             Recipe::Mutex,
             Recipe::Mutex,
@@ -124,7 +129,11 @@ impl Plan {
         });
         let processes: Vec<_> = members.collect();
         let length = if long { 3_600_000 } else { rng.u64(60_000..120_000) };
-        let every = rng.u64(300..2_500);
+        let every = match (seed % 8, rng.u64(300..2_500)) {
+            (1, every) if is_of_servers => every * 4,
+            (2..=5, every) => every / 3,
+            (_, every) => every,
+        };
         let mut faults = Vec::new();
         let mut at = rng.u64(..every);
         // Some runs have none.
@@ -132,7 +141,12 @@ impl Plan {
             let process = rng.usize(..processes.len());
             let (server, other) = (rng.usize(..servers), rng.usize(..servers));
             let nth = rng.u8(1..6);
-            let what = match rng.u8(..if servers == 1 { 27 } else { 33 }) {
+            let kind = match servers {
+                1 => rng.u8(..27),
+                _ if is_of_servers => rng.u8(27..33),
+                _ => rng.u8(..33),
+            };
+            let what = match kind {
                 0..=3 => What::Cut(process),
                 4 => What::Finish(process),
                 5..=7 => What::LoseRequest(process, nth),
@@ -156,6 +170,7 @@ impl Plan {
                 _ => What::Lag(server),
             };
             let lasts = match rng.u8(..4) {
+                _ if is_of_servers => rng.u64(4_000..20_000),
                 0 => rng.u64(1..100),
                 1 | 2 => rng.u64(100..4_000),
                 _ => rng.u64(4_000..20_000),
@@ -164,7 +179,11 @@ impl Plan {
             at += rng.u64(1..2 * every);
         }
         let pause = [20, 200, 2_000][rng.usize(..3)];
-        let hold = if wide { 4_000 } else { [5, 50, 1_000, 8_000][rng.usize(..4)] };
+        let hold = match (wide, is_of_servers) {
+            (true, _) => 4_000,
+            (_, true) => 8_000,
+            _ => [5, 50, 1_000, 8_000][rng.usize(..4)],
+        };
         let length = Duration::from_millis(length);
         // Real servers do so once a minute. A path that is made again begins its numbers anew.
         let reap_every = [60_000, 1_000, 30][rng.usize(..3)];
@@ -172,6 +191,7 @@ impl Plan {
         Self {
             seed,
             servers,
+            sync_limit,
             ordered: true,
             paths,
             processes,
