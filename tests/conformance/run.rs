@@ -13,7 +13,6 @@ use tokio::task::{AbortHandle, yield_now};
 use tokio::time::sleep;
 use zookeeper_testkit::{FaultProxy, kill_session};
 
-use super::super::data::Mode;
 use super::super::{
     Change, ChildrenWatch, Client, Dialer, Failure, LinkState, Listing, Node, NodeWatch, Write,
     WriteFailure, ZooKeeperClient, open_to_anyone,
@@ -617,7 +616,10 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
         }
         "persistent" => plain!(client.create_persistent(path, &data, &acls), change),
         "container" => {
-            plain!(client.create(path, &data, &acls, Mode::Container), change)
+            plain!(
+                client.create(path, &data, &acls, zookeeper_client::CreateMode::Container),
+                change
+            )
         }
         "set" => plain!(client.set_data(path, &data, version), change),
         "list" => plain!(client.list(path), listing),

@@ -11,10 +11,9 @@ use crate::stage::{Stage, retry};
 
 /// A latch that takes part once it is asked for, on a path that was used before: a create is all it takes.
 async fn known(stage: &Stage) -> impl FnOnce() -> LeaderLatch + use<> {
-    for _ in 0..2 {
-        stage.leads().await.close().await.unwrap();
-    }
-    stage.latch()
+    let latch = stage.latch();
+    stage.is_known().await;
+    latch
 }
 
 async fn behind(stage: &Stage) -> (impl FnOnce() -> LeaderLatch + use<>, LeaderLatch) {
@@ -23,9 +22,7 @@ async fn behind(stage: &Stage) -> (impl FnOnce() -> LeaderLatch + use<>, LeaderL
 
 /// On the nodes of a mutex, which the rivals use.
 async fn selector(stage: &Stage) -> LeaderSelector {
-    for _ in 0..2 {
-        stage.mutex().acquire().await.unwrap().release().await.unwrap();
-    }
+    stage.is_known().await;
     stage.curator.with_retry(retry()).leader_selector(&stage.path).unwrap()
 }
 

@@ -28,27 +28,22 @@ impl Job {
     }
 
     async fn run(self) -> Told {
-        let Self(job, bodies) = &self;
-        let ran = job.run(async |_| Ok::<_, Error>(bodies.fetch_add(1, Ordering::Relaxed))).await;
-        self.told(ran)
+        let body = async |_| Ok::<_, Error>(self.1.fetch_add(1, Ordering::Relaxed));
+        self.told(self.0.run(body).await.map(Attempt::Acquired))
     }
 
     async fn try_run(self) -> Told {
-        let Self(job, bodies) = &self;
-        let body = async |_| Ok::<_, Error>(bodies.fetch_add(1, Ordering::Relaxed));
-        match job.try_run(body).await {
-            Ok(Attempt::Acquired(once)) => self.told(Ok(once)),
-            Ok(Attempt::Busy) => Told::Nothing,
-            Err(error) => self.told(Err(error)),
-        }
+        let body = async |_| Ok::<_, Error>(self.1.fetch_add(1, Ordering::Relaxed));
+        self.told(self.0.try_run(body).await)
     }
 
-    fn told(&self, ran: Result<Once<usize>, Error>) -> Told {
+    fn told(&self, ran: Result<Attempt<Once<usize>>, Error>) -> Told {
         let bodies = self.1.load(Ordering::Relaxed);
         assert!(bodies <= 1, "the body ran {bodies} times");
         match ran {
-            Ok(Once::Ran(_)) => assert_eq!(bodies, 1),
-            Ok(Once::AlreadyDone { .. }) => assert_eq!(bodies, 0),
+            Ok(Attempt::Acquired(Once::Ran(_))) => assert_eq!(bodies, 1),
+            Ok(Attempt::Acquired(Once::AlreadyDone { .. })) => assert_eq!(bodies, 0),
+            Ok(Attempt::Busy) => return Told::Nothing,
             Err(error) => {
                 let kinds = [ErrorKind::Lost, ErrorKind::OutcomeUnknown, ErrorKind::Unavailable];
                 assert!(kinds.contains(&error.kind()), "{error:?}");

@@ -10,9 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use zookeeper_recipes::session::ConnectionState;
-use zookeeper_recipes::{
-    Attempt, Error, ErrorKind, Guard, Hold, Participant, Released, WriteGuard,
-};
+use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Hold, Participant, Released};
 
 use crate::case::{Case, Fault, Place, places};
 use crate::harness::{self, Arena, Cut, Direction, Operation, eventually, within};
@@ -34,8 +32,6 @@ pub(crate) enum Told {
     Holds(Guard),
     /// The lock is held, after one of ours whose delete may be on the way.
     Next(Guard),
-    /// It is written.
-    Writes(WriteGuard),
     /// It is read.
     Reads(Guard),
     /// All of these are held.
@@ -61,6 +57,11 @@ impl Told {
             Err(error) if error.kind() == ErrorKind::Lost => Self::Nothing,
             other => panic!("{other:?}"),
         }
+    }
+
+    pub(crate) async fn release(guard: Guard) -> Self {
+        let node = guard.node().to_owned();
+        Self::released(Some(node), guard.release().await)
     }
 
     /// What another client holds may be unknown, and is not acquired.
@@ -301,10 +302,6 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         };
         match told {
             Some(Told::Holds(guard)) => {
-                holds(guard.node(), &|| guard.is_held()).await;
-                held = Some(Box::new(guard));
-            }
-            Some(Told::Writes(guard)) => {
                 holds(guard.node(), &|| guard.is_held()).await;
                 held = Some(Box::new(guard));
             }

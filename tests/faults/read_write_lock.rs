@@ -10,7 +10,7 @@ async fn read(lock: InterProcessReadWriteLock) -> Told {
 }
 
 async fn write(lock: InterProcessReadWriteLock) -> Told {
-    lock.write().await.map_or(Told::Nothing, Told::Writes)
+    lock.write().await.map_or(Told::Nothing, |guard| Told::Holds(guard.into()))
 }
 
 /// With the lock path in place.
@@ -22,10 +22,8 @@ async fn warm(stage: &Stage) -> InterProcessReadWriteLock {
 
 /// Of a path that was used before: a create is all it takes.
 async fn known(stage: &Stage) -> InterProcessReadWriteLock {
-    let lock = warm(stage).await;
-    for _ in 0..2 {
-        lock.write().await.unwrap().release().await.unwrap();
-    }
+    let lock = stage.read_write();
+    stage.is_known().await;
     lock
 }
 
@@ -96,15 +94,9 @@ products! { product:
         let read = lock.read().await.unwrap();
         stage.rival_waits_to_write().await;
         read
-    }, async |read| {
-        let node = read.node().to_owned();
-        Told::released(Some(node), read.release().await)
-    };
+    }, Told::release;
     release_a_downgraded_read: async |stage: &Stage| {
         written_and_awaited(stage).await.downgrade().await.unwrap()
-    }, async |read| {
-        let node = read.node().to_owned();
-        Told::released(Some(node), read.release().await)
-    };
+    }, Told::release;
     participants: behind_a_reader, async |(lock, holder)| Told::listed(lock.participants().await, holder.node());
 }

@@ -25,25 +25,18 @@ async fn warm(stage: &Stage) -> InterProcessSemaphore {
 
 /// Of a path that was used before: creates are all it takes.
 async fn known(stage: &Stage) -> InterProcessSemaphore {
-    let semaphore = stage.semaphore(3);
-    for _ in 0..2 {
-        semaphore.acquire().await.unwrap().release().await.unwrap();
-    }
+    known_with(stage, 3).await
+}
+
+async fn known_with(stage: &Stage, limit: usize) -> InterProcessSemaphore {
+    let semaphore = stage.semaphore(limit);
+    stage.is_known().await;
     semaphore
 }
 
 /// With one lease left.
 async fn nearly_full(stage: &Stage) -> (InterProcessSemaphore, Guards) {
     (stage.semaphore(3), stage.rival_leases(2).await)
-}
-
-/// Of one lease in all.
-async fn mutex(stage: &Stage) -> InterProcessSemaphore {
-    let semaphore = stage.semaphore(1);
-    for _ in 0..2 {
-        semaphore.acquire().await.unwrap().release().await.unwrap();
-    }
-    semaphore
 }
 
 /// A lease of another client, which no fault concerns.
@@ -79,8 +72,8 @@ products! { product:
         let node = leases.iter().next().unwrap().node().to_owned();
         Told::released(Some(node), leases.release().await)
     };
-    acquire_of_the_only_lease: mutex, async |mutex| {
-        mutex.acquire().await.map_or(Told::Nothing, Told::Holds)
+    acquire_of_the_only_lease: async |stage: &Stage| known_with(stage, 1).await, async |only| {
+        only.acquire().await.map_or(Told::Nothing, Told::Holds)
     };
     participants_of_a_semaphore: nearly_full, async |(semaphore, held)| {
         if let Ok(participants) = semaphore.participants().await {

@@ -1,5 +1,6 @@
 //! What a function under fault is given.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::time::Duration;
@@ -120,11 +121,8 @@ impl Stage {
 
     /// The rival queues up, and holds once it is served.
     pub(crate) async fn rival_waits(&self) -> JoinHandle<Guard> {
-        let before = self.children().await.len();
         let mutex = self.other.mutex(&self.path).unwrap();
-        let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
-        eventually("the rival waits", async || self.children().await.len() > before).await;
-        waiting
+        self.arena.enters(async move { mutex.acquire().await.unwrap() }).await
     }
 
     /// From now on the path has readers and writers.
@@ -143,18 +141,17 @@ impl Stage {
 
     /// The rival queues up to write. When it does, nobody may be before it.
     pub(crate) async fn rival_waits_to_write(&self) {
-        let before = self.children().await.len();
         let lock = read_write(&self.rival, &self.path);
         let (admin, path) = (self.admin.clone(), self.path.clone());
-        let writing = tokio::spawn(async move {
+        let writing = async move {
             let guard = lock.write().await.unwrap();
             let children = harness::children(&admin, &path).await;
             let first = children.iter().min_by_key(|name| number(name)).unwrap();
             assert!(guard.node().ends_with(first), "writes behind {first}");
             guard.release().await.unwrap();
-        });
+        };
+        let writing = self.arena.enters(writing).await;
         self.rivals.borrow_mut().push(writing);
-        eventually("the rival waits", async || self.children().await.len() > before).await;
     }
 
     /// From now on the path has leases.
@@ -219,6 +216,14 @@ impl Stage {
         self.recipe.get().turn(self.curator.clone(), self.path.clone()).await
     }
 
+    /// Ours has had two turns: a create is all that the next one takes.
+    pub(crate) async fn is_known(&self) {
+        for _ in 0..2 {
+            self.ours_again().await.unwrap();
+            self.settled().await;
+        }
+    }
+
     /// The rival queues up, and releases once it was served.
     pub(crate) async fn rival_enters(&self) {
         let before = self.children().await.len();
@@ -243,7 +248,7 @@ impl Stage {
     }
 
     /// From now on the follower does not hear of the leader.
-    pub(crate) async fn lag(&self) -> Fault {
+    pub(crate) async fn lag(&self) -> Box<dyn Any> {
         let servers = &self.arena.servers;
         servers.part(self.follower, servers.leader().await)
     }

@@ -5,6 +5,7 @@ mod world;
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use zookeeper_recipes::zookeeper_client::{
     Acl, Acls, AuthId, Client, CreateMode, Error, Permission, Stat,
 };
 use zookeeper_recipes::{
-    Attempt, Curator, CuratorBuilder, ErrorKind, Guard, InterProcessMutex,
+    Attempt, Curator, CuratorBuilder, ErrorKind, Guard, Hold, InterProcessMutex,
     InterProcessReadWriteLock, Loss,
 };
 use zookeeper_testkit::{
@@ -55,6 +56,9 @@ thread_local! {
     static HERE: RefCell<Weak<Ensemble>> = const { RefCell::new(Weak::new()) };
     static ARENAS: Cell<usize> = const { Cell::new(0) };
 }
+
+/// A task that waits for a hold.
+pub(crate) type Waiting<G = Guard> = JoinHandle<Result<G, zookeeper_recipes::Error>>;
 
 /// Servers, a path of its own, and a client beside the crate's.
 pub(crate) struct Arena {
@@ -210,6 +214,11 @@ impl Arena {
         self.builder().session_timeout(SHORT)
     }
 
+    /// The node of a hold is looked after within a sixth of the timeout: 3 s, while a busy machine has 12 s to renew the lease.
+    pub(crate) async fn attentive_curator(&self) -> Curator {
+        self.connect(self.builder().session_timeout(Duration::from_secs(18))).await
+    }
+
     pub(crate) async fn connect(&self, builder: CuratorBuilder) -> Curator {
         builder.connect(self.servers.connect_string()).await.expect("a session")
     }
@@ -272,15 +281,21 @@ impl Arena {
         curator.read_write_lock(&self.path).expect("a lock path")
     }
 
-    /// Asks for the mutex in a task of its own, which has a node when this returns.
-    pub(crate) async fn waits(
+    /// Starts a task, which has a node at the test's path when this returns.
+    pub(crate) async fn enters<T: Send + 'static>(
         &self,
-        curator: &Curator,
-    ) -> JoinHandle<Result<Guard, zookeeper_recipes::Error>> {
-        let (before, mutex) = (self.children().await.len(), self.mutex(curator));
-        let waiting = tokio::spawn(async move { mutex.acquire().await });
+        acquiring: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let before = self.children().await.len();
+        let waiting = tokio::spawn(acquiring);
         self.children_are(before + 1).await;
         waiting
+    }
+
+    /// The same of a task that asks for the mutex.
+    pub(crate) async fn waits(&self, curator: &Curator) -> Waiting {
+        let mutex = self.mutex(curator);
+        self.enters(async move { mutex.acquire().await }).await
     }
 
     /// The children of the test's path, as the server has them.
@@ -425,6 +440,21 @@ pub(crate) async fn flap(link: &Link, nth: usize) {
         link.accepted() > before && link.replies(Operation::Sync) > answered
     })
     .await;
+}
+
+/// Cuts a link, and refuses connections while the fault lasts.
+pub(crate) async fn cut_off(link: &Link) -> Fault {
+    let refused = link.refuse();
+    assert!(link.cut(Cut::Reset) > 0);
+    within("a refusal", refused.struck()).await;
+    refused
+}
+
+/// What a task waited for, which holds.
+pub(crate) async fn held<G: Deref<Target = Hold>>(waiting: Waiting<G>) -> G {
+    let guard = within("the waiter", waiting).await.unwrap().unwrap();
+    assert!(guard.is_held(), "{:?}", guard.loss());
+    guard
 }
 
 /// Its fault has struck, once. It is counted a moment after the connection was cut.

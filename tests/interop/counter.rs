@@ -39,7 +39,7 @@ impl Counter {
     }
 }
 
-/// Each sees what the other sets.
+/// Each sees what the other sets. Curator: `TestSharedCount#testMultiClientDifferentSeed` and `#testMultiClients`.
 #[tokio::test]
 async fn ours_and_curators() {
     let (Some(ours), Some(curator)) = (shared(OURS), shared(CURATOR)) else { return };

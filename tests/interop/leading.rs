@@ -69,7 +69,11 @@ impl Leading {
         if self.is_latch() {
             let latch = self.curator.leader_latch(&self.path)?;
             *self.latch.lock().unwrap_or_else(PoisonError::into_inner) = Some(latch.clone());
-            return lead_by(latch, limit).await;
+            let Some(leadership) = within(limit, latch.leadership()).await.transpose()? else {
+                latch.close().await?;
+                return Ok(None);
+            };
+            return Ok(Some(Term { leadership, seat: Seat::Latch(latch) }));
         }
         let (sender, mut led) = unbounded_channel();
         let may_let_go = CancellationToken::new();
@@ -81,15 +85,11 @@ impl Leading {
                 () = may.cancelled() => {}
             }
         });
-        match within(limit, begins(&run, &mut led)).await.transpose()? {
-            Some(leadership) => {
-                Ok(Some(Term { leadership, seat: Seat::Selector { run, may_let_go } }))
-            }
-            None => {
-                run.close().await?;
-                Ok(None)
-            }
-        }
+        let Some(leadership) = within(limit, begins(&run, &mut led)).await.transpose()? else {
+            run.close().await?;
+            return Ok(None);
+        };
+        Ok(Some(Term { leadership, seat: Seat::Selector { run, may_let_go } }))
     }
 
     /// The leader first.
@@ -136,16 +136,6 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
     match limit {
         Some(limit) => tokio::time::timeout(limit, future).await.ok(),
         None => Some(future.await),
-    }
-}
-
-async fn lead_by(latch: LeaderLatch, limit: Option<Duration>) -> Result<Option<Term>> {
-    match within(limit, latch.leadership()).await.transpose()? {
-        Some(leadership) => Ok(Some(Term { leadership, seat: Seat::Latch(latch) })),
-        None => {
-            latch.close().await?;
-            Ok(None)
-        }
     }
 }
 

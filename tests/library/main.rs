@@ -9,6 +9,7 @@ mod api;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod metrics;
+mod prelude;
 mod real;
 mod recipes;
 mod round_trips;

@@ -4,7 +4,8 @@ use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
 use zookeeper_recipes::{Curator, ErrorKind, Released};
 use zookeeper_testkit::{TestServer, random_path};
 
-use crate::harness::{fails, options, within};
+use crate::harness::{fails, within};
+use crate::holder::options;
 
 struct Scene {
     server: TestServer,

@@ -1,10 +1,13 @@
 //! Needs a real ZooKeeper: the testkit starts ones with TLS and SASL.
-#![cfg(all(feature = "tls", feature = "sasl"))]
+#![cfg(all(feature = "tls", feature = "sasl", feature = "simulation"))]
 #![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 
 mod digest;
+#[allow(dead_code)] // it is that of `tests/library`, which uses all of it
+#[path = "../harness/mod.rs"]
 mod harness;
+mod holder;
 mod providers;
 mod sasl;
 mod secrets;

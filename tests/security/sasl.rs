@@ -6,7 +6,8 @@ use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
 use zookeeper_recipes::{ErrorKind, Released};
 use zookeeper_testkit::TestServer;
 
-use crate::harness::{Holder, fails, options, within};
+use crate::harness::{fails, within};
+use crate::holder::{Holder, options};
 
 /// Nobody may wait so long for a refusal.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(40);
@@ -22,7 +23,9 @@ async fn start() -> TestServer {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_right_credential_opens_what_only_its_owner_may_use() {
     let server = start().await;
-    let builder = options().connector(connector("right")).acls(Acls::creator_all());
+    // Longer than a container takes to stop and start.
+    let builder = options().session_timeout(Duration::from_secs(60)).acls(Acls::creator_all());
+    let builder = builder.connector(connector("right"));
     let mut holder = Holder::of(builder, server.connect_string()).await;
     for path in ["/lock", holder.guard.node()] {
         let (acls, _) = holder.curator.client().unwrap().get_acl(path).await.unwrap();
@@ -32,23 +35,10 @@ async fn the_right_credential_opens_what_only_its_owner_may_use() {
     let theirs = stranger.mutex("/lock").unwrap();
     let error = fails(within("the refusal", theirs.acquire()).await, ErrorKind::PermissionDenied);
     assert!(error.to_string().contains("create"), "{error}");
+    // A reconnection is authenticated again, before anything else is asked over it.
+    holder.holds_on_over(async { server.restart().await.unwrap() }).await;
     holder.holds_in_the_next_session(&server).await;
     assert_eq!(holder.guard.release().await.unwrap(), Released::Confirmed);
-}
-
-/// A reconnection is authenticated again, before anything else is asked over it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restart_keeps_the_hold() {
-    let server = start().await;
-    // Longer than a container takes to stop and start.
-    let builder = options()
-        .session_timeout(Duration::from_secs(60))
-        .connector(connector("right"))
-        .acls(Acls::creator_all());
-    let holder = Holder::of(builder, server.connect_string()).await;
-    holder.holds_on_over(async { server.restart().await.unwrap() }).await;
-    let released = within("the release", holder.guard.release()).await.unwrap();
-    assert_eq!(released, Released::Confirmed);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,8 @@ use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
 use zookeeper_recipes::{Curator, CuratorBuilder};
 use zookeeper_testkit::{self as testkit, TestServer};
 
-use crate::harness::{Holder, connector, options, within};
+use crate::harness::within;
+use crate::holder::{Holder, connector, options};
 use crate::tls::choose_ring;
 
 const DIGEST: &str = "Q7dIgEsTq7";

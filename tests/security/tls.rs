@@ -1,14 +1,14 @@
 //! TLS and mutual TLS.
 
 use std::sync::Once;
-use std::time::{Duration, Instant};
 
 use rustls::crypto::{CryptoProvider, ring};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, Error};
-use zookeeper_recipes::{Curator, ErrorKind, Released};
+use zookeeper_recipes::{ErrorKind, Released};
 use zookeeper_testkit::{ClientTls, Cut, FaultProxy, TestServer};
 
-use crate::harness::{Holder, PATIENCE, connector, fails, options, within};
+use crate::harness::{fails, within};
+use crate::holder::{Holder, PATIENCE, connector, options};
 
 /// As a program does it that wants another one than ours. All tests of this binary are such a program.
 pub(crate) fn choose_ring() {
@@ -41,28 +41,18 @@ async fn a_lock_over_tls_and_over_mutual_tls_by_the_provider_that_the_program_ch
     assert_eq!(chosen, format!("{:?}", ring::default_provider().key_provider));
 }
 
-/// And a link that breaks is made again.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_passes_tls() {
-    let (server, tls) = start(true).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let builder = options().connector(connector(&tls, true));
-    let holder = Holder::of(builder, proxy.connect_string()).await;
-    holder.holds_on_over(async { assert_eq!(proxy.cut(Cut::Reset), 1) }).await;
-    holder.guard.release().await.unwrap();
-    holder.curator.close().await;
-}
-
-/// The server knows who has the certificate, and ACLs can say so.
+/// The server knows who has the certificate, also through a proxy, and ACLs can say so. A link that breaks is made again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_opens_what_only_its_owner_may_use() {
     let (server, tls) = start(true).await;
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let builder = options().connector(connector(&tls, true)).acls(Acls::creator_all());
-    let holder = Holder::of(builder, server.connect_string()).await;
+    let holder = Holder::of(builder, proxy.connect_string()).await;
     let (acls, _) = holder.curator.client().unwrap().get_acl("/lock").await.unwrap();
     assert_eq!((acls[0].scheme(), acls[0].id()), ("x509", "CN=client"), "{acls:?}");
     let stranger = Client::connect(server.plain_connect_string()).await.unwrap();
     assert_eq!(stranger.list_children("/lock").await.unwrap_err(), Error::NoAuth);
+    holder.holds_on_over(async { assert_eq!(proxy.cut(Cut::Reset), 1) }).await;
     assert_eq!(holder.guard.release().await.unwrap(), Released::Confirmed);
 }
 
@@ -88,14 +78,4 @@ async fn a_refused_handshake_is_an_error_that_names_tls() {
         let error = fails(connected, ErrorKind::Unavailable);
         assert!(error.to_string().contains(hint), "{what}: {error}");
     }
-}
-
-#[tokio::test]
-async fn tls_that_nobody_configured_is_an_error_at_once() {
-    let began = Instant::now();
-    let connected = Curator::connect("tcp+tls://127.0.0.1:1").await;
-    let error = fails(connected, ErrorKind::InvalidInput);
-    assert_eq!(error.option(), Some("connector"));
-    assert!(error.to_string().contains("with_tls"), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(10)); // it would be tried for 15 s
 }

@@ -1,14 +1,11 @@
 //! A process that can start no thread: at its limit, or in a control group that is full.
 
-use std::error::Error;
+use std::error::Error as _;
 use std::process::Stdio;
-use std::time::Duration;
 
 use tokio::process::Command;
-use tokio::time::timeout;
-use zookeeper_recipes::{Curator, ErrorKind};
 
-use crate::harness::fails;
+use crate::prelude::*;
 
 const LONG: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -1,10 +1,7 @@
 //! Waiters and holders, wherever they are dropped.
 
-use tokio::task::JoinHandle;
-use zookeeper_recipes::Attempt;
-
 use super::scrape::Scraped;
-use crate::harness::{Arena, BUSY, within};
+use crate::prelude::*;
 
 const MUTEX: &[(&str, &str)] = &[("recipe", "mutex")];
 

@@ -1,10 +1,7 @@
 //! A lost hold is counted at that moment, once, with the cause.
 
-use zookeeper_recipes::Loss;
-use zookeeper_recipes::interop::LossPolicy;
-
 use super::scrape::Scraped;
-use crate::harness::{Arena, Cut, Direction, within};
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn each_loss_is_counted_once_with_its_cause() {

@@ -1,10 +1,7 @@
 //! What each recipe counts as.
 
-use zookeeper_recipes::Attempt;
-use zookeeper_recipes::interop::Owner;
-
 use super::scrape::Scraped;
-use crate::harness::{Arena, within};
+use crate::prelude::*;
 use crate::recipes::conformance::ROWS;
 
 /// Before the first acquire: a query for recipes that are not held would find nothing otherwise.

@@ -1,17 +1,15 @@
 //! A recorder is third-party code. It may panic, and may ask a hold whatever it likes.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::{Hold, Loss};
 
-use crate::harness::{Arena, Direction, SHORT, eventually, within};
+use crate::prelude::*;
 
 /// Panics when it is asked for a description, for the first handle of a name, and at each count.
 #[derive(Default)]

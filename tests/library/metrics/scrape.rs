@@ -5,7 +5,7 @@ use std::fmt;
 use metrics::LocalRecorderGuard;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use crate::harness::eventually;
+use crate::prelude::*;
 
 /// Name, labels and value.
 type Expected<'a> = (&'a str, &'a [(&'a str, &'a str)], f64);

@@ -1,11 +1,7 @@
 //! Connections, sessions, leases and their budget of watches.
 
-use std::time::Duration;
-
-use zookeeper_recipes::session::ConnectionState;
-
 use super::scrape::Scraped;
-use crate::harness::{Arena, Cut, Operation, eventually, until};
+use crate::prelude::*;
 
 /// So many `Curator`s are in this state, and none in another.
 fn all_are(scraped: &Scraped, state: &str, count: f64) {
@@ -75,7 +71,6 @@ async fn a_session_measures_its_lease_while_it_holds_and_its_watches() {
 
 mod real {
     use super::*;
-    use zookeeper_recipes::Curator;
     use zookeeper_recipes::zookeeper_client::Client;
 
     /// Nothing can be acquired any more, and the caller has not closed it: that must not look as if all were well.

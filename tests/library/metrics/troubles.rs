@@ -1,10 +1,7 @@
 //! Lost answers, repetitions, and what is still to be removed.
 
-use zookeeper_recipes::interop::SharedCount;
-use zookeeper_recipes::{Attempt, ErrorKind, Loss};
-
 use super::scrape::Scraped;
-use crate::harness::{Arena, Cut, Message, Operation, eventually, fails, within};
+use crate::prelude::*;
 
 fn of(operation: &'static str) -> [(&'static str, &'static str); 1] {
     [("operation", operation)]

@@ -1,17 +1,15 @@
 //! Servers that are there and cannot serve: a clear error, or recovery as `docs/guide/session-and-security.md` says.
 
 use std::io;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::time::Instant;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
-use zookeeper_recipes::session::ConnectionState;
-use zookeeper_recipes::{Curator, CuratorBuilder, ErrorKind, Loss};
-use zookeeper_testkit::{TestEnsemble, TestServer};
+use zookeeper_testkit::TestEnsemble;
 
-use crate::harness::{Arena, Direction, LONG, Servers, eventually, fails, until, within};
+use crate::harness::Servers;
+use crate::prelude::*;
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -97,7 +95,7 @@ async fn a_session_timeout_that_the_server_cuts_down() {
     assert!(elapsed < Duration::from_secs(20), "after {elapsed:?}");
 }
 
-/// The servers' data is gone, and with it the sessions, the lock paths and the count of transactions: they refuse a client
+/// CURATOR-724. Curator: `TestLeaderLatch#testGetChildrenHitsNoNode`. The servers' data is gone, and with it the sessions, the lock paths and the count of transactions: they refuse a client
 /// that has seen more of them than they have.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_back_empty() {
@@ -134,14 +132,14 @@ async fn a_server_that_comes_back_empty() {
 }
 
 /// A way to a server that can be made to lead to another one.
-pub(crate) struct Road {
-    pub(crate) connect_string: String,
+struct Road {
+    connect_string: String,
     target: Arc<Mutex<String>>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Road {
-    pub(crate) async fn to(server: &str) -> Self {
+    async fn to(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connect_string = listener.local_addr().unwrap().to_string();
         let target = Arc::new(Mutex::new(server.to_owned()));
@@ -160,7 +158,7 @@ impl Road {
         Self { connect_string, target, _task: AbortOnDropHandle::new(task) }
     }
 
-    pub(crate) fn turn_to(&self, server: &str) {
+    fn turn_to(&self, server: &str) {
         server.clone_into(&mut self.target.lock().unwrap());
     }
 }

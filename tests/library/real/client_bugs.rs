@@ -1,20 +1,14 @@
 //! Defects of the `zookeeper-client` crate that this crate gets around, as no other test shows.
 
-use std::time::Duration;
-
-use tokio::task::JoinSet;
 use zookeeper_recipes::zookeeper_client::SessionState;
-use zookeeper_recipes::{Curator, ErrorKind};
 
-use crate::harness::{Arena, Cut, Operation, eventually, fails, within};
+use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
     let arena = Arena::real().await;
     let (link, curator) = arena.linked_with_parent(arena.builder()).await;
-    let refused = link.refuse();
-    link.cut(Cut::Reset);
-    within("a refusal", refused.struck()).await;
+    let refused = cut_off(&link).await;
     link.clear_log();
     let limit = Duration::from_millis(300);
     fails(arena.mutex(&curator).acquire_timeout(limit).await, ErrorKind::Unavailable);
@@ -43,10 +37,8 @@ async fn client_s4_the_watches_that_we_use_outlive_a_connection() {
         let waiting = tokio::spawn(async move { mutex.acquire().await });
         // Its own node and the one before it.
         eventually("two watches", async || link.replies(Operation::GetData) >= reads + 2).await;
-        let refused = link.refuse();
         let set = link.replies(Operation::SetWatches);
-        link.cut(Cut::Reset);
-        within("a refusal", refused.struck()).await;
+        let refused = cut_off(&link).await;
         if released_meanwhile {
             holder.release().await.unwrap();
             refused.heal();

@@ -2,7 +2,7 @@
 //! share one server; those that stop or restart one start their own, and fail with `ZOOKEEPER_CONNECT`, which names one that
 //! is not theirs.
 
-pub(crate) mod bad_servers;
+mod bad_servers;
 mod client_bugs;
 mod leaves_main;
 mod your_tests;

@@ -1,12 +1,8 @@
 //! Bad input gives a clear error that names what is wrong, within the deadline.
 
-use std::time::Duration;
+use zookeeper_recipes::zookeeper_client::Client;
 
-use zookeeper_recipes::zookeeper_client::{Acls, Client};
-use zookeeper_recipes::{Curator, CuratorBuilder, ErrorKind};
-
-use crate::harness::{Arena, fails, within};
-use zookeeper_testkit::TestServer;
+use crate::prelude::*;
 
 /// Which option is wrong.
 #[track_caller]
@@ -88,6 +84,11 @@ async fn options_of_a_handle() {
     let error = mutex(1 << 20).unwrap_err();
     assert!(error.to_string().contains(&arena.path), "{error}");
     assert_eq!(wrong(Err::<(), _>(error)), "identity");
+    let retaining = |retention| curator.mutex(&arena.path).unwrap().with_retention(retention);
+    let two = [retaining(Duration::MAX), retaining(SHORT).with_node_per_hold()];
+    for mutex in two {
+        assert_eq!(wrong(mutex.acquire().await), "retention");
+    }
     // The largest that is accepted is one that the server takes.
     let mutex = (0..1 << 20).rev().find_map(|size| mutex(size).ok()).unwrap();
     within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();

@@ -2,10 +2,9 @@
 
 use std::task::Poll;
 
-use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
-use zookeeper_recipes::{ErrorKind, Guard, Loss};
+use zookeeper_recipes::zookeeper_client::{Acl, AuthId};
 
-use crate::harness::{Arena, fails, lost_by, within};
+use crate::prelude::*;
 
 impl Arena {
     async fn data(&self, path: &str) -> Option<Vec<u8>> {
@@ -52,26 +51,6 @@ async fn a_holder_whose_node_is_gone_is_refused_by_the_server() {
     assert_eq!(lost_by(fenced.delete(&counter).await), Loss::NodeDeleted);
     drop(guard);
     arena.admin.delete(&counter, None).await.unwrap();
-}
-
-/// The next holder's node has the same sequence number, but never the same name.
-#[tokio::test(start_paused = true)]
-async fn a_stale_holder_is_refused_after_the_lock_path_was_made_again() {
-    let arena = Arena::new().await;
-    let builder = || arena.patient_builder();
-    let (curator, other) = (arena.connect(builder()).await, arena.connect(builder()).await);
-    let stale = arena.mutex(&curator).acquire().await.unwrap();
-    arena.admin.delete(stale.node(), None).await.unwrap();
-    arena.admin.delete(&arena.path, None).await.unwrap();
-    let next = arena.mutex(&other).acquire().await.unwrap();
-    let sequence = |guard: &Guard| guard.node()[guard.node().len() - 10..].to_owned();
-    assert_eq!(sequence(&stale), sequence(&next));
-    let child = format!("{}/counter", arena.path);
-    assert_eq!(lost_by(stale.fenced().create(&child, b"stale").await), Loss::NodeDeleted);
-    next.fenced().create(&child, b"next").await.unwrap();
-    assert!(next.fencing_token() > stale.fencing_token(), "invariant 4");
-    next.fenced().delete(&child).await.unwrap();
-    next.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,7 @@
 //! What a client asks a member of an ensemble that has not applied what the others confirmed.
 
-use std::time::Duration;
-
 use super::conformance::locks;
-use crate::harness::{Arena, Operation, eventually, within};
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn what_was_released_elsewhere_is_free_on_every_member() {
@@ -28,7 +26,7 @@ async fn what_was_released_elsewhere_is_free_on_every_member() {
         let path = mine.path().to_owned();
         let trying = tokio::spawn(async move { mine.try_acquire().await });
         eventually("it asks", async || link.requests(Operation::List) > listed).await;
-        parted.heal();
+        drop(parted);
         let tried = within("its answer", trying).await.unwrap().unwrap();
         tried.unwrap_or_else(|| panic!("{path} is free")).release().await.unwrap();
     }

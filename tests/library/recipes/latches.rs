@@ -1,11 +1,8 @@
 //! Helpers for the tests of leader latches.
 
 use futures_util::FutureExt;
-use tokio::task::JoinHandle;
-use zookeeper_recipes::leader::LeaderLatch;
-use zookeeper_recipes::{Curator, Error, ErrorKind, Hold};
 
-use crate::harness::{Arena, eventually, within};
+use crate::prelude::*;
 
 impl Arena {
     /// At the test's path. It is a candidate at once.
@@ -61,11 +58,4 @@ pub(crate) async fn is_over(latch: &LeaderLatch) -> ErrorKind {
     let error = within("the end", latch.leadership()).await.unwrap_err();
     assert!(!latch.is_leader());
     error.kind()
-}
-
-/// Waits until one of them leads and the others do not, and gives its place.
-pub(crate) async fn the_leader(latches: &[LeaderLatch]) -> usize {
-    let leaders = || latches.iter().filter(|latch| latch.is_leader()).count();
-    eventually("one leads", async || leaders() == 1).await;
-    latches.iter().position(LeaderLatch::is_leader).expect("the leader goes on")
 }

@@ -1,18 +1,11 @@
-//! How a leader latch begins, leads one term after the other, and ends.
+//! How a leader latch begins, ends, and leads again after it lost its leadership. If it has kept its node, it leads by that node, and no
+//! other latch leads in between. Bugs of Apache Curator's latch have their ids here.
 
-use std::mem;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use futures_util::FutureExt;
 
-use tokio::task::JoinSet;
-use zookeeper_recipes::interop::LossPolicy;
-use zookeeper_recipes::leader::LeaderLatch;
-use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
-use zookeeper_recipes::zookeeper_client::{Acls, Permission};
-use zookeeper_recipes::{Curator, ErrorKind, FencingToken, Loss, Released};
-
-use super::latches::{awaited, is_candidate, is_over, leadership};
-use crate::harness::{Arena, Link, Operation, round_trip, until, within};
+use super::latches::{awaited, gained, is_candidate, is_over, leadership};
+use crate::harness::flap;
+use crate::prelude::*;
 
 /// CURATOR-110. Curator: `TestLeaderLatch#testNoServerAtStart`: one gain, no loss.
 #[tokio::test(start_paused = true)]
@@ -52,63 +45,9 @@ async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
     latch.close().await.unwrap();
 }
 
-/// Calls `leadership` in a loop, as a service does. Another client ends the first term, and the latch closes in the second.
-async fn leads_twice(arena: Arc<Arena>, latch: LeaderLatch, terms: Arc<Mutex<Vec<FencingToken>>>) {
-    for term in 0..2 {
-        let leads = latch.leadership().await.unwrap();
-        terms.lock().unwrap().push(leads.fencing_token());
-        if term == 0 {
-            arena.remove(leads.node()).await;
-            assert_eq!(leads.lost().await, Loss::NodeDeleted);
-        } else {
-            assert_eq!(latch.close().await.unwrap(), Released::Confirmed);
-            assert!(leads.cancellation_token().is_cancelled());
-        }
-        assert!(!leads.is_held());
-    }
-    assert_eq!(is_over(&latch).await, ErrorKind::Closed);
-}
-
-/// Curator: `TestLeaderLatch#testCallbackSanity`.
-#[tokio::test(start_paused = true)]
-async fn each_latch_is_given_each_of_its_terms() {
-    let arena = Arc::new(Arena::new().await);
-    let curators: [_; 2] = arena.curators().await;
-    let (mut tasks, terms) = (JoinSet::new(), Arc::default());
-    for place in 0..10 {
-        let latch = arena.latch(&curators[place % 2]);
-        tasks.spawn(leads_twice(arena.clone(), latch, Arc::clone(&terms)));
-    }
-    within("twenty terms", tasks.join_all()).await;
-    let terms = mem::take(&mut *terms.lock().unwrap());
-    assert_eq!(terms.len(), 20);
-    assert!(terms.is_sorted_by(|one, next| one < next), "invariant 4: {terms:?}");
-    arena.children_are(0).await;
-}
-
-/// Terms that ended while the caller did not look are not given.
-#[tokio::test(start_paused = true)]
-async fn a_caller_that_comes_late_is_given_the_present_term() {
-    let (arena, curator) = Arena::with_curator().await;
-    let (latch, first) = arena.leading(&curator).await;
-    let mut last = first.view();
-    for _ in 0..3 {
-        arena.remove(last.node()).await;
-        within("the loss", last.lost()).await;
-        let next = leadership(&latch).await;
-        assert!(next.fencing_token() > last.fencing_token(), "invariant 4");
-        last = next;
-    }
-    assert_eq!(first.loss(), Some(Loss::NodeDeleted));
-    // It is given again and again.
-    for _ in 0..2 {
-        assert_eq!(leadership(&latch).await.fencing_token(), last.fencing_token());
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_latch_closes_once_and_its_callers_get_an_error() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
+    let (arena, curator) = Arena::with_curator().await;
     let (latch, leads) = arena.leading(&curator).await;
     let candidate = arena.queued(&curator).await;
     let waiting = [awaited(&candidate), awaited(&candidate)];
@@ -127,11 +66,6 @@ async fn a_latch_closes_once_and_its_callers_get_an_error() {
         assert_eq!((error.kind(), error.path()), (ErrorKind::Closed, Some(arena.path.as_str())));
     }
     assert!(!leads.is_held() && leads.loss().is_none(), "it was not lost");
-    // Or with its `Curator`.
-    let (latch, leads) = arena.leading(&other).await;
-    other.close().await;
-    assert_eq!(is_over(&latch).await, ErrorKind::Closed);
-    assert_eq!(leads.loss(), Some(Loss::Closed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,64 +175,133 @@ async fn a_close_that_may_not_delete_says_so_and_does_not_lead_any_more() {
     arena.children_are(0).await;
 }
 
-/// Curator: `TestLeaderLatch#testSessionErrorPolicy`: a server that is gone for a moment. Only under the suspended policy,
-/// Curator's standard one, is that a loss. Then it leads again by the same node and token, because no other can have led.
+/// The servers do not answer for longer than the lease, but keep the session.
 #[tokio::test(start_paused = true)]
-async fn a_short_disconnection_is_an_event_only_under_the_suspended_policy() {
-    let arena = Arena::own().await;
-    for policy in [LossPolicy::Lease, LossPolicy::SessionExpired, LossPolicy::Suspended] {
-        let curator = arena.connect(arena.patient_builder().loss_policy(policy)).await;
-        let (latch, leads) = arena.leading(&curator).await;
-        arena.server.stop().await.unwrap();
-        until(&curator, ConnectionState::Suspended).await;
-        let loses = policy == LossPolicy::Suspended;
-        if loses {
-            assert_eq!(within("the loss", leads.lost()).await, Loss::Suspended);
-        }
-        assert_eq!((latch.is_leader(), leads.is_held()), (!loses, !loses), "{policy:?}");
-        arena.server.start_again().await.unwrap();
-        until(&curator, ConnectionState::Reconnected).await;
-        let again = leadership(&latch).await;
-        round_trip(&curator).await;
-        assert_eq!(again.node(), leads.node(), "the same child");
-        assert_eq!(again.fencing_token(), leads.fencing_token());
-        assert_eq!((again.is_held(), leads.is_held()), (true, !loses), "{policy:?}");
-        latch.close().await.unwrap();
-    }
+async fn after_a_lease_that_ended_it_leads_again_on_the_same_node() {
+    let arena = Arena::new().await;
+    let builder = arena.builder().session_timeout(Duration::from_secs(12));
+    let (link, curator) = arena.linked(builder).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    // One of the same session, and one of another.
+    let behind = arena.queued(&curator).await;
+    let rival = arena.queued(&arena.curator().await).await;
+    let session = curator.session_id().unwrap();
+    let others = [awaited(&behind), awaited(&rival)];
+    // The server hears us, so that it keeps the session; we do not hear it.
+    let silence = link.stall(Direction::ToClient);
+    assert_eq!(within("the loss", leads.lost()).await, Loss::LeaseEnded);
+    is_candidate(&latch);
+    silence.heal();
+    let again = leadership(&latch).await;
+    assert_eq!(curator.session_id().unwrap(), session, "the session lived");
+    assert_eq!(again.node(), leads.node());
+    assert_eq!(again.fencing_token(), leads.fencing_token());
+    assert!(again.is_held() && latch.is_leader() && !leads.is_held());
+    round_trip(&curator).await;
+    assert!(others.iter().all(|other| !other.is_finished()), "{others:?}");
+    latch.close().await.unwrap();
+    let [of_behind, of_rival] = others;
+    gained(of_behind).await;
+    behind.close().await.unwrap();
+    gained(of_rival).await;
 }
 
-mod real {
-    use super::*;
-    use tokio::runtime::{Builder, Runtime};
+/// A term on a node that was led by before is one like any other.
+#[tokio::test(start_paused = true)]
+async fn the_second_term_on_a_node_is_a_whole_one() {
+    let arena = Arena::new().await;
+    // Its own node is looked after each second or so.
+    let strict = arena.builder().session_timeout(Duration::from_secs(8));
+    let (link, curator) = arena.linked(strict.loss_policy(LossPolicy::Suspended)).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    link.cut(Cut::Reset);
+    assert_eq!(within("the loss", leads.lost()).await, Loss::Suspended);
+    let again = leadership(&latch).await;
+    assert_eq!((again.node(), again.fencing_token()), (leads.node(), leads.fencing_token()));
+    // The first one's writes are refused, though its node is there.
+    let path = format!("{}-written", arena.path);
+    let refused = leads.fenced().create(&path, b"late").await.unwrap_err();
+    assert_eq!((refused.kind(), refused.loss()), (ErrorKind::Lost, Some(Loss::Suspended)));
+    again.fenced().create(&path, b"fine").await.unwrap();
+    arena.remove(&path).await;
+    // A request to step down is the second's.
+    let asks = Revoker::new(&curator);
+    let (revoked, ()) = within("the request", async {
+        tokio::join!(asks.attempt_revoke(again.node()), again.revocation_requested())
+    })
+    .await;
+    assert!(revoked.unwrap() && again.is_held(), "it is a request");
+    assert!(leads.revocation_requested().now_or_never().is_none());
+    // And it is told when its node is deleted.
+    arena.remove(again.node()).await;
+    assert_eq!(within("the loss", again.lost()).await, Loss::NodeDeleted);
+    let third = leadership(&latch).await;
+    assert!(third.fencing_token() > again.fencing_token());
+    latch.close().await.unwrap();
+    arena.children_are(0).await;
+}
 
-    /// A process that was stopped for longer than its session. The runtime of its client stands still, as all of it does then; what
-    /// it says when asked before anything else runs must be right, and comes from the clock.
-    #[test]
-    fn a_process_that_was_stopped_knows_at_its_first_look() {
-        let outer = Runtime::new().unwrap();
-        let inner = Builder::new_current_thread().enable_all().build().unwrap();
-        let arena = outer.block_on(Arena::real());
-        let (curator, latch, leads) = inner.block_on(async {
-            let curator = arena.short_lived_curator().await;
-            let (latch, leads) = arena.leading(&curator).await;
-            (curator, latch, leads)
-        });
-        // No task renews the lease, and the server expires the session.
-        let rival = outer.block_on(async { arena.leading(&arena.curator().await).await.0 });
-        is_candidate(&latch);
-        assert!(!leads.is_held() && leads.loss().is_some());
-        assert!(rival.is_leader());
-        // It goes on.
-        inner.block_on(async {
-            arena.children_are(2).await;
-            is_candidate(&latch);
-        });
-        outer.block_on(async { rival.close().await.unwrap() });
-        inner.block_on(async {
-            leadership(&latch).await;
-            latch.close().await.unwrap();
-            within("the end", curator.close()).await;
-        });
-        outer.block_on(async move { drop((rival, arena)) });
+/// A stray child of another recipe is an error to a latch that enters, and none to a latch that has a node.
+#[tokio::test(start_paused = true)]
+async fn a_stray_child_does_not_keep_a_latch_from_leading_again() {
+    let arena = Arena::new().await;
+    let strict = arena.builder().loss_policy(LossPolicy::Suspended);
+    let (link, curator) = arena.linked(strict).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let waits = arena.queued(&curator).await;
+    // The listing that was sent with its create is answered.
+    round_trip(&curator).await;
+    arena.create(&format!("{}/lock-0000000007", arena.path), CreateMode::Ephemeral).await;
+    link.cut(Cut::Reset);
+    within("the loss", leads.lost()).await;
+    assert_eq!(leadership(&latch).await.node(), leads.node());
+    latch.close().await.unwrap();
+    leadership(&waits).await;
+}
+
+/// Another client deleted the path, and another latch leads there. A latch that leaves a place that it has lost in that way admits
+/// no other latch of its process, because the nodes of those are deleted as well.
+#[tokio::test(start_paused = true)]
+async fn a_lost_place_that_is_given_up_admits_no_other_latch() {
+    let arena = Arena::new().await;
+    // So long that the process looks after its nodes only later.
+    let (link, curator) = arena.linked(arena.patient_builder()).await;
+    let (first, leads) = arena.leading(&curator).await;
+    let second = arena.queued(&curator).await;
+    round_trip(&curator).await;
+    let mut of_second = awaited(&second);
+    arena.wipe().await;
+    let (third, now) = arena.leading(&arena.curator().await).await;
+    // So the first learns of it, and looks where it stands.
+    let listing = link.hold(Message::request(Operation::List));
+    leads.fenced().create(&format!("{}-written", arena.path), b"late").await.unwrap_err();
+    within("the loss", leads.lost()).await;
+    within("a listing", listing.struck()).await;
+    let closing = tokio::spawn(async move { first.close().await });
+    let told = tokio::time::timeout(Duration::from_millis(500), &mut of_second).await;
+    assert!(told.is_err(), "two lead: {told:?}");
+    listing.heal();
+    within("the close", closing).await.unwrap().unwrap();
+    round_trip(&curator).await;
+    assert!(now.is_held() && !of_second.is_finished());
+    third.close().await.unwrap();
+    assert!(gained(of_second).await.fencing_token() > now.fencing_token());
+}
+
+/// CURATOR-505, 533 and 504: a link that flaps is no event to a latch, whether it leads or waits, and makes it ask for nothing.
+#[tokio::test(start_paused = true)]
+async fn curator_505_a_flapping_link_is_no_event() {
+    let (arena, link, curator) = Arena::with_link(Arena::builder).await;
+    let (latch, leads) = arena.leading(&curator).await;
+    let waiter = arena.queued(&curator).await;
+    let of_waiter = awaited(&waiter);
+    let (queue, creates) = (latch.participants().await.unwrap(), link.requests(Operation::Create));
+    for nth in 0..6 {
+        flap(&link, nth).await;
+        assert!(leads.is_held() && latch.is_leader() && !of_waiter.is_finished());
     }
+    assert_eq!(latch.participants().await.unwrap(), queue);
+    assert_eq!(link.requests(Operation::Create), creates);
+    latch.close().await.unwrap();
+    assert_eq!(gained(of_waiter).await.node(), queue[1].node);
 }

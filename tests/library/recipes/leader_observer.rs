@@ -1,17 +1,12 @@
 //! `LeaderObserver` reports the leader, also when its link, its session or its server fails it.
 
-use std::time::Duration;
-
 use futures_util::StreamExt;
 use tokio::sync::watch;
-use tokio::time::timeout;
-use zookeeper_recipes::leader::LeaderObserver;
-use zookeeper_recipes::session::RetryPolicy;
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
-use zookeeper_recipes::{Curator, ErrorKind, Participant};
 
+use super::conformance::{Make, latch, mutex, selector};
 use super::leading::{Led, Term};
-use crate::harness::{Arena, Cut, LONG, TICK, anyone, eventually, round_trip, within};
+use crate::harness::TICK;
+use crate::prelude::*;
 
 async fn told(observer: &mut LeaderObserver) -> Option<Participant> {
     within("the leader", observer.changed()).await.unwrap()
@@ -45,34 +40,34 @@ async fn ended(observer: &mut LeaderObserver) -> ErrorKind {
 }
 
 impl Arena {
-    fn observer(&self, curator: &Curator) -> LeaderObserver {
+    pub(crate) fn observer(&self, curator: &Curator) -> LeaderObserver {
         curator.observe_leader(&self.path).unwrap()
     }
 }
 
+/// Whatever leads there: the names of the nodes say so.
 #[tokio::test(start_paused = true)]
 async fn it_tells_each_leader_and_that_there_is_none() {
     let (arena, [curator, other]) = Arena::with_curators().await;
-    let selector = arena.selector(&curator.with_identity("me"));
     let mut observer = arena.observer(&other);
-    let mut same = selector.observe();
+    // This one does not see latches.
+    let mut of_selector = arena.selector(&curator).observe();
     assert_eq!(told(&mut observer).await, None, "the path is not there");
-    let mut led = Led::obedient(&selector);
-    for _ in 0..3 {
-        let term = led.leads().await;
+    for recipe in [latch as Make, selector, mutex, selector] {
+        let led = recipe(&curator.with_identity("me"), &arena.path).acquire().await.unwrap();
         let leader = told(&mut observer).await.unwrap();
         assert_eq!((leader.identity.as_deref(), leader.holds), (Some("me"), true));
-        assert_eq!(leader.node, term.leadership.node());
-        assert_eq!(leader.fencing_token, Some(term.leadership.fencing_token()));
+        assert_eq!(leader.node, led.node());
+        assert_eq!(leader.fencing_token, Some(led.fencing_token()));
         assert_eq!(leader.session_id, Some(curator.session_id().unwrap()));
-        assert_eq!(told_of(&mut same, &leader.node).await, leader);
+        if leader.node.contains("-lock-") {
+            assert_eq!(told_of(&mut of_selector, &leader.node).await, leader);
+        }
         assert_eq!(observer.leader(), Some(leader));
         is_told_nothing(&mut observer, &other).await;
-        term.end();
+        led.release().await.unwrap();
         assert_eq!(told(&mut observer).await, None);
         assert_eq!(observer.leader(), None);
-        led.report().await.unwrap();
-        assert!(led.run.requeue().unwrap());
     }
 }
 
@@ -91,28 +86,6 @@ async fn it_is_a_stream() {
     assert_eq!(within("the end of the stream", observer.next()).await, None);
     assert_eq!(within("the same", observer.next()).await, None);
     assert_eq!(ended(&mut observer).await, ErrorKind::Closed);
-}
-
-/// Whatever leads there: the names of the nodes say so.
-#[tokio::test(start_paused = true)]
-async fn it_sees_latches_selectors_and_a_mutex() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let mut observer = arena.observer(&other);
-    assert_eq!(told(&mut observer).await, None);
-    let (latch, leads) = arena.leading(&curator).await;
-    assert_eq!(told(&mut observer).await.unwrap().node, leads.node());
-    latch.close().await.unwrap();
-    assert_eq!(told(&mut observer).await, None);
-    let mut led = Led::obedient(&arena.selector(&curator));
-    let term = led.leads().await;
-    assert_eq!(told(&mut observer).await.unwrap().node, term.leadership.node());
-    let next = arena.waits(&curator).await;
-    term.end();
-    let guard = within("the mutex", next).await.unwrap().unwrap();
-    let holder = told_of(&mut observer, guard.node()).await;
-    assert_eq!(holder.fencing_token, Some(guard.fencing_token()));
-    guard.release().await.unwrap();
-    assert_eq!(told(&mut observer).await, None);
 }
 
 /// Also where the path is below one that is not there.

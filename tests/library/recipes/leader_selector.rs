@@ -1,39 +1,14 @@
-//! `LeaderSelector` and `LeaderRun`: beside others on its path, where it is not allowed to take part, how it loses its place, and
-//! what its caller may do in each state.
+//! `LeaderSelector` and `LeaderRun`: where it is not allowed to take part, how it loses its place, what its caller may do in each state,
+//! and what its body may do: fail, panic, take its time, ignore its token, block its thread.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::panic::panic_any;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, timeout};
-use zookeeper_recipes::interop::{ContenderFilter, LossPolicy};
-use zookeeper_recipes::session::ConnectionState;
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
-use zookeeper_recipes::{ErrorKind, Hold, Loss};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::leading::{Ended, Led, Report, failed};
-use crate::harness::{Arena, Operation, eventually, until, within};
-
-/// As kazoo's election does, which sees our nodes then.
-#[tokio::test(start_paused = true)]
-async fn with_a_filter_its_nodes_are_kazoos() {
-    let (arena, curator) = Arena::with_curator().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    let theirs = format!("{}/0123456789abcdef0123456789abcdef__lock__", arena.path);
-    let acls = Acls::anyone_all();
-    let theirs = arena.node(&theirs, b"kazoo", CreateMode::EphemeralSequential, &acls).await;
-    let selector = arena.selector(&curator).with_filter(ContenderFilter::Kazoo).unwrap();
-    let mut led = Led::obedient(&selector);
-    arena.children_are(2).await;
-    let all = selector.participants().await.unwrap();
-    let first = all[0].identity.as_deref();
-    assert_eq!((first, all[0].holds, all[1].holds), (Some("kazoo"), true, false));
-    assert!(led.began().is_none());
-    arena.admin.delete(&theirs, None).await.unwrap();
-    let term = led.leads().await;
-    assert!(term.leadership.node().contains("__lock__"));
-}
+use crate::prelude::*;
 
 fn no_auth(report: Report) {
     assert_eq!(failed(report), (ErrorKind::PermissionDenied, None, None));
@@ -75,46 +50,6 @@ async fn a_refused_selector_that_requeues_by_itself_reports_it_and_does_not_spin
     assert!((requests as f64) < most, "{requests} in {:?}", began.elapsed());
     assert!(led.began().is_none());
     led.close().await;
-}
-
-/// Curator: TestLeaderSelector#testErrorPolicies, and #testServerDying, which asserts less. (There a listener has to
-/// ask for it, else the leader goes on.) TestLeaderSelectorCluster#testLostRestart (CURATOR-671: it could not queue up again).
-#[tokio::test(start_paused = true)]
-async fn each_policy_says_when_a_leader_has_to_stop() {
-    let arena = Arena::own().await;
-    let builder = arena.short_lived_builder();
-    let curator = arena.connect(builder).await;
-    let policies = [LossPolicy::Suspended, LossPolicy::Lease, LossPolicy::SessionExpired];
-    let mut all = Vec::new();
-    for policy in policies {
-        let path = format!("{}-{policy:?}", arena.path);
-        let curator = curator.with_loss_policy(policy);
-        let mut led = Led::obedient(&curator.leader_selector(&path).unwrap());
-        let term = led.leads().await;
-        all.push((led, term));
-    }
-    arena.server.stop().await.unwrap();
-    let [suspended, lease, session] = &all[..] else { unreachable!() };
-    let loss = within("suspended", suspended.1.leadership.lost()).await;
-    assert_eq!(loss, Loss::Suspended);
-    assert_eq!(within("the lease", lease.1.leadership.lost()).await, Loss::LeaseEnded);
-    assert!(session.1.leadership.is_held() && session.0.run.is_leader());
-    let loss = within("the session", session.1.leadership.lost()).await;
-    assert_eq!(loss, Loss::SessionExpired);
-    until(&curator, ConnectionState::Lost).await;
-    for (led, term) in &all {
-        term.over().await;
-        assert!(!led.run.is_leader() && led.run.leadership().is_none());
-    }
-    arena.server.start_again().await.unwrap();
-    let losses = [Loss::Suspended, Loss::LeaseEnded, Loss::SessionExpired];
-    for ((mut led, term), expected) in all.into_iter().zip(losses) {
-        let expected = (ErrorKind::Lost, Some(expected), Some(Ended::SteppedDown));
-        assert_eq!(failed(led.report().await), expected);
-        assert!(led.run.requeue().unwrap());
-        let again = led.leads().await.leadership;
-        assert!(again.is_held() && again.fencing_token() > term.leadership.fencing_token());
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,4 +198,179 @@ async fn reports_outlive_the_close() {
     }
     assert!(within("no report", led.run.next()).await.is_none());
     assert!(within("nor later", led.run.next()).await.is_none());
+}
+
+/// Long enough for a test to see a leader that comes before its time.
+const GRACE: Duration = Duration::from_millis(700);
+
+/// Wherever it panics, and whatever with.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_panics_is_a_term_that_ended() {
+    let (arena, curator) = Arena::with_curator().await;
+    let terms = Arc::new(AtomicUsize::new(0));
+    let body = move |leadership: Hold| {
+        let term = 1 + terms.fetch_add(1, Ordering::Relaxed);
+        assert!(term != 2, "while it is made: term {term}");
+        async move {
+            match term {
+                1 => panic!("a text"),
+                3 => panic_any(3_u8),
+                _ => leadership.fencing_token(),
+            }
+        }
+    };
+    let run = arena.selector(&curator).auto_requeue().run(body);
+    for message in ["a text", "while it is made: term 2", "no text"] {
+        let error = within("a report", run.next()).await.unwrap().unwrap_err().error;
+        let expected = (ErrorKind::BodyPanicked, Some(&*arena.path), None);
+        assert_eq!((error.kind(), error.path(), error.loss()), expected);
+        assert!(error.to_string().ends_with(&format!("panicked: {message}")), "{error}");
+    }
+    assert!(within("a report", run.next()).await.unwrap().unwrap().value() > 0);
+    within("the end of a run", run.close()).await.unwrap();
+    arena.children_are(0).await;
+}
+
+/// Ends the term, in one of the ways that there are: what is left of the run, and a task that has asked for the end.
+fn ends(way: &str, led: Led) -> Option<(Arc<LeaderRun<Ended>>, JoinHandle<()>)> {
+    let run = Arc::new(led.run);
+    let asking = run.clone();
+    match way {
+        "asked to step down" => assert!(run.step_down()),
+        "closed" => {
+            let closing = tokio::spawn(async move { asking.close().await.map(drop).unwrap() });
+            return Some((run, closing));
+        }
+        _ => return None,
+    }
+    Some((run, tokio::spawn(async {})))
+}
+
+/// A body that ignores its token is dropped after the grace. Until the body has ended no other candidate leads.
+#[tokio::test(start_paused = true)]
+async fn the_place_goes_when_the_body_has_ended_and_not_before() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let ways = ["asked to step down", "closed", "dropped"];
+    for (way, ignores) in ways.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+        let grace = if ignores { GRACE } else { LONG };
+        let leader = Led::stubborn(&arena.selector(&curator).with_grace(grace));
+        let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
+        let (leadership, began) = (term.leadership.view(), Instant::now());
+        let run = ends(way, leader);
+        within("its token", leadership.cancellation_token().cancelled()).await;
+        tokio::time::sleep(GRACE / 2).await;
+        assert!(leadership.is_held(), "{way}: it works on under its place");
+        assert!(next.began().is_none(), "{way}");
+        assert_eq!(arena.children().await.len(), 2, "{way}");
+        let ignoring = if ignores {
+            Some(term)
+        } else {
+            term.end();
+            None
+        };
+        let second = next.leads().await;
+        if let Some(term) = ignoring {
+            assert!(term.is_over(), "{way}: two bodies at a time");
+            assert!(began.elapsed() >= GRACE, "{way}: {:?}", began.elapsed());
+        }
+        assert!(!leadership.is_held() && leadership.loss().is_none(), "{way}");
+        assert!(second.leadership.fencing_token() > leadership.fencing_token());
+        if let Some((run, asking)) = run {
+            within("the end", asking).await.unwrap();
+            let report = within("a report", run.next()).await.unwrap();
+            match ignores {
+                true => assert_eq!(failed(report), (ErrorKind::BodyDropped, None, None), "{way}"),
+                false => assert_eq!(report.unwrap(), Ended::Told, "{way}"),
+            }
+        }
+        next.close().await;
+        arena.children_are(0).await;
+    }
+}
+
+/// The next one does not lead beside it, however its `Curator` ends. The close returns in time all the same.
+#[tokio::test(start_paused = true)]
+async fn closing_the_curator_waits_for_the_body() {
+    let arena = Arena::new().await;
+    let other = arena.curator().await;
+    for (patience, in_time) in [(LONG, true), (GRACE / 2, false)] {
+        let builder = arena.builder().connection_timeout(patience);
+        let curator = arena.impatient(arena.server.connect_string(), builder).await;
+        let selector = arena.selector(&curator).with_grace(LONG);
+        let leader = Led::stubborn(&selector);
+        let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
+        let closing = curator.clone();
+        let mut closing = tokio::spawn(async move { closing.close().await });
+        assert_eq!(within("the end", term.leadership.lost()).await, Loss::Closed);
+        let closed = if in_time {
+            tokio::time::sleep(GRACE).await;
+            assert!(!closing.is_finished());
+            None
+        } else {
+            Some(within("the end of its patience", &mut closing).await.unwrap())
+        };
+        assert!(next.began().is_none() && !term.is_over());
+        assert_eq!(arena.children().await.len(), 2);
+        term.end();
+        match closed {
+            None => {
+                let closed = within("the end of the session", closing).await.unwrap();
+                assert_eq!(closed, Released::Confirmed);
+            }
+            Some(closed) => assert_eq!(closed, Released::Pending),
+        }
+        next.leads().await;
+        let expected = (ErrorKind::Lost, Some(Loss::Closed), Some(Ended::Told));
+        assert_eq!(failed(leader.report().await), expected);
+        next.close().await;
+        arena.children_are(0).await;
+    }
+}
+
+/// It waits for itself, as long as it may.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_closes_its_own_run_does_not_hang() {
+    let (arena, curator) = Arena::with_curator().await;
+    let (send, mut receive) = watch::channel(None::<Arc<LeaderRun<()>>>);
+    let run = arena.selector(&curator).with_grace(GRACE).run(async move |_| {
+        let run = receive.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+        let _ = run.close().await;
+    });
+    let run = Arc::new(run);
+    send.send_replace(Some(run.clone()));
+    let report = within("a report", run.next()).await.unwrap();
+    assert_eq!(failed(report), (ErrorKind::BodyDropped, None, None));
+    assert!(within("no report", run.next()).await.is_none());
+    arena.children_are(0).await;
+}
+
+mod real {
+    use super::*;
+
+    /// What does not return cannot be dropped.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_body_that_blocks_its_thread_keeps_its_place() {
+        let arena = Arena::real().await;
+        let [curator, other] = arena.curators().await;
+        let (go, going) = std::sync::mpsc::channel::<()>();
+        let going = Arc::new(Mutex::new(going));
+        let grace = Duration::from_millis(10);
+        let run = arena.selector(&curator).with_grace(grace).run(async move |_| {
+            going.lock().unwrap().recv().expect("the test's word");
+            // Where it could be dropped.
+            tokio::task::yield_now().await;
+        });
+        eventually("it leads", async || run.is_leader()).await;
+        let mut next = Led::obedient(&arena.selector(&other));
+        arena.children_are(2).await;
+        assert!(run.step_down());
+        tokio::time::sleep(GRACE).await;
+        assert!(next.began().is_none());
+        assert_eq!(arena.children().await.len(), 2);
+        go.send(()).unwrap();
+        next.leads().await;
+        if let Err(ended) = within("a report", run.next()).await.unwrap() {
+            assert_eq!(failed(Err(ended)), (ErrorKind::BodyDropped, None, None));
+        }
+    }
 }

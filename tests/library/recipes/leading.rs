@@ -2,10 +2,9 @@
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use zookeeper_recipes::leader::{LeaderRun, LeaderSelector, TermError};
-use zookeeper_recipes::{Curator, ErrorKind, Hold, Loss};
+use zookeeper_recipes::leader::{LeaderSelector, TermError};
 
-use crate::harness::{Arena, within};
+use crate::prelude::*;
 
 /// How a body ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +42,6 @@ impl Term {
     /// Whether its body has returned, or was dropped.
     pub(crate) fn is_over(&self) -> bool {
         self.gone.is_cancelled()
-    }
-
-    pub(crate) async fn over(&self) {
-        within("the end of a body", self.gone.cancelled()).await;
     }
 }
 

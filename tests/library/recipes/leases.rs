@@ -1,53 +1,32 @@
 //! What the tests of semaphores share: asking for leases, and what the server shows of `locks` and `leases`.
 
-use std::ops::Deref;
+use tokio_util::task::AbortOnDropHandle;
 
-use tokio::task::JoinHandle;
-use zookeeper_recipes::{Curator, Error, Guard, Guards, InterProcessSemaphore};
+use crate::prelude::*;
 
-use crate::harness::{Arena, children, eventually, within};
+/// A task that waits; dropping this leaves.
+pub(crate) type Asks<T> = AbortOnDropHandle<Result<T, Error>>;
 
-/// Waits in a task; dropping this leaves.
-pub(crate) struct Waiting<T>(JoinHandle<Result<T, Error>>);
-
-impl<T: Send + 'static> Waiting<T> {
-    pub(crate) fn new(acquiring: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
-        Self(tokio::spawn(acquiring))
-    }
-
-    pub(crate) async fn served(self) -> T {
-        self.ended().await.unwrap()
-    }
-
-    pub(crate) async fn ended(mut self) -> Result<T, Error> {
-        within("the waiter", &mut self.0).await.unwrap()
-    }
-}
-
-impl<T> Deref for Waiting<T> {
-    type Target = JoinHandle<Result<T, Error>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<T> Drop for Waiting<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+pub(crate) fn spawned<T: Send + 'static>(
+    acquiring: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Asks<T> {
+    AbortOnDropHandle::new(tokio::spawn(acquiring))
 }
 
 /// Asks for a lease in a task of its own.
-pub(crate) fn asks(semaphore: &InterProcessSemaphore) -> Waiting<Guard> {
+pub(crate) fn asks(semaphore: &InterProcessSemaphore) -> Asks<Guard> {
     let semaphore = semaphore.clone();
-    Waiting::new(async move { semaphore.acquire().await })
+    spawned(async move { semaphore.acquire().await })
 }
 
 /// Asks for several.
-pub(crate) fn asks_for(semaphore: &InterProcessSemaphore, count: usize) -> Waiting<Guards> {
+pub(crate) fn asks_for(semaphore: &InterProcessSemaphore, count: usize) -> Asks<Guards> {
     let semaphore = semaphore.clone();
-    Waiting::new(async move { semaphore.acquire_many(count).await })
+    spawned(async move { semaphore.acquire_many(count).await })
+}
+
+pub(crate) async fn served<T>(asks: Asks<T>) -> T {
+    within("the waiter", asks).await.unwrap().unwrap()
 }
 
 impl Arena {

@@ -1,11 +1,8 @@
 //! Many waiters on one lock.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use tokio::task::JoinSet;
-use zookeeper_recipes::zookeeper_client::CreateMode;
-
-use crate::harness::{Arena, Operation, round_trip, within};
+use crate::prelude::*;
 
 /// However many tasks of one client want a lock, they take turns under one node.
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,7 @@
 //! Two recipes of different kinds on one path, and clients whose names the filter does not count.
 
-use futures_util::future::join_all;
-use zookeeper_recipes::interop::ContenderFilter;
-use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{Attempt, Error, ErrorKind};
-
 use super::conformance::{Make, latch, mutex, read, write};
-use crate::harness::{Arena, BUSY, fails, within};
+use crate::prelude::*;
 
 /// It was refused for this child.
 #[track_caller]

@@ -1,20 +1,11 @@
 //! What a multi-lock does with its members, in which order, and what it says of them.
 
 use std::future::pending;
-use std::sync::Arc;
 
 use futures_util::future::join;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
-use zookeeper_recipes::zookeeper_client::{CreateMode, Permission};
-use zookeeper_recipes::{
-    Attempt, Curator, Error, ErrorKind, Guard, Guards, InterProcessMultiLock, Lock, Loss, Released,
-};
 
 use super::conformance::plain_locks;
-use crate::harness::{
-    Arena, BUSY, Direction, acquired, anyone, children, eventually, fails, within,
-};
+use crate::prelude::*;
 
 fn path(arena: &Arena, name: &str) -> String {
     format!("{}/{name}", arena.path)

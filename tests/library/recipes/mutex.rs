@@ -1,42 +1,22 @@
-//! What a mutex does while nothing fails.
+//! What a mutex and its guard do, and what ACLs forbid.
 
 use std::future::pending;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
-use tokio::task::JoinHandle;
-use zookeeper_recipes::session::RetryPolicy;
-use zookeeper_recipes::zookeeper_client::Permission;
-use zookeeper_recipes::{Attempt, Error, ErrorKind, Lock, Loss, Released};
+use zookeeper_recipes::zookeeper_client::Error as ClientError;
 
-use crate::harness::{Arena, BUSY, fails, lost_by, within};
+use crate::prelude::*;
 
-/// Curator: TestInterProcessMutexBase#testLocker.
-#[tokio::test(start_paused = true)]
-async fn with_holds_the_lock_while_its_body_runs() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let (mutex, rival) = (arena.mutex(&curator), arena.mutex(&other));
-    let value = mutex
-        .with(async |hold| {
-            assert!(hold.is_held());
-            assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Busy));
-            7
-        })
-        .await;
-    assert_eq!(value.unwrap(), 7);
-    assert_eq!(arena.children().await.len(), 0);
-    assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Acquired(_)));
-}
-
-/// The body's own error counts more than that the release is refused; and that does not count.
+/// Curator: TestInterProcessMutexBase#testLocker. The error of the body is returned, and a refused release is not.
 #[tokio::test(start_paused = true)]
 async fn run_releases_before_it_returns_and_gives_what_the_body_gave() {
     let (arena, curator) = Arena::with_curator().await;
     let mutex = arena.mutex(&curator);
     let own = || fails(curator.mutex(""), ErrorKind::InvalidInput);
     assert_eq!(mutex.run(async |_| Ok::<_, Error>(7)).await.unwrap(), 7);
+    assert_eq!(arena.children().await.len(), 0);
+    assert!(mutex.with(async |hold| hold.is_held()).await.unwrap());
     assert_eq!(arena.children().await.len(), 0);
     fails(mutex.run(async |_| Err::<(), _>(own())).await, ErrorKind::InvalidInput);
     assert_eq!(arena.children().await.len(), 0, "before `?` can leave the function");
@@ -59,6 +39,12 @@ async fn run_says_that_the_lock_was_lost_unless_the_body_said_more() {
         pending::<Result<(), Error>>().await
     });
     assert_eq!(lost_by(within("the loss", lost).await), Loss::SessionExpired);
+    let lost = mutex.with(async |hold| {
+        arena.remove(hold.node()).await;
+        pending::<()>().await
+    });
+    let error = fails(within("the loss", lost).await, ErrorKind::Lost);
+    assert_eq!((error.path(), error.loss()), (Some(&*arena.path), Some(Loss::NodeDeleted)));
     for own in [None, Some(ErrorKind::InvalidInput)] {
         let ran = mutex.run(async |hold| {
             arena.remove(hold.node()).await;
@@ -70,20 +56,6 @@ async fn run_says_that_the_lock_was_lost_unless_the_body_said_more() {
     }
     let dynamic: Arc<dyn Lock> = mutex.into();
     assert_eq!(dynamic.run(async |_| Ok::<_, Error>(7)).await.unwrap(), 7);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_busy_lock_is_none_not_an_error_and_leaves_no_node() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let rival = arena.mutex(&other);
-    assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Busy));
-    assert_eq!(arena.children().await.len(), 1, "a refused try leaves nothing");
-    assert!(matches!(rival.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
-    arena.children_are(1).await;
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-    assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Acquired(_)));
 }
 
 /// kazoo counts its time-out anew for every predecessor.
@@ -153,31 +125,121 @@ async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
     curator.close().await;
 }
 
+/// Whatever becomes of its request: invariant 3.
 #[tokio::test(start_paused = true)]
-async fn a_parent_that_is_deleted_as_fast_as_it_is_made_is_made_again() {
-    let arena = Arena::new().await;
-    let retry = RetryPolicy::n_times(10_000, Duration::from_millis(1));
-    let curator = arena.connect(arena.builder().retry(retry)).await;
-    let mutex = arena.mutex(&curator);
-    let stop = tokio_util::sync::CancellationToken::new();
-    let deleter = {
-        let (admin, path, stop) = (arena.admin.clone(), arena.path.clone(), stop.clone());
-        tokio::spawn(async move {
-            let mut deleted = 0;
-            while !stop.is_cancelled() {
-                deleted += usize::from(admin.delete(&path, None).await.is_ok());
-            }
-            deleted
-        })
-    };
-    let mut last = None;
-    for round in 0..50 {
-        let guard = within("the lock", mutex.acquire()).await.unwrap();
-        assert!(Some(guard.fencing_token()) > last, "invariant 4, over re-creations, in {round}");
-        last = Some(guard.fencing_token());
-        guard.release().await.unwrap();
+async fn a_release_that_is_not_polled_any_more_goes_on() {
+    let (arena, link, curator) = Arena::with_link(Arena::short_lived_builder).await;
+    let rival = arena.curator().await;
+    let session = curator.session_id().unwrap();
+    for message in [Message::request, Message::reply] {
+        let lost = link.lose(message(Operation::Delete));
+        let guard = arena.mutex(&curator).acquire().await.unwrap();
+        let mut releasing = Box::pin(guard.release());
+        assert!(futures_util::poll!(releasing.as_mut()).is_pending());
+        within("the loss", lost.struck()).await;
+        let next = within("the next", arena.mutex(&rival).acquire()).await.unwrap();
+        // It was deleted, and did not go with its session.
+        assert_eq!(curator.session_id().unwrap(), session);
+        next.release().await.unwrap();
+        assert_eq!(within("the answer", releasing).await.unwrap(), Released::Confirmed);
     }
-    stop.cancel();
-    assert!(deleter.await.unwrap() > 0, "the parent was never deleted");
     arena.children_are(0).await;
+}
+
+/// Curator: TestLockACLs#testACLsCreatingParents: parent and child have their own ACLs.
+#[tokio::test(start_paused = true)]
+async fn a_parent_keeps_its_own_acls() {
+    let (arena, curator) = Arena::with_curator().await;
+    let parents = [anyone(Permission::CREATE | Permission::READ | Permission::DELETE)];
+    arena.admin.create(&arena.path, &[], CreateMode::Container, &parents).await.unwrap();
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    assert_eq!(arena.admin.get_acl(&arena.path).await.unwrap().0, parents);
+    let (acl, _) = arena.admin.get_acl(guard.node()).await.unwrap();
+    assert_eq!(acl, [anyone(Permission::ALL)]);
+    guard.release().await.unwrap();
+}
+
+/// Curator: TestLockInternals#testNodeDeletedCleanlyWithFaults and #testAttemptLockFailedException: when the listing fails, the
+/// original error is reported, and no node stays.
+#[tokio::test(start_paused = true)]
+async fn without_permission_the_error_says_what_may_not_be_done_and_nothing_is_left() {
+    for (may, doing, below, named) in [
+        (Permission::CREATE | Permission::DELETE, "list", "", ""),
+        (Permission::READ | Permission::DELETE, "create", "", ""),
+        // A parent that would have to be made below it.
+        (Permission::READ | Permission::DELETE, "create", "/a/b", "/a"),
+    ] {
+        let (arena, curator) = Arena::with_curator().await;
+        arena.restrict(may).await;
+        let mutex = curator.mutex(format!("{}{below}", arena.path)).unwrap();
+        let error = within("the error", mutex.acquire()).await.unwrap_err();
+        expect_no_auth(error, doing, &format!("{}{named}", arena.path));
+        arena.open().await;
+        assert_eq!(arena.children().await.len(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_permission_to_read_the_predecessor_the_waiter_leaves_with_an_error() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let unreadable = [anyone(Permission::DELETE | Permission::WRITE | Permission::ADMIN)];
+    let mutex = arena.mutex(&other.with_acls(Acls::new(&unreadable)));
+    arena.create(&arena.path, CreateMode::Container).await;
+    let holder = mutex.acquire().await.unwrap();
+    let error = within("the error", arena.mutex(&curator).acquire()).await.unwrap_err();
+    expect_no_auth(error, "read", holder.node());
+    arena.children_are(1).await;
+    // A hold that may not read its own node is looked after all the same.
+    arena.admin.delete(holder.node(), None).await.unwrap();
+    within("the loss", holder.lost()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_allowed_later_happens_later() {
+    let (arena, curator) = Arena::with_curator().await;
+    arena.restrict(Permission::CREATE | Permission::READ | Permission::ADMIN).await;
+    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    fails(within("the release", guard.release()).await, ErrorKind::PermissionDenied);
+    arena.open().await;
+    arena.children_are(0).await;
+}
+
+/// There is no authenticated client that could be the creator.
+#[tokio::test(start_paused = true)]
+async fn acls_that_the_server_rejects_are_an_error() {
+    let (arena, curator) = Arena::with_curator().await;
+    let creators = curator.with_acls(Acls::creator_all());
+    let rejected = async |path: &str| {
+        let mutex = creators.mutex(path).unwrap();
+        let error = fails(within("the error", mutex.acquire()).await, ErrorKind::InvalidInput);
+        assert_eq!(error.option(), Some("acls"));
+        assert!(error.path().unwrap().starts_with(&arena.path), "{error:?}");
+    };
+    rejected(&arena.path).await;
+    rejected(&format!("{}/deep", arena.path)).await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    rejected(&arena.path).await;
+    assert_eq!(arena.children().await.len(), 0);
+    let builder = Curator::builder().namespace(&format!("{}-ns", arena.path));
+    let connecting = builder.acls(Acls::creator_all()).connect(arena.server.connect_string());
+    assert_eq!(fails(connecting.await, ErrorKind::InvalidInput).option(), Some("acls"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ephemeral_parent_is_an_error() {
+    let (arena, curator) = Arena::with_curator().await;
+    arena.create(&arena.path, CreateMode::Ephemeral).await;
+    for path in [arena.path.clone(), format!("{}/below/it", arena.path)] {
+        let mutex = curator.mutex(&path).unwrap();
+        let error = fails(within("the error", mutex.acquire()).await, ErrorKind::UnusablePath);
+        assert!(error.path().unwrap().starts_with(&arena.path), "{error:?}");
+    }
+}
+
+/// It says what may not be done, and the source is the server's answer.
+fn expect_no_auth(error: Error, doing: &str, named: &str) {
+    assert_eq!((error.kind(), error.path()), (ErrorKind::PermissionDenied, Some(named)));
+    assert!(error.to_string().contains(doing), "{error}");
+    let source = std::error::Error::source(&error).unwrap();
+    assert!(matches!(source.downcast_ref(), Some(ClientError::NoAuth)), "{source:?}");
 }

@@ -1,14 +1,10 @@
-//! A job that runs once, although several machines start it.
+//! A job that runs once, although several machines start it. Dying and cut-off machines are in the simulation and in `tests/faults`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use tokio::sync::Notify;
-use zookeeper_recipes::simulation::Ensemble;
-use zookeeper_recipes::{Attempt, Curator, Error, ErrorKind, Once};
+use zookeeper_recipes::Once;
 
-use crate::harness::{Arena, eventually, fails, within};
+use crate::prelude::*;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -56,48 +52,8 @@ async fn a_record_says_who_ran_it_and_when() {
     assert_eq!(by, "a");
     let since = at.duration_since(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(i128::from(stat.ctime), i128::try_from(since.as_millis()).unwrap());
-    assert!(
-        arena
-            .admin
-            .list_children(&format!("{}/runs/2026%2F11", arena.path))
-            .await
-            .unwrap()
-            .is_empty()
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failed_run_leaves_no_record_and_the_waiting_process_takes_over() {
-    let (arena, [one, other]) = Arena::with_curators().await;
-    let job = |curator: &Curator| curator.once(&arena.path, "key").unwrap();
-    let (begun, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let first = tokio::spawn({
-        let (job, begun, end) = (job(&one), begun.clone(), end.clone());
-        async move {
-            let body = async move |_| {
-                begun.notify_one();
-                end.notified().await;
-                Err::<(), _>(fails(job_that_fails().await, ErrorKind::InvalidInput))
-            };
-            job.run(body).await
-        }
-    });
-    within("the first", begun.notified()).await;
-    let busy = job(&other).try_run(async |_| Ok::<_, Error>(())).await.unwrap();
-    assert!(matches!(busy, Attempt::Busy));
-    let second = job(&other);
-    let second = tokio::spawn(async move { second.run(async |_| Ok::<_, Error>("ran")).await });
-    eventually("the second waits", async || job(&one).participants().await.unwrap().len() == 2)
-        .await;
-    end.notify_one();
-    let error = within("the first", first).await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput, "the body's own");
-    let second = within("the second", second).await.unwrap().unwrap();
-    assert_eq!(second, Once::Ran("ran"));
-}
-
-async fn job_that_fails() -> Result<(), Error> {
-    "x".parse::<zookeeper_recipes::FencingToken>().map(drop)
+    let runs = format!("{}/runs/2026%2F11", arena.path);
+    assert_eq!(arena.admin.list_children(&runs).await.unwrap(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,9 +70,9 @@ async fn the_oldest_keys_beyond_those_that_are_kept_are_removed() {
     assert_eq!(kept, ["b", "c"]);
 }
 
-/// It does not come to run the job in vain.
+/// A run that was lost, or whose body failed, leaves no record.
 #[tokio::test(start_paused = true)]
-async fn a_lost_run_is_an_error_and_the_next_runs() {
+async fn a_run_without_success_is_an_error_and_the_next_runs() {
     let (arena, curator) = Arena::with_curator().await;
     let job = curator.once(&arena.path, "key").unwrap();
     let admin = arena.admin.clone();
@@ -125,57 +81,13 @@ async fn a_lost_run_is_an_error_and_the_next_runs() {
         std::future::pending::<Result<(), Error>>().await
     });
     fails(within("the loss", lost).await, ErrorKind::Lost);
+    let failed = job.run(async |_| {
+        let busy = job.try_run(async |_| Ok::<_, Error>(())).await;
+        assert!(matches!(busy, Ok(Attempt::Busy)), "{busy:?}");
+        curator.mutex("").map(drop)
+    });
+    fails(within("the body's own error", failed).await, ErrorKind::InvalidInput);
     assert_eq!(job.run(async |_| Ok::<_, Error>(())).await.unwrap(), Once::Ran(()));
-}
-
-/// As `kill -9` does, before, during and after the job: never two records, never a key without a run.
-#[tokio::test(start_paused = true)]
-async fn a_machine_that_dies_leaves_the_key_to_the_next_or_has_done_it() {
-    let ensemble = Arc::new(Ensemble::start(7));
-    for (at, done_by_the_first) in [("before", false), ("during", false), ("after", true)] {
-        let process = ensemble.process();
-        let reached = Arc::new(Notify::new());
-        let connect = Curator::builder().connect(ensemble.connect_string()).await;
-        let curator = connect.unwrap().with_identity("second");
-        let servers = ensemble.connect_string().to_owned();
-        let first = reached.clone();
-        process.spawn(async move {
-            let curator = Curator::builder().connect(&servers).await.unwrap();
-            if at == "before" {
-                let _held = curator.mutex(format!("/jobs/runs/{at}")).unwrap().acquire().await;
-                first.notify_one();
-                return std::future::pending::<()>().await;
-            }
-            let body = async |_| {
-                if at == "during" {
-                    first.notify_one();
-                    std::future::pending::<()>().await;
-                }
-                Ok::<_, Error>(())
-            };
-            curator
-                .with_identity("first")
-                .once("/jobs", at)
-                .unwrap()
-                .run(body)
-                .await
-                .map(drop)
-                .unwrap();
-            first.notify_one();
-            std::future::pending().await
-        });
-        within("the first", reached.notified()).await;
-        process.kill();
-        let job = curator.once("/jobs", at).unwrap();
-        let once = within(at, job.run(async |_| Ok::<_, Error>(()))).await.unwrap();
-        match once {
-            Once::Ran(()) => assert!(!done_by_the_first, "{at}"),
-            Once::AlreadyDone { by, .. } => {
-                assert_eq!((by.as_str(), done_by_the_first), ("first", true))
-            }
-        }
-        curator.close().await;
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,15 +1,9 @@
 //! Who re-enters, and who does not.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use tokio::sync::Barrier;
-use tokio::task::JoinSet;
-use zookeeper_recipes::interop::Owner;
-use zookeeper_recipes::{Attempt, ErrorKind, Loss, Released};
 
 use super::conformance::{Make, mutex, read, write};
-use crate::harness::{Arena, BUSY, LONG, acquired, fails, lost_by, within};
+use crate::prelude::*;
 
 /// Curator: TestInterProcessMutexBase#testReentrant.
 #[tokio::test(start_paused = true)]

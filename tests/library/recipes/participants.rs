@@ -2,14 +2,8 @@
 
 use std::time::SystemTime;
 
-use tokio::task::JoinHandle;
-use zookeeper_recipes::interop::{ContenderFilter, ContenderKind};
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
-use zookeeper_recipes::{Curator, Participant};
-
-use super::latches::leadership;
-use super::leases::{asks, asks_for};
-use crate::harness::{Arena, Message, Operation, anyone, eventually, within};
+use super::leases::{asks, asks_for, served};
+use crate::prelude::*;
 
 async fn named(arena: &Arena, identity: &str) -> Curator {
     arena.connect(arena.builder().identity(identity)).await
@@ -34,25 +28,6 @@ async fn nobody_is_at_a_path_that_is_not_there() {
     // Nor where it is there and nobody is.
     within("a lease", semaphore.acquire()).await.unwrap().release().await.unwrap();
     assert_eq!(semaphore.participants().await.unwrap(), []);
-}
-
-/// Any latch may ask.
-#[tokio::test(start_paused = true)]
-async fn of_a_latch_all_are_told_the_leader_first() {
-    let arena = Arena::new().await;
-    let (one, two) = (named(&arena, "one").await, named(&arena, "two").await);
-    let (first, leads) = arena.leading(&one).await;
-    let second = arena.queued(&two).await;
-    for latch in [&first, &second] {
-        let all = latch.participants().await.unwrap();
-        assert_eq!(told(&all), [("one", true), ("two", false)]);
-        assert_eq!(all[0].node, leads.node());
-        assert_eq!(all[0].fencing_token, Some(leads.fencing_token()));
-        assert_eq!(latch.leader().await.unwrap().as_ref(), Some(&all[0]));
-    }
-    first.close().await.unwrap();
-    let next = leadership(&second).await;
-    assert_eq!(second.leader().await.unwrap().unwrap().node, next.node());
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,20 +75,6 @@ async fn our_own_waiting_tasks_are_told_after_our_node() {
     assert_eq!(told(&seen), [("one", true), ("two", false)]);
 }
 
-/// A handle with another option does not change the first.
-#[tokio::test(start_paused = true)]
-async fn each_handle_has_an_identity_of_its_own() {
-    let arena = Arena::new().await;
-    let first = named(&arena, "first").await;
-    let derived = first.with_identity("derived");
-    for (curator, identity) in [(&derived, "derived"), (&first, "first")] {
-        let guard = within("the lock", arena.mutex(curator).acquire()).await.unwrap();
-        assert_eq!(told(&arena.mutex(&first).participants().await.unwrap()), [(identity, true)]);
-        assert_eq!(derived.session_id().unwrap(), first.session_id().unwrap());
-        guard.release().await.unwrap();
-    }
-}
-
 /// Who may queue may make a node that nobody reads. It is told without its data; looks at all such are sent together, as all
 /// reads are.
 #[tokio::test(start_paused = true)]
@@ -156,33 +117,6 @@ async fn those_that_may_not_be_read_are_told_without_their_data_after_one_round_
     arena.wipe().await;
 }
 
-/// Whatever else stands in the name, and whether or not the recipe is for such.
-#[tokio::test(start_paused = true)]
-async fn what_each_is_is_told_by_the_name_of_its_node() {
-    const GUID: &str = "_c_01234567-89ab-4def-8123-456789abcdef-";
-    let rows = [
-        (format!("{GUID}lock-"), Some(ContenderKind::Lock)),
-        (format!("{GUID}lease-"), Some(ContenderKind::Lease)),
-        ("0123__lock__".to_owned(), Some(ContenderKind::KazooLock)),
-        ("__READ__lock-".to_owned(), Some(ContenderKind::Lock)),
-        ("7-core-n_".to_owned(), None),
-    ];
-    let (arena, curator) = Arena::with_curator().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    let mut expected = Vec::new();
-    for (name, kind) in rows {
-        let path = format!("{}/{name}", arena.path);
-        let mode = CreateMode::EphemeralSequential;
-        let node = arena.node(&path, b"", mode, &Acls::anyone_all()).await;
-        expected.push((node[arena.path.len() + 1..].to_owned(), kind));
-    }
-    let all = ContenderFilter::custom("all", |_| true);
-    let all = arena.mutex(&curator).with_filter(all).unwrap().participants().await.unwrap();
-    let told: Vec<_> = all.iter().map(|one| (one.node_name().to_owned(), one.kind())).collect();
-    assert_eq!(told, expected);
-    arena.wipe().await;
-}
-
 /// Curator: TestInterProcessSemaphore#testGetParticipantNodes. kazoo: test_holders. Whoever is first has leases that are not
 /// granted; the others wait in `locks`.
 #[tokio::test(start_paused = true)]
@@ -207,13 +141,13 @@ async fn of_a_semaphore_who_waits_is_told_wherever_it_waits() {
     assert!(all[..5].iter().all(|one| one.node.contains("/leases/")), "{all:?}");
     assert_eq!(all[5].node, arena.locks().await[1]);
     held.release().await.unwrap();
-    let granted = all_three.served().await;
+    let granted = served(all_three).await;
     arena.nodes_are(1, 4).await;
     let all = semaphores[0].participants().await.unwrap();
     let two = ("two", true);
     assert_eq!(told(&all), [two, two, two, ("three", false)]);
     granted.release().await.unwrap();
-    last.served().await.release().await.unwrap();
+    served(last).await.release().await.unwrap();
 }
 
 /// All of one session, whose later ones queued before the earlier had their leases.

@@ -1,43 +1,21 @@
-//! What a read-write lock does while nothing fails.
+//! A read-write lock: readers and writers, reading beside a write hold and after it, and who re-enters.
 
-use std::time::Duration;
+use zookeeper_recipes::WriteGuard;
 
-use tokio::task::JoinHandle;
-use zookeeper_recipes::{Attempt, Curator, Error, Guard, Released, WriteGuard};
-
-use crate::harness::{Arena, BUSY, acquired, round_trip, within};
-
-pub(crate) type Reading = JoinHandle<Result<Guard, Error>>;
-pub(crate) type Writing = JoinHandle<Result<WriteGuard, Error>>;
+use crate::prelude::*;
 
 impl Arena {
     /// Starts to read, and waits until the node is there.
-    pub(crate) async fn reads(&self, curator: &Curator) -> Reading {
-        let (before, lock) = (self.children().await.len(), self.read_write(curator));
-        let reading = tokio::spawn(async move { lock.read().await });
-        self.children_are(before + 1).await;
-        reading
+    pub(crate) async fn reads(&self, curator: &Curator) -> Waiting {
+        let lock = self.read_write(curator);
+        self.enters(async move { lock.read().await }).await
     }
 
     /// Starts to write, and waits until the node is there.
-    pub(crate) async fn writes(&self, curator: &Curator) -> Writing {
-        let (before, lock) = (self.children().await.len(), self.read_write(curator));
-        let writing = tokio::spawn(async move { lock.write().await });
-        self.children_are(before + 1).await;
-        writing
+    pub(crate) async fn writes(&self, curator: &Curator) -> Waiting<WriteGuard> {
+        let lock = self.read_write(curator);
+        self.enters(async move { lock.write().await }).await
     }
-}
-
-pub(crate) async fn got_read(reading: Reading) -> Guard {
-    let guard = within("the reader", reading).await.unwrap().unwrap();
-    assert!(guard.is_held(), "{:?}", guard.loss());
-    guard
-}
-
-pub(crate) async fn got_write(writing: Writing) -> WriteGuard {
-    let guard = within("the writer", writing).await.unwrap().unwrap();
-    assert!(guard.is_held(), "{:?}", guard.loss());
-    guard
 }
 
 /// What the servers had sent to this client, it has acted on.
@@ -98,13 +76,216 @@ async fn a_writer_that_waits_is_served_before_readers_that_come_later() {
         none_reads().await;
         assert!(!writer.is_finished(), "one reads");
         first.release().await.unwrap();
-        let writer = got_write(writer).await;
+        let writer = held(writer).await;
         let token = writer.fencing_token();
         none_reads().await;
         writer.release().await.unwrap();
         for reader in readers {
-            assert!(got_read(reader).await.fencing_token() > token, "invariant 4");
+            assert!(held(reader).await.fencing_token() > token, "invariant 4");
         }
         arena.children_are(0).await;
     }
+}
+
+/// As Curator names it since 5.5 (CURATOR-621).
+#[tokio::test(start_paused = true)]
+async fn a_read_beside_a_write_has_its_number_and_its_token() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let lock = arena.read_write(&curator.with_identity("me@here"));
+    // So that the number is not the first.
+    lock.read().await.unwrap().release().await.unwrap();
+    let write = within("the writer", lock.write()).await.unwrap();
+    let next = arena.writes(&other).await;
+    let read = within("a read beside it", write.read()).await.unwrap();
+    let second = within("another read beside it", write.read()).await.unwrap();
+    let told = lock.participants().await.unwrap();
+    assert_eq!(told.iter().filter(|one| one.holds).count(), 3, "{told:?}");
+    let digits = &write.node()[write.node().len() - 10..];
+    for read in [&read, &second] {
+        let name = read.node().strip_prefix(&format!("{}/", arena.path)).unwrap();
+        assert_eq!(name.len(), 58);
+        assert!(name.starts_with("_c_"), "{name}");
+        assert!(name.ends_with(&format!("-__READ__{digits}")), "{name}");
+        let (data, stat) = arena.admin.get_data(read.node()).await.unwrap();
+        assert_eq!(data, b"me@here");
+        assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
+        // Its node is younger than that of the writer that waits, which holds later.
+        assert!(stat.czxid > write.fencing_token().value());
+        assert_eq!(read.fencing_token(), write.fencing_token());
+    }
+    assert_ne!(read.node(), second.node());
+    let token = write.fencing_token();
+    write.release().await.unwrap();
+    read.release().await.unwrap();
+    settled(&other).await;
+    assert!(!next.is_finished(), "the second read is there");
+    second.release().await.unwrap();
+    let next = held(next).await;
+    assert!(next.fencing_token() > token, "invariant 4");
+    next.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let rival = arena.read_write(&other);
+    let write = within("the writer", arena.read_write(&curator).write()).await.unwrap();
+    let nested = write.reenter();
+    let read = within("the down-grade", write.downgrade()).await.unwrap();
+    assert!(nested.is_held() && read.is_held());
+    assert!(matches!(rival.try_read().await.unwrap(), Attempt::Busy));
+    let again = nested.read().await.unwrap();
+    drop(nested);
+    eventually("others read", async || acquired(rival.try_read().await.unwrap()).is_some()).await;
+    drop((read, again));
+    arena.children_are(0).await;
+}
+
+/// Before it knows, and after.
+#[tokio::test(start_paused = true)]
+async fn a_read_beside_a_write_that_is_lost_is_refused() {
+    for loss in [Loss::NodeDeleted, Loss::SessionExpired] {
+        let arena = Arena::new().await;
+        // So long that nobody looks for its node within a test's time.
+        let curator = arena.patient_curator().await;
+        let write = arena.read_write(&curator).write().await.unwrap();
+        if loss == Loss::NodeDeleted {
+            arena.remove(write.node()).await;
+            assert!(write.is_held(), "nobody has told it");
+        } else {
+            arena.kill_session(&curator).await;
+        }
+        assert_eq!(lost_by(within("a read", write.read()).await), loss);
+        assert_eq!(arena.children().await.len(), 0, "invariant 3");
+        assert_eq!(within("the loss", write.lost()).await, loss);
+        assert_eq!(lost_by(within("again", write.read()).await), loss);
+        assert_eq!(lost_by(within("a down-grade", write.downgrade()).await), loss);
+        arena.children_are(0).await;
+    }
+}
+
+/// The two have nodes of their own: one that is lost does not take the other with it.
+#[tokio::test(start_paused = true)]
+async fn a_write_and_the_read_beside_it_are_lost_one_by_one() {
+    for write_goes in [true, false] {
+        let arena = Arena::new().await;
+        let (curator, other) = (arena.short_lived_curator().await, arena.curator().await);
+        let write = arena.read_write(&curator).write().await.unwrap();
+        let beside = within("a read beside it", write.read()).await.unwrap();
+        let writer = arena.writes(&other).await;
+        if write_goes {
+            arena.remove(write.node()).await;
+            assert_eq!(within("the loss", write.lost()).await, Loss::NodeDeleted);
+            assert!(beside.is_held(), "{:?}", beside.loss());
+            assert_eq!(lost_by(write.release().await), Loss::NodeDeleted);
+            settled(&other).await;
+            assert!(!writer.is_finished(), "one still reads");
+            assert_eq!(beside.release().await.unwrap(), Released::Confirmed);
+        } else {
+            arena.remove(beside.node()).await;
+            assert_eq!(within("the loss", beside.lost()).await, Loss::NodeDeleted);
+            assert!(write.is_held());
+            let read = within("the down-grade", write.downgrade()).await.unwrap();
+            assert!(read.is_held());
+            read.release().await.unwrap();
+            drop(beside);
+        }
+        held(writer).await.release().await.unwrap();
+        arena.children_are(0).await;
+    }
+}
+
+#[track_caller]
+fn is_upgrade<T: std::fmt::Debug>(arena: &Arena, acquired: Result<T, Error>) {
+    let error = fails(acquired, ErrorKind::WouldDeadlock);
+    assert_eq!(error.path(), Some(arena.path.as_str()));
+    assert!(error.to_string().contains(&arena.path), "{error}");
+}
+
+/// As Curator's thread does (TestInterProcessReadWriteLock#testDowngrading), each way of acquiring.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_writes_reads_beside_it() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let lock = arena.read_write(&curator);
+    Owner::new()
+        .scope(async {
+            for way in 0..4 {
+                let written = within("the writer", lock.write()).await.unwrap();
+                let next = arena.writes(&other).await;
+                let limit = Duration::from_secs(50);
+                let read = match way {
+                    0 => within("a read", lock.read()).await.unwrap(),
+                    1 => acquired(lock.try_read().await.unwrap()).expect("beside"),
+                    2 => within("by the guard", written.read()).await.unwrap(),
+                    _ => acquired(lock.read_timeout(limit).await.unwrap()).expect("beside"),
+                };
+                assert_eq!(read.fencing_token(), written.fencing_token());
+                let digits = &written.node()[written.node().len() - 10..];
+                assert!(read.node().ends_with(&format!("-__READ__{digits}")), "{}", read.node());
+                let nested = within("nested", lock.read()).await.unwrap();
+                assert_eq!(nested.node(), read.node());
+                // It writes still.
+                drop(within("nested", lock.write()).await.unwrap());
+                written.release().await.unwrap();
+                settled(&other).await;
+                assert!(!next.is_finished());
+                // From now on to write would be an upgrade.
+                is_upgrade(&arena, within("at once", lock.write()).await);
+                drop((read, nested));
+                held(next).await.release().await.unwrap();
+            }
+        })
+        .await;
+    arena.children_are(0).await;
+}
+
+/// Curator: TestInterProcessReadWriteLock#testThatUpgradingIsDisallowed; there it waits until the time is up.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_reads_is_told_at_once_that_it_cannot_write() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let lock = arena.read_write(&curator);
+    Owner::new()
+        .scope(async {
+            let read = lock.read().await.unwrap();
+            let rival = arena.read_write(&other).read().await.unwrap();
+            is_upgrade(&arena, within("at once", lock.write()).await);
+            is_upgrade(&arena, within("at once", lock.try_write()).await);
+            let limit = Duration::from_secs(3600);
+            is_upgrade(&arena, within("at once", lock.write_timeout(limit)).await);
+            assert_eq!(arena.children().await.len(), 2, "no node was made for it");
+            drop((read, rival));
+            arena.children_are(0).await;
+            // It reads no more.
+            within("the writer", lock.write()).await.unwrap().release().await.unwrap();
+        })
+        .await;
+}
+
+/// Whatever else it reads, and wherever the write guard is: else it would wait for a writer that waits for itself.
+#[tokio::test(start_paused = true)]
+async fn what_an_owner_down_grades_is_the_owners() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let lock = arena.read_write(&curator);
+    let owner = Owner::new();
+    let (write, first) = owner
+        .scope(async {
+            let write = lock.write().await.unwrap();
+            let first = lock.read().await.unwrap();
+            (write, first)
+        })
+        .await;
+    // Outside the scope.
+    let down = within("the down-grade", write.downgrade()).await.unwrap();
+    assert_eq!(down.node(), first.node(), "it reads already");
+    drop(first);
+    let writer = arena.writes(&other).await;
+    owner
+        .scope(async {
+            let again = within("nested", lock.read()).await.unwrap();
+            assert_eq!(again.node(), down.node());
+            is_upgrade(&arena, within("at once", lock.write()).await);
+        })
+        .await;
+    assert_eq!(down.release().await.unwrap(), Released::Confirmed);
+    held(writer).await.release().await.unwrap();
 }

@@ -1,13 +1,7 @@
 //! Asking a holder to give its lock back: who is asked, who sees it, and who does not have to.
 
-use std::time::Duration;
-
-use zookeeper_recipes::interop::Revoker;
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
-use zookeeper_recipes::{Curator, ErrorKind, Guard, Hold, Participant};
-
 use super::conformance::plain_locks;
-use crate::harness::{Arena, Cut, anyone, fails, within};
+use crate::prelude::*;
 
 /// How long nothing is to happen.
 const QUIET: Duration = Duration::from_millis(300);
@@ -22,61 +16,32 @@ async fn holds(arena: &Arena, curator: &Curator) -> Vec<Guard> {
 }
 
 async fn is_quiet(held: &Hold) {
-    let requested = tokio::time::timeout(QUIET, held.revocation_requested());
+    let requested = timeout(QUIET, held.revocation_requested());
     assert!(requested.await.is_err(), "nobody asked");
 }
 
-/// Curator: TestInterProcessMutex#testRevoking.
+/// Also CURATOR-650, a wish: leases are asked for as any hold. A listener is notified, as often as it listens; so is one that listens
+/// only afterwards, which Curator's holder does not notice (it has no id).
 #[tokio::test(start_paused = true)]
-async fn a_holder_gives_way_to_whoever_asks() {
+async fn a_request_is_seen_whenever_the_holder_listens_and_the_hold_goes_on() {
     let (arena, [curator, other]) = Arena::with_curators().await;
-    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    let holder = tokio::spawn(async move {
-        guard.revocation_requested().await;
-        guard.release().await.unwrap();
-    });
-    let participants = arena.mutex(&other).participants().await.unwrap();
-    let [one] = participants.as_slice() else { panic!("{participants:?}") };
-    assert!(one.holds);
-    let acquiring = arena.waits(&other).await;
-    assert!(Revoker::new(&other).attempt_revoke(&one.node).await.unwrap());
-    within("the holder", holder).await.unwrap();
-    within("the next", acquiring).await.unwrap().unwrap().release().await.unwrap();
-}
-
-/// Also CURATOR-650, a wish: leases are asked for as any hold.
-#[tokio::test(start_paused = true)]
-async fn a_request_is_seen_by_who_listens_and_the_hold_goes_on() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    for held in holds(&arena, &curator).await {
-        let kind = held.path().to_owned();
-        is_quiet(&held).await;
-        let twice =
-            futures_util::future::join(held.revocation_requested(), held.revocation_requested());
-        let mut twice = Box::pin(twice);
-        assert!(tokio::time::timeout(QUIET, &mut twice).await.is_err(), "nobody asked");
-        assert!(Revoker::new(&other).attempt_revoke(held.node()).await.unwrap(), "{kind}");
-        // Who listens twice is told twice, and who comes later, too.
-        within(&kind, twice).await;
-        within(&kind, held.revocation_requested()).await;
-        assert!(held.is_held(), "{kind}: it is a request");
-        let data = arena.admin.get_data(held.node()).await.unwrap().0;
-        assert_eq!(data, b"__REVOKE__");
-        held.release().await.unwrap();
-    }
-}
-
-/// Curator's holder misses it: CURATOR has no id for that. Nor is it missed by who listened before, and did not then.
-#[tokio::test(start_paused = true)]
-async fn a_request_from_before_anyone_listened_is_seen() {
-    let (arena, curator) = Arena::with_curator().await;
-    for listened in [false, true] {
+    for (before, meanwhile) in [(false, false), (true, false), (true, true)] {
         for held in holds(&arena, &curator).await {
-            if listened {
+            let kind = held.path().to_owned();
+            if before {
                 is_quiet(&held).await;
             }
-            assert!(Revoker::new(&curator).attempt_revoke(held.node()).await.unwrap());
-            within(held.path(), held.revocation_requested()).await;
+            let listening = [held.revocation_requested(), held.revocation_requested()];
+            let mut listening = join_all(listening.map(Box::pin));
+            if meanwhile {
+                assert!(timeout(QUIET, &mut listening).await.is_err(), "nobody asked");
+            }
+            assert!(Revoker::new(&other).attempt_revoke(held.node()).await.unwrap(), "{kind}");
+            within(&kind, listening).await;
+            within(&kind, held.revocation_requested()).await;
+            assert!(held.is_held(), "{kind}: it is a request");
+            let data = arena.admin.get_data(held.node()).await.unwrap().0;
+            assert_eq!(data, b"__REVOKE__");
             held.release().await.unwrap();
         }
     }
@@ -137,9 +102,7 @@ async fn a_request_made_while_the_holder_is_cut_off_is_seen_after() {
     let (arena, link, curator) = Arena::with_link(Arena::builder).await;
     for held in holds(&arena, &curator).await {
         is_quiet(&held).await;
-        let refused = link.refuse();
-        link.cut(Cut::Reset);
-        within("a refusal", refused.struck()).await;
+        let refused = cut_off(&link).await;
         arena.admin.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
         refused.heal();
         within(held.path(), held.revocation_requested()).await;

@@ -1,68 +1,10 @@
-//! What a semaphore does, and who learns of a place in its queue that is lost.
+//! What a semaphore does, also one whose limit is a shared count; and its tries, which wait for no other contender.
 
-use std::time::Duration;
+use tokio::runtime::Runtime;
+use zookeeper_recipes::zookeeper_client::Client;
 
-use zookeeper_recipes::interop::Owner;
-use zookeeper_recipes::{Attempt, Curator, Released};
-
-use super::leases::{asks, asks_for};
-use crate::harness::{Arena, BUSY, acquired, eventually, within};
-
-/// Curator: TestInterProcessSemaphore#testSimple2. kazoo: test_non_blocking, test_non_blocking_release. (kazoo refuses when it merely cannot look.)
-#[tokio::test(start_paused = true)]
-async fn who_does_not_wait_is_told_at_once_and_leaves_nothing() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let semaphore = arena.semaphore(&curator, 2);
-    let rival = arena.semaphore(&other, 2);
-    let first = acquired(semaphore.try_acquire().await.unwrap()).unwrap();
-    let second = acquired(rival.try_acquire().await.unwrap()).unwrap();
-    assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
-    assert!(matches!(rival.try_acquire_many(2).await.unwrap(), Attempt::Busy));
-    arena.nodes_are(0, 2).await;
-    second.release().await.unwrap();
-    assert!(
-        matches!(rival.try_acquire_many(2).await.unwrap(), Attempt::Busy),
-        "one of two is free"
-    );
-    let third = acquired(rival.try_acquire().await.unwrap()).unwrap();
-    assert!(first.is_held() && third.is_held());
-    first.release().await.unwrap();
-    third.release().await.unwrap();
-    assert_eq!(acquired(rival.try_acquire_many(2).await.unwrap()).unwrap().iter().count(), 2);
-}
-
-/// Names, modes and data of leases are in `conformance`; a lease tells what any guard does.
-#[tokio::test(start_paused = true)]
-async fn the_nodes_are_curators_and_a_lease_tells_of_its_own() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().identity("me@here")).await;
-    let semaphore = curator.semaphore(&arena.path, 2).unwrap();
-    assert_eq!((semaphore.path(), semaphore.limit()), (arena.path.as_str(), 2));
-    let lease = within("a lease", semaphore.acquire()).await.unwrap();
-    let [node] = arena.leases().await.try_into().unwrap();
-    assert_eq!(lease.node(), node);
-    let named = arena.semaphore(&curator.with_identity("second"), 2);
-    let second = within("another", named.acquire()).await.unwrap();
-    assert_eq!(arena.admin.get_data(second.node()).await.unwrap().0, b"second");
-    let token = lease.cancellation_token();
-    assert!(lease.is_held() && lease.loss().is_none() && !token.is_cancelled());
-    assert_eq!(lease.path(), arena.path);
-    let data = format!("{}/data", arena.path);
-    lease.fenced().create(&data, b"").await.unwrap();
-    lease.release().await.unwrap();
-    assert!(token.is_cancelled());
-    // `locks` holds a mutex of Curator's.
-    let waiting = asks(&semaphore);
-    let last = asks(&semaphore);
-    arena.nodes_are(1, 3).await;
-    let [lock] = arena.locks().await.try_into().unwrap();
-    assert!(lock.rsplit('/').next().unwrap().contains("-lock-"), "{lock}");
-    second.release().await.unwrap();
-    for waiting in [waiting, last] {
-        waiting.served().await.release().await.unwrap();
-    }
-    arena.remove(&data).await;
-}
+use super::leases::{Asks, asks, asks_for, served, spawned};
+use crate::prelude::*;
 
 /// Curator: TestInterProcessSemaphoreMutex#testReentrant and its two like are disabled there: it is not reentrant. A mutex
 /// right at its path is another lock.
@@ -87,17 +29,14 @@ async fn nobody_re_enters_not_even_an_owner() {
     arena.nodes_are(0, 0).await;
 }
 
-/// A hold's node is looked after within a sixth of its session's timeout: 3 s, while a busy machine has 12 s to renew the lease.
-async fn attentive(arena: &Arena) -> Curator {
-    arena.connect(arena.builder().session_timeout(Duration::from_secs(18))).await
-}
-
 /// Else two could have nodes that are not granted, and each count the other's.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_lock_an_administrator_deletes_gives_its_leases_up_and_queues_again() {
     let arena = Arena::new().await;
-    let curators = [attentive(&arena).await, attentive(&arena).await, attentive(&arena).await];
-    let semaphores = curators.each_ref().map(|curator| arena.semaphore(curator, 2));
+    let mut semaphores = Vec::new();
+    for _ in 0..3 {
+        semaphores.push(arena.semaphore(&arena.attentive_curator().await, 2));
+    }
     let holder = within("a lease", semaphores[0].acquire()).await.unwrap();
     let robbed = asks_for(&semaphores[1], 2);
     arena.nodes_are(1, 3).await;
@@ -115,10 +54,188 @@ async fn a_waiter_whose_lock_an_administrator_deletes_gives_its_leases_up_and_qu
     })
     .await;
     holder.release().await.unwrap();
-    let behind = behind.served().await;
+    let behind = served(behind).await;
     arena.nodes_are(1, 4).await;
     assert!(!robbed.is_finished());
     behind.release().await.unwrap();
-    robbed.served().await.release().await.unwrap();
+    served(robbed).await.release().await.unwrap();
     arena.nodes_are(0, 0).await;
+}
+
+/// Curator takes any number, and waits for ever.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_cannot_be_curators_is_refused() {
+    let (arena, curator) = Arena::with_curator().await;
+    let largest = i32::MAX as usize;
+    for limit in [0, largest + 1, usize::MAX] {
+        let error = fails(curator.semaphore(&arena.path, limit), ErrorKind::InvalidInput);
+        assert_eq!(error.option(), Some("limit"));
+        assert!(error.to_string().contains(&limit.to_string()), "{error}");
+    }
+    for limit in [1, largest] {
+        let semaphore = curator.semaphore(&arena.path, limit).unwrap();
+        assert_eq!(semaphore.limit(), limit);
+        within("a lease", semaphore.acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
+/// As Curator counts them. Nobody gets in by mistake; but one lease less is there.
+#[tokio::test(start_paused = true)]
+async fn children_of_others_under_leases_count() {
+    let (arena, curator) = Arena::with_curator().await;
+    arena.create(&arena.path, CreateMode::Persistent).await;
+    arena.create(&format!("{}/leases", arena.path), CreateMode::Persistent).await;
+    let foreign = arena.below("leases", "zzz");
+    arena.create(&foreign, CreateMode::Persistent).await;
+    let semaphore = arena.semaphore(&curator, 2);
+    let lease = within("the other lease", semaphore.acquire()).await.unwrap();
+    assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
+    let waiting = asks(&semaphore);
+    arena.nodes_are(1, 3).await;
+    assert!(!waiting.is_finished());
+    arena.delete(&[foreign]).await;
+    served(waiting).await.release().await.unwrap();
+    lease.release().await.unwrap();
+}
+
+async fn count(arena: &Arena, curator: &Curator, seed: i32) -> SharedCount {
+    SharedCount::start(curator, &format!("{}-limit", arena.path), seed).await.expect("a count")
+}
+
+fn semaphore(arena: &Arena, curator: &Curator, count: &SharedCount) -> InterProcessSemaphore {
+    InterProcessSemaphore::with_shared_count(curator, &arena.path, count).expect("a semaphore")
+}
+
+/// Curator's `TestInterProcessSemaphore#testThreadedLeaseIncrease`, CURATOR-75. While it is zero or less nobody gets one.
+#[tokio::test(start_paused = true)]
+async fn raising_the_limit_wakes_who_waits() {
+    let (arena, [curator, other]) = Arena::with_curators().await;
+    let limit = count(&arena, &curator, 1).await;
+    // Set by another process.
+    let theirs = count(&arena, &other, 7).await;
+    for (low, high) in [(1, 2), (0, 1), (-1, 1), (i32::MIN, 1)] {
+        limit.set(low).await.unwrap();
+        let semaphore = semaphore(&arena, &curator, &limit);
+        let known = usize::try_from(low).unwrap_or(0);
+        eventually("it is known", async || semaphore.limit() == known).await;
+        let held = if known == 1 { Some(semaphore.acquire().await.unwrap()) } else { None };
+        assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy), "{low}");
+        let waiting = asks(&semaphore);
+        eventually("it waits", async || arena.leases().await.len() == known + 1).await;
+        assert!(!waiting.is_finished(), "{low}");
+        theirs.set(high).await.unwrap();
+        let lease = served(waiting).await;
+        assert!(lease.is_held() && held.is_none_or(|held| held.is_held()), "{low}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lowering_the_limit_takes_nothing_from_holders() {
+    let (arena, curator) = Arena::with_curator().await;
+    let limit = count(&arena, &curator, 3).await;
+    let semaphore = semaphore(&arena, &curator, &limit);
+    let three = within("three leases", semaphore.acquire_many(3)).await.unwrap();
+    limit.set(1).await.unwrap();
+    eventually("it is known", async || semaphore.limit() == 1).await;
+    assert!(three.is_held());
+    assert!(matches!(semaphore.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
+    let mut three = three.into_iter();
+    for _ in 0..2 {
+        three.next().unwrap().release().await.unwrap();
+        assert!(
+            matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy),
+            "one is enough now"
+        );
+    }
+    three.next().unwrap().release().await.unwrap();
+    within("the one there is", semaphore.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_there_are_is_an_error_when_asked_and_while_waiting() {
+    let (arena, curator) = Arena::with_curator().await;
+    let limit = count(&arena, &curator, 2).await;
+    let semaphore = semaphore(&arena, &curator, &limit);
+    let error = fails(semaphore.acquire_many(3).await, ErrorKind::InvalidInput).to_string();
+    assert!(error.contains('3') && error.contains('2'), "{error}");
+    let held = within("a lease", semaphore.acquire()).await.unwrap();
+    let waiting = asks_for(&semaphore, 2);
+    eventually("it waits with its nodes", async || arena.leases().await.len() == 3).await;
+    limit.set(1).await.unwrap();
+    let error =
+        fails(within("the error", waiting).await.unwrap(), ErrorKind::InvalidInput).to_string();
+    assert!(error.contains('2') && error.contains('1'), "{error}");
+    eventually("its nodes are gone", async || arena.leases().await.len() == 1).await;
+    held.release().await.unwrap();
+}
+
+fn tries(semaphore: &InterProcessSemaphore, count: usize) -> Asks<Attempt<Guards>> {
+    let semaphore = semaphore.clone();
+    spawned(async move { semaphore.try_acquire_many(count).await })
+}
+
+/// A node of somebody else's in a folder, as Curator makes it.
+async fn stranger(arena: &Arena, folder: &str, kind: &str) -> String {
+    let prefix = arena.below(folder, &format!("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-{kind}-"));
+    arena.node(&prefix, &[], CreateMode::EphemeralSequential, &Acls::anyone_all()).await
+}
+
+/// As Curator's: a lease may be free a moment later. However many a try asks for, it goes by what it sees itself.
+#[tokio::test(start_paused = true)]
+async fn it_does_not_wait_for_one_who_passes_through() {
+    let (arena, curator) = Arena::with_curator().await;
+    let semaphore = arena.semaphore(&curator, 4);
+    within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
+    // Somebody is about to take a lease: three are left, or two.
+    let lock = stranger(&arena, "locks", "lock").await;
+    let lease = stranger(&arena, "leases", "lease").await;
+    for _ in 0..5 {
+        // A greater count is refused by the leases, a smaller one by the lock.
+        for trying in [1, 3, 4].map(|count| tries(&semaphore, count)) {
+            assert!(matches!(served(trying).await, Attempt::Busy));
+        }
+    }
+    arena.nodes_are(1, 1).await;
+    arena.remove(&lock).await;
+    let ours = within("three", semaphore.try_acquire_many(3)).await.unwrap();
+    assert_eq!(acquired(ours).expect("three are free").iter().count(), 3);
+    arena.remove(&lease).await;
+}
+
+mod real {
+    use super::*;
+
+    /// Its future reads the leases itself, without a task, so it may run on another runtime than the client does.
+    #[test]
+    fn a_client_whose_runtime_has_ended_is_an_error_and_no_panic() {
+        // It polls what is woken, and then ends.
+        let of_caller = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (of_client, of_curator) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+        let (_arena, _link, _held, trying) = of_caller.block_on(async {
+            let arena = Arena::real().await;
+            let link = arena.link().await;
+            let connect_string = link.connect_string().to_owned();
+            let connecting = async move { Client::connect(&connect_string).await };
+            let client = of_client.spawn(connecting).await.unwrap().unwrap();
+            let starting = async { Curator::builder().from_client(client) };
+            let curator = of_curator.spawn(starting).await.unwrap().unwrap();
+            let semaphore = curator.semaphore(&arena.path, 2).unwrap();
+            within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
+            let held = link.hold(Message::reply(Operation::List));
+            let trying = tokio::spawn(async move { semaphore.try_acquire().await });
+            within("the listing of the leases", held.struck()).await;
+            (arena, link, held, trying)
+        });
+        of_client.shutdown_timeout(LONG);
+        of_caller.block_on(async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        });
+        of_curator.shutdown_timeout(LONG);
+        of_caller.block_on(async {
+            let tried = within("an answer", trying).await;
+            tried.expect("no panic").expect_err("no server can be asked any more");
+        });
+    }
 }

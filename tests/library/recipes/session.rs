@@ -1,34 +1,6 @@
-//! What a `Curator` does with its sessions.
+//! What a `Curator` does with its sessions, what a hold says of its session lease, and when a disconnection is a loss.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
-use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
-use zookeeper_recipes::{Attempt, ErrorKind, Loss, Released, Shortcuts};
-
-use crate::harness::{Arena, Cut, Operation, eventually, fails, round_trip, until, within};
-
-#[tokio::test(start_paused = true)]
-async fn close_ends_the_session_so_that_its_locks_pass_on_at_once() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let waiting = arena.waits(&other).await;
-    let mutex = arena.mutex(&curator);
-    let waiter_of_ours = tokio::spawn(async move { mutex.acquire().await });
-    round_trip(&curator).await;
-    within("the end", curator.close()).await;
-    assert_eq!(guard.loss(), Some(Loss::Closed));
-    assert_eq!(curator.state(), ConnectionState::Closed);
-    assert!(arena.stat(guard.node()).await.is_none(), "the session is over when close returns");
-    fails(within("our waiter", waiter_of_ours).await.unwrap(), ErrorKind::Closed);
-    drop(within("the other's waiter", waiting).await.unwrap().unwrap());
-    // Closing again changes nothing, and nothing can be acquired any more.
-    assert_eq!(curator.close().await, Released::Confirmed);
-    let again = fails(arena.mutex(&curator).acquire().await, ErrorKind::Closed);
-    assert_eq!(again.path(), Some(arena.path.as_str()));
-    fails(curator.session_id(), ErrorKind::Closed);
-}
+use crate::prelude::*;
 
 /// Else the lease of the next hold has no anchor to begin with, however long the link has been in order.
 #[tokio::test(start_paused = true)]
@@ -92,10 +64,91 @@ async fn a_hold_outlives_a_cut_link_with_every_session_timeout() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_while_the_servers_answer() {
+    let arena = Arena::new().await;
+    let curator = arena.short_lived_curator().await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    for _ in 0..3 {
+        let renewed = guard.session_lease_renewed();
+        let left = guard.session_lease_left();
+        assert!(!left.is_zero() && left <= SHORT * 2 / 3, "{left:?}");
+        within("a renewal", renewed).await.unwrap();
+    }
+    let view = guard.view();
+    guard.release().await.unwrap();
+    assert_eq!(
+        (view.loss(), view.is_held(), view.session_lease_left()),
+        (None, false, Duration::ZERO)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_runs_down_when_no_server_answers_and_ends_with_the_hold() {
+    let (arena, link, curator) = Arena::with_link(Arena::short_lived_builder).await;
+    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let stalled = link.stall(Direction::Both);
+    // What was under way may still renew it.
+    let mut left = guard.session_lease_left();
+    while within("a renewal, or the loss", guard.session_lease_renewed()).await.is_ok() {
+        left = guard.session_lease_left();
+    }
+    assert!(left <= SHORT * 2 / 3, "{left:?}");
+    assert_eq!(
+        (guard.loss(), guard.session_lease_left()),
+        (Some(Loss::LeaseEnded), Duration::ZERO)
+    );
+    drop(stalled);
+    // The session is there again, and renews its lease; this hold stays lost.
+    let other = curator.mutex(format!("{}-other", arena.path)).unwrap();
+    let other = within("another lock", other.acquire()).await.unwrap();
+    assert!(!other.session_lease_left().is_zero() && guard.session_lease_left().is_zero());
+    assert_eq!(within("the loss", guard.session_lease_renewed()).await, Err(Loss::LeaseEnded));
+    other.release().await.unwrap();
+    let written = guard.fenced().create(&format!("{}-x", arena.path), b"").await;
+    assert_eq!(lost_by(written), Loss::LeaseEnded);
+    assert_eq!(lost_by(guard.release().await), Loss::LeaseEnded);
+    arena.children_are(0).await;
+}
+
 mod real {
     use super::*;
-    use zookeeper_recipes::Curator;
-    use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
+    use zookeeper_recipes::zookeeper_client::{Client, SessionState};
+
+    /// The client has a runtime of its own. That of the `Curator` stands still while the link goes and comes.
+    #[test]
+    fn a_disconnection_that_was_over_before_anybody_looked_is_one() {
+        let outer = tokio::runtime::Runtime::new().unwrap();
+        let inner = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (arena, proxy, client) = outer.block_on(async {
+            let arena = Arena::real().await;
+            let (proxy, client) = arena.linked_client().await;
+            (arena, proxy, client)
+        });
+        let (curator, suspended, lease) = inner.block_on(async {
+            let curator = Curator::builder().from_client(client.clone()).unwrap();
+            let suspended = arena.mutex(&curator.with_loss_policy(LossPolicy::Suspended));
+            let suspended = suspended.acquire().await.unwrap();
+            let path = format!("{}-lease", arena.path);
+            let lease = curator.mutex(&path).unwrap().acquire().await.unwrap();
+            (curator, suspended, lease)
+        });
+        outer.block_on(within("the connection", async {
+            let mut state = client.state_watcher();
+            proxy.cut(Cut::Reset);
+            while state.changed().await != SessionState::SyncConnected {}
+        }));
+        inner.block_on(async {
+            assert_eq!(within("the loss", suspended.lost()).await, Loss::Suspended);
+            assert!(lease.is_held());
+            lease.release().await.unwrap();
+            drop(suspended);
+            within("the end", curator.close()).await;
+        });
+        outer.block_on(async {
+            drop((proxy, client, arena));
+        });
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_connector_of_ones_own_is_used_in_every_session() {

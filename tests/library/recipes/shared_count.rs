@@ -1,13 +1,9 @@
 //! The shared count: Curator's tests of it, its znode, and what is told to whom.
 
-use std::time::Duration;
-
 use futures_util::StreamExt;
-use zookeeper_recipes::interop::{CountWatch, SharedCount};
-use zookeeper_recipes::zookeeper_client::{CreateMode, Permission};
-use zookeeper_recipes::{Curator, Error, ErrorKind};
+use zookeeper_recipes::interop::CountWatch;
 
-use crate::harness::{Arena, Cut, Link, Operation, anyone, eventually, fails, round_trip, within};
+use crate::prelude::*;
 
 async fn start(arena: &Arena, curator: &Curator, seed: i32) -> SharedCount {
     within("the start", SharedCount::start(curator, &arena.path, seed)).await.unwrap()
@@ -33,37 +29,6 @@ async fn linked(arena: &Arena, seed: i32) -> (Link, Curator, SharedCount) {
     let count = start(arena, &curator, seed).await;
     eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
     (link, curator, count)
-}
-
-/// Curator: `TestSharedCount#testMultiClients`.
-#[tokio::test(start_paused = true)]
-async fn each_of_five_clients_is_told_each_value_in_order() {
-    let arena = Arena::new().await;
-    let mut watches = Vec::new();
-    for _ in 0..5 {
-        watches.push(start(&arena, &arena.curator().await, 10).await.watch());
-    }
-    let writer = start(&arena, &arena.curator().await, 10).await;
-    for value in [5, -7, 5, 0, 99] {
-        writer.set(value).await.unwrap();
-        for watch in &mut watches {
-            assert_eq!(within("the value", watch.changed()).await.unwrap(), value);
-        }
-    }
-}
-
-/// Curator: `TestSharedCount#testSimple`.
-#[tokio::test(start_paused = true)]
-async fn what_is_set_is_the_value() {
-    let (arena, curator) = Arena::with_curator().await;
-    let count = start(&arena, &curator, 0).await;
-    assert_eq!((count.value(), count.path()), (0, arena.path.as_str()));
-    for value in [1, 10, -1, i32::MIN, i32::MAX] {
-        count.set(value).await.unwrap();
-        assert_eq!(count.value(), value, "known at once");
-        assert_eq!(start(&arena, &curator, 7).await.value(), value);
-        assert_eq!(data(&arena).await, value.to_be_bytes());
-    }
 }
 
 /// Curator: `TestSharedCount#testSimpleVersioned` and `#testMultiClientVersioned`.
@@ -102,23 +67,6 @@ async fn a_write_over_what_is_not_there_any_more_is_refused() {
     exhausted.version = -1;
     fails(count.try_set(&exhausted, 12).await, ErrorKind::UnusablePath);
     assert_eq!(data(&arena).await, 11_i32.to_be_bytes());
-}
-
-/// Curator: `TestSharedCount#testMultiClientDifferentSeed`.
-#[tokio::test(start_paused = true)]
-async fn of_different_seeds_the_first_wins() {
-    let arena = Arena::new().await;
-    let path = format!("{}/deep/below", arena.path);
-    let curators: [_; 3] = arena.curators().await;
-    let starts = [(0, 10), (1, 20), (2, 30)];
-    let starting = starts.map(|(at, seed)| SharedCount::start(&curators[at], &path, seed));
-    let counts = futures_util::future::join_all(starting).await;
-    let counts: Vec<_> = counts.into_iter().map(Result::unwrap).collect();
-    assert!([10, 20, 30].contains(&counts[0].value()));
-    assert!(counts.iter().all(|count| count.versioned() == counts[0].versioned()));
-    let mut watch = counts[2].watch();
-    counts[0].set(40).await.unwrap();
-    told(&mut watch, 40).await;
 }
 
 /// Curator: `TestSharedCount#testDisconnectReconnectWithMultipleClients` and `#testDisconnectEventOnWatcherDoesNotRetry`. In the same session, or in the next one.

@@ -1,13 +1,7 @@
 //! A limit of zero: whatever `try_acquire` answers.
 
-use std::time::Duration;
-
-use zookeeper_recipes::ErrorKind;
-use zookeeper_recipes::interop::Owner;
-use zookeeper_recipes::session::RetryPolicy;
-
 use super::conformance::{Contender, locks, write};
-use crate::harness::{Arena, fails, within};
+use crate::prelude::*;
 
 /// Takes it while it is free, and does not while `holder` has it.
 async fn tries(lock: &Contender, holder: &Contender) {
@@ -16,6 +10,7 @@ async fn tries(lock: &Contender, holder: &Contender) {
         let ours = ours.unwrap_or_else(|error| panic!("{lock:?} is free: {error}"));
         ours.unwrap_or_else(|| panic!("{lock:?} is free")).release().await.unwrap();
         let theirs = within("the lock", holder.acquire()).await.unwrap();
+        assert!(within("a try", lock.try_acquire()).await.unwrap().is_none(), "{lock:?} is busy");
         let refused = within("a try", lock.acquire_timeout(Duration::ZERO)).await;
         let refused = refused.unwrap_or_else(|error| panic!("{lock:?} is busy: {error}"));
         assert!(refused.is_none(), "{lock:?} is busy");

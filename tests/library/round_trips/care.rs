@@ -1,15 +1,9 @@
 //! The watches and the looks at the nodes of holds and waiters, and what they cost.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
 use futures_util::stream::{StreamExt, iter};
-use zookeeper_recipes::{Loss, Shortcuts};
 
 use super::link::Linked;
-use crate::harness::{Arena, Operation, eventually, within};
-use zookeeper_testkit::TestServer;
+use crate::prelude::*;
 
 const ALL: Shortcuts = Shortcuts::ALL;
 /// A request about several nodes (`multiRead`), each twelfth of a session timeout.
@@ -31,7 +25,7 @@ async fn a_hold_whose_watch_was_used_up_is_told() {
         eventually("a watch", async || linked.proxy.replies(Operation::GetData) > reads).await;
     }
     assert!(guard.is_held());
-    linked.round_trip().await;
+    round_trip(&linked.curator).await;
     linked.took();
     arena.admin.delete(guard.node(), None).await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);

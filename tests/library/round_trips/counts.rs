@@ -1,11 +1,9 @@
 //! What goes over the wire, request by request, with each rule and without it.
 
-use crate::harness::Operation::{Create, Delete, GetData, List};
-use zookeeper_recipes::Shortcuts;
-
 use super::link::{Linked, linked};
-use crate::harness::{Arena, within};
-use crate::recipes::conformance::{Make, mutex, read, write};
+use crate::harness::Operation::{Create, Delete, GetData, List};
+use crate::prelude::*;
+use crate::recipes::conformance::{Make, latch, mutex, read, selector, write};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 
@@ -16,7 +14,7 @@ async fn the_first_acquire_learns_what_the_next_needs() {
         (Shortcuts { gap: false, ..ALL }, &[Create, List], &[Create, List]),
         (Shortcuts::NONE, &[Create, List], &[Create, List]),
     ] {
-        for recipe in [mutex as Make, read, write] {
+        for recipe in [mutex as Make, read, write, latch, selector] {
             let arena = Arena::with_parent().await;
             let linked = Linked::new(&arena, rules).await;
             let lock = linked.made(&arena, recipe);
@@ -38,6 +36,7 @@ async fn a_hand_over_takes_no_request_of_the_next_one() {
     for (holder, next, head, listed) in [
         (mutex as Make, mutex as Make, true, &[][..]),
         (mutex, mutex, false, &[List][..]),
+        (latch, latch, true, &[]),
         (write, read, true, &[]),
         (write, read, false, &[List]),
         (write, write, true, &[List]),
@@ -75,6 +74,8 @@ async fn a_busy_lock_costs_one_read_and_no_write() {
             known().await;
             let hold = theirs.made(&arena, holder).acquire().await.unwrap();
             assert!(lock.try_acquire().await.unwrap().is_none());
+            // The delete of a refused try is not awaited.
+            round_trip(&ours.curator).await;
             assert_eq!(ours.took(), busy, "{lock:?}, look first: {look_first}");
             hold.release().await.unwrap();
             known().await;

@@ -1,43 +1,9 @@
 //! Attacks on the gap rule: a create that gets the expected number has no new contender before it. Also where the lock path
 //! is deleted and made again, and its counter is driven to exactly that number, while another contender holds there.
 
-use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{Guard, Shortcuts};
-
-use super::link::{Linked, Waiting, held, sequence, still_waits, without_removals};
-use crate::harness::Operation::{self, Create, Delete, GetData, List};
-use crate::harness::{Arena, Cut, Direction, Message, eventually, within};
-
-/// It is gone when our create comes; only the number tells that it was there.
-#[tokio::test(start_paused = true)]
-async fn any_create_in_between_lists() {
-    let (arena, linked) = Linked::known().await;
-    let mutex = arena.mutex(&linked.curator);
-    for round in 0..3 {
-        let node = format!("{}/{round}", arena.path);
-        match round {
-            0 => arena.create(&node, CreateMode::Persistent).await,
-            1 => arena.create(&node, CreateMode::Ephemeral).await,
-            _ => arena.count_up(1).await,
-        }
-        let guard = mutex.acquire().await.unwrap();
-        assert_eq!(linked.took(), [Create, List], "{round}");
-        guard.release().await.unwrap();
-        // Foreign children that are no contenders do not hinder the rule.
-        assert_eq!(linked.took(), [Delete]);
-        let guard = mutex.acquire().await.unwrap();
-        assert_eq!(linked.took(), [Create], "{round}");
-        guard.release().await.unwrap();
-        linked.took();
-    }
-    for round in 0..2 {
-        arena.admin.delete(&format!("{}/{round}", arena.path), None).await.unwrap();
-    }
-    // To delete changes no number.
-    let guard = mutex.acquire().await.unwrap();
-    assert_eq!(linked.took(), [Create]);
-    guard.release().await.unwrap();
-}
+use super::link::{Linked, sequence, still_waits, without_removals};
+use crate::harness::Operation::{self, Create, GetData, List};
+use crate::prelude::*;
 
 /// The client arms its watches again in its own time: what is known by one ends with the connection.
 #[tokio::test(start_paused = true)]
@@ -50,7 +16,7 @@ async fn after_a_reconnect_it_lists_and_watches_again() {
         linked.proxy.cut(Cut::Reset);
         eventually("its watches again", async || linked.proxy.replies(Operation::SetWatches) > set)
             .await;
-        linked.round_trip().await;
+        round_trip(&linked.curator).await;
         if let Some(guard) = guard {
             guard.release().await.unwrap();
         }
@@ -89,24 +55,6 @@ async fn is_not_fooled(arena: &Arena, linked: &Linked, theirs: Guard, ours: Wait
     assert!(theirs.is_held());
     theirs.release().await.unwrap();
     held(ours).await.release().await.unwrap();
-}
-
-/// The event of the parent's deletion reaches the client after its create was sent, right before the answer.
-#[tokio::test(start_paused = true)]
-async fn a_path_made_again_unheard_is_listed() {
-    let (arena, linked) = Linked::known().await;
-    let other = Linked::new(&arena, ALL).await;
-    // The next one gets the number 2.
-    linked.is_known(&arena.mutex(&linked.curator)).await;
-    linked.took();
-    let stalled = linked.proxy.stall(Direction::ToClient);
-    let theirs = drive_to(&arena, &other, 2).await;
-    let ours = spawn(&arena, &linked);
-    arena.children_are(2).await;
-    assert_eq!(linked.took(), [Create], "it trusts what it knows");
-    stalled.heal();
-    is_not_fooled(&arena, &linked, theirs, ours).await;
-    assert!(linked.took().contains(&List));
 }
 
 /// The watch comes to a path made again, behind the create in the old one: the listing is from behind the watch, or

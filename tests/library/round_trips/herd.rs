@@ -1,10 +1,7 @@
 //! A hundred candidates, and a thousand: how many a release wakes, and what they cost.
 
-use tokio::task::JoinSet;
-use zookeeper_recipes::Shortcuts;
-
 use super::link::{LONG_SESSION, Linked, events, linked};
-use crate::harness::{Arena, within};
+use crate::prelude::*;
 
 const CLIENTS: usize = 4;
 /// So many releases are looked at one by one.

@@ -1,28 +1,12 @@
 //! What an election costs: to come to lead, to hand over, and to observe.
 
-use crate::harness::Operation::{Create, Delete, Exists, GetData, List};
-use tokio::task::JoinHandle;
-use zookeeper_recipes::interop::LossPolicy;
-use zookeeper_recipes::leader::{LeaderLatch, LeaderObserver};
-use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{Hold, Loss, Shortcuts};
-
 use super::link::{Linked, linked, settle, without_removals};
-use crate::harness::{Arena, Cut, Operation, eventually, within};
+use crate::harness::Operation::{Exists, GetData, List};
+use crate::prelude::*;
 use crate::recipes::latches::leadership;
 
 const ALL: Shortcuts = Shortcuts::ALL;
 const CLIENTS: usize = 4;
-
-impl Linked {
-    fn latch(&self, arena: &Arena) -> LeaderLatch {
-        arena.latch(&self.curator)
-    }
-
-    fn observer(&self, arena: &Arena) -> LeaderObserver {
-        self.curator.observe_leader(&arena.path).unwrap()
-    }
-}
 
 async fn closed(latch: &LeaderLatch) {
     within("the end of a latch", latch.close()).await.unwrap();
@@ -37,43 +21,6 @@ async fn waits(linked: &Linked, arena: &Arena, reads: usize) -> JoinHandle<(Lead
         (latch, hold)
     };
     linked.waits_in(arena, reads, leads).await
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_term_of_a_selector_is_a_create_and_a_delete() {
-    let (arena, linked) = Linked::known().await;
-    let selector = arena.selector(&linked.curator);
-    for _ in 0..3 {
-        within("a term", async { selector.run(async |_| ()).await }).await.unwrap();
-        assert_eq!(linked.took(), [Create, Delete]);
-    }
-}
-
-/// The event admits it.
-#[tokio::test(start_paused = true)]
-async fn a_hand_over_takes_no_request_of_the_next_leader() {
-    let arena = Arena::with_parent().await;
-    let [first, second, third] = linked(&arena, ALL).await;
-    let leader = first.latch(&arena);
-    leadership(&leader).await;
-    let next = waits(&second, &arena, 3).await;
-    assert_eq!(second.took(), [Create, GetData, List, GetData, GetData]);
-    let last = waits(&third, &arena, 4).await;
-    first.took();
-    third.took();
-    closed(&leader).await;
-    let (next, _) = within("the next", next).await.unwrap();
-    assert_eq!((first.took(), second.took()), (vec![Delete], vec![]));
-    third.round_trip().await;
-    settle().await;
-    third.round_trip().await;
-    settle().await;
-    // It is next now, and makes sure of that beforehand.
-    assert_eq!(third.took(), [List]);
-    closed(&next).await;
-    let (last, _) = within("the last", last).await.unwrap();
-    assert_eq!((second.took(), third.took()), (vec![Delete], vec![]));
-    closed(&last).await;
 }
 
 /// On the node that it had, if that is the first still.
@@ -108,11 +55,11 @@ async fn told(observers: &mut [LeaderObserver], leader: &Hold) {
 /// All requests of the clients are answered.
 async fn answered(clients: &[Linked]) {
     for client in clients {
-        client.round_trip().await;
+        round_trip(&client.curator).await;
     }
     settle().await;
     for client in clients {
-        client.round_trip().await;
+        round_trip(&client.curator).await;
     }
 }
 
@@ -122,13 +69,13 @@ async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
     let arena = Arena::own().await;
     let candidates: [_; 3] = linked(&arena, ALL).await;
     let clients: [_; CLIENTS] = linked(&arena, ALL).await;
-    let first = candidates[0].latch(&arena);
+    let first = arena.latch(&candidates[0].curator);
     let leader = leadership(&first).await;
     let second = waits(&candidates[1], &arena, 3).await;
     let third = waits(&candidates[2], &arena, 4).await;
     let start: usize = clients.iter().map(Linked::requests).sum();
     let mut observers: Vec<_> =
-        (0..OBSERVERS).map(|number| clients[number % CLIENTS].observer(&arena)).collect();
+        (0..OBSERVERS).map(|number| arena.observer(&clients[number % CLIENTS].curator)).collect();
     told(&mut observers, &leader).await;
     answered(&clients).await;
     // Each looks, behind a `sync`, which is not counted.
@@ -169,7 +116,7 @@ async fn without_a_leader_an_observer_looks_once_and_waits() {
     let arena = Arena::new().await;
     let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
     linked.took();
-    let mut observer = linked.observer(&arena);
+    let mut observer = arena.observer(&linked.curator);
     let mut changed = async || within("the leader", observer.changed()).await.unwrap();
     assert_eq!(changed().await, None);
     assert_eq!(linked.took(), [List, Exists]);
@@ -177,7 +124,7 @@ async fn without_a_leader_an_observer_looks_once_and_waits() {
     eventually("it looks", async || linked.log().len() >= 2).await;
     assert_eq!(linked.took(), [List, List]);
     for _ in 0..3 {
-        let latch = other.latch(&arena);
+        let latch = arena.latch(&other.curator);
         let leader = leadership(&latch).await;
         let told = changed().await.unwrap();
         assert_eq!(told.fencing_token, Some(leader.fencing_token()));
@@ -192,9 +139,9 @@ async fn without_a_leader_an_observer_looks_once_and_waits() {
 async fn the_last_observer_takes_the_watch_along() {
     let arena = Arena::with_parent().await;
     let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
-    let latch = other.latch(&arena);
+    let latch = arena.latch(&other.curator);
     let leader = leadership(&latch).await;
-    let mut observers = [linked.observer(&arena), linked.observer(&arena)];
+    let mut observers = [arena.observer(&linked.curator), arena.observer(&linked.curator)];
     told(&mut observers, &leader).await;
     answered(std::slice::from_ref(&linked)).await;
     linked.took();

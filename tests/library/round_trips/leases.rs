@@ -1,12 +1,9 @@
 //! What a semaphore sends, request by request.
 
-use crate::harness::Operation::{self, Create, Delete, GetData, List};
-use zookeeper_recipes::zookeeper_client::CreateMode;
-use zookeeper_recipes::{Attempt, Guards, InterProcessSemaphore, Shortcuts};
-
 use super::link::{Linked, settle, without_removals};
-use crate::harness::{Arena, eventually, within};
-use crate::recipes::leases::{asks, asks_for};
+use crate::harness::Operation::{self, Create, Delete, GetData, List};
+use crate::prelude::*;
+use crate::recipes::leases::{asks, asks_for, served};
 
 const ALL: Shortcuts = Shortcuts::ALL;
 const LIMIT: usize = 3;
@@ -42,7 +39,7 @@ async fn acquired(
     };
     eventually("the lock is given back", given_back).await;
     settle().await;
-    linked.round_trip().await;
+    round_trip(&linked.curator).await;
     (leases, linked.took())
 }
 
@@ -95,7 +92,7 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
     }
     let settled = async || {
         for (linked, _) in [&second, &third, &second, &third] {
-            linked.round_trip().await;
+            round_trip(&linked.curator).await;
             settle().await;
         }
     };
@@ -116,7 +113,7 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
     assert_eq!((second.0.took(), third.0.took()), (vec![List], vec![]));
     assert!(!waiting.is_finished());
     leases.next().unwrap().release().await.unwrap();
-    let two = waiting.served().await;
+    let two = served(waiting).await;
     settled().await;
     // It gives the lock back, and the next makes its lease.
     assert_eq!(without_removals(second.0.took()), [List, Delete]);
@@ -124,5 +121,5 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
     assert_eq!(third.0.took()[0], Create);
     assert!(!last.is_finished());
     two.release().await.unwrap();
-    drop(last.served().await);
+    drop(served(last).await);
 }

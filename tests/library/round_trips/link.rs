@@ -1,27 +1,12 @@
 //! A client whose messages are counted, and can be held; and how a test sees that a contender waits.
 
-use std::future::{Future, poll_fn};
-use std::ops::Deref;
-use std::pin::Pin;
-use std::task::Poll;
-use std::time::Duration;
+use std::future::Future;
 
-use tokio::runtime::RuntimeFlavor;
-use tokio::task::JoinHandle;
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes::{
-    Curator, CuratorBuilder, Error, Guard, Hold, InterProcessMutex, InterProcessReadWriteLock,
-    Shortcuts,
-};
-
-use crate::harness::{Arena, Fault, Link, Operation, eventually, round_trip, within};
+use crate::prelude::*;
 use crate::recipes::conformance::{Contender, Held, Make};
 
 /// So long that no probe of the own nodes comes within a test's time.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(60);
-
-pub(crate) type Waiting<G = Guard> = JoinHandle<Result<G, Error>>;
-pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
 /// Without the requests that remove a watch: the client sends them only if the watch's event has not come before, which is
 /// chance.
@@ -53,10 +38,6 @@ impl Linked {
         mutex.acquire().await.unwrap().release().await.unwrap();
         linked.proxy.clear_log();
         linked
-    }
-
-    pub(crate) fn lock(&self, arena: &Arena) -> InterProcessReadWriteLock {
-        arena.read_write(&self.curator)
     }
 
     /// The same, at a path of its own.
@@ -92,32 +73,13 @@ impl Linked {
         guard.release().await.unwrap();
     }
 
-    /// What this client had received before this returns, it has been told of.
-    pub(crate) async fn round_trip(&self) {
-        round_trip(&self.curator).await;
-    }
-
-    /// Cuts the link, and refuses connections while the fault lasts.
-    pub(crate) async fn cut_off(&self) -> Fault {
-        let refused = self.proxy.refuse();
-        self.proxy.cut(crate::harness::Cut::Reset);
-        within("a refusal", refused.struck()).await;
-        refused
-    }
-
-    /// Starts to acquire, and returns when its node is there and everything that it asks at once is answered:
-    /// `reads` watches.
-    pub(crate) async fn waits(&self, arena: &Arena, reads: usize) -> Waiting {
-        let mutex = arena.mutex(&self.curator);
-        self.waits_in(arena, reads, async move { mutex.acquire().await }).await
-    }
-
     /// The lock of this recipe on the test's path.
     pub(crate) fn made(&self, arena: &Arena, recipe: Make) -> Contender {
         recipe(&self.curator, &arena.path)
     }
 
-    /// The same by this recipe.
+    /// Starts to acquire by this recipe, and returns when its node is there and everything that it asks at once is answered:
+    /// `reads` watches.
     pub(crate) async fn enters(&self, arena: &Arena, recipe: Make, reads: usize) -> Waiting<Held> {
         let lock = self.made(arena, recipe);
         self.waits_in(arena, reads, async move { lock.acquire().await }).await
@@ -130,29 +92,14 @@ impl Linked {
         reads: usize,
         acquiring: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        let (nodes, watched) =
-            (arena.children().await.len(), self.proxy.replies(Operation::GetData));
-        let waiting = tokio::spawn(acquiring);
-        arena.children_are(nodes + 1).await;
+        let watched = self.proxy.replies(Operation::GetData);
+        let waiting = arena.enters(acquiring).await;
         eventually("its watches", async || {
             self.proxy.replies(Operation::GetData) >= watched + reads
         })
         .await;
-        self.round_trip().await;
+        round_trip(&self.curator).await;
         waiting
-    }
-
-    /// Asks for the mutex behind one of its own: it has no node, and is polled by the test alone.
-    pub(crate) async fn parks(&self, arena: &Arena) -> Acquiring {
-        let mutex = arena.mutex(&self.curator);
-        let mut acquiring: Acquiring = Box::pin(async move { mutex.acquire().await });
-        assert!(is_pending(&mut acquiring).await);
-        // Whether another client contends is known then.
-        settle().await;
-        self.round_trip().await;
-        settle().await;
-        assert!(is_pending(&mut acquiring).await, "another contender is before it");
-        acquiring
     }
 }
 
@@ -168,49 +115,19 @@ pub(crate) async fn linked<const CLIENTS: usize>(
     clients.try_into().ok().unwrap()
 }
 
-/// Lets other tasks run that are ready to, until the workers have nothing left to do, however late they get a processor.
+/// Lets other tasks run that are ready to. They are on this thread.
 pub(crate) async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let runtime = tokio::runtime::Handle::current();
-    if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
-        return; // its one worker is here
-    }
-    let metrics = runtime.metrics();
-    let is_idle = |worker| metrics.worker_park_unpark_count(worker) % 2 == 1;
-    let are_idle = async || {
-        // The one that woke this task is about to rest.
-        #[allow(clippy::disallowed_methods)]
-        std::thread::sleep(Duration::from_millis(1));
-        (0..metrics.num_workers()).all(is_idle)
-    };
-    eventually("nothing is left to do", are_idle).await;
-}
-
-/// Polls it once.
-pub(crate) async fn is_pending(acquiring: &mut Acquiring) -> bool {
-    poll_fn(|context| Poll::Ready(acquiring.as_mut().poll(context).is_pending())).await
 }
 
 /// It has received all that was sent to it, and does not hold.
 pub(crate) async fn still_waits<T>(linked: &Linked, waiting: &JoinHandle<T>) {
-    linked.round_trip().await;
+    round_trip(&linked.curator).await;
     settle().await;
     assert!(!waiting.is_finished(), "it was admitted next to another");
-}
-
-pub(crate) async fn held<G: Deref<Target = Hold>>(waiting: Waiting<G>) -> G {
-    let guard = within("the waiter", waiting).await.unwrap().unwrap();
-    assert!(guard.is_held(), "{:?}", guard.loss());
-    guard
-}
-
-pub(crate) async fn got(acquiring: Acquiring) -> Guard {
-    let guard = within("the lock", acquiring).await.unwrap();
-    assert!(guard.is_held(), "{:?}", guard.loss());
-    guard
 }
 
 pub(crate) fn sequence(node: &str) -> i64 {
@@ -265,7 +182,7 @@ impl Arena {
 pub(crate) async fn events(clients: &[Linked]) -> Vec<usize> {
     let mut events = Vec::new();
     for client in clients {
-        client.round_trip().await;
+        round_trip(&client.curator).await;
         events.push(client.proxy.replies(Operation::Event));
     }
     events

@@ -1,17 +1,15 @@
 //! What a read-write lock asks of the servers, and which waiters a release wakes: invariant 6 for readers and writers.
 
-use zookeeper_recipes::Shortcuts;
-
-use super::link::{Linked, held, linked, settle, still_waits};
-use crate::harness::Arena;
+use super::link::{Linked, linked, settle, still_waits};
 use crate::harness::Operation::{self, Create, Delete, GetData, List, Multi};
+use crate::prelude::*;
 use crate::recipes::conformance::{read, write};
 
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
     let arena = Arena::with_parent().await;
     let linked = Linked::new(&arena, Shortcuts::ALL).await;
-    let lock = linked.lock(&arena);
+    let lock = arena.read_write(&linked.curator);
     let write = lock.write().await.unwrap();
     linked.took();
     let read = write.read().await.unwrap();
@@ -35,7 +33,7 @@ async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
     for _ in 0..2 {
         // What an event brings about can bring about others.
         for client in clients {
-            client.round_trip().await;
+            round_trip(&client.curator).await;
         }
         settle().await;
     }
@@ -52,7 +50,7 @@ async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
 async fn a_release_wakes_its_successors_only() {
     let arena = Arena::with_parent().await;
     let clients: [_; 6] = linked(&arena, Shortcuts::ALL).await;
-    let first = clients[0].lock(&arena).write().await.unwrap();
+    let first = arena.read_write(&clients[0].curator).write().await.unwrap();
     let second = clients[1].enters(&arena, read, 3).await;
     let third = clients[2].enters(&arena, read, 3).await;
     let fourth = clients[3].enters(&arena, write, 3).await;

@@ -1,13 +1,10 @@
 //! What is remembered of lock paths is bounded.
 
-use std::time::Duration;
-
 use futures_util::stream::{StreamExt, iter};
-use zookeeper_recipes::Shortcuts;
 
 use super::link::{Linked, without_removals};
 use crate::harness::Operation::{Create, Delete, GetData, List};
-use crate::harness::{Arena, eventually};
+use crate::prelude::*;
 
 /// How many lock paths a session remembers.
 const REMEMBERED: usize = 256;

@@ -1,20 +1,16 @@
 //! The spans and events of `tracing` that a recipe emits.
 //! The subscriber is that of the process, so it notes what other tests do as well.
 
-use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
-use zookeeper_recipes::Attempt;
-use zookeeper_recipes::interop::SharedCount;
-use zookeeper_recipes::session::ConnectionState;
 
-use crate::harness::{Arena, BUSY, eventually, until, within};
+use crate::prelude::*;
 
 /// What the whole process told. Tests find what is theirs by their path.
 static NOTES: LazyLock<Notes> = LazyLock::new(|| {
@@ -30,10 +26,8 @@ struct Notes(Arc<Mutex<Noted>>);
 
 #[derive(Debug, Default)]
 struct Noted {
-    /// Name and fields, by the span's number.
-    spans: BTreeMap<u64, (String, String)>,
-    /// Numbers are used again, so those that ended are kept apart.
-    closed: Vec<(String, String)>,
+    /// Number, name and fields. The number of a span that ended may be used again.
+    spans: Vec<(u64, &'static str, String)>,
     events: Vec<(Level, String)>,
 }
 
@@ -53,20 +47,14 @@ impl<S: Subscriber> Layer<S> for Notes {
     fn on_new_span(&self, span: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
         let mut fields = String::new();
         span.record(&mut Fields(&mut fields));
-        let span = (span.metadata().name().to_owned(), fields);
-        self.0.lock().unwrap().spans.insert(id.into_u64(), span);
+        self.0.lock().unwrap().spans.push((id.into_u64(), span.metadata().name(), fields));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
         let mut noted = self.0.lock().unwrap();
-        let (_, fields) = noted.spans.get_mut(&id.into_u64()).unwrap();
+        let mut latest_first = noted.spans.iter_mut().rev();
+        let (.., fields) = latest_first.find(|(number, ..)| *number == id.into_u64()).unwrap();
         values.record(&mut Fields(fields));
-    }
-
-    fn on_close(&self, id: Id, _: Context<'_, S>) {
-        let mut noted = self.0.lock().unwrap();
-        let closed = noted.spans.remove(&id.into_u64()).unwrap();
-        noted.closed.push(closed);
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
@@ -78,12 +66,8 @@ impl<S: Subscriber> Layer<S> for Notes {
 
 impl Notes {
     fn has_span(&self, name: &str, fields: &[&str]) -> bool {
-        let noted = self.0.lock().unwrap();
-        noted
-            .spans
-            .values()
-            .chain(&noted.closed)
-            .any(|(n, f)| n == name && fields.iter().all(|field| f.contains(field)))
+        let mut spans = self.0.lock().unwrap().spans.clone().into_iter();
+        spans.any(|(_, n, f)| n == name && fields.iter().all(|field| f.contains(field)))
     }
 
     fn has_event(&self, level: Level, words: &[&str]) -> bool {

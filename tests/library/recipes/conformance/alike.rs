@@ -1,17 +1,9 @@
 //! What every recipe does while nothing fails.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use futures_util::future::join_all;
-use tokio::task::JoinSet;
-use zookeeper_recipes::zookeeper_client::Acls;
-use zookeeper_recipes::{ErrorKind, Loss};
-
-use super::super::mutex_dropped::{Polled, poll_times};
 use super::{ROWS, Waiting, each, nodes};
-use crate::harness::{Arena, eventually, fails, within};
+use crate::prelude::*;
 
 /// Curator: TestInterProcessMutexBase#testContainerCleanup. And CURATOR-180: what was reaped is made again.
 #[tokio::test(start_paused = true)]
@@ -19,19 +11,17 @@ async fn the_paths_are_reaped_when_nobody_uses_them() {
     let arena = &Arena::reaping(Duration::from_millis(10)).await;
     each(async |row| {
         let ours = row.ours(arena, &arena.curator().await);
+        let mut last = None;
         for _ in 0..3 {
-            row.holds(&ours).await.release().await.unwrap();
+            let guard = row.holds(&ours).await;
+            let guid = row.nodes(arena).await[0].guid().to_owned();
+            assert_ne!(last.replace(guid.clone()), Some(guid), "{row:?}");
+            guard.release().await.unwrap();
             let reaped = async || arena.stat(ours.path()).await.is_none();
             eventually(&format!("{row:?}: the path is reaped"), reaped).await;
         }
     })
     .await;
-}
-
-/// Curator: TestInterProcessMutexBase#testReentrantSingleLock.
-#[tokio::test(start_paused = true)]
-async fn tasks_that_share_one_exclude_each_other() {
-    exclude_each_other(&Arena::new().await).await;
 }
 
 async fn exclude_each_other(arena: &Arena) {
@@ -92,14 +82,21 @@ async fn a_curator_that_closes_ends_hold_and_wait() {
     let arena = &Arena::new().await;
     each(async |row| {
         let [curator, other] = arena.curators().await;
-        let guard = row.holds(&row.ours(arena, &curator)).await;
+        let ours = row.ours(arena, &curator);
+        let guard = row.holds(&ours).await;
         let waiting = row.queues(arena, &other, &row.rival(arena, &other)).await;
         within(row.name, other.close()).await;
         fails(within(row.name, waiting.0).await.unwrap(), ErrorKind::Closed);
         assert!(guard.is_held(), "{row:?}");
         within(row.name, curator.close()).await;
         assert_eq!(guard.loss(), Some(Loss::Closed), "{row:?}");
-        row.nothing_is_left(arena).await;
+        assert_eq!(curator.state(), ConnectionState::Closed);
+        assert_eq!(row.nodes(arena).await, [], "{row:?}: the session is over when close returns");
+        // Closing again changes nothing, and nothing can be acquired any more.
+        assert_eq!(curator.close().await, Released::Confirmed);
+        let again = fails(ours.acquire().await, ErrorKind::Closed);
+        assert!(again.path().unwrap().starts_with(&row.path(arena)), "{again}");
+        fails(curator.session_id(), ErrorKind::Closed);
     })
     .await;
 }
@@ -155,73 +152,6 @@ async fn the_nodes_are_curators() {
     .await;
 }
 
-/// Dropped after 0, 1, 2, … polls until it finishes.
-#[tokio::test(start_paused = true)]
-async fn an_acquire_dropped_at_every_poll_leaves_nothing() {
-    let arena = &Arena::new().await;
-    each(async |row| {
-        let [curator, other] = arena.curators().await;
-        let (ours, rival) = (row.ours(arena, &curator), row.rival(arena, &other));
-        for busy in [false, true] {
-            for polls in 0.. {
-                let holder = if busy { Some(row.holds(&rival).await) } else { None };
-                let finished = poll_times(polls, ours.acquire()).await;
-                let done = !matches!(finished, Polled::Dropped);
-                drop(finished);
-                let nothing = async || row.nodes_of(arena, &curator).await.is_empty();
-                eventually(&format!("{row:?}: no node after {polls} polls"), nothing).await;
-                if let Some(holder) = holder {
-                    assert!(holder.is_held(), "{row:?}");
-                    holder.release().await.unwrap();
-                }
-                row.holds(&rival).await.release().await.unwrap();
-                if done {
-                    break;
-                }
-                assert!(polls < 50, "{row:?}: it never finishes");
-            }
-        }
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_release_dropped_at_every_poll_releases() {
-    let arena = &Arena::new().await;
-    each(async |row| {
-        let ours = row.ours(arena, &arena.curator().await);
-        for polls in 0.. {
-            let released = poll_times(polls, row.holds(&ours).await.release()).await;
-            row.nothing_is_left(arena).await;
-            if let Polled::Finished(released) = released {
-                released.unwrap();
-                break;
-            }
-            assert!(polls < 50, "{row:?}: it never finishes");
-        }
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_dropped_lets_the_next_move_up() {
-    let arena = &Arena::new().await;
-    each(async |row| {
-        let curators: [_; 3] = arena.curators().await;
-        let guard = row.holds(&row.rival(arena, &curators[0])).await;
-        let goes = row.queues(arena, &curators[1], &row.ours(arena, &curators[1])).await;
-        let stays = row.queues(arena, &curators[2], &row.ours(arena, &curators[2])).await;
-        goes.0.abort();
-        let left = async || row.nodes_of(arena, &curators[1]).await.is_empty();
-        eventually(&format!("{row:?}: it has left"), left).await;
-        assert!(guard.is_held() && !stays.0.is_finished(), "{row:?}");
-        drop(guard);
-        stays.served(row).await.release().await.unwrap();
-        row.nothing_is_left(arena).await;
-    })
-    .await;
-}
-
 mod real {
     use super::*;
     use tokio::runtime::{Builder, Runtime};
@@ -270,7 +200,7 @@ mod real {
         runtime.block_on(each(|row| row.nothing_is_left(arena)));
     }
 
-    /// A simulation has one thread, and shows no data race.
+    /// A simulation has one thread, and shows no data race. Curator: TestInterProcessMutexBase#testReentrantSingleLock.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn tasks_on_several_threads_exclude_each_other() {
         exclude_each_other(&Arena::real().await).await;

@@ -5,18 +5,10 @@ mod troubles;
 
 use std::fmt::{self, Debug, Formatter};
 use std::ops::Deref;
-use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use zookeeper_recipes::leader::{LeaderLatch, LeaderRun};
-use zookeeper_recipes::{
-    Curator, Error, Guard, Guards, Hold, InterProcessMultiLock, Lock, Released,
-};
 
-use crate::harness::{Arena, acquired, children, eventually, within};
+use crate::prelude::*;
 
 /// A recipe at a path.
 #[derive(Clone, Debug)]
@@ -152,7 +144,7 @@ pub(crate) fn latch(curator: &Curator, path: &str) -> Contender {
     Contender::Latch(curator.clone(), path.to_owned())
 }
 
-fn selector(curator: &Curator, path: &str) -> Contender {
+pub(crate) fn selector(curator: &Curator, path: &str) -> Contender {
     Contender::Selector(curator.clone(), path.to_owned())
 }
 
@@ -184,6 +176,13 @@ struct Node {
     created: i64,
     path: String,
     session: i64,
+}
+
+impl Node {
+    fn guid(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap();
+        name.strip_prefix("_c_").and_then(|name| name.get(..36)).expect("a GUID")
+    }
 }
 
 /// All ephemeral nodes below `path`, first come first.

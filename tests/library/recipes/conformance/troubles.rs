@@ -1,20 +1,9 @@
 //! What every recipe does when something fails.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use tokio::time::Instant;
-use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::zookeeper_client::Error as ClientError;
-use zookeeper_recipes::{Curator, ErrorKind, Loss};
 
-use super::{ROWS, Row, each, locks, nodes};
-use crate::harness::{Arena, eventually, fails, within};
-
-/// The node of a hold is looked after within a sixth of the timeout: 3 s, while a busy machine has 12 s to renew the lease.
-async fn attentive(arena: &Arena) -> Curator {
-    arena.connect(arena.builder().session_timeout(Duration::from_secs(18))).await
-}
+use super::{Node, ROWS, Row, each, locks, nodes};
+use crate::prelude::*;
 
 /// A server that stops whenever a test likes, and clients whose sessions outlive that.
 async fn restartable() -> (Arena, Curator, Curator) {
@@ -25,7 +14,7 @@ async fn restartable() -> (Arena, Curator, Curator) {
 
 /// An administrator ends its session, or deletes its node.
 async fn robbed(arena: &Arena, row: Row, loss: Loss) {
-    let (curator, other) = (attentive(arena).await, arena.curator().await);
+    let (curator, other) = (arena.attentive_curator().await, arena.curator().await);
     let (ours, rival) = (row.ours(arena, &curator), row.rival(arena, &other));
     let guard = row.holds(&ours).await;
     let view = guard.view();
@@ -73,7 +62,7 @@ async fn a_holder_whose_node_an_administrator_deletes_knows_and_the_next_is_serv
 
 /// Kills its session, or deletes its nodes.
 async fn disturbed(arena: &Arena, row: Row, killed: bool) {
-    let curators = [arena.curator().await, attentive(arena).await, arena.curator().await];
+    let curators = [arena.curator().await, arena.attentive_curator().await, arena.curator().await];
     let holder = row.holds(&row.rival(arena, &curators[0])).await;
     let ours = row.ours(arena, &curators[1]);
     let waiting = row.queues(arena, &curators[1], &ours).await;
@@ -98,6 +87,9 @@ async fn disturbed(arena: &Arena, row: Row, killed: bool) {
         last.is_some() && last == curators[1].session_id().ok() && queue.len() > 1
     })
     .await;
+    let again = row.nodes_of(arena, &curators[1]).await;
+    let has_its_guid = |node: &Node| before.iter().any(|old| old.guid() == node.guid());
+    assert!(!again.iter().any(has_its_guid), "{row:?}: {again:?} after {before:?}");
     assert!(holder.is_held(), "{row:?}");
     holder.release().await.unwrap();
     let next = behind.served(row).await;
@@ -107,7 +99,7 @@ async fn disturbed(arena: &Arena, row: Row, killed: bool) {
     row.nothing_is_left(arena).await;
 }
 
-/// CURATOR-211 and 307, of readers.
+/// CURATOR-211 and 307, of readers. CURATOR-489: each node has a GUID of its own.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_is_killed_enters_again_at_the_tail() {
     let arena = &Arena::new().await;
@@ -166,4 +158,56 @@ async fn a_deadline_holds_when_no_server_answers() {
     // What was created all the same is removed.
     drop(held);
     each(|row| row.nothing_is_left(arena)).await;
+}
+
+/// Curator: TestLeaderLatch#testSessionErrorPolicy, TestLeaderSelector#testErrorPolicies, and #testServerDying, which asserts less.
+/// TestLeaderSelectorCluster#testLostRestart (CURATOR-671: it could not queue up again). Only under the suspended policy, Curator's
+/// standard one, a short disconnection is a loss.
+#[tokio::test(start_paused = true)]
+async fn each_policy_says_when_a_hold_is_lost() {
+    let policies = [
+        (LossPolicy::Suspended, Loss::Suspended),
+        (LossPolicy::Lease, Loss::LeaseEnded),
+        (LossPolicy::SessionExpired, Loss::SessionExpired),
+    ];
+    let arena = &Arena::own().await;
+    let (curator, other) = (arena.attentive_curator().await, arena.patient_curator().await);
+    let mut all = Vec::new();
+    for (place, (policy, _)) in policies.into_iter().enumerate() {
+        for row in ROWS {
+            let path = format!("{}-{policy:?}", row.path(arena));
+            let ours = (row.ours)(&curator.with_loss_policy(policy), &path);
+            all.push((place, row, row.holds(&ours).await, ours, (row.rival)(&other, &path)));
+        }
+    }
+    for (short, lost) in [(true, 0..1), (false, 1..3)] {
+        arena.server.stop().await.unwrap();
+        for (place, row, guard, ..) in all.iter().filter(|(place, ..)| lost.contains(place)) {
+            let loss = within(row.name, guard.lost()).await;
+            assert_eq!(loss, policies[*place].1, "{row:?}");
+            assert!(guard.cancellation_token().is_cancelled() && !guard.is_held(), "{row:?}");
+            let mut later = all.iter().filter(|(other, ..)| other > place);
+            assert!(later.all(|(_, _, guard, ..)| guard.is_held()), "{row:?} under {place}");
+        }
+        arena.server.start_again().await.unwrap();
+        if short {
+            until(&curator, ConnectionState::Reconnected).await;
+        }
+        for (place, row, guard, _, rival) in &all {
+            assert_eq!(guard.is_held(), *place >= lost.end, "{row:?}: once and for good");
+            if short && row.is_lock {
+                // The session is the same, so a lost hold's node still keeps others out.
+                assert!(rival.try_acquire().await.unwrap().is_none(), "{row:?} under {place}");
+            }
+        }
+    }
+    for (place, row, guard, ours, _) in all {
+        let (token, released) = (guard.fencing_token(), guard.release().await);
+        if row.is_lock {
+            assert_eq!(lost_by(released), policies[place].1, "{row:?}");
+        }
+        let again = row.holds(&ours).await;
+        assert!(again.is_held() && again.fencing_token() > token, "{row:?}: invariant 4");
+        again.release().await.unwrap();
+    }
 }

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! The lock of these tests, and the credentials of its holder.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,13 +7,10 @@ use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
 use zookeeper_recipes::zookeeper_client::{
     Client, Connector, TlsCa, TlsCerts, TlsIdentity, TlsOptions,
 };
-use zookeeper_recipes::{
-    Curator, CuratorBuilder, Error, ErrorKind, Guard, InterProcessMutex, Loss,
-};
+use zookeeper_recipes::{Curator, CuratorBuilder, Guard, InterProcessMutex, Loss};
 use zookeeper_testkit::{self as testkit, ClientTls, TestServer};
 
-/// Longer than anything takes on a busy machine; a test that waits so long has failed.
-const LONG: Duration = Duration::from_secs(60);
+use crate::harness::within;
 
 /// What servers are given to refuse us. A session would take longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -66,17 +63,4 @@ impl Holder {
         drop(within("reconnected", reconnected).await.unwrap());
         assert!(self.guard.is_held());
     }
-}
-
-/// The error of this kind.
-#[track_caller]
-pub(crate) fn fails<T>(outcome: Result<T, Error>, kind: ErrorKind) -> Error {
-    let error = outcome.err().expect("it must fail");
-    assert_eq!(error.kind(), kind, "{error:?}");
-    error
-}
-
-/// Awaits `future`, which must not take for ever.
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("hung: {what}"))
 }

@@ -1,0 +1,24 @@
+//! What most tests name.
+
+pub(crate) use std::sync::Arc;
+pub(crate) use std::time::Duration;
+
+pub(crate) use futures_util::future::join_all;
+pub(crate) use tokio::task::{JoinHandle, JoinSet};
+pub(crate) use tokio::time::{Instant, timeout};
+pub(crate) use zookeeper_recipes::interop::{
+    ContenderFilter, LossPolicy, Owner, Revoker, SharedCount,
+};
+pub(crate) use zookeeper_recipes::leader::{LeaderLatch, LeaderObserver, LeaderRun};
+pub(crate) use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
+pub(crate) use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
+pub(crate) use zookeeper_recipes::{
+    Attempt, Curator, CuratorBuilder, Error, ErrorKind, Guard, Guards, Hold, InterProcessMultiLock,
+    InterProcessMutex, InterProcessSemaphore, Lock, Loss, Participant, Released, Shortcuts,
+};
+pub(crate) use zookeeper_testkit::TestServer;
+
+pub(crate) use crate::harness::{
+    Arena, BUSY, Cut, Direction, LONG, Link, Message, Operation, SHORT, Waiting, acquired, anyone,
+    children, cut_off, eventually, fails, held, lost_by, round_trip, struck_once, until, within,
+};
