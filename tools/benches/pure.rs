@@ -31,29 +31,28 @@ fn child(random: &mut fastrand::Rng, sequence: usize) -> String {
     format!("_c_{guid}-lock-{sequence:010}")
 }
 
-fn listing(criterion: &mut Criterion) {
-    let mut parse = criterion.benchmark_group("parse");
+/// With all children, and the name of the last one in the queue.
+fn group(criterion: &mut Criterion, name: &str, work: fn(&[String], &str)) {
+    let mut group = criterion.benchmark_group(name);
     for count in COUNTS {
         let children = children(count);
-        parse.throughput(Throughput::Elements(count as u64));
-        parse.bench_with_input(BenchmarkId::from_parameter(count), &children, |bench, children| {
-            bench.iter(|| children.iter().filter_map(|name| sequence_of(name, Kind::Lock)).max());
-        });
-    }
-    parse.finish();
-    let mut admit = criterion.benchmark_group("admit");
-    let mutex = Family::Exclusive(ContenderFilter::Curator);
-    for count in COUNTS {
-        let children = children(count);
-        // The last one in the queue looks at all the others.
         let last = format!("lock-{:010}", count - 1);
         let mine = children.iter().find(|name| name.ends_with(&last)).cloned().unwrap_or_default();
-        admit.throughput(Throughput::Elements(count as u64));
-        admit.bench_with_input(BenchmarkId::from_parameter(count), &children, |bench, children| {
-            bench.iter(|| decide(black_box(children), black_box(&mine), &mutex));
+        group.throughput(Throughput::Elements(count as u64));
+        group.bench_function(BenchmarkId::from_parameter(count), |bench| {
+            bench.iter(|| work(black_box(&children), black_box(&mine)));
         });
     }
-    admit.finish();
+    group.finish();
+}
+
+fn listing(criterion: &mut Criterion) {
+    group(criterion, "parse", |children, _| {
+        black_box(children.iter().filter_map(|name| sequence_of(name, Kind::Lock)).max());
+    });
+    group(criterion, "admit", |children, mine| {
+        black_box(decide(children, mine, &Family::Exclusive(ContenderFilter::Curator)));
+    });
 }
 
 criterion_group! {

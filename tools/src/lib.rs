@@ -1,9 +1,69 @@
 //! What the tools have in common.
 
 use std::error::Error;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::io::{BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 /// Whatever ends a tool.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// What a tool does, or what ends it.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Time since the machine started, the same in every process. Java's `System.nanoTime` is this clock, too.
+pub fn now() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default()
+}
+
+/// A process that ends when its input does, that is with us, and at the latest when it is dropped.
+#[derive(Debug)]
+#[allow(clippy::exhaustive_structs)]
+pub struct Worker {
+    /// The process.
+    pub process: Child,
+    /// Its orders.
+    pub input: ChildStdin,
+    /// Its answers, or what it reports.
+    pub output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    /// Starts it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such program.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        use tokio::io::AsyncBufReadExt;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut process = command.spawn()?;
+        let (input, output) = (process.stdin.take(), process.stdout.take());
+        let (Some(input), Some(output)) = (input, output) else {
+            return Err("a process without pipes".into());
+        };
+        Ok(Self { process, input, output: BufReader::new(output).lines() })
+    }
+}
+
+/// Of a run.
+pub fn date_and_commit() -> String {
+    let date = said("date", &["-u", "+%F"]);
+    format!("{date}, commit {}", said("git", &["describe", "--always", "--dirty"]))
+}
+
+/// Of one, five and fifteen minutes.
+pub fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// What a program prints, in a line.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = std::process::Command::new(program).args(arguments).output().ok();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}

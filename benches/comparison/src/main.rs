@@ -45,7 +45,7 @@ async fn main() -> Result<ExitCode, Failure> {
     if let [role, way, servers, lock] = &arguments[..]
         && role == worker::ROLE
     {
-        way.parse::<Way>()?.work(servers, lock).await?;
+        Way::called(way)?[0].work(servers, lock).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let settings = settings(arguments.into_iter())?;

@@ -190,48 +190,55 @@ public class CuratorPeer {
     }
 
     private static Cycle cycle(String recipe, CuratorFramework session, String path) {
-        if (recipe.equals("latch")) {
-            return hold -> {
-                LeaderLatch latch = new LeaderLatch(session, path);
-                latch.start();
-                latch.await();
-                long[] led = work(hold);
-                latch.close();
-                return led;
-            };
+        String[] words = recipe.split("-(?=[0-9])");
+        switch (words[0]) {
+            case "latch":
+                return hold -> {
+                    LeaderLatch latch = new LeaderLatch(session, path);
+                    latch.start();
+                    latch.await();
+                    long[] led = work(hold);
+                    latch.close();
+                    return led;
+                };
+            case "selector":
+                return new Terms(session, path);
+            case "semaphore":
+                InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(session, path, Integer.parseInt(words[1]));
+                return hold -> {
+                    Lease lease = semaphore.acquire();
+                    long[] held = work(hold);
+                    lease.close();
+                    return held;
+                };
+            case "read":
+                return of(new InterProcessReadWriteLock(session, path).readLock());
+            case "write":
+                return of(new InterProcessReadWriteLock(session, path).writeLock());
+            case "read-write":
+                InterProcessReadWriteLock both = new InterProcessReadWriteLock(session, path);
+                Cycle read = of(both.readLock());
+                Cycle write = of(both.writeLock());
+                int[] cycles = new int[1];
+                return hold -> (cycles[0]++ % 10 == 9 ? write : read).run(hold);
+            case "multi":
+                List<String> paths = new ArrayList<>();
+                for (int i = 0; i < Integer.parseInt(words[1]); i++) {
+                    paths.add(path + "/" + i);
+                }
+                return of(new InterProcessMultiLock(session, paths));
+            default:
+                return of(new InterProcessMutex(session, path));
         }
-        if (recipe.equals("selector")) {
-            return new Terms(session, path);
-        }
-        InterProcessLock lock = lock(recipe, session, path);
+    }
+
+    private static Cycle of(InterProcessLock lock) {
         return hold -> {
             lock.acquire();
             long[] held = work(hold);
             lock.release();
             return held;
         };
-    }
-
-    private static InterProcessLock lock(String recipe, CuratorFramework session, String path) {
-        String[] words = recipe.split("-(?=[0-9])");
-        switch (words[0]) {
-            case "read":
-                return new InterProcessReadWriteLock(session, path).readLock();
-            case "write":
-                return new InterProcessReadWriteLock(session, path).writeLock();
-            case "read-write":
-                return new TenthWrites(new InterProcessReadWriteLock(session, path));
-            case "semaphore":
-                return new OneLease(new InterProcessSemaphoreV2(session, path, Integer.parseInt(words[1])));
-            case "multi":
-                List<String> paths = new ArrayList<>();
-                for (int i = 0; i < Integer.parseInt(words[1]); i++) {
-                    paths.add(path + "/" + i);
-                }
-                return new InterProcessMultiLock(session, paths);
-            default:
-                return new InterProcessMutex(session, path);
-        }
     }
 
     /** A selector that is queued anew for each cycle. */
@@ -263,72 +270,6 @@ public class CuratorPeer {
         @Override
         public void takeLeadership(CuratorFramework client) {
             terms.add(work(hold));
-        }
-    }
-
-    /** One thread's lease of a semaphore. */
-    private static class OneLease implements InterProcessLock {
-        private final InterProcessSemaphoreV2 semaphore;
-        private Lease lease;
-
-        OneLease(InterProcessSemaphoreV2 semaphore) {
-            this.semaphore = semaphore;
-        }
-
-        @Override
-        public void acquire() throws Exception {
-            lease = semaphore.acquire();
-        }
-
-        @Override
-        public boolean acquire(long time, TimeUnit unit) throws Exception {
-            lease = semaphore.acquire(time, unit);
-            return lease != null;
-        }
-
-        @Override
-        public void release() throws Exception {
-            lease.close();
-        }
-
-        @Override
-        public boolean isAcquiredInThisProcess() {
-            return lease != null;
-        }
-    }
-
-    /** One thread's read-write lock: nine cycles read, then one writes. */
-    private static class TenthWrites implements InterProcessLock {
-        private final InterProcessReadWriteLock lock;
-        private int cycles;
-
-        TenthWrites(InterProcessReadWriteLock lock) {
-            this.lock = lock;
-        }
-
-        private InterProcessLock half() {
-            return cycles % 10 == 9 ? lock.writeLock() : lock.readLock();
-        }
-
-        @Override
-        public void acquire() throws Exception {
-            half().acquire();
-        }
-
-        @Override
-        public boolean acquire(long time, TimeUnit unit) throws Exception {
-            return half().acquire(time, unit);
-        }
-
-        @Override
-        public void release() throws Exception {
-            half().release();
-            cycles++;
-        }
-
-        @Override
-        public boolean isAcquiredInThisProcess() {
-            return half().isAcquiredInThisProcess();
         }
     }
 

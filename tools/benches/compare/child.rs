@@ -1,28 +1,24 @@
 //! Peers in processes of their own: one question a line on their standard input, one answer a line back.
-//!
-//! They end when their input does, that is with us, however we end; and at the latest when they are dropped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
 use tokio::time::timeout;
-use tools::Failure;
+use tools::{Failure, Worker};
 
 use crate::class_path::class_path;
-use crate::load::{Lap, Load, Recipe};
+use crate::load::{Held, Lap, Load, Recipe};
+use crate::stranger;
 
 /// Beyond a turn: a JVM that starts and compiles, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Child {
-    process: Process,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+    worker: Worker,
     log: PathBuf,
 }
 
@@ -48,16 +44,19 @@ impl Child {
         Self::start("kazoo", command)
     }
 
+    /// This crate, in another process.
+    pub(crate) fn stranger() -> Result<Self, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(stranger::ARGUMENT);
+        Self::start("stranger", command)
+    }
+
     fn start(name: &str, mut command: Command) -> Result<Self, Failure> {
         let folder = target().join("bench");
         std::fs::create_dir_all(&folder)?;
         let log = folder.join(format!("{name}.log"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?);
-        let mut process = command.kill_on_drop(true).spawn()?;
-        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(format!("{name} has no pipes").into());
-        };
-        Ok(Self { process, input, output: BufReader::new(output).lines(), log })
+        command.stderr(File::create(&log)?);
+        Ok(Self { worker: Worker::start(&mut command)?, log })
     }
 
     /// `each`: every task has a lock object of its own, also those that share a session and a path.
@@ -91,6 +90,24 @@ impl Child {
         Ok((Duration::from_nanos(acquired), Duration::from_nanos(released)))
     }
 
+    /// Of the stranger: its holds, in a turn of tasks with a session each.
+    pub(crate) async fn holds(
+        &mut self,
+        link: &str,
+        path: &str,
+        load: Load,
+    ) -> Result<Vec<Held>, Failure> {
+        let Load { recipe, tasks, hold, turn, .. } = load;
+        let (hold, length) = (hold.as_nanos(), turn.as_nanos());
+        let question = format!("holds {link} {path} {tasks} {hold} {length} {recipe}");
+        let moments = self.answer(&question, turn).await?;
+        let held = |pair: &[u64]| {
+            let [acquired, released] = [pair[0], pair[1]].map(Duration::from_nanos);
+            Held { acquired, released }
+        };
+        Ok(moments.chunks_exact(2).map(held).collect())
+    }
+
     /// Tries a lock `count` times, and says how often it got it.
     pub(crate) async fn attempts(
         &mut self,
@@ -107,19 +124,23 @@ impl Child {
         question: &str,
         work: Duration,
     ) -> Result<[u64; N], Failure> {
-        self.input.write_all(format!("{question}\n").as_bytes()).await?;
-        let answer = timeout(PATIENCE + work, self.output.next_line()).await;
+        let numbers = self.answer(question, work).await?;
+        numbers.try_into().map_err(|numbers| format!("{question}: {numbers:?}").into())
+    }
+
+    async fn answer(&mut self, question: &str, work: Duration) -> Result<Vec<u64>, Failure> {
+        self.worker.input.write_all(format!("{question}\n").as_bytes()).await?;
+        let answer = timeout(PATIENCE + work, self.worker.output.next_line()).await;
         let Ok(Ok(Some(answer))) = answer else {
             return Err(format!("no answer to `{question}`, see {}", self.log.display()).into());
         };
-        let numbers: Result<Vec<u64>, _> = answer.split(' ').map(str::parse).collect();
-        let numbers = numbers.map_err(|_| format!("{question}: {answer}"))?;
-        numbers.try_into().map_err(|_| format!("{question}: {answer}").into())
+        let numbers: Result<_, _> = answer.split_whitespace().map(str::parse).collect();
+        numbers.map_err(|_| format!("{question}: {answer}").into())
     }
 
     /// Its sessions are closed, if it does that in time.
     pub(crate) async fn close(self) {
-        let Self { mut process, input, .. } = self;
+        let Worker { mut process, input, .. } = self.worker;
         drop(input);
         if timeout(Duration::from_secs(10), process.wait()).await.is_err() {
             let _ = process.kill().await;

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
-use tools::Failure;
+use tools::{Failure, now};
 
 use crate::child::Child;
 use crate::load::{Lap, Load, Recipe};
 use crate::ours::Ours;
 use crate::raw::Raw;
+
+/// After a release, until the node's watches are set.
+const SETTLED: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
@@ -42,6 +45,8 @@ impl fmt::Display for Peer {
 
 pub(crate) struct Crew {
     pub(crate) ours: Ours,
+    /// Ours, in another process.
+    stranger: Child,
     raw: Raw,
     children: BTreeMap<Peer, Child>,
     /// Why a peer is not measured, or not any more.
@@ -49,7 +54,7 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    pub(crate) fn assemble() -> Self {
+    pub(crate) fn assemble() -> Result<Self, Failure> {
         let (mut children, mut missing) = (BTreeMap::new(), BTreeMap::new());
         for (peer, child) in [(Peer::Curator, Child::curator()), (Peer::Kazoo, Child::kazoo())] {
             match child {
@@ -58,7 +63,7 @@ impl Crew {
             }
         }
         let (ours, raw) = <(Ours, Raw)>::default();
-        Self { ours, raw, children, missing }
+        Ok(Self { ours, stranger: Child::stranger()?, raw, children, missing })
     }
 
     pub(crate) fn missing(&self) -> &BTreeMap<Peer, String> {
@@ -99,12 +104,39 @@ impl Crew {
         recipe: Recipe,
     ) -> Result<Option<(Duration, Duration)>, Failure> {
         if peer == Peer::Ours {
-            let paths: Vec<_> = (0..count).map(|path| format!("{place}/{path}")).collect();
-            return self.ours.first(link, &paths, recipe).await.map(Some);
+            return self.ours.first(link, place, count, recipe).await.map(Some);
         }
         let Some(child) = self.children.get_mut(&peer) else { return Ok(None) };
         let times = child.first(link, place, count, recipe).await;
         Ok(self.unless_lost(peer, times))
+    }
+
+    /// A turn of two processes of ours, with half of the load each.
+    pub(crate) async fn across(
+        &mut self,
+        link: &str,
+        path: &str,
+        load: Load,
+    ) -> Result<Lap, Failure> {
+        let load = Load { tasks: load.tasks / 2, sessions: load.sessions / 2, ..load };
+        let began = now();
+        let (here, there) = tokio::try_join!(
+            self.ours.holds(link, path, load),
+            self.stranger.holds(link, path, load),
+        )?;
+        Ok(Lap::of(&[here, there], now() - began))
+    }
+
+    /// As `first`, by another process of ours, of paths whose nodes this one retains.
+    pub(crate) async fn give_way(
+        &mut self,
+        link: &str,
+        place: &str,
+        count: usize,
+    ) -> Result<(Duration, Duration), Failure> {
+        self.ours.first(link, place, count, Recipe::Retained).await?;
+        tokio::time::sleep(SETTLED).await;
+        self.stranger.first(link, place, count, Recipe::Mutex).await
     }
 
     /// How often `count` attempts of Curator's got the lock; `None` if it is missing.
@@ -123,7 +155,7 @@ impl Crew {
     }
 
     pub(crate) async fn close(self) {
-        for child in self.children.into_values() {
+        for child in self.children.into_values().chain([self.stranger]) {
             child.close().await;
         }
         self.ours.close().await;

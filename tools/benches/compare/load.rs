@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tools::Failure;
+use tools::{Failure, now};
 
 use crate::statistics::Summary;
 
@@ -13,6 +13,8 @@ use crate::statistics::Summary;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Mutex,
+    /// A mutex that retains its node. Curator's is a plain one.
+    Retained,
     Read,
     Write,
     /// Every tenth cycle writes.
@@ -30,6 +32,7 @@ pub(crate) enum Recipe {
 impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Recipe::Retained => f.write_str("retained"),
             Recipe::Mutex => f.write_str("mutex"),
             Recipe::Read => f.write_str("read"),
             Recipe::Write => f.write_str("write"),
@@ -66,6 +69,12 @@ pub(crate) struct Lap {
 }
 
 impl Lap {
+    /// The holds of each process.
+    pub(crate) fn of(processes: &[Vec<Held>], elapsed: Duration) -> Self {
+        let cycles = processes.iter().map(Vec::len).sum();
+        Self { cycles, elapsed, hand_over: hand_over(processes) }
+    }
+
     /// Mean time of a cycle, of a single task.
     pub(crate) fn cycle(&self) -> Duration {
         self.elapsed.div_f64(self.cycles.max(1) as f64)
@@ -76,11 +85,11 @@ impl Lap {
     }
 }
 
-/// When a hold began, and when its release was called.
+/// When a hold began, and when its release was called, by `now`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
-    pub(crate) acquired: Instant,
-    pub(crate) released: Instant,
+    pub(crate) acquired: Duration,
+    pub(crate) released: Duration,
 }
 
 /// One task's way to acquire and release.
@@ -88,18 +97,18 @@ pub(crate) trait Contender: Send + Sync + 'static {
     fn cycle(&self, hold: Duration) -> impl Future<Output = Result<Held, Failure>> + Send;
 }
 
-/// A turn of tasks of the runtime, as a service has them.
-pub(crate) async fn turn<C: Contender>(
+/// The holds of one turn, by tasks of the runtime, as a service has them.
+pub(crate) async fn holds<C: Contender>(
     contenders: Vec<C>,
     hold: Duration,
     turn: Duration,
-) -> Result<Lap, Failure> {
+) -> Result<Vec<Held>, Failure> {
     let mut tasks = JoinSet::new();
-    let began = Instant::now();
+    let began = now();
     for contender in contenders {
         tasks.spawn(async move {
             let mut holds = Vec::new();
-            while began.elapsed() < turn {
+            while now() - began < turn {
                 holds.push(contender.cycle(hold).await?);
             }
             Ok::<_, Failure>(holds)
@@ -109,16 +118,30 @@ pub(crate) async fn turn<C: Contender>(
     while let Some(done) = tasks.join_next().await {
         holds.extend(done??);
     }
-    let elapsed = began.elapsed();
-    Ok(Lap { cycles: holds.len(), elapsed, hand_over: hand_over(holds) })
+    Ok(holds)
 }
 
-/// Holds of one lock do not overlap, so their order in time is the order of the queue.
-fn hand_over(mut holds: Vec<Held>) -> Duration {
-    holds.sort_by_key(|held| held.acquired);
-    let each: Vec<_> = holds
-        .windows(2)
-        .map(|pair| pair[1].acquired.saturating_duration_since(pair[0].released).as_secs_f64())
+/// What came of that.
+pub(crate) async fn turn<C: Contender>(
+    contenders: Vec<C>,
+    hold: Duration,
+    turn: Duration,
+) -> Result<Lap, Failure> {
+    let began = now();
+    let holds = holds(contenders, hold, turn).await?;
+    Ok(Lap::of(&[holds], now() - began))
+}
+
+/// Holds of one lock do not overlap, so their order in time is the order of the queue. With several processes, from one
+/// to another only.
+fn hand_over(processes: &[Vec<Held>]) -> Duration {
+    let all = processes.iter().enumerate();
+    let mut holds: Vec<_> =
+        all.flat_map(|(process, holds)| holds.iter().map(move |held| (held, process))).collect();
+    holds.sort_by_key(|(held, _)| held.acquired);
+    let pairs = holds.windows(2).filter(|pair| processes.len() == 1 || pair[0].1 != pair[1].1);
+    let each: Vec<_> = pairs
+        .map(|pair| pair[1].0.acquired.saturating_sub(pair[0].0.released).as_secs_f64())
         .collect();
     Duration::from_secs_f64(Summary::of(&each).map_or(0.0, |summary| summary.median))
 }

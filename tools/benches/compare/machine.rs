@@ -4,9 +4,8 @@ mod processors;
 
 use std::collections::HashMap;
 use std::fs;
-use std::process::Command;
 
-use tools::Failure;
+use tools::{Failure, date_and_commit, load_average};
 use zookeeper_testkit::Backend;
 
 use crate::comparison::Results;
@@ -98,11 +97,7 @@ impl Machine {
         };
         let backend = self.backend.map_or("-".to_owned(), |backend| backend.to_string());
         vec![
-            format!(
-                "{}, commit {}",
-                said("date", &["-u", "+%F"]),
-                said("git", &["describe", "--always", "--dirty"])
-            ),
+            date_and_commit(),
             format!("{cpus} x {model}, server backend {backend}"),
             format!("load average before {load_before}, after {load_after}"),
             format!(
@@ -123,19 +118,6 @@ impl Machine {
             format!("the machine was NOISY: {}", noise.join("; "))
         }
     }
-}
-
-/// What a program prints, in a line.
-fn said(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().ok();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// Of one, five and fifteen minutes.
-fn load_average() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
 /// Of this process, its descendants, and what those have waited for.

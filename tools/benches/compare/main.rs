@@ -16,7 +16,6 @@ mod child;
 mod class_path;
 mod comparison;
 mod crew;
-mod lines;
 mod load;
 mod machine;
 mod ours;
@@ -25,10 +24,10 @@ mod run;
 mod settings;
 mod stage;
 mod statistics;
+mod stranger;
 mod tables;
 mod works;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
@@ -38,26 +37,20 @@ use self::machine::Machine;
 use self::settings::Settings;
 use self::stage::Stage;
 
-fn main() -> ExitCode {
-    let done = Settings::from_arguments(std::env::args().skip(1)).and_then(|settings| {
-        // As a service would have it. What is measured runs in spawned tasks, not on this thread.
-        let measured = Builder::new_multi_thread().enable_all().build()?;
-        // The proxies have a thread of their own: they are not part of what is measured.
-        let proxies = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let proxies = Arc::new(proxies);
-        let done = measured.block_on(compare(&settings, &proxies));
-        if let Some(proxies) = Arc::into_inner(proxies) {
-            proxies.shutdown_background();
-        }
-        done
-    });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench: {error}");
-            ExitCode::FAILURE
-        }
+fn main() -> Result<(), Failure> {
+    // As a service would have it. What is measured runs in spawned tasks, not on this thread.
+    let measured = Builder::new_multi_thread().enable_all().build()?;
+    if std::env::args().any(|argument| argument == stranger::ARGUMENT) {
+        return measured.block_on(stranger::answer());
     }
+    let settings = Settings::from_arguments(std::env::args().skip(1))?;
+    // The proxies have a thread of their own: they are not part of what is measured.
+    let proxies = Arc::new(Builder::new_multi_thread().worker_threads(1).enable_all().build()?);
+    let done = measured.block_on(compare(&settings, &proxies));
+    if let Some(proxies) = Arc::into_inner(proxies) {
+        proxies.shutdown_background();
+    }
+    done
 }
 
 async fn compare(settings: &Settings, proxies: &Arc<Runtime>) -> Result<(), Failure> {
@@ -68,9 +61,10 @@ async fn compare(settings: &Settings, proxies: &Arc<Runtime>) -> Result<(), Fail
     stage.close().await?;
     let results = results?;
     machine.after(&results, backend);
-    lines::print(&results, &machine);
+    let tables = tables::tables(&results, &machine, settings)?;
+    println!("{tables}");
     if settings.is_complete() {
-        println!("tables: {}", tables::write(&results, &machine, settings)?.display());
+        println!("written to {}", tables::write(&tables)?.display());
     }
     Ok(())
 }

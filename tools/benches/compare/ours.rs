@@ -2,17 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tools::Failure;
+use tools::{Failure, now};
 use zookeeper_recipes::leader::LeaderSelector;
 use zookeeper_recipes::{
     Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore,
 };
 
-use crate::load::{Contender, Held, Lap, Load, Recipe, turn, work};
+use crate::load::{Contender, Held, Lap, Load, Recipe, holds, turn, work};
 use crate::stage::SESSION_TIMEOUT;
+
+/// Longer than any turn.
+const RETENTION: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub(crate) struct Ours(HashMap<String, Vec<Curator>>);
@@ -28,36 +31,50 @@ impl Ours {
     }
 
     pub(crate) async fn run(&mut self, link: &str, path: &str, load: Load) -> Result<Lap, Failure> {
+        turn(self.locks(link, path, load).await?, load.hold, load.turn).await
+    }
+
+    pub(crate) async fn holds(
+        &mut self,
+        link: &str,
+        path: &str,
+        load: Load,
+    ) -> Result<Vec<Held>, Failure> {
+        holds(self.locks(link, path, load).await?, load.hold, load.turn).await
+    }
+
+    async fn locks(&mut self, link: &str, path: &str, load: Load) -> Result<Vec<Lock>, Failure> {
         let mut locks = Vec::new();
         for task in 0..load.tasks {
             let curator = self.session(link, task % load.sessions).await?;
             let path = format!("{path}/{}", task % load.locks);
             locks.push(Lock::new(load.recipe, &curator, &path)?);
         }
-        turn(locks, load.hold, load.turn).await
+        Ok(locks)
     }
 
-    /// The mean times of the first acquisition of each path, and of its release.
+    /// The mean times of the first acquisition of each of the paths `0` to `count` below `place`, and of its release.
     pub(crate) async fn first(
         &mut self,
         link: &str,
-        paths: &[String],
+        place: &str,
+        count: usize,
         recipe: Recipe,
     ) -> Result<(Duration, Duration), Failure> {
         let curator = self.session(link, 0).await?;
         let (mut acquiring, mut releasing) = (Duration::ZERO, Duration::ZERO);
-        for path in paths {
-            let lock = Lock::new(recipe, &curator, path)?;
+        for path in 0..count {
+            let lock = Lock::new(recipe, &curator, &format!("{place}/{path}"))?;
             let (acquired, released) = tokio::spawn(async move {
-                let began = Instant::now();
+                let began = now();
                 let held = lock.cycle(Duration::ZERO).await?;
-                Ok::<_, Failure>((held.acquired - began, held.released.elapsed()))
+                Ok::<_, Failure>((held.acquired - began, now() - held.released))
             })
             .await??;
             acquiring += acquired;
             releasing += released;
         }
-        let count = u32::try_from(paths.len())?;
+        let count = u32::try_from(count)?;
         Ok((acquiring / count, releasing / count))
     }
 
@@ -87,6 +104,7 @@ impl Lock {
         let both = || curator.read_write_lock(path);
         Ok(match recipe {
             Recipe::Mutex => Lock::Mutex(curator.mutex(path)?),
+            Recipe::Retained => Lock::Mutex(curator.mutex(path)?.with_retention(RETENTION)),
             Recipe::Read => Lock::Read(both()?),
             Recipe::Write => Lock::Write(both()?),
             Recipe::ReadWrite => Lock::ReadWrite(both()?, AtomicUsize::default()),
@@ -105,9 +123,9 @@ impl Lock {
 macro_rules! cycle {
     ($lock:expr, $hold:expr) => {{
         let guard = $lock.await?;
-        let acquired = Instant::now();
+        let acquired = now();
         work($hold).await;
-        let released = Instant::now();
+        let released = now();
         guard.release().await?;
         Ok(Held { acquired, released })
     }};
@@ -131,17 +149,17 @@ impl Contender for Lock {
             Lock::Latch(curator, path) => {
                 let latch = curator.leader_latch(path)?;
                 latch.leadership().await?;
-                let acquired = Instant::now();
+                let acquired = now();
                 work(hold).await;
-                let released = Instant::now();
+                let released = now();
                 latch.close().await?;
                 Ok(Held { acquired, released })
             }
             Lock::Selector(selector) => {
                 let term = selector.run(async move |_| {
-                    let acquired = Instant::now();
+                    let acquired = now();
                     work(hold).await;
-                    Held { acquired, released: Instant::now() }
+                    Held { acquired, released: now() }
                 });
                 Ok(term.await?)
             }

@@ -1,9 +1,9 @@
 //! The limit: one create and one delete, by the client that this crate stands on, and nothing around them.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tools::Failure;
+use tools::{Failure, now};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::load::{Contender, Held, Lap, Load, turn, work};
@@ -45,9 +45,9 @@ impl Contender for Pair {
     async fn cycle(&self, hold: Duration) -> Result<Held, Failure> {
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
         let (_, sequence) = self.client.create(&self.prefix, b"raw", &options).await?;
-        let acquired = Instant::now();
+        let acquired = now();
         work(hold).await;
-        let released = Instant::now();
+        let released = now();
         self.client.delete(&format!("{}{sequence}", self.prefix), None).await?;
         Ok(Held { acquired, released })
     }

@@ -15,7 +15,7 @@ use crate::works::{Kind, Work};
 /// All works that are asked for. The peers in other processes are gone when it returns.
 pub(crate) async fn all(settings: &Settings, stage: &Stage) -> Result<Results, Failure> {
     let works: Vec<_> = settings.works();
-    let mut run = Run { settings, stage, crew: Crew::assemble(), trips: BTreeMap::new() };
+    let mut run = Run { settings, stage, crew: Crew::assemble()?, trips: BTreeMap::new() };
     for (peer, reason) in run.crew.missing() {
         eprintln!("{peer} is missing: {reason}");
     }
@@ -69,34 +69,30 @@ impl Run<'_> {
         round: usize,
         trip: Duration,
     ) -> Result<Option<f64>, Failure> {
-        let turn = self.settings.turn;
         let trips = |time: Duration| time.as_secs_f64() / trip.as_secs_f64();
         Ok(match work.kind {
-            Kind::Cycle => {
-                let lap = self.cycles(work, peer, Duration::ZERO, turn).await?;
-                lap.map(|lap| lap.cycle().as_secs_f64() * 1e3)
+            Kind::FirstAcquire | Kind::GiveWay => {
+                self.first(work, peer, round).await?.map(|both| trips(both.0))
             }
-            Kind::Rate => {
-                let lap = self.cycles(work, peer, Duration::ZERO, turn).await?;
-                lap.map(|lap| lap.per_second())
-            }
-            Kind::HandOver { hold } => {
-                let lap = self.cycles(work, peer, trip * hold, turn).await?;
-                lap.map(|lap| trips(lap.hand_over))
-            }
-            Kind::FirstAcquire => self.first(work, peer, round).await?.map(|both| trips(both.0)),
             Kind::FirstRelease => self.first(work, peer, round).await?.map(|both| trips(both.1)),
-            Kind::BusyReads => {
-                busy::attempts(&mut self.crew, self.stage, peer).await?.map(|both| both.0)
+            Kind::BusyReads | Kind::BusyWrites => {
+                let sent = busy::attempts(&mut self.crew, self.stage, peer).await?;
+                let reads = matches!(work.kind, Kind::BusyReads);
+                sent.map(|sent| if reads { sent.0 } else { sent.1 })
             }
-            Kind::BusyWrites => {
-                busy::attempts(&mut self.crew, self.stage, peer).await?.map(|both| both.1)
-            }
-            Kind::Requests => {
+            Kind::Cycle | Kind::Rate | Kind::Requests => {
                 self.stage.counted.clear_log();
-                let lap = self.cycles(work, peer, Duration::ZERO, turn).await?;
+                let lap = self.cycles(work, peer, Duration::ZERO, self.settings.turn).await?;
                 let requests = self.stage.counted.log().len() as f64;
-                lap.map(|lap| requests / lap.cycles.max(1) as f64)
+                lap.map(|lap| match work.kind {
+                    Kind::Cycle => lap.cycle().as_secs_f64() * 1e3,
+                    Kind::Rate => lap.per_second(),
+                    _ => requests / lap.cycles.max(1) as f64,
+                })
+            }
+            Kind::HandOver { hold } | Kind::Across { hold } => {
+                let lap = self.cycles(work, peer, trip * hold, self.settings.turn).await?;
+                lap.map(|lap| trips(lap.hand_over))
             }
         })
     }
@@ -112,7 +108,11 @@ impl Run<'_> {
         let path = self.stage.place(&place, work.locks).await?;
         let Work { recipe, tasks, locks, sessions, .. } = *work;
         let load = Load { recipe, tasks, locks, sessions, hold, turn };
-        self.crew.run(peer, self.stage.connect_string(work.link), &path, load).await
+        let link = self.stage.connect_string(work.link);
+        if peer == Peer::Ours && matches!(work.kind, Kind::Across { .. }) {
+            return self.crew.across(link, &path, load).await.map(Some);
+        }
+        self.crew.run(peer, link, &path, load).await
     }
 
     async fn first(
@@ -124,6 +124,9 @@ impl Run<'_> {
         let count = if self.settings.smoke { 3 } else { 20 };
         let place = self.stage.used_place(&format!("{}-{peer}-{round}", work.name), count).await?;
         let link = self.stage.connect_string(work.link);
+        if peer == Peer::Ours && matches!(work.kind, Kind::GiveWay) {
+            return self.crew.give_way(link, &place, count).await.map(Some);
+        }
         self.crew.first(peer, link, &place, count, work.recipe).await
     }
 

@@ -102,23 +102,15 @@ impl Stage {
     }
 }
 
-/// A process, whose data are in memory where the system has a place for that; or else what there is.
+/// Its data are in memory where the system has a place for that.
 async fn start() -> Result<TestServer, Failure> {
     // The testkit's servers are to start fast; this one is to be fast when it has warmed up, as one in production is.
-    let builder = || {
-        TestServer::builder()
-            .tick_time(Duration::from_secs(2))
-            .jvm_flag("-XX:TieredStopAtLevel=4")
-            .jvm_flag("-Xmx512m")
-            .property("snapCount", "1000000")
-    };
-    if std::env::var_os("ZOOKEEPER_BACKEND").is_some() {
-        return Ok(builder().start().await?);
-    }
-    match builder().backend(Backend::Process).start().await {
-        Ok(server) => Ok(server),
-        Err(_) => Ok(builder().start().await?),
-    }
+    let builder = TestServer::builder()
+        .tick_time(Duration::from_secs(2))
+        .jvm_flag("-XX:TieredStopAtLevel=4")
+        .jvm_flag("-Xmx512m")
+        .property("snapCount", "1000000");
+    Ok(builder.start().await?)
 }
 
 fn on(runtime: &Runtime, upstream: &str) -> impl Future<Output = Result<FaultProxy, Failure>> {

@@ -14,20 +14,14 @@ impl Summary {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (least, most) = (*sorted.first()?, *sorted.last()?);
-        Some(Self { median: median(&sorted), least, most })
+        // Of an odd number both are the one in the middle.
+        let count = sorted.len();
+        let median = f64::midpoint(sorted[(count - 1) / 2], sorted[count / 2]);
+        Some(Self { median, least, most })
     }
 
     /// From the least to the most, as a share of the median.
     pub(crate) fn spread(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.most - self.least) / self.median }
-    }
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted[middle]
-    } else {
-        f64::midpoint(sorted[middle - 1], sorted[middle])
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of `docs/internals/benchmarks.md`: what stands between its two markers is written anew.
+//! The tables, on standard output and in `docs/internals/benchmarks.md`, where they replace the text between two markers.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,7 @@ use crate::statistics::Summary;
 const BEGIN: &str = "<!-- written by `make bench`: begin -->";
 const END: &str = "<!-- written by `make bench`: end -->";
 
-pub(crate) fn write(
-    results: &Results,
-    machine: &Machine,
-    settings: &Settings,
-) -> Result<PathBuf, Failure> {
+pub(crate) fn write(tables: &str) -> Result<PathBuf, Failure> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/internals/benchmarks.md");
     let page = std::fs::read_to_string(&file)?;
     let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
@@ -26,12 +22,15 @@ pub(crate) fn write(
     let Some((before, after)) = parts else {
         return Err(format!("{} has lost its markers `{BEGIN}`, `{END}`", file.display()).into());
     };
-    let written = tables(results, machine, settings)?;
-    std::fs::write(&file, format!("{before}{BEGIN}\n\n{written}\n{END}{after}"))?;
+    std::fs::write(&file, format!("{before}{BEGIN}\n\n{tables}\n{END}{after}"))?;
     Ok(file)
 }
 
-fn tables(results: &Results, machine: &Machine, settings: &Settings) -> Result<String, Failure> {
+pub(crate) fn tables(
+    results: &Results,
+    machine: &Machine,
+    settings: &Settings,
+) -> Result<String, Failure> {
     let mut text = String::new();
     let (rounds, turn) = (settings.rounds, settings.turn.as_secs_f64());
     writeln!(text, "{rounds} rounds, turns of {turn} s. The machine:\n")?;

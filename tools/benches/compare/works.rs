@@ -15,6 +15,10 @@ pub(crate) enum Kind {
     Rate,
     /// From the call of release to the next acquisition, in trips; each hold lasts so many trips.
     HandOver { hold: u32 },
+    /// The same between two processes, with half of the tasks and sessions each. Curator has one process.
+    Across { hold: u32 },
+    /// The first acquisition by another process of a lock whose node ours retains, in trips.
+    GiveWay,
     /// The first acquisition of a path by this client, in trips.
     FirstAcquire,
     /// The release that follows it, in trips.
@@ -32,7 +36,11 @@ impl Kind {
         match self {
             Kind::Cycle => "ms",
             Kind::Rate => "/s",
-            Kind::HandOver { .. } | Kind::FirstAcquire | Kind::FirstRelease => "trips",
+            Kind::HandOver { .. }
+            | Kind::Across { .. }
+            | Kind::GiveWay
+            | Kind::FirstAcquire
+            | Kind::FirstRelease => "trips",
             Kind::BusyReads => "reads",
             Kind::BusyWrites => "writes",
             Kind::Requests => "requests",
@@ -47,10 +55,8 @@ pub(crate) enum Goal {
     Times(f64),
     /// Ours is at least so many times theirs.
     AtLeastTimes(f64),
-    /// Ours alone is at most that, in the work's unit.
+    /// Ours alone is at most that, in the work's unit. Of whole trips 5 % more: a server's own time is no trip.
     AtMost(f64),
-    /// Ours alone takes at most so many whole trips. A server's own time is no trip, so 5 % more will do.
-    WholeTrips(f64),
 }
 
 impl Goal {
@@ -61,7 +67,6 @@ impl Goal {
             Goal::Times(most) => ratio.map(|ratio| hundredths(ratio) <= most),
             Goal::AtLeastTimes(least) => ratio.map(|ratio| hundredths(ratio) >= least),
             Goal::AtMost(most) => Some(hundredths(ours) <= most),
-            Goal::WholeTrips(most) => Some(hundredths(ours) <= most * 1.05),
         }
     }
 }
@@ -72,7 +77,6 @@ impl fmt::Display for Goal {
             Goal::Times(most) => write!(f, "<={most}x"),
             Goal::AtLeastTimes(least) => write!(f, ">={least}x"),
             Goal::AtMost(most) => write!(f, "<={most}"),
-            Goal::WholeTrips(most) => write!(f, "<={most}+5%"),
         }
     }
 }
@@ -109,6 +113,8 @@ const ONE: Work = Work {
 };
 
 const REACQUIRE: Work = Work { name: "reacquire", ..ONE };
+const RETAINED: Work =
+    Work { name: "reacquire-retained", kind: Kind::Rate, recipe: Recipe::Retained, ..ONE };
 const TASKS: Work = Work { name: "tasks16", kind: Kind::Rate, tasks: 16, ..ONE };
 const SESSIONS: Work =
     Work { name: "sessions16", kind: Kind::Rate, tasks: 16, sessions: 16, ..ONE };
@@ -124,7 +130,7 @@ pub(crate) const WORKS: &[Work] = &[
     Work {
         link: Link::Direct,
         peers: &[
-            (Peer::Raw, Some(Goal::Times(1.05))),
+            (Peer::Raw, Some(Goal::Times(1.25))),
             (Peer::Curator, Some(Goal::Times(0.80))),
             (Peer::Kazoo, None),
         ],
@@ -139,31 +145,41 @@ pub(crate) const WORKS: &[Work] = &[
         ..REACQUIRE
     },
     Work {
+        link: Link::Direct,
+        peers: &[(Peer::Curator, Some(Goal::AtLeastTimes(100.0)))],
+        ..RETAINED
+    },
+    Work { peers: &[(Peer::Curator, Some(Goal::AtLeastTimes(100.0)))], ..RETAINED },
+    Work {
+        link: Link::Counted,
+        kind: Kind::Requests,
+        peers: &[(Peer::Curator, Some(Goal::AtMost(0.0)))],
+        ..RETAINED
+    },
+    Work {
         name: "first-acquire",
         kind: Kind::FirstAcquire,
-        peers: &[(Peer::Curator, Some(Goal::WholeTrips(2.0)))],
+        peers: &[(Peer::Curator, Some(Goal::AtMost(2.1)))],
         ..ONE
     },
     Work {
         name: "first-release",
         kind: Kind::FirstRelease,
-        peers: &[(Peer::Curator, Some(Goal::WholeTrips(1.0)))],
+        peers: &[(Peer::Curator, Some(Goal::AtMost(1.05)))],
         ..ONE
     },
     Work {
         link: Link::Direct,
         peers: &[
-            (Peer::Curator, Some(Goal::AtLeastTimes(5.0))),
-            (Peer::CuratorEach, Some(Goal::AtLeastTimes(5.0))),
-            (Peer::Raw, Some(Goal::AtLeastTimes(0.8))),
+            (Peer::Curator, Some(Goal::AtLeastTimes(30.0))),
+            (Peer::CuratorEach, Some(Goal::AtLeastTimes(30.0))),
         ],
         ..TASKS
     },
     Work {
         peers: &[
-            (Peer::Curator, Some(Goal::AtLeastTimes(10.0))),
-            (Peer::CuratorEach, Some(Goal::AtLeastTimes(10.0))),
-            (Peer::Raw, Some(Goal::AtLeastTimes(0.8))),
+            (Peer::Curator, Some(Goal::AtLeastTimes(1000.0))),
+            (Peer::CuratorEach, Some(Goal::AtLeastTimes(1000.0))),
         ],
         ..TASKS
     },
@@ -173,12 +189,35 @@ pub(crate) const WORKS: &[Work] = &[
         ..SESSIONS
     },
     Work { peers: &[(Peer::Curator, None)], ..SESSIONS },
-    Work { name: "hand-over-2", peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))], ..HAND_OVER },
+    Work {
+        name: "hand-over-2",
+        kind: Kind::Across { hold: 2 },
+        tasks: 4,
+        sessions: 4,
+        peers: &[(Peer::Curator, Some(Goal::AtMost(1.1)))],
+        ..ONE
+    },
     Work {
         name: "hand-over-0",
         kind: Kind::HandOver { hold: 0 },
         peers: &[(Peer::Curator, Some(Goal::AtMost(1.5)))],
         ..SESSIONS
+    },
+    Work {
+        name: "give-way",
+        kind: Kind::GiveWay,
+        peers: &[(Peer::Curator, Some(Goal::AtMost(2.2)))],
+        ..ONE
+    },
+    Work {
+        name: "give-way-held",
+        // So long that the stranger waits, and the holder knows of it.
+        kind: Kind::Across { hold: 4 },
+        recipe: Recipe::Retained,
+        tasks: 2,
+        sessions: 2,
+        peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))],
+        ..ONE
     },
     Work {
         name: "locks64",
@@ -233,7 +272,7 @@ pub(crate) const WORKS: &[Work] = &[
         name: "latch-start",
         kind: Kind::FirstAcquire,
         recipe: Recipe::Latch,
-        peers: &[(Peer::Curator, Some(Goal::WholeTrips(2.0)))],
+        peers: &[(Peer::Curator, Some(Goal::AtMost(2.1)))],
         ..ONE
     },
 ];

@@ -8,17 +8,17 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rustix::time::{ClockId, clock_gettime};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::{Child, Command};
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
-use tools::Failure;
+use tools::{Failure, Worker, now};
 use zookeeper_recipes::Curator;
 use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_testkit::TestServer;
@@ -50,13 +50,7 @@ async fn main() -> Result<ExitCode, Failure> {
     result
 }
 
-/// Since the machine was started, the same in every process.
-fn now() -> Duration {
-    let time = clock_gettime(ClockId::Monotonic);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum What {
     /// Holds the lock, from here on.
     Holds,
@@ -68,29 +62,18 @@ enum What {
 }
 
 /// What a worker logs, a line each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Event {
     what: What,
     at: Duration,
     token: i64,
 }
 
-impl Event {
-    /// A line of a killed worker may be cut off.
-    fn parse(line: &str) -> Option<Self> {
-        let words: Vec<_> = line.split(' ').collect();
-        let [what, at, token, "."] = words[..] else { return None };
-        let all = [What::Holds, What::Works, What::Lost, What::Releases];
-        let what = all.into_iter().find(|known| format!("{known:?}") == what)?;
-        Some(Self { what, at: Duration::from_nanos(at.parse().ok()?), token: token.parse().ok()? })
-    }
-}
-
 /// A worker takes the lock, works for a tenth of a second and releases it, again and again.
 async fn work(servers: &str) -> Result<(), Failure> {
     let log = |what: What, at: Duration, token: i64| {
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{what:?} {} {token} .", at.as_nanos())?;
+        writeln!(out, "{}", serde_json::to_string(&Event { what, at, token })?)?;
         out.flush()
     };
     let curator = Curator::builder()
@@ -146,7 +129,8 @@ fn overlaps(holds: &[Hold]) -> Vec<(Hold, Hold)> {
 }
 
 struct Demo {
-    workers: BTreeMap<usize, Child>,
+    /// Each ends with its input.
+    workers: BTreeMap<usize, (Child, ChildStdin)>,
     events: UnboundedReceiver<(usize, Event)>,
     began: Duration,
     holds: Vec<Hold>,
@@ -237,7 +221,7 @@ impl Demo {
         let (holder, event) = self.wait_for(|_, event| event.what == What::Holds).await?;
         let victim = self.workers.keys().find(|worker| (**worker == holder) == the_holder);
         let victim = *victim.ok_or("no such worker")?;
-        self.workers.remove(&victim).ok_or("no such worker")?.kill().await?;
+        self.workers.remove(&victim).ok_or("no such worker")?.0.kill().await?;
         let what = if the_holder { "held" } else { "waited, behind" };
         self.say(&format!("worker {victim} KILLED while it {what} token {}", event.token));
         self.passes_on(holder).await
@@ -269,31 +253,32 @@ impl Demo {
     }
 
     fn signal(&self, worker: usize, signal: Signal) -> Result<(), Failure> {
-        let id = self.workers.get(&worker).and_then(Child::id).ok_or("a worker has ended")?;
+        let id = self
+            .workers
+            .get(&worker)
+            .and_then(|(child, _)| child.id())
+            .ok_or("a worker has ended")?;
         Ok(kill(Pid::from_raw(id.try_into()?), signal)?)
     }
 }
 
-/// It ends when its input does, that is with us.
 fn start(
     worker: usize,
     servers: &str,
     sender: &UnboundedSender<(usize, Event)>,
-) -> Result<Child, Failure> {
+) -> Result<(Child, ChildStdin), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg(servers).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn()?;
-    let output = child.stdout.take().ok_or("a worker without an output")?;
+    let Worker { process, input, output: mut lines } = Worker::start(command.arg(servers))?;
     let sender = sender.clone();
     tokio::spawn(async move {
-        let mut lines = BufReader::new(output).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if let Some(event) = Event::parse(&line) {
+            // A line of a killed worker may be cut off.
+            if let Ok(event) = serde_json::from_str(&line) {
                 let _ = sender.send((worker, event));
             }
         }
     });
-    Ok(child)
+    Ok((process, input))
 }
 
 #[cfg(test)]
@@ -316,12 +301,5 @@ mod tests {
             let holds: Vec<_> = holds.collect();
             assert_eq!(overlaps(&holds).len(), expected, "{holds:?}");
         }
-    }
-
-    #[test]
-    fn a_line_that_was_cut_off_is_no_event() {
-        let event = Event { what: What::Lost, at: Duration::from_nanos(12), token: 42 };
-        assert_eq!(Event::parse("Lost 12 42 ."), Some(event));
-        assert_eq!([Event::parse("Lost 12 42"), Event::parse("Lo")], [None, None]);
     }
 }

@@ -5,8 +5,6 @@ pub(crate) mod mariadb;
 pub(crate) mod redis;
 mod zookeeper;
 
-use std::str::FromStr;
-
 use crate::lock::Failure;
 use crate::server::Kind;
 use crate::worker::run;
@@ -85,14 +83,5 @@ impl Way {
             Self::UniqueRow => run::<mariadb::UniqueRow>(&servers, lock).await,
             Self::ForUpdate => run::<mariadb::ForUpdate>(&servers, lock).await,
         }
-    }
-}
-
-impl FromStr for Way {
-    type Err = Failure;
-
-    fn from_str(name: &str) -> Result<Self, Failure> {
-        let found = Self::ALL.into_iter().find(|way| way.name() == name);
-        found.ok_or_else(|| format!("no way is called {name}").into())
     }
 }

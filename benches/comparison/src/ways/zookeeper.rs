@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::{Curator, InterProcessMutex, MutexGuard, RetryPolicy};
+use zookeeper_recipes::session::RetryPolicy;
+use zookeeper_recipes::{Curator, Guard, InterProcessMutex};
 
 use crate::lock::{Failure, Lock};
 
 pub(crate) struct Mutex(InterProcessMutex);
 
 impl Lock for Mutex {
-    type Hold = MutexGuard;
+    type Hold = Guard;
 
     async fn connect(servers: &[String], name: &str, lease: Duration) -> Result<Self, Failure> {
         let curator = Curator::builder()
@@ -17,14 +18,14 @@ impl Lock for Mutex {
             .retry(RetryPolicy::forever(Duration::from_millis(200)))
             .connect(&servers.join(","))
             .await?;
-        Ok(Self(InterProcessMutex::new(&curator, &format!("/locks/{name}"))?))
+        Ok(Self(curator.mutex(format!("/locks/{name}"))?))
     }
 
-    async fn acquire(&self) -> Result<MutexGuard, Failure> {
+    async fn acquire(&self) -> Result<Guard, Failure> {
         Ok(self.0.acquire().await?)
     }
 
-    async fn release(&self, hold: MutexGuard) -> Result<(), Failure> {
+    async fn release(&self, hold: Guard) -> Result<(), Failure> {
         hold.release().await?;
         Ok(())
     }

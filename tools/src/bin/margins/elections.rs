@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tools::Failure;
+use tools::{Failure, now};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 use zookeeper_testkit::{TestEnsemble, random_path};
 
-use crate::peer::{Event, Log, PATIENCE, Peer, Side, What, now};
+use crate::peer::{Event, Log, PATIENCE, Peer, Side, What};
 
 const CANDIDATES: usize = 3;
 const SESSION: Duration = Duration::from_secs(6);

@@ -4,12 +4,11 @@ use std::fmt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
-use tools::Failure;
+use tools::{Failure, Worker, now};
 
 use crate::class_path::class_path;
 
@@ -17,12 +16,6 @@ use crate::class_path::class_path;
 pub(crate) const ROLE: &str = "worker";
 /// A JVM that starts, a server that starts or a session that ends, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Time since the machine started, the same in every process. Java's `System.nanoTime` is this clock, too.
-pub(crate) fn now() -> Duration {
-    let time = clock_gettime(ClockId::Monotonic);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
@@ -101,13 +94,8 @@ impl Peer {
         side: Side,
         log: UnboundedSender<Entry>,
     ) -> Result<Self, Failure> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn()?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("a worker without pipes".into());
-        };
+        let Worker { process: child, input, output: mut lines } = Worker::start(&mut command)?;
         tokio::spawn(async move {
-            let mut lines = BufReader::new(output).lines();
             while let Ok(Some(line)) = lines.next_line().await {
                 if let Some(event) = Event::parse(&line) {
                     let _ = log.send((side, event));

@@ -2,17 +2,16 @@
 //! nodes were deleted.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tools::Failure;
+use tools::{Failure, date_and_commit, load_average, now};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, EventType};
 use zookeeper_testkit::{Direction, TestEnsemble, random_path};
 
-use crate::peer::{Event, Log, PATIENCE, Peer, Side, What, now};
+use crate::peer::{Event, Log, PATIENCE, Peer, Side, What};
 
 const SESSIONS: [Duration; 3] =
     [Duration::from_secs(2), Duration::from_secs(3), Duration::from_secs(6)];
@@ -200,11 +199,16 @@ type Deleted = Arc<Mutex<Vec<Option<Duration>>>>;
 
 /// The least and the median of both sides, as `docs/internals/testing.md` has them.
 fn print(outcomes: &BTreeMap<Kind, Vec<Outcome>>) {
+    let heading = format!(
+        "{}, {} processors, load average at the end {}",
+        date_and_commit(),
+        std::thread::available_parallelism().map_or(0, usize::from),
+        load_average(),
+    );
     println!(
-        "\n{}\n\nSeconds from the moment at which the holder's process saw that it does not hold until its node was deleted: \
+        "\n{heading}\n\nSeconds from the moment at which the holder's process saw that it does not hold until its node was deleted: \
          the least and the median. Negative: the node was deleted first.\n\n\
-         | trouble | `T` | recipe | side | margin |\n| --- | --: | --- | --- | --- |",
-        heading()
+         | trouble | `T` | recipe | side | margin |\n| --- | --: | --- | --- | --- |"
     );
     for (Kind { trouble, session, recipe, side }, outcomes) in outcomes {
         let margin = |outcome: &Outcome| match outcome {
@@ -230,20 +234,4 @@ fn print(outcomes: &BTreeMap<Kind, Vec<Outcome>>) {
         let (seconds, parts) = (session.as_secs(), parts.join("; "));
         println!("| {trouble} | {seconds} | {recipe} | {side} | {parts} |");
     }
-}
-
-/// When, of what, and where.
-fn heading() -> String {
-    let said = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output().ok();
-        output.map_or("?".to_owned(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
-    };
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    format!(
-        "{}, commit {}, {} processors, load average at the end {}",
-        said("date", &["-u", "+%F"]),
-        said("git", &["describe", "--always", "--dirty"]),
-        std::thread::available_parallelism().map_or(0, usize::from),
-        load.split(' ').take(3).collect::<Vec<_>>().join(" "),
-    )
 }

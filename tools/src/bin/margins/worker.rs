@@ -14,12 +14,10 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tools::Failure;
+use tools::{Failure, now};
 use zookeeper_recipes::leader::LeaderLatch;
 use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::{Curator, Error, Guard, Hold};
-
-use crate::peer::now;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tools::Result;
-use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use crate::checker::Value;
 use crate::hold::decode;
@@ -82,30 +82,12 @@ impl Admin {
         .await
     }
 
-    /// A contender's node of a worker, by what it says of its owner, and the transaction that made it.
-    pub(crate) async fn node_of(&self, identity: &str) -> Result<Option<(String, i64)>> {
-        let is_of = |data: &[u8], _: &Stat| data == identity.as_bytes();
-        self.find(&self.parents, is_of).await
-    }
-
-    /// The node that a hold of this lock rests on, as above.
-    pub(crate) async fn node_of_token(
-        &self,
-        lock: &str,
-        token: i64,
-    ) -> Result<Option<(String, i64)>> {
-        self.find(&[lock.to_owned()], |_, stat| stat.czxid == token).await
-    }
-
-    async fn find(
-        &self,
-        parents: &[String],
-        is_it: impl Fn(&[u8], &Stat) -> bool,
-    ) -> Result<Option<(String, i64)>> {
+    /// A contender's node of a worker, by what it says of its owner.
+    pub(crate) async fn node_of(&self, identity: &str) -> Result<Option<String>> {
         self.ask(async |client| {
-            for node in children(client, parents).await? {
+            for node in children(client, &self.parents).await? {
                 match client.get_data(&node).await {
-                    Ok((data, stat)) if is_it(&data, &stat) => return Ok(Some((node, stat.czxid))),
+                    Ok((data, _)) if data == identity.as_bytes() => return Ok(Some(node)),
                     Ok(_) | Err(Error::NoNode) => {}
                     Err(error) => return Err(error),
                 }

@@ -10,7 +10,7 @@ use zookeeper_testkit::TestEnsemble;
 
 use crate::admin::Admin;
 use crate::links::Links;
-use crate::log::{Log, MILLISECOND, Nanos, Node, Place, Signal, What, identity, now};
+use crate::log::{Log, MILLISECOND, Nanos, Place, Signal, What, identity, now};
 use crate::observer::Observer;
 use crate::rows::Row;
 use crate::schedule::{Kind, MEMBERS, Planned, Which, Whom};
@@ -37,22 +37,22 @@ pub(crate) struct Scene {
 
 /// One fault, from begin to end.
 pub(crate) async fn apply(scene: Arc<Scene>, number: usize, planned: Planned) -> Result<()> {
-    let Planned { kind, lasts, .. } = planned;
+    let Planned { kind, whom, lasts, .. } = planned;
     // One member at a time: a later fault of this kind waits for its turn, here.
     let turn = if kind.is_of_the_quorum() { Some(scene.quorum.lock().await) } else { None };
     let fault = Running { scene: &scene, number, kind, lasts };
     match kind {
-        Kind::Cut { whom, .. }
-        | Kind::Stall { whom, .. }
-        | Kind::Delay { whom, .. }
-        | Kind::Refuse { whom, .. }
-        | Kind::LoseRequest { whom, .. }
-        | Kind::LoseReply { whom, .. }
-        | Kind::Break { whom } => fault.links(whom).await?,
-        Kind::StopWorker { whom } => fault.stop_worker(whom).await?,
-        Kind::KillWorker { whom } => fault.kill_worker(whom).await?,
-        Kind::KillSession { whom } => fault.kill_session(whom).await?,
-        Kind::DeleteNode { whom } => fault.delete_node(whom).await?,
+        Kind::Cut(..) | Kind::Stall(..) | Kind::Delay(..) | Kind::Refuse(_) => {
+            fault.links(whom, lasts).await?;
+        }
+        // Until there was such a message, mostly.
+        Kind::LoseRequest(_) | Kind::LoseReply(_) => {
+            fault.links(whom, lasts.max(SEARCH * 3)).await?;
+        }
+        Kind::StopWorker => fault.stop_worker(whom).await?,
+        Kind::KillWorker => fault.kill_worker(whom).await?,
+        Kind::KillSession => fault.kill_session(whom).await?,
+        Kind::DeleteNode => fault.delete_node(whom).await?,
         Kind::KillMember(which)
         | Kind::RestartMember(which)
         | Kind::PauseMember(which)
@@ -102,17 +102,14 @@ impl Running<'_> {
         Ok(self.number % self.scene.rows.len())
     }
 
-    async fn links(&self, whom: Whom) -> Result<()> {
+    async fn links(&self, whom: Whom, lasts: Duration) -> Result<()> {
         let row = self.find(whom).await?;
         self.begins(vec![Place::Row(row)])?;
         let mut faults = self.scene.links[row].disturb(self.kind);
         if let Some(observer) = &self.scene.observer {
             faults.extend(observer.disturb(self.number, self.kind));
         }
-        // Until there was such a message, mostly.
-        let of_a_message = matches!(self.kind, Kind::LoseRequest { .. } | Kind::LoseReply { .. });
-        sleep(if of_a_message { self.lasts.max(SEARCH * 3) } else { self.lasts }).await;
-        drop(faults);
+        sleep(lasts).await;
         Ok(())
     }
 
@@ -157,21 +154,18 @@ impl Running<'_> {
         let place = self.find(whom).await?;
         let (held, identity) = {
             let row = self.scene.rows[place].lock().await;
-            let nodes: Vec<_> = row.held.iter().flat_map(|(_, nodes)| nodes).cloned().collect();
-            let identity = identity(row.settings.row, row.settings.generation);
-            // Of a multi-lock, another member than the first one to begin with.
-            let chosen = (self.number + 1) % nodes.len().max(1);
-            (nodes.into_iter().nth(chosen), identity)
+            let chosen = (self.number + 1) % row.held.len().max(1);
+            let held = row.held.get(chosen).map(|(_, node)| node.clone());
+            (held, identity(row.settings.row, row.settings.generation))
         };
         let admin = &self.scene.admin;
         let found = match held {
-            Some(Node { path: Some(path), token, .. }) => Some((path, token)),
-            Some(Node { lock, token, .. }) => admin.node_of_token(&lock, token).await?,
+            Some(node) => Some(node),
             None => admin.node_of(&identity).await?,
         };
         self.begins(vec![Place::Row(place)])?;
-        let Some((node, token)) = found else { return Ok(()) };
-        self.scene.log.now(What::Deletes { node: node.clone(), token })?;
+        let Some(node) = found else { return Ok(()) };
+        self.scene.log.now(What::Deletes { node: node.clone() })?;
         let known = admin.delete(&node).await.is_ok();
         Ok(self.scene.log.now(What::Deleted { node, known })?)
     }
@@ -198,14 +192,12 @@ impl Running<'_> {
                 member.resume().await?;
             }
             Kind::IsolateMember(_) => {
-                let fault = ensemble.isolate(number);
+                let _fault = ensemble.isolate(number);
                 sleep(self.lasts).await;
-                drop(fault);
             }
             _ => {
-                let fault = ensemble.cut_from_clients(number);
+                let _fault = ensemble.cut_from_clients(number);
                 sleep(self.lasts).await;
-                drop(fault);
             }
         }
         Ok(())
@@ -215,9 +207,9 @@ impl Running<'_> {
         let parted = |member: &usize| pairs.iter().any(|(a, b)| a == member || b == member);
         self.begins((0..MEMBERS).filter(parted).map(Place::Member).collect())?;
         let ensemble = &self.scene.ensemble;
-        let faults: Vec<_> = pairs.iter().map(|(one, other)| ensemble.part(*one, *other)).collect();
+        let part = |(one, other): &(usize, usize)| ensemble.part(*one, *other);
+        let _faults: Vec<_> = pairs.iter().map(part).collect();
         sleep(self.lasts).await;
-        drop(faults);
         Ok(())
     }
 }

@@ -1,14 +1,14 @@
-//! Taking a lock in all the ways there are, working under it, letting go in all the ways there are.
+//! Taking a lock in all the ways there are, working under it, releasing it in all the ways there are.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::timeout;
 use tools::Result;
-use zookeeper_recipes::{Curator, Error};
+use zookeeper_recipes::{Attempt, Curator, Error, Guard, Hold, Lock};
 
-use crate::guards::{Held, Holding, Lock, acquired};
-use crate::hold::{self, Plan, Real};
+use crate::candidate::{Candidate, outcome};
+use crate::hold::{self, Held, Plan};
 use crate::log::{Log, Mode, Name, What};
 use crate::settings::{Sabotage, WorkerSettings};
 
@@ -25,17 +25,17 @@ pub(crate) struct Hand<'a> {
 impl Hand<'_> {
     pub(crate) fn plan(&mut self) -> Plan {
         let plan = hold::plan(&mut self.rng, self.settings.timeout);
-        match self.settings.sabotage {
+        match self.settings.run.sabotage {
             Sabotage::IgnoresLease => Plan { steps: self.rng.u32(100..200), counts: 1, ..plan },
             _ => plan,
         }
     }
 
     /// The lock once, if it can be had.
-    pub(crate) async fn turn<L: Lock>(&mut self, lock: &L, mode: Mode) -> Result<()> {
+    pub(crate) async fn turn(&mut self, lock: &dyn Lock, mode: Mode) -> Result<()> {
         let plan = self.plan();
-        if self.settings.sabotage != Sabotage::IgnoresLease && self.rng.u8(..100) < 20 {
-            return self.with(lock, mode, &plan).await;
+        if self.settings.run.sabotage != Sabotage::IgnoresLease && self.rng.u8(..100) < 20 {
+            return self.with(lock, mode, plan).await;
         }
         if let Some(guard) = self.acquire(lock).await? {
             self.work(&guard, mode, &plan).await?;
@@ -44,7 +44,7 @@ impl Hand<'_> {
         Ok(())
     }
 
-    pub(crate) async fn acquire<L: Lock>(&mut self, lock: &L) -> Result<Option<L::Guard>> {
+    async fn acquire(&mut self, lock: &dyn Lock) -> Result<Option<Guard>> {
         let limit = self.limit();
         let how = self.rng.u8(..100);
         self.log.now(What::Asks { how: way(how).to_owned() })?;
@@ -70,11 +70,15 @@ impl Hand<'_> {
     }
 
     /// Sometimes dropped on its way.
-    async fn with<L: Lock>(&mut self, lock: &L, mode: Mode, plan: &Plan) -> Result<()> {
+    async fn with(&mut self, lock: &dyn Lock, mode: Mode, mut plan: Plan) -> Result<()> {
         let short = self.rng.u8(..4) == 0;
         let limit = if short { Duration::from_millis(self.rng.u64(..1500)) } else { LONG };
+        if short && self.settings.run.retains {
+            // The next hold can have the same token, and the store cannot tell a late write of this one from its own.
+            plan.counts = 0;
+        }
         self.log.now(What::Asks { how: "with".to_owned() })?;
-        let with = lock.with(async |hold| self.work(&hold, mode, plan).await);
+        let with = lock.with(async |hold| self.work(&hold, mode, &plan).await);
         let why = match timeout(limit, with).await {
             Err(_) => "dropped".to_owned(),
             Ok(Err(error)) => error.to_string(),
@@ -84,30 +88,41 @@ impl Hand<'_> {
     }
 
     /// Says whether it still held at the end.
-    pub(crate) async fn work<G: Holding>(
-        &self,
-        guard: &G,
+    pub(crate) async fn work(&self, hold: &Hold, mode: Mode, plan: &Plan) -> Result<bool> {
+        self.held(hold, mode, None).run(plan).await
+    }
+
+    pub(crate) fn held<'a>(
+        &'a self,
+        hold: &'a Hold,
         mode: Mode,
+        candidate: Option<&'a Candidate>,
+    ) -> Held<'a> {
+        let ignores_lease = self.settings.run.sabotage == Sabotage::IgnoresLease;
+        let (curator, log, store) = (self.curator, self.log, self.settings.store);
+        Held { hold, mode, candidate, ignores_lease, curator, log, store }
+    }
+
+    pub(crate) async fn let_go(&self, guard: Guard, mode: Mode, plan: &Plan) -> Result<()> {
+        let hold = Name(mode, guard.fencing_token().value());
+        self.leave(hold, guard, plan, async |guard| outcome(guard.release()).await).await
+    }
+
+    pub(crate) async fn leave<G: Send + 'static>(
+        &self,
+        hold: Name,
+        guard: G,
         plan: &Plan,
-    ) -> Result<bool> {
-        hold::run(&self.held(guard, mode), plan, self.log, self.settings.store).await
-    }
-
-    fn held<'a, G: Holding>(&'a self, guard: &'a G, mode: Mode) -> Real<'a, G> {
-        let ignores_lease = self.settings.sabotage == Sabotage::IgnoresLease;
-        Real { guard, mode, curator: self.curator, ignores_lease }
-    }
-
-    pub(crate) async fn let_go<G: Held>(&self, guard: G, mode: Mode, plan: &Plan) -> Result<()> {
-        let hold = hold::Held::name(&self.held(&guard, mode));
+        release: impl AsyncFnOnce(G) -> String,
+    ) -> Result<()> {
         let outcome = match plan.leave {
-            0..6 => guard.release().await,
+            0..6 => release(guard).await,
             6 => {
-                drop(guard.release());
+                drop(release(guard));
                 "release dropped".to_owned()
             }
             7 => {
-                let _ = timeout(Duration::ZERO, guard.release()).await;
+                let _ = timeout(Duration::ZERO, release(guard)).await;
                 "release dropped after a poll".to_owned()
             }
             8 => {
@@ -143,4 +158,12 @@ pub(crate) async fn dropped<G>(
     acquiring: impl Future<Output = Result<G, Error>>,
 ) -> Result<Option<G>, Error> {
     timeout(limit, acquiring).await.map_or(Ok(None), |answer| answer.map(Some))
+}
+
+/// The guard, if it was acquired.
+pub(crate) fn acquired<G>(attempt: Attempt<G>) -> Option<G> {
+    match attempt {
+        Attempt::Acquired(guard) => Some(guard),
+        Attempt::Busy => None,
+    }
 }

@@ -1,27 +1,23 @@
 //! One hold: asks all the time whether it holds, counts, and logs.
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tools::Result;
-use zookeeper_recipes::{Curator, ErrorKind};
+use zookeeper_recipes::{Curator, ErrorKind, Hold};
 
+use crate::candidate::Candidate;
 use crate::checker::Value;
-use crate::guards::Holding;
-use crate::log::{Counter, Log, Mode, Name, Node, Outcome, What, now};
+use crate::log::{Counter, Log, Mode, Name, Outcome, What, now};
 use crate::settings::COUNTER;
 use crate::store::StoreClient;
 
 /// Between two questions.
 const STEP: Duration = Duration::from_millis(3);
-/// The outside store is near; who waits longer for it than this has been stopped or the run is over.
+/// The outside store is near: a worker that waits longer was stopped, or the run is over.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Why a hold ended that was let go of by somebody else who had it as well.
-pub(crate) const GIVEN_UP: &str = "given up from elsewhere";
 
 /// What a hold is to do.
 #[derive(Clone, Debug)]
@@ -29,7 +25,7 @@ pub(crate) struct Plan {
     pub(crate) steps: u32,
     /// How often it counts, each time in all counters that it may write.
     pub(crate) counts: u32,
-    /// How it lets go, below ten.
+    /// How it is released, below ten.
     pub(crate) leave: u8,
 }
 
@@ -45,199 +41,167 @@ pub(crate) fn plan(rng: &mut Rng, timeout: Duration) -> Plan {
     Plan { steps, counts: rng.u32(..3), leave: rng.u8(..10) }
 }
 
+/// A hold, and what the worker takes it for.
+pub(crate) struct Held<'a> {
+    pub(crate) hold: &'a Hold,
+    pub(crate) mode: Mode,
+    /// Of a term: the worker asks the candidate as well.
+    pub(crate) candidate: Option<&'a Candidate>,
+    pub(crate) ignores_lease: bool,
+    pub(crate) curator: &'a Curator,
+    pub(crate) log: &'a Log,
+    pub(crate) store: SocketAddr,
+}
+
 /// Logs the end of a hold when it is dropped, for its future can be dropped at any point.
-struct Watched<'a, H: Held> {
-    held: &'a H,
-    log: &'a Log,
-    /// Was told, or let go.
+struct Watched<'a> {
+    held: &'a Held<'a>,
+    /// The end is logged.
     ended: bool,
 }
 
-impl<H: Held> Watched<'_, H> {
+impl Watched<'_> {
     /// Asks, and logs the question with its answer.
     fn is_held(&mut self) -> Result<bool> {
-        let hold = self.held.name();
-        let before = now();
+        let (hold, log, before) = (self.held.name(), self.held.log, now());
         if self.held.is_held() {
             let after = now();
-            self.log.write(before, What::Yes { hold, after })?;
+            log.write(before, What::Yes { hold, after })?;
             return Ok(true);
         }
-        self.log.write(before, What::No { hold })?;
-        self.log.now(over(self.held))?;
+        log.write(before, What::No { hold })?;
+        log.now(self.held.over())?;
         self.ended = true;
         Ok(false)
     }
 }
 
-/// The end of a hold that is over.
-fn over(held: &impl Held) -> What {
-    let (hold, how) = (held.name(), held.why());
-    if how == GIVEN_UP { What::Releases { hold, how } } else { What::Lost { hold, how } }
-}
-
-impl<H: Held> Drop for Watched<'_, H> {
+impl Drop for Watched<'_> {
     fn drop(&mut self) {
         if !self.ended {
             let hold = self.held.name();
-            let _ = self.log.now(match self.held.is_held() {
+            let _ = self.held.log.now(match self.held.is_held() {
                 true => What::Releases { hold, how: "dropped".to_owned() },
-                false => over(self.held),
+                false => self.held.over(),
             });
         }
     }
 }
 
-/// To the end of the plan, or of the hold. Says whether it still held at the end.
-pub(crate) async fn run<H: Held>(
-    held: &H,
-    plan: &Plan,
-    log: &Log,
-    store: SocketAddr,
-) -> Result<bool> {
-    let hold = held.name();
-    let (session, nodes) = (held.session(), held.nodes());
-    log.now(What::Holds { hold, session, nodes })?;
-    let mut watched = Watched { held, log, ended: false };
-    let mut work = std::pin::pin!(count(held, plan.counts, log, store));
-    let mut counted = false;
-    let mut lost = std::pin::pin!(held.lost());
-    let mut told = false;
-    let mut steps = 0;
-    while steps < plan.steps || !counted {
-        if !watched.is_held()? {
-            // It never says yes again.
-            sleep(STEP).await;
-            watched.is_held()?;
-            return Ok(false);
-        }
-        tokio::select! {
-            () = sleep(STEP) => steps += 1,
-            () = &mut lost, if !told => {
-                told = true;
-                // From here on a yes is a finding.
-                log.now(over(held))?;
-            }
-            result = &mut work, if !counted => {
-                result?;
-                counted = true;
-            }
-        }
-    }
-    let held = watched.is_held()?;
-    if held {
-        watched.ended = true;
-        log.now(What::Releases { hold, how: "worked".to_owned() })?;
-    }
-    Ok(held)
-}
-
-/// Increments the counters that it may write. After an outcome that is refused or unknown it does not go on.
-async fn count<H: Held>(held: &H, times: u32, log: &Log, address: SocketAddr) -> Result<()> {
-    let Name(mode, token) = held.name();
-    if matches!(mode, Mode::Read | Mode::Beside) {
-        return look(held, times, log).await;
-    }
-    for _ in 0..times {
-        if held.counts_in(Counter::ZooKeeper)
-            && let Ok((read, by)) = held.read_counter().await
-        {
-            let counter = Counter::ZooKeeper;
-            log.now(What::Tries { counter, token, read, by })?;
-            let outcome = held.write_counter(read + 1).await;
-            log.now(What::Wrote { counter, token, outcome })?;
-            if outcome != Outcome::Accepted {
-                return Ok(());
-            }
-        }
-        if held.counts_in(Counter::Store) {
-            let stored = tokio::time::timeout(STORE_PATIENCE, store(token, log, address)).await;
-            if !stored.unwrap_or(Ok(false))? {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Nobody writes while it reads, but the writer that it reads beside.
-async fn look<H: Held>(held: &H, times: u32, log: &Log) -> Result<()> {
-    for _ in 0..=times {
-        if let Ok((read, by)) = held.read_counter().await {
-            log.now(What::Sees { hold: held.name(), read, by })?;
-        }
-        sleep(STEP).await;
-    }
-    Ok(())
-}
-
-async fn store(token: i64, log: &Log, address: SocketAddr) -> Result<bool> {
-    let counter = Counter::Store;
-    let mut store = StoreClient::connect(address).await?;
-    let Some((read, by)) = store.read(token).await? else { return Ok(false) };
-    log.now(What::Tries { counter, token, read, by })?;
-    let outcome = store.write(token, read + 1).await;
-    log.now(What::Wrote { counter, token, outcome })?;
-    Ok(outcome == Outcome::Accepted)
-}
-
-/// What the worker asks of a lock that it holds, whichever lock that is.
-pub(crate) trait Held {
-    fn name(&self) -> Name;
-    fn nodes(&self) -> Vec<Node>;
-    /// Of the hold's nodes.
-    fn session(&self) -> i64;
-    fn is_held(&self) -> bool;
-    /// Why it is not.
-    fn why(&self) -> String;
-    /// Resolves at the loss.
-    fn lost(&self) -> impl Future<Output = ()>;
-    /// Whether the hold entitles to write there.
-    fn counts_in(&self, counter: Counter) -> bool;
-    fn read_counter(&self) -> impl Future<Output = Result<Value>>;
-    fn write_counter(&self, number: u64) -> impl Future<Output = Outcome>;
-}
-
-/// The crate's.
-pub(crate) struct Real<'a, G> {
-    pub(crate) guard: &'a G,
-    /// What the worker takes it for.
-    pub(crate) mode: Mode,
-    pub(crate) curator: &'a Curator,
-    pub(crate) ignores_lease: bool,
-}
-
-impl<G: Holding> Held for Real<'_, G> {
+impl Held<'_> {
     fn name(&self) -> Name {
-        Name(self.mode, self.guard.nodes().first().map_or(0, |node| node.token))
+        Name(self.mode, self.hold.fencing_token().value())
     }
 
-    fn nodes(&self) -> Vec<Node> {
-        self.guard.nodes()
-    }
-
-    fn session(&self) -> i64 {
-        // If the guard says yes after this, then no epoch began in between, and this is the hold's.
-        self.curator.session_id().unwrap_or_default()
-    }
-
-    fn is_held(&self) -> bool {
-        self.ignores_lease || self.guard.is_held()
-    }
-
-    fn why(&self) -> String {
-        self.guard.why()
+    pub(crate) fn is_held(&self) -> bool {
+        let leads = self.candidate.is_none_or(Candidate::is_leader);
+        self.ignores_lease || (leads && self.hold.is_held())
     }
 
     async fn lost(&self) {
         if self.ignores_lease {
             std::future::pending::<()>().await;
         }
-        self.guard.lost().await;
+        if self.candidate.is_none() {
+            self.hold.lost().await;
+            return;
+        }
+        // Also when it is closed from elsewhere, and not when it is only asked to step down.
+        self.hold.cancellation_token().cancelled().await;
+        while self.hold.is_held() {
+            sleep(Duration::from_millis(1)).await;
+        }
     }
 
-    fn counts_in(&self, counter: Counter) -> bool {
-        self.mode.is_exclusive() && self.guard.counts_in(counter)
+    /// The end of a hold that is over.
+    fn over(&self) -> What {
+        let hold = self.name();
+        match self.hold.loss() {
+            None if self.candidate.is_some() => {
+                What::Releases { hold, how: "closed from elsewhere".to_owned() }
+            }
+            loss => {
+                What::Lost { hold, how: loss.map_or_else(String::new, |loss| format!("{loss:?}")) }
+            }
+        }
+    }
+
+    /// To the end of the plan, or of the hold. Says whether it still held at the end.
+    pub(crate) async fn run(&self, plan: &Plan) -> Result<bool> {
+        let hold = self.name();
+        // If the hold says yes after this, then no epoch began in between, and this session is the hold's.
+        let session = self.curator.session_id().unwrap_or_default();
+        self.log.now(What::Holds { hold, session, node: self.hold.node().to_owned() })?;
+        let mut watched = Watched { held: self, ended: false };
+        let mut work = std::pin::pin!(self.count(plan.counts));
+        let mut counted = false;
+        let mut lost = std::pin::pin!(self.lost());
+        let mut told = false;
+        let mut steps = 0;
+        while steps < plan.steps || !counted {
+            if !watched.is_held()? {
+                // It never says yes again.
+                sleep(STEP).await;
+                watched.is_held()?;
+                return Ok(false);
+            }
+            tokio::select! {
+                () = sleep(STEP) => steps += 1,
+                () = &mut lost, if !told => {
+                    told = true;
+                    // From here on a yes is a finding.
+                    self.log.now(self.over())?;
+                }
+                result = &mut work, if !counted => {
+                    result?;
+                    counted = true;
+                }
+            }
+        }
+        let held = watched.is_held()?;
+        if held {
+            watched.ended = true;
+            self.log.now(What::Releases { hold, how: "worked".to_owned() })?;
+        }
+        Ok(held)
+    }
+
+    /// Increments the counters that it may write. After an outcome that is refused or unknown it does not go on.
+    async fn count(&self, times: u32) -> Result<()> {
+        match self.mode {
+            Mode::Read | Mode::Beside => return self.look(times).await,
+            // It excludes none of the others that would write.
+            Mode::Lease => return Ok(()),
+            Mode::Lock | Mode::Write | Mode::Leader => {}
+        }
+        let Name(_, token) = self.name();
+        for _ in 0..times {
+            if let Ok((read, by)) = self.read_counter().await {
+                let counter = Counter::ZooKeeper;
+                self.log.now(What::Tries { counter, token, read, by })?;
+                let outcome = self.write_counter(read + 1, token).await;
+                self.log.now(What::Wrote { counter, token, outcome })?;
+                if outcome != Outcome::Accepted {
+                    return Ok(());
+                }
+            }
+            let stored = timeout(STORE_PATIENCE, self.count_in_store(token)).await;
+            if !stored.unwrap_or(Ok(false))? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// While it reads only the writer that it reads beside may write.
+    async fn look(&self, times: u32) -> Result<()> {
+        for _ in 0..=times {
+            if let Ok((read, by)) = self.read_counter().await {
+                self.log.now(What::Sees { hold: self.name(), read, by })?;
+            }
+            sleep(STEP).await;
+        }
+        Ok(())
     }
 
     async fn read_counter(&self) -> Result<Value> {
@@ -247,19 +211,23 @@ impl<G: Holding> Held for Real<'_, G> {
         decode(&data)
     }
 
-    async fn write_counter(&self, number: u64) -> Outcome {
-        let Some(fenced) = self.guard.fenced() else { return Outcome::Refused };
-        let Name(_, token) = self.name();
-        match fenced.set(COUNTER, &encode(number, token)).await {
+    async fn write_counter(&self, number: u64, token: i64) -> Outcome {
+        match self.hold.fenced().set(COUNTER, format!("{number} {token}").as_bytes()).await {
             Ok(()) => Outcome::Accepted,
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Outcome::Unknown,
             Err(_) => Outcome::Refused,
         }
     }
-}
 
-pub(crate) fn encode(number: u64, token: i64) -> Vec<u8> {
-    format!("{number} {token}").into_bytes()
+    async fn count_in_store(&self, token: i64) -> Result<bool> {
+        let counter = Counter::Store;
+        let mut store = StoreClient::connect(self.store).await?;
+        let Some((read, by)) = store.read(token).await? else { return Ok(false) };
+        self.log.now(What::Tries { counter, token, read, by })?;
+        let outcome = store.write(token, read + 1).await;
+        self.log.now(What::Wrote { counter, token, outcome })?;
+        Ok(outcome == Outcome::Accepted)
+    }
 }
 
 /// Of an empty node: never written.

@@ -36,26 +36,21 @@ impl Links {
     /// What the kind says, at once or until the faults are dropped.
     pub(crate) fn disturb(&self, kind: Kind) -> Faults {
         match kind {
-            Kind::Cut { links, reset, .. } => {
-                let cut = if reset { Cut::Reset } else { Cut::Finish };
+            Kind::Cut(links, cut) => {
                 self.chosen(links).for_each(|proxy| _ = proxy.cut(cut));
                 Vec::new()
             }
-            Kind::Break { .. } => {
-                self.0.iter().for_each(|proxy| _ = proxy.cut(Cut::Reset));
-                Vec::new()
-            }
-            Kind::Stall { links, direction, .. } => {
+            Kind::Stall(links, direction) => {
                 self.chosen(links).map(|proxy| proxy.stall(direction)).collect()
             }
-            Kind::Delay { links, by, .. } => {
+            Kind::Delay(links, by) => {
                 self.chosen(links).map(|proxy| proxy.delay(Direction::Both, by)).collect()
             }
-            Kind::Refuse { links, .. } => self.chosen(links).map(refuse).collect(),
-            Kind::LoseRequest { of, .. } => {
+            Kind::Refuse(links) => self.chosen(links).map(refuse).collect(),
+            Kind::LoseRequest(of) => {
                 self.0.iter().map(|proxy| proxy.lose(Message::request(of))).collect()
             }
-            Kind::LoseReply { of, .. } => {
+            Kind::LoseReply(of) => {
                 self.0.iter().map(|proxy| proxy.lose(Message::reply(of))).collect()
             }
             _ => Vec::new(),

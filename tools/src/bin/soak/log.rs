@@ -8,22 +8,16 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds since the machine started, time that it slept included; the same in every process.
+/// Nanoseconds since the machine started, the same in every process.
 pub(crate) type Nanos = u64;
 
 pub(crate) const MILLISECOND: Nanos = 1_000_000;
 pub(crate) const SECOND: Nanos = 1000 * MILLISECOND;
 
 pub(crate) fn now() -> Nanos {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    const CLOCK: ClockId = ClockId::Boottime;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    const CLOCK: ClockId = ClockId::Monotonic;
-    let time = clock_gettime(CLOCK);
-    time.tv_sec.unsigned_abs() * SECOND + time.tv_nsec.unsigned_abs()
+    Nanos::try_from(tools::now().as_nanos()).unwrap_or(Nanos::MAX)
 }
 
 /// One line.
@@ -41,7 +35,7 @@ pub(crate) enum What {
     /// Came back without the lock.
     GaveUp { why: String },
     /// Has a guard.
-    Holds { hold: Name, session: i64, nodes: Vec<Node> },
+    Holds { hold: Name, session: i64, node: String },
     /// The guard said that it is held. The moment is before the question, `after` is after the answer.
     Yes { hold: Name, after: Nanos },
     /// The guard said that it is not held. The moment is before the question.
@@ -66,8 +60,8 @@ pub(crate) enum What {
     Kills { session: i64 },
     /// The end of that. Without it, or if it is not known, the session may end at any later time.
     Killed { session: i64, known: bool },
-    /// An administrator begins to delete a node. `token` is that of the hold, or the transaction that made the node.
-    Deletes { node: String, token: i64 },
+    /// An administrator begins to delete a node.
+    Deletes { node: String },
     /// The end of that, as with `Killed`.
     Deleted { node: String, known: bool },
     /// A fault begins; `on` is what it hits.
@@ -86,8 +80,6 @@ pub(crate) enum What {
 pub(crate) enum Mode {
     /// A mutex.
     Lock,
-    /// Several mutexes, or none.
-    Multi,
     Write,
     Read,
     /// A read that was taken beside a write hold, or is what that was down-graded to. It has the token of that.
@@ -100,35 +92,13 @@ pub(crate) enum Mode {
 
 impl Mode {
     pub(crate) fn is_exclusive(self) -> bool {
-        matches!(self, Self::Lock | Self::Multi | Self::Write | Self::Leader)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Lock => "lock",
-            Self::Multi => "multi",
-            Self::Write => "write",
-            Self::Read => "read",
-            Self::Beside => "read beside a write",
-            Self::Lease => "lease",
-            Self::Leader => "leader",
-        }
+        matches!(self, Self::Lock | Self::Write | Self::Leader)
     }
 }
 
-/// A hold, among those of one process. A multi-lock's token is that of its first member.
+/// A hold, among those of one process. Holds in turn under one node have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Name(pub(crate) Mode, pub(crate) i64);
-
-/// What a hold rests on at the servers; a multi-lock's on several.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Node {
-    /// The path of the lock.
-    pub(crate) lock: String,
-    pub(crate) token: i64,
-    /// The node's path, if the guard tells it.
-    pub(crate) path: Option<String>,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -215,13 +185,7 @@ pub(crate) fn worker_log(folder: &Path, row: usize, generation: usize) -> PathBu
     folder.join(format!("worker-{row}-{generation}.log"))
 }
 
-pub(crate) fn faults_log(folder: &Path) -> PathBuf {
-    folder.join("faults.log")
-}
-
-pub(crate) fn observer_log(folder: &Path) -> PathBuf {
-    folder.join("observer.log")
-}
+pub(crate) const FAULTS_LOG: &str = "faults.log";
 
 /// What a worker says of who it is.
 pub(crate) fn identity(row: usize, generation: usize) -> String {

@@ -13,7 +13,7 @@ use zookeeper_testkit::{TestEnsemble, kill_session};
 
 use crate::checker::PATIENCE;
 use crate::links::{Faults, Links};
-use crate::log::{Event, Log, Tail, What, now, observer_log};
+use crate::log::{Event, Log, Tail, What, now};
 use crate::schedule::Kind;
 use crate::settings::LOCK;
 
@@ -38,13 +38,14 @@ impl Observer {
             .connect(&links.connect_string())
             .await?;
         let observer = curator.observe_leader(LOCK)?;
-        let log = Log::open(&observer_log(folder))?;
+        let path = folder.join("observer.log");
+        let log = Log::open(&path)?;
         let task = tokio::spawn(async move {
             if let Err(error) = follow(observer, log.clone()).await {
                 let _ = log.now(What::GaveUp { why: error.to_string() });
             }
         });
-        Ok(Self { curator, links, log: observer_log(folder), task })
+        Ok(Self { curator, links, log: path, task })
     }
 
     /// What hits a worker's links.

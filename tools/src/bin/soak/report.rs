@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::checker::{Finding, Hold, Kind, Leaders, Verdict};
-use crate::log::{Event, MILLISECOND, Mode, What};
+use crate::checker::{Finding, Kind, Leaders, Verdict};
+use crate::log::{Event, MILLISECOND, What};
 use crate::settings::Settings;
 
 /// Of each kind of finding.
@@ -12,24 +12,24 @@ const SHOWN: usize = 10;
 
 pub(crate) fn print(faults: &[Event], verdict: &Verdict) {
     println!();
-    for (kind, count) in by_kind(faults) {
+    let kinds = faults.iter().filter_map(|event| match &event.1 {
+        What::Begins { kind, .. } => Some(kind),
+        _ => None,
+    });
+    for (kind, count) in counts(kinds) {
         println!("{kind:<22} {count:>5}");
     }
     println!();
-    for (mode, count) in by_mode(&verdict.holds) {
-        println!("{:<28} {count:>5}", format!("holds: {}", mode.name()));
+    for (mode, count) in counts(verdict.holds.iter().map(|hold| hold.mode)) {
+        println!("{:<28} {count:>5}", format!("holds: {mode:?}"));
     }
-    let kills = &verdict.after_kills;
-    println!(
-        "holder killed to next hold   {} times: median {:.2} T, longest {:.2} T",
-        kills.len(),
-        kills.get(kills.len() / 2).copied().unwrap_or_default(),
-        kills.last().copied().unwrap_or_default(),
-    );
+    println!("held again by the same node  {} times", verdict.again);
     let healing: Vec<_> = verdict.after_healing.iter().map(|time| time / MILLISECOND).collect();
     println!("healing to hold, each worker {healing:?} ms");
-    if let Some(leaders) = &verdict.leaders {
-        print_leaders(leaders);
+    if let Some(Leaders { after_healing, observed }) = &verdict.leaders {
+        let healing = after_healing.map(Duration::from_nanos);
+        println!("healing to a leader          {healing:.0?}");
+        println!("leaders observed             {observed}");
     }
     let longest = verdict.excused.iter().map(|excused| excused.long).max().unwrap_or(0);
     println!(
@@ -42,15 +42,6 @@ pub(crate) fn print(faults: &[Event], verdict: &Verdict) {
         println!("the servers lost what they had confirmed: {text}");
     }
     print_findings(verdict);
-}
-
-fn print_leaders(leaders: &Leaders) {
-    let Leaders { after_healing, again, observed } = leaders;
-    let healing =
-        after_healing.map_or("never".to_owned(), |time| format!("{} ms", time / MILLISECOND));
-    println!("healing to a leader          {healing}");
-    println!("led again by the same node   {again} times");
-    println!("leaders observed             {observed}");
 }
 
 /// The last line, for people and for scripts.
@@ -69,22 +60,13 @@ pub(crate) fn line(settings: &Settings, verdict: &Verdict) -> String {
     )
 }
 
-fn by_kind(faults: &[Event]) -> BTreeMap<&str, usize> {
-    let mut kinds = BTreeMap::new();
-    for event in faults {
-        if let What::Begins { kind, .. } = &event.1 {
-            *kinds.entry(kind.as_str()).or_default() += 1;
-        }
+/// How often each is there.
+fn counts<T: Ord>(all: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    for one in all {
+        *counts.entry(one).or_default() += 1;
     }
-    kinds
-}
-
-fn by_mode(holds: &[Hold]) -> BTreeMap<Mode, usize> {
-    let mut modes = BTreeMap::new();
-    for hold in holds {
-        *modes.entry(hold.mode).or_default() += 1;
-    }
-    modes
+    counts
 }
 
 fn print_findings(verdict: &Verdict) {

@@ -1,7 +1,6 @@
 //! The worker processes, one at a time in each row, and what their logs say of this moment.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 use tools::Result;
 
-use crate::log::{Event, Log, Name, Nanos, Node, Signal, Tail, What, worker_log};
+use crate::log::{Event, Log, Name, Nanos, Signal, Tail, What};
 use crate::settings::WorkerSettings;
 
 /// How long a worker may take to end when it is told.
@@ -20,40 +19,30 @@ const END: Duration = Duration::from_secs(60);
 
 pub(crate) struct Row {
     pub(crate) settings: WorkerSettings,
-    arguments: Vec<String>,
-    folder: PathBuf,
     child: Child,
     input: Option<ChildStdin>,
     tail: Tail,
     /// What it holds at this moment.
-    pub(crate) held: Vec<(Name, Vec<Node>)>,
+    pub(crate) held: Vec<(Name, String)>,
     pub(crate) holds: usize,
     pub(crate) last_hold: Nanos,
     pub(crate) quiet: bool,
 }
 
 impl Row {
-    pub(crate) fn start(
-        settings: WorkerSettings,
-        arguments: &[String],
-        folder: &Path,
-    ) -> Result<Self> {
-        let mut settings = settings;
-        settings.log = worker_log(folder, settings.row, settings.generation);
+    pub(crate) fn start(settings: WorkerSettings) -> Result<Self> {
         let (variable, value) = settings.environment()?;
         let mut child = Command::new(std::env::current_exe()?)
-            .args(arguments)
+            .args(&settings.run.worker_arguments)
             .env(variable, value)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(File::create(settings.log.with_extension("err"))?)
+            .stderr(File::create(settings.log().with_extension("err"))?)
             .kill_on_drop(true)
             .spawn()?;
         let input = child.stdin.take();
         Ok(Self {
             settings,
-            arguments: arguments.to_vec(),
-            folder: folder.to_owned(),
             child,
             input,
             tail: Tail::default(),
@@ -66,10 +55,10 @@ impl Row {
 
     /// What the log says that was not read before.
     pub(crate) fn look(&mut self) -> Result<()> {
-        for Event(at, what) in self.tail.news(&self.settings.log)? {
+        for Event(at, what) in self.tail.news(&self.settings.log())? {
             match what {
-                What::Holds { hold, nodes, .. } => {
-                    self.held.push((hold, nodes));
+                What::Holds { hold, node, .. } => {
+                    self.held.push((hold, node));
                     self.holds += 1;
                     self.last_hold = at;
                 }
@@ -109,7 +98,7 @@ impl Row {
         self.look()?;
         let mut settings = self.settings.clone();
         settings.generation += 1;
-        let next = Self::start(settings, &self.arguments, &self.folder)?;
+        let next = Self::start(settings)?;
         let (holds, last_hold) = (self.holds, self.last_hold);
         *self = Self { holds, last_hold, ..next };
         Ok(())
@@ -129,6 +118,6 @@ impl Row {
     }
 
     fn errors(&self) -> String {
-        std::fs::read_to_string(self.settings.log.with_extension("err")).unwrap_or_default()
+        std::fs::read_to_string(self.settings.log().with_extension("err")).unwrap_or_default()
     }
 }

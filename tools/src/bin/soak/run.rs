@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tools::Result;
-use zookeeper_testkit::{Backend, TestEnsemble};
+use zookeeper_testkit::{Cut, TestEnsemble};
 
 use crate::admin::Admin;
 use crate::checker::{Evidence, PATIENCE, Verdict, WorkerLog, judge};
 use crate::faults::{self, Scene};
 use crate::links::Links;
-use crate::log::{Event, Log, Nanos, Signal, Tail, What, faults_log, now, worker_log};
+use crate::log::{Event, FAULTS_LOG, Log, Nanos, Signal, Tail, What, now, worker_log};
 use crate::observer::Observer;
 use crate::report;
 use crate::rows::Row;
-use crate::schedule::{Kind, MEMBERS, Planned, ROWS, To, Whom, sabotage, schedule};
-use crate::settings::{Candidates, LIMIT, Recipe, Sabotage, Settings, WorkerSettings};
+use crate::schedule::{Kind, MEMBERS, Planned, ROWS, To, sabotage, schedule};
+use crate::settings::{LIMIT, Recipe, Sabotage, Settings, WorkerSettings};
 use crate::store::Store;
 use crate::worker::BE_QUIET;
 
@@ -35,26 +35,18 @@ const PROMPT: (u64, &str) = (200, "10");
 const FEW: usize = 3;
 
 pub(crate) async fn run(settings: &Settings) -> Result<Verdict> {
-    let folder = folder(settings)?;
+    let settings = &Settings { folder: folder(settings)?, ..settings.clone() };
     let (tick, limit) = match settings.sabotage {
         Sabotage::None => ENSEMBLES[usize::try_from(settings.seed % ENSEMBLES.len() as u64)?],
         _ => PROMPT,
     };
-    let candidates = match settings.recipe {
-        Recipe::Leader => format!(" ({})", Candidates::of(settings.seed).name()),
-        _ => String::new(),
-    };
-    println!(
-        "{}{candidates}, seed {}: {} faults; ticks of {tick} ms, syncLimit {limit}",
-        settings.recipe.name(),
-        settings.seed,
-        settings.faults
-    );
-    let ensemble = start_ensemble(Duration::from_millis(tick), limit).await?;
+    println!("{settings:?}; ticks of {tick} ms, syncLimit {limit}");
+    let ensemble = TestEnsemble::builder(MEMBERS).tick_time(Duration::from_millis(tick));
+    let ensemble = ensemble.property("syncLimit", limit).start().await?;
     println!("three members: {}, {:?}", ensemble.connect_string(), ensemble.backend());
     let store = Store::start().await?;
-    let scene = Arc::new(set_up(settings, &folder, ensemble, &store).await?);
-    let verdict = disturb_and_judge(settings, &folder, &scene, &store).await;
+    let scene = Arc::new(set_up(settings, ensemble, &store).await?);
+    let verdict = disturb_and_judge(settings, &scene, &store).await;
     // With a fault that is still under way it goes when that does.
     if let Some(scene) = Arc::into_inner(scene) {
         scene.ensemble.close().await?;
@@ -72,26 +64,7 @@ fn folder(settings: &Settings) -> Result<PathBuf> {
     Ok(folder)
 }
 
-async fn start_ensemble(tick: Duration, limit: &str) -> Result<TestEnsemble> {
-    let builder = || TestEnsemble::builder(MEMBERS).tick_time(tick).property("syncLimit", limit);
-    if std::env::var_os("ZOOKEEPER_BACKEND").is_some() {
-        return Ok(builder().start().await?);
-    }
-    match builder().backend(Backend::Process).start().await {
-        Ok(ensemble) => Ok(ensemble),
-        Err(error) => {
-            println!("no local processes ({error}), so containers");
-            Ok(builder().backend(Backend::Docker).start().await?)
-        }
-    }
-}
-
-async fn set_up(
-    settings: &Settings,
-    folder: &Path,
-    ensemble: TestEnsemble,
-    store: &Store,
-) -> Result<Scene> {
+async fn set_up(settings: &Settings, ensemble: TestEnsemble, store: &Store) -> Result<Scene> {
     let admin = Admin::new(ensemble.connect_string(), settings.recipe);
     admin.prepare().await?;
     let mut rng = fastrand::Rng::with_seed(settings.seed);
@@ -102,26 +75,24 @@ async fn set_up(
         let worker = WorkerSettings {
             row,
             generation: 0,
-            recipe: settings.recipe,
-            seed: settings.seed,
-            sabotage: settings.sabotage,
+            run: settings.clone(),
             timeout: match settings.sabotage {
                 Sabotage::None => Duration::from_millis(rng.u64(2000..=3000)),
-                Sabotage::NoOwnerCheck => Duration::from_secs(2),
                 // 1.2 times that leaves some ticks for the servers to expire the session.
                 _ => Duration::from_secs(3),
             },
             connect_string: own.connect_string(),
             direct: ensemble.connect_string().to_owned(),
             store: store.address,
-            log: PathBuf::new(),
         };
-        rows.push(Mutex::new(Row::start(worker, &settings.worker_arguments, folder)?));
+        rows.push(Mutex::new(Row::start(worker)?));
         links.push(own);
     }
-    let log = Log::open(&faults_log(folder))?;
+    let log = Log::open(&settings.folder.join(FAULTS_LOG))?;
     let observer = match (settings.recipe, settings.sabotage) {
-        (Recipe::Leader, Sabotage::None) => Some(Observer::start(&ensemble, folder).await?),
+        (Recipe::Leader, Sabotage::None) => {
+            Some(Observer::start(&ensemble, &settings.folder).await?)
+        }
         _ => None,
     };
     Ok(Scene { ensemble, rows, links, admin, observer, log, quorum: Mutex::new(()) })
@@ -129,21 +100,16 @@ async fn set_up(
 
 fn plan(settings: &Settings) -> Vec<Planned> {
     let Settings { seed, faults, .. } = *settings;
-    let whom = Whom::NextHolder;
     match settings.sabotage {
         Sabotage::None => schedule(seed, faults),
-        Sabotage::NoOwnerCheck => sabotage(seed, faults, Kind::Break { whom }),
-        Sabotage::IgnoresLease => sabotage(seed, faults, Kind::StopWorker { whom }),
+        Sabotage::IgnoresLease => sabotage(seed, faults, Kind::StopWorker),
         // What they do wrong shows without any fault.
-        Sabotage::WritesAsReader => {
-            sabotage(seed, faults, Kind::Cut { whom, links: To::All, reset: true })
-        }
+        Sabotage::WritesAsReader => sabotage(seed, faults, Kind::Cut(To::All, Cut::Reset)),
     }
 }
 
 async fn disturb_and_judge(
     settings: &Settings,
-    folder: &Path,
     scene: &Arc<Scene>,
     store: &Store,
 ) -> Result<Verdict> {
@@ -165,10 +131,10 @@ async fn disturb_and_judge(
     for row in &scene.rows {
         failures.extend(row.lock().await.end().await.err());
     }
-    read_logs(folder, scene, &mut evidence).await?;
+    read_logs(&settings.folder, scene, &mut evidence).await?;
     let verdict = judge(&evidence);
     report::print(&evidence.faults, &verdict);
-    println!("logs: {}\n{}", folder.display(), report::line(settings, &verdict));
+    println!("logs: {}\n{}", settings.folder.display(), report::line(settings, &verdict));
     match failures.into_iter().next() {
         Some(failure) => Err(failure),
         None => Ok(verdict),
@@ -178,30 +144,19 @@ async fn disturb_and_judge(
 async fn disturb(scene: &Arc<Scene>, planned: Vec<Planned>) -> Result<()> {
     let faults = planned.len();
     let mut running = JoinSet::new();
-    let mut late = Duration::ZERO;
     for (number, planned) in planned.into_iter().enumerate() {
-        let asleep = Instant::now();
         sleep(planned.after).await;
-        late = late.max(asleep.elapsed().saturating_sub(planned.after));
         running.spawn_local(faults::apply(scene.clone(), number, planned));
         while let Some(result) = running.try_join_next() {
             result??;
         }
         if (number + 1) % 50 == 0 {
-            let mut holds = 0;
-            for row in &scene.rows {
-                let mut row = row.lock().await;
-                row.look()?;
-                holds += row.holds;
-            }
-            println!("fault {} of {faults}, {holds} holds", number + 1);
+            println!("fault {} of {faults}", number + 1);
         }
     }
     while let Some(result) = running.join_next().await {
         result??;
     }
-    // Tells a slow machine from slow hand-overs.
-    println!("this machine woke the orchestrator up to {late:.1?} late");
     Ok(())
 }
 
@@ -249,7 +204,7 @@ async fn read_logs(folder: &Path, scene: &Scene, evidence: &mut Evidence) -> Res
             evidence.workers.push(WorkerLog { row, generation, events });
         }
     }
-    evidence.faults = read(&faults_log(folder))?;
+    evidence.faults = read(&folder.join(FAULTS_LOG))?;
     Ok(())
 }
 

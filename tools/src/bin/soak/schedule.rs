@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use zookeeper_testkit::{Direction, Operation};
+use zookeeper_testkit::{Cut, Direction, Operation};
 
 pub(crate) const ROWS: usize = 6;
 pub(crate) const MEMBERS: usize = 3;
@@ -33,58 +33,24 @@ pub(crate) enum Which {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// By a reset, or by the end of the stream.
-    Cut {
-        whom: Whom,
-        links: To,
-        reset: bool,
-    },
-    Stall {
-        whom: Whom,
-        links: To,
-        direction: Direction,
-    },
-    Delay {
-        whom: Whom,
-        links: To,
-        by: Duration,
-    },
-    Refuse {
-        whom: Whom,
-        links: To,
-    },
-    /// All links, once: what makes a client look for another connection.
-    Break {
-        whom: Whom,
-    },
-    LoseRequest {
-        whom: Whom,
-        of: Operation,
-    },
-    LoseReply {
-        whom: Whom,
-        of: Operation,
-    },
+    Cut(To, Cut),
+    Stall(To, Direction),
+    Delay(To, Duration),
+    Refuse(To),
+    LoseRequest(Operation),
+    LoseReply(Operation),
     /// For 1.2 times its session timeout.
-    StopWorker {
-        whom: Whom,
-    },
-    KillWorker {
-        whom: Whom,
-    },
-    KillSession {
-        whom: Whom,
-    },
-    DeleteNode {
-        whom: Whom,
-    },
+    StopWorker,
+    KillWorker,
+    KillSession,
+    DeleteNode,
     KillMember(Which),
     RestartMember(Which),
     PauseMember(Which),
     IsolateMember(Which),
     /// These two do not hear each other; the third hears both.
     PartMembers(usize, usize),
-    /// Nobody hears anybody: no quorum, for a short time.
+    /// No member hears another: no quorum, for a short time.
     PartAll,
     CutFromClients(Which),
 }
@@ -93,31 +59,23 @@ impl Kind {
     /// Takes a member from the quorum. One at a time, so that a majority is there but for moments.
     pub(crate) fn is_of_the_quorum(self) -> bool {
         use Kind::{IsolateMember, KillMember, PartAll, PartMembers, PauseMember, RestartMember};
-        matches!(
-            self,
-            KillMember(_)
-                | RestartMember(_)
-                | PauseMember(_)
-                | IsolateMember(_)
-                | PartMembers(..)
-                | PartAll
-        )
+        let takes = matches!(self, KillMember(_) | RestartMember(_) | PauseMember(_));
+        takes || matches!(self, IsolateMember(_) | PartMembers(..) | PartAll)
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Cut { reset: true, .. } => "cut (reset)",
-            Kind::Cut { .. } => "cut (end)",
-            Kind::Stall { .. } => "stall",
-            Kind::Delay { .. } => "delay",
-            Kind::Refuse { .. } => "refuse",
-            Kind::Break { .. } => "links broken",
-            Kind::LoseRequest { .. } => "lost request",
-            Kind::LoseReply { .. } => "lost reply",
-            Kind::StopWorker { .. } => "worker stopped",
-            Kind::KillWorker { .. } => "worker killed",
-            Kind::KillSession { .. } => "session killed",
-            Kind::DeleteNode { .. } => "node deleted",
+            Kind::Cut(_, Cut::Reset) => "cut (reset)",
+            Kind::Cut(..) => "cut (end)",
+            Kind::Stall(..) => "stall",
+            Kind::Delay(..) => "delay",
+            Kind::Refuse(_) => "refuse",
+            Kind::LoseRequest(_) => "lost request",
+            Kind::LoseReply(_) => "lost reply",
+            Kind::StopWorker => "worker stopped",
+            Kind::KillWorker => "worker killed",
+            Kind::KillSession => "session killed",
+            Kind::DeleteNode => "node deleted",
             Kind::KillMember(Which::Leader) => "leader killed",
             Kind::KillMember(_) => "member killed",
             Kind::RestartMember(Which::Leader) => "leader restarted",
@@ -138,25 +96,20 @@ pub(crate) struct Planned {
     /// After the one before was begun.
     pub(crate) after: Duration,
     pub(crate) lasts: Duration,
+    /// Its worker, if it is a worker's.
+    pub(crate) whom: Whom,
     pub(crate) kind: Kind,
 }
 
 /// The mean time between two faults.
 const BETWEEN: u64 = 1300;
 
-/// What can be lost. Creates and deletes are what matters most.
-const REQUESTS: &[Operation] = {
+/// What can be lost. Creates and deletes are what matters most. Replies are events as well.
+const REQUESTS: [Operation; 13] = {
     use Operation::{Connect, Create, Delete, GetData, List, Multi, Ping, SetWatches, Sync};
-    &[
+    [
         Create, Create, Create, Delete, Delete, Delete, List, GetData, Sync, Ping, Multi,
         SetWatches, Connect,
-    ]
-};
-const REPLIES: &[Operation] = {
-    use Operation::{Connect, Create, Delete, Event, GetData, List, Multi, Ping, SetWatches, Sync};
-    &[
-        Create, Create, Create, Delete, Delete, Delete, List, GetData, Sync, Ping, Multi,
-        SetWatches, Connect, Event, Event,
     ]
 };
 
@@ -169,29 +122,32 @@ fn plan(rng: &mut Rng) -> Planned {
     // Many follow at once, so that faults overlap.
     let after = if rng.u8(..4) == 0 { rng.u64(..100) } else { rng.u64(..BETWEEN * 8 / 3) };
     let lasts = if rng.u8(..5) == 0 { rng.u64(1500..4000) } else { rng.u64(100..1500) };
-    let kind = kind(rng);
+    let (whom, links) = (whom(rng), links(rng));
+    let kind = kind(rng, links);
     let lasts = match kind {
         Kind::PartAll => lasts.min(1500),
         // Beyond the session.
-        Kind::Stall { links: To::All, .. } if rng.u8(..3) == 0 => rng.u64(2500..5000),
+        Kind::Stall(To::All, _) if rng.u8(..3) == 0 => rng.u64(2500..5000),
         _ => lasts,
     };
-    Planned { after: Duration::from_millis(after), lasts: Duration::from_millis(lasts), kind }
+    let [after, lasts] = [after, lasts].map(Duration::from_millis);
+    Planned { after, lasts, whom, kind }
 }
 
-fn kind(rng: &mut Rng) -> Kind {
-    let (whom, links) = (whom(rng), links(rng));
+fn kind(rng: &mut Rng, links: To) -> Kind {
     match rng.u8(..100) {
-        0..10 => Kind::Cut { whom, links, reset: rng.bool() },
-        10..24 => Kind::Stall { whom, links, direction: direction(rng) },
-        24..31 => Kind::Delay { whom, links, by: Duration::from_millis(rng.u64(5..400)) },
-        31..36 => Kind::Refuse { whom, links },
-        36..45 => Kind::LoseRequest { whom, of: operation(rng, REQUESTS) },
-        45..56 => Kind::LoseReply { whom, of: operation(rng, REPLIES) },
-        56..63 => Kind::StopWorker { whom },
-        63..69 => Kind::KillWorker { whom },
-        69..74 => Kind::KillSession { whom },
-        74..80 => Kind::DeleteNode { whom },
+        0..10 => Kind::Cut(links, if rng.bool() { Cut::Reset } else { Cut::Finish }),
+        10..24 => Kind::Stall(links, direction(rng)),
+        24..31 => Kind::Delay(links, Duration::from_millis(rng.u64(5..400))),
+        31..36 => Kind::Refuse(links),
+        36..45 => Kind::LoseRequest(REQUESTS[rng.usize(..REQUESTS.len())]),
+        45..56 => Kind::LoseReply(
+            *REQUESTS.get(rng.usize(..REQUESTS.len() + 2)).unwrap_or(&Operation::Event),
+        ),
+        56..63 => Kind::StopWorker,
+        63..69 => Kind::KillWorker,
+        69..74 => Kind::KillSession,
+        74..80 => Kind::DeleteNode,
         80..82 => Kind::KillMember(which(rng)),
         82..84 => Kind::RestartMember(which(rng)),
         84..88 => Kind::PauseMember(which(rng)),
@@ -222,14 +178,14 @@ fn direction(rng: &mut Rng) -> Direction {
         .unwrap_or(&Direction::Both)
 }
 
-fn operation(rng: &mut Rng, of: &[Operation]) -> Operation {
-    *rng.choice(of).unwrap_or(&Operation::Create)
-}
-
 /// For a broken lock: what it cannot stand, often enough that it shows.
 pub(crate) fn sabotage(seed: u64, faults: usize, kind: Kind) -> Vec<Planned> {
     let mut rng = Rng::with_seed(seed);
-    let lasts = Duration::ZERO;
-    let planned = |_| Planned { after: Duration::from_millis(rng.u64(3000..4000)), lasts, kind };
+    let planned = |_| Planned {
+        after: Duration::from_millis(rng.u64(3000..4000)),
+        lasts: Duration::ZERO,
+        whom: Whom::NextHolder,
+        kind,
+    };
     (0..faults).map(planned).collect()
 }

@@ -2,16 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tools::Result;
 
+use crate::log::worker_log;
+
 /// All workers contend for this.
 pub(crate) const LOCK: &str = "/soak/lock";
-/// Or for these, all or some, taken in this order.
-pub(crate) const LOCKS: [&str; 3] = ["/soak/lock-0", "/soak/lock-1", "/soak/lock-2"];
 /// Leases of the semaphore.
 pub(crate) const LIMIT: usize = 3;
 /// And count here, while they hold it.
@@ -22,11 +21,11 @@ const WORKER: &str = "SOAK_WORKER";
 
 /// What the workers contend for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Recipe {
     Mutex,
-    ReadWrite,
+    Rw,
     Semaphore,
-    Multi,
     Leader,
 }
 
@@ -41,48 +40,19 @@ impl Candidates {
     pub(crate) fn of(seed: u64) -> Self {
         if seed.is_multiple_of(2) { Self::Latches } else { Self::Selectors }
     }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Latches => "latches",
-            Self::Selectors => "selectors",
-        }
-    }
 }
 
 impl Recipe {
-    const ALL: [Self; 5] =
-        [Self::Mutex, Self::ReadWrite, Self::Semaphore, Self::Multi, Self::Leader];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::ReadWrite => "rw",
-            Self::Semaphore => "semaphore",
-            Self::Multi => "multi",
-            Self::Leader => "leader",
-        }
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     /// Where its contenders' nodes are.
     pub(crate) fn parents(self) -> Vec<String> {
         match self {
-            Self::Mutex | Self::ReadWrite | Self::Leader => vec![LOCK.to_owned()],
+            Self::Mutex | Self::Rw | Self::Leader => vec![LOCK.to_owned()],
             Self::Semaphore => ["locks", "leases"].map(|name| format!("{LOCK}/{name}")).to_vec(),
-            Self::Multi => LOCKS.map(str::to_owned).to_vec(),
         }
-    }
-}
-
-impl FromStr for Recipe {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|recipe| recipe.name() == text);
-        known.ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("RECIPE={text}: one of {names}")
-        })
     }
 }
 
@@ -91,8 +61,6 @@ impl FromStr for Recipe {
 pub(crate) enum Sabotage {
     /// The crate's, rightly used.
     None,
-    /// One that takes the node of its dead session for its own (CURATOR-604).
-    NoOwnerCheck,
     /// The crate's, by a worker that believes to hold until it released.
     IgnoresLease,
     /// The crate's, by a worker that takes the read lock when it is to write.
@@ -100,37 +68,23 @@ pub(crate) enum Sabotage {
 }
 
 impl Sabotage {
-    const ALL: [(&str, Self); 3] = [
-        ("no-owner-check", Self::NoOwnerCheck),
-        ("ignores-lease", Self::IgnoresLease),
-        ("writes-as-reader", Self::WritesAsReader),
-    ];
-
     fn of(recipe: Recipe, name: &str) -> Result<Self, String> {
-        let there = || Self::ALL.into_iter().filter(|(_, sabotage)| sabotage.is_of(recipe));
-        let found = there().find(|(known, _)| *known == name);
-        found.map(|(_, sabotage)| sabotage).ok_or_else(|| {
-            let names: Vec<_> = there().map(|(known, _)| known).collect();
-            format!("SABOTAGE={name}: of a {} {}", recipe.name(), names.join(" or "))
-        })
-    }
-
-    /// Whether a lock of this recipe can be broken so.
-    fn is_of(self, recipe: Recipe) -> bool {
-        match self {
-            Self::None | Self::IgnoresLease => true,
-            Self::NoOwnerCheck => matches!(recipe, Recipe::Mutex | Recipe::Leader),
-            Self::WritesAsReader => recipe == Recipe::ReadWrite,
+        match name {
+            "ignores-lease" => Ok(Self::IgnoresLease),
+            "writes-as-reader" if recipe == Recipe::Rw => Ok(Self::WritesAsReader),
+            _ => Err(format!("SABOTAGE={name}: ignores-lease, or writes-as-reader with RECIPE=rw")),
         }
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) recipe: Recipe,
     pub(crate) faults: usize,
     pub(crate) seed: u64,
     pub(crate) sabotage: Sabotage,
+    /// The mutex retains its node, and its workers pause for longer.
+    pub(crate) retains: bool,
     /// Of the logs.
     pub(crate) folder: PathBuf,
     /// What makes this executable a worker, beside its environment.
@@ -141,9 +95,7 @@ pub(crate) struct Settings {
 pub(crate) struct WorkerSettings {
     pub(crate) row: usize,
     pub(crate) generation: usize,
-    pub(crate) recipe: Recipe,
-    pub(crate) seed: u64,
-    pub(crate) sabotage: Sabotage,
+    pub(crate) run: Settings,
     pub(crate) timeout: Duration,
     /// Through the worker's own proxies.
     pub(crate) connect_string: String,
@@ -151,13 +103,13 @@ pub(crate) struct WorkerSettings {
     pub(crate) direct: String,
     /// The outside store.
     pub(crate) store: SocketAddr,
-    pub(crate) log: PathBuf,
 }
 
 impl Settings {
-    /// `RECIPE`, `FAULTS`, `SEED` and `SABOTAGE`, each with its default.
+    /// `RECIPE`, `FAULTS`, `SEED`, `SABOTAGE` and `RETAIN`, each with its default.
     pub(crate) fn from_environment() -> Result<Self> {
-        let recipe = text("RECIPE").map_or(Ok(Recipe::Mutex), |name| name.parse())?;
+        let recipe = text("RECIPE").unwrap_or_else(|| "mutex".to_owned());
+        let recipe = serde_json::from_value(recipe.into())?;
         let sabotage =
             text("SABOTAGE").map_or(Ok(Sabotage::None), |name| Sabotage::of(recipe, &name))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
@@ -166,6 +118,7 @@ impl Settings {
             faults: number("FAULTS")?.unwrap_or(1000),
             seed: number("SEED")?.unwrap_or_else(|| fastrand::u64(..1_000_000)),
             sabotage,
+            retains: text("RETAIN").is_some(),
             folder: target,
             worker_arguments: Vec::new(),
         })
@@ -177,12 +130,16 @@ fn text(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|text| !text.is_empty())
 }
 
-fn number<T: FromStr>(variable: &str) -> Result<Option<T>> {
+fn number<T: std::str::FromStr>(variable: &str) -> Result<Option<T>> {
     let parse = |text: String| text.parse().map_err(|_| format!("{variable}={text}: not a number"));
     Ok(text(variable).map(parse).transpose()?)
 }
 
 impl WorkerSettings {
+    pub(crate) fn log(&self) -> PathBuf {
+        worker_log(&self.run.folder, self.row, self.generation)
+    }
+
     /// None if this process is no worker.
     pub(crate) fn from_environment() -> Result<Option<Self>> {
         let text = std::env::var(WORKER).ok();

@@ -15,10 +15,8 @@ use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_testkit::{TestkitError, kill_session};
 
 use crate::hand::Hand;
-use crate::hold::{self, Plan};
-use crate::log::{Log, Mode, What, identity, now};
-use crate::naive::NaiveLock;
-use crate::settings::{Recipe, Sabotage, WorkerSettings};
+use crate::log::{Log, What, identity, now};
+use crate::settings::WorkerSettings;
 use crate::turns::Locks;
 
 /// Before it asks again.
@@ -26,6 +24,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Sometimes so long that the queue is short when it does: who comes right behind a holder is let in by rules that the
 /// others seldom meet.
 const IDLE: Duration = Duration::from_millis(800);
+/// So long that now and then no other worker contends, which is when a node is retained.
+const LONG_IDLE: Duration = Duration::from_secs(12);
 
 /// What the orchestrator says, a line each. The end of the input ends the worker.
 pub(crate) const BE_QUIET: &str = "quiet";
@@ -39,18 +39,12 @@ struct Worker {
 
 pub(crate) async fn run(settings: WorkerSettings) -> Result<()> {
     end_with_the_orchestrator()?;
-    let log = Log::open(&settings.log)?;
+    let log = Log::open(&settings.log())?;
     let timeout = u64::try_from(settings.timeout.as_millis())?;
     log.now(What::Starts { timeout })?;
     let quiet = Arc::<AtomicBool>::default();
     let mut orders = orders();
     let worker = Worker { settings, log, quiet };
-    if worker.settings.sabotage == Sabotage::NoOwnerCheck {
-        return tokio::select! {
-            result = worker.contend_naively() => result,
-            () = worker.obey(None, &mut orders) => Ok(()),
-        };
-    }
     let curator = tokio::select! {
         curator = worker.connect() => curator,
         () = worker.obey(None, &mut orders) => return Ok(()),
@@ -88,11 +82,8 @@ impl Worker {
             match (order.as_str(), curator) {
                 (BE_QUIET, _) => self.quiet.store(true, Ordering::Relaxed),
                 (KILL_SESSION, Some(curator)) => {
-                    kills.spawn(kill(
-                        curator.clone(),
-                        self.settings.direct.clone(),
-                        self.log.clone(),
-                    ));
+                    let direct = self.settings.direct.clone();
+                    kills.spawn(kill(curator.clone(), direct, self.log.clone()));
                 }
                 _ => {}
             }
@@ -114,38 +105,21 @@ impl Worker {
     }
 
     fn rng(&self) -> Rng {
-        let WorkerSettings { seed, row, generation, .. } = self.settings;
-        Rng::with_seed(seed ^ ((row as u64) << 32) ^ ((generation as u64) << 40) ^ 0x5eed)
+        let WorkerSettings { row, generation, .. } = self.settings;
+        Rng::with_seed(
+            self.settings.run.seed ^ ((row as u64) << 32) ^ ((generation as u64) << 40) ^ 0x5eed,
+        )
     }
 
     /// Until it shall be quiet; then it waits for its end.
     async fn contend(&self, curator: &Curator) -> Result<()> {
-        let locks = Locks::new(&self.settings, curator)?;
+        let locks = Locks::new(&self.settings.run, curator)?;
         let mut hand = Hand { settings: &self.settings, log: &self.log, curator, rng: self.rng() };
         while !self.quiet.load(Ordering::Relaxed) {
             locks.turn(&mut hand).await?;
-            let pause = if hand.rng.u8(..3) == 0 { IDLE } else { PAUSE };
+            let idle = if self.settings.run.retains { LONG_IDLE } else { IDLE };
+            let pause = if hand.rng.u8(..3) == 0 { idle } else { PAUSE };
             sleep(pause.mul_f64(hand.rng.f64())).await;
-        }
-        self.log.now(What::Quiet)?;
-        std::future::pending().await
-    }
-
-    async fn contend_naively(&self) -> Result<()> {
-        let WorkerSettings { connect_string, timeout, store, .. } = &self.settings;
-        let mode = match self.settings.recipe {
-            Recipe::Leader => Mode::Leader,
-            _ => Mode::Lock,
-        };
-        let lock = NaiveLock { connect_string: connect_string.clone(), timeout: *timeout, mode };
-        while !self.quiet.load(Ordering::Relaxed) {
-            self.log.now(What::Asks { how: "naive".to_owned() })?;
-            let guard = lock.acquire(uuid::Uuid::new_v4().to_string()).await;
-            // Twice as long as it takes the servers to expire the session.
-            let steps = u32::try_from((*timeout * 2).as_millis() / 4)?;
-            let plan = Plan { steps, counts: 1, leave: 0 };
-            hold::run(&guard, &plan, &self.log, *store).await?;
-            guard.release().await;
         }
         self.log.now(What::Quiet)?;
         std::future::pending().await

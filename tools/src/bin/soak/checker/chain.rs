@@ -71,22 +71,14 @@ fn follow(
             stale(write.at, format!("{number} with token {token} was refused, and is there"));
         }
         if token < write.read.1 {
-            let greater = write.read.1;
-            stale(
-                write.at,
-                format!("token {token} wrote {number} after the greater token {greater}"),
-            );
+            stale(write.at, format!("{number} has token {token}, after {}", write.read.1));
         }
         value = write.read;
     }
     for (value, write) in writes {
         if write.outcome == Outcome::Accepted && !chain.contains(value) {
-            let (number, token) = value;
-            let row = write.row;
-            stale(
-                write.at,
-                format!("worker {row} wrote {number} with token {token}, and it is lost"),
-            );
+            let ((number, token), row) = (value, write.row);
+            stale(write.at, format!("{number} with token {token}, of worker {row}, is lost"));
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Rules 1 and 2.
 
-use std::collections::BTreeSet;
-
 use super::evidence::{Finding, Kind};
 use super::holds::Hold;
 use super::strikes::Strike;
@@ -23,15 +21,8 @@ pub(super) fn judge(
 ) -> Vec<Excused> {
     let mut judge = Judge { strikes, findings, excused: Vec::new() };
     judge.nobody_believes_beyond_the_grace(holds);
-    let locks: BTreeSet<&str> =
-        holds.iter().flat_map(|hold| &hold.nodes).map(|node| &*node.lock).collect();
-    for lock in locks {
-        let mut turns: Vec<_> =
-            holds.iter().filter_map(|hold| Some((hold.token_of(lock)?, hold))).collect();
-        turns.sort_by_key(|(token, hold)| (*token, hold.from));
-        judge.tokens_are_given_once(&turns);
-        judge.tokens_rise(&turns);
-    }
+    judge.tokens_are_given_once(holds);
+    judge.tokens_rise(holds);
     let mut claims: Vec<_> =
         holds.iter().filter_map(|hold| Some(Claim { of: hold.certain()?, hold })).collect();
     claims.sort_by_key(|claim| claim.of.0);
@@ -56,9 +47,6 @@ struct Claim<'a> {
 /// When it claims, and who does.
 type First<'a> = Option<(Nanos, &'a Hold)>;
 
-/// A hold, by its token for the lock in question.
-type Turn<'a> = (i64, &'a Hold);
-
 impl Judge<'_> {
     fn double(&mut self, at: Nanos, text: String) {
         self.findings.push(Finding { kind: Kind::Double, at, text });
@@ -68,10 +56,10 @@ impl Judge<'_> {
         self.strikes.iter().any(|strike| strike.excuses(hold, from, to))
     }
 
-    fn tokens_are_given_once(&mut self, turns: &[Turn<'_>]) {
-        for pair in turns.windows(2) {
-            let ((token, one), (next, other)) = (pair[0], pair[1]);
-            if token == next && !one.is_one_with(other) && !other.is_again(one) {
+    fn tokens_are_given_once(&mut self, holds: &[Hold]) {
+        for pair in holds.windows(2) {
+            let (one, other) = (&pair[0], &pair[1]);
+            if one.token == other.token && !one.is_one_with(other) && !other.is_again(one) {
                 let text = format!("{} and {} have the same token", one.name(), other.name());
                 self.double(other.from, text);
             }
@@ -97,9 +85,8 @@ impl Judge<'_> {
             let ((from, to), hold) = (claim.of, claim.hold);
             open.retain(|other| other.of.1 >= from);
             for other in open.iter().filter(|other| other.hold.excludes(hold)) {
-                let Some(other_first) = other.hold.is_older(hold) else { continue };
                 let until = to.min(other.of.1);
-                let older = if other_first { other.hold } else { hold };
+                let older = if other.hold.token < hold.token { other.hold } else { hold };
                 if self.is_excused(older, from, until) {
                     self.excused.push(Excused { at: from, long: until - from });
                 } else {
@@ -139,11 +126,11 @@ impl Judge<'_> {
     }
 
     /// A greater token was claimed earlier. Of two who may hold at a time neither must be the first.
-    fn tokens_rise(&mut self, turns: &[Turn<'_>]) {
+    fn tokens_rise(&mut self, holds: &[Hold]) {
         // Of those with greater tokens.
         let (mut earliest, mut earliest_exclusive): (First<'_>, First<'_>) = (None, None);
-        for same in turns.chunk_by(|one, other| one.0 == other.0).rev() {
-            let claims = || same.iter().filter_map(|(_, hold)| Some((hold.certain()?, *hold)));
+        for same in holds.chunk_by(|one, other| one.token == other.token).rev() {
+            let claims = || same.iter().filter_map(|hold| Some((hold.certain()?, hold)));
             for ((from, to), hold) in claims() {
                 let next = if hold.mode.is_exclusive() { earliest } else { earliest_exclusive };
                 if let Some((earlier, other)) = next

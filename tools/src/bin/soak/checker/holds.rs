@@ -1,7 +1,7 @@
 //! Holds, from the log of the worker that had them. Rules 3 and 4.
 
 use super::evidence::{Finding, Kind, Value, WorkerLog};
-use crate::log::{Event, MILLISECOND, Mode, Name, Nanos, Node, What, identity};
+use crate::log::{Event, MILLISECOND, Mode, Name, Nanos, What, identity};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -18,7 +18,8 @@ pub(crate) struct Hold {
     pub(crate) mode: Mode,
     pub(crate) token: i64,
     pub(crate) session: i64,
-    pub(crate) nodes: Vec<Node>,
+    /// Its path.
+    pub(crate) node: String,
     /// Of the session.
     pub(crate) timeout: Nanos,
     /// When the worker had its guard.
@@ -38,21 +39,11 @@ impl Hold {
 
     pub(crate) fn name(&self) -> String {
         let Self { row, generation, mode, token, .. } = self;
-        format!("worker {row}.{generation} {} token {token}", mode.name())
+        format!("worker {row}.{generation} {mode:?} token {token}")
     }
 
     fn is(&self, name: Name) -> bool {
         (self.mode, self.token) == (name.0, name.1)
-    }
-
-    /// Its token for one lock.
-    pub(crate) fn token_of(&self, lock: &str) -> Option<i64> {
-        self.nodes.iter().find(|node| node.lock == lock).map(|node| node.token)
-    }
-
-    /// By the tokens of the first lock that both are of, if there is one.
-    pub(super) fn is_older(&self, other: &Self) -> Option<bool> {
-        self.nodes.iter().find_map(|node| Some(node.token < other.token_of(&node.lock)?))
     }
 
     /// A write hold, and the read that was taken beside it.
@@ -61,12 +52,12 @@ impl Hold {
         by(self) == by(other) && (self.mode == Mode::Beside) != (other.mode == Mode::Beside)
     }
 
-    /// The same node leads once more: its lease had ended, its session had not.
+    /// Once more by the same node: a leader whose lease had ended and whose session had not, or a mutex that retained it.
     pub(super) fn is_again(&self, other: &Self) -> bool {
-        let by = |hold: &Self| (hold.row, hold.generation, hold.session, hold.token);
-        let path = |hold: &Self| hold.nodes.first().and_then(|node| node.path.clone());
-        let led = self.mode == Mode::Leader && other.mode == Mode::Leader;
-        led && by(self) == by(other) && path(self) == path(other)
+        fn by(hold: &Hold) -> (usize, usize, Mode, i64, i64, &str) {
+            (hold.row, hold.generation, hold.mode, hold.session, hold.token, &hold.node)
+        }
+        matches!(self.mode, Mode::Leader | Mode::Lock) && by(self) == by(other)
     }
 
     /// What the worker says of who it is.
@@ -100,13 +91,13 @@ impl Reader<'_> {
         match what {
             What::Starts { timeout } => self.timeout = timeout * MILLISECOND,
             What::Asks { .. } | What::Quiet => self.must_have_ended(*at),
-            What::Holds { hold: Name(mode, token), session, nodes } => self.holds.push(Hold {
+            What::Holds { hold: Name(mode, token), session, node } => self.holds.push(Hold {
                 row: self.log.row,
                 generation: self.log.generation,
                 mode: *mode,
                 token: *token,
                 session: *session,
-                nodes: nodes.clone(),
+                node: node.clone(),
                 timeout: self.timeout,
                 from: *at,
                 claim: None,

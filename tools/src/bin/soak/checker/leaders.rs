@@ -13,8 +13,6 @@ const AND_SOME: Nanos = 10 * SECOND;
 pub(crate) struct Leaders {
     /// From the healing to the first moment at which somebody led.
     pub(crate) after_healing: Option<Nanos>,
-    /// Terms on a node that its owner had led by before.
-    pub(crate) again: usize,
     /// Leaders that the observer was told of.
     pub(crate) observed: usize,
 }
@@ -33,20 +31,18 @@ pub(super) fn judge(
     a_node_has_one_token(&terms, findings);
     Some(Leaders {
         after_healing: somebody_leads(&terms, healed, findings),
-        again: terms.windows(2).filter(|pair| pair[1].is_again(pair[0])).count(),
         observed: observed(evidence, &terms, findings),
     })
 }
 
 /// Rule 9.
 fn a_node_has_one_token(terms: &[&Hold], findings: &mut Vec<Finding>) {
-    let mut by_node: Vec<_> =
-        terms.iter().filter_map(|term| Some((term.nodes[0].path.as_ref()?, *term))).collect();
-    by_node.sort_by_key(|(path, term)| (*path, term.from));
+    let mut by_node = terms.to_vec();
+    by_node.sort_by_key(|term| (&term.node, term.from));
     for pair in by_node.windows(2) {
-        let ((path, one), (other_path, other)) = (pair[0], pair[1]);
-        if path == other_path && one.token != other.token {
-            let text = format!("{} led by {path}, {} does", one.name(), other.name());
+        let (one, other) = (pair[0], pair[1]);
+        if one.node == other.node && one.token != other.token {
+            let text = format!("{} led by {}, {} does", one.name(), one.node, other.name());
             findings.push(Finding { kind: Kind::Double, at: other.from, text });
         }
     }

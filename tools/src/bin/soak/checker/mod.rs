@@ -17,10 +17,9 @@
 //! # The rules
 //!
 //! 1. No two claims overlap that exclude each other. A mutex excludes all, and so does a writer; readers do not exclude
-//!    readers; a write hold and the read that was taken beside it are one holder. A multi-lock is a claim on each of its
-//!    members. Of a semaphore no more leases are claimed at one moment than there are.
-//! 2. Tokens rise in the order of claims that exclude each other, and none is given twice; but who leads again by the node
-//!    of an earlier term has the token of that, and nobody with another claims in between.
+//!    readers; a write hold and the read that was taken beside it are one holder. Of a semaphore no more leases are claimed at one moment than there are.
+//! 2. Tokens rise in the order of claims that exclude each other, and none is given twice; but holds in turn by one node
+//!    (a leader's terms, a mutex that retained it) share its token, do not overlap, and no other token is claimed in between.
 //! 3. After a no, a reported loss or a release there is no yes.
 //! 4. A hold ends by a release or is reported lost, except with its process.
 //! 5. Each counter is one chain of increments: every accepted write is in it, every refused one is not, one of unknown
@@ -37,7 +36,7 @@
 //!
 //! # What is excused
 //!
-//! Who deletes the node of a holder (of a multi-lock, that of any member), or closes its session from a second
+//! Who deletes the node of a holder, or closes its session from a second
 //! connection, lets the next one in at once: no lock can tell the holder in advance (docs/guide/guarantees.md, "To know before
 //! somebody acts"). So an overlap is excused if the hold with the *smaller* token is the one that was struck (of leases
 //! beyond the limit: so many of those before the youngest that the others are within it), and the whole overlap lies
@@ -56,7 +55,7 @@ mod leaders;
 mod servers;
 mod strikes;
 
-use crate::log::{Event, Nanos, SECOND, Signal, What};
+use crate::log::{Event, Nanos, SECOND, What};
 
 pub(crate) use claims::Excused;
 pub(crate) use evidence::{Evidence, Finding, Kind, Value, WorkerLog};
@@ -72,13 +71,13 @@ pub(crate) struct Verdict {
     pub(crate) faults: usize,
     pub(crate) holds: Vec<Hold>,
     pub(crate) findings: Vec<Finding>,
+    /// Holds by a node that its owner had held by before.
+    pub(crate) again: usize,
     pub(crate) excused: Vec<Excused>,
     /// Strikes whose outcome is not known, so that they excuse without end.
     pub(crate) unknown_strikes: usize,
     /// What tells that the servers lost what they had confirmed.
     pub(crate) went_back: Vec<String>,
-    /// From the kill of a holder to the next hold, as a multiple of the session timeout.
-    pub(crate) after_kills: Vec<f64>,
     /// From the healing to each row's next hold.
     pub(crate) after_healing: Vec<Nanos>,
     pub(crate) leaders: Option<Leaders>,
@@ -120,8 +119,8 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
     Verdict {
         faults: evidence.faults.iter().filter(begun).count(),
         unknown_strikes: strikes.iter().filter(|strike| strike.done == Nanos::MAX).count(),
+        again: holds.windows(2).filter(|pair| pair[1].is_again(&pair[0])).count(),
         went_back: servers::went_back(&holds),
-        after_kills: after_kills(evidence, &holds),
         after_healing,
         leaders,
         holds,
@@ -170,29 +169,4 @@ fn is_at_rest(evidence: &Evidence, row: usize) -> bool {
     let of_row = evidence.workers.iter().filter(|log| log.row == row);
     let last = of_row.max_by_key(|log| log.generation);
     last.is_some_and(|log| log.events.iter().any(|event| event.1 == What::Quiet))
-}
-
-/// Where the process that was killed held alone, to its last word.
-fn after_kills(evidence: &Evidence, holds: &[Hold]) -> Vec<f64> {
-    let mut times = Vec::new();
-    for Event(at, what) in &evidence.faults {
-        let What::Signalled { row, generation, signal: Signal::Kill } = *what else {
-            continue;
-        };
-        let held = |hold: &&Hold| {
-            (hold.row, hold.generation) == (row, generation)
-                && hold.end == End::Open
-                && hold.mode.is_exclusive()
-        };
-        let Some(killed) = holds.iter().find(held) else {
-            continue;
-        };
-        let waited = |hold: &&Hold| hold.from > *at && killed.is_older(hold) == Some(true);
-        if let Some(next) = holds.iter().filter(waited).min_by_key(|hold| hold.from) {
-            #[allow(clippy::cast_precision_loss)]
-            times.push((next.from - at) as f64 / killed.timeout as f64);
-        }
-    }
-    times.sort_by(f64::total_cmp);
-    times
 }

@@ -2,7 +2,7 @@
 
 use super::evidence::Evidence;
 use super::holds::Hold;
-use crate::log::{Event, Nanos, Node, What};
+use crate::log::{Event, Nanos, What};
 
 /// An administrator deleted a node, or a second connection closed a session.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Strike {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Victim {
-    Node { path: String, token: i64 },
+    Node(String),
     Session(i64),
 }
 
@@ -27,17 +27,12 @@ pub(super) fn strikes(evidence: &Evidence) -> Vec<Strike> {
         for Event(at, what) in events {
             match what {
                 What::Kills { session } => strikes.push(strike(Victim::Session(*session), *at)),
-                What::Deletes { node, token } => {
-                    let victim = Victim::Node { path: node.clone(), token: *token };
-                    strikes.push(strike(victim, *at));
-                }
+                What::Deletes { node } => strikes.push(strike(Victim::Node(node.clone()), *at)),
                 What::Killed { session, known: true } => {
-                    let is_it = |victim: &Victim| *victim == Victim::Session(*session);
-                    confirm(&mut strikes[begin..], is_it, *at);
+                    confirm(&mut strikes[begin..], &Victim::Session(*session), *at);
                 }
                 What::Deleted { node, known: true } => {
-                    let is_it = |victim: &Victim| matches!(victim, Victim::Node { path, .. } if path == node);
-                    confirm(&mut strikes[begin..], is_it, *at);
+                    confirm(&mut strikes[begin..], &Victim::Node(node.clone()), *at);
                 }
                 _ => {}
             }
@@ -50,8 +45,8 @@ fn strike(victim: Victim, sent: Nanos) -> Strike {
     Strike { victim, sent, done: Nanos::MAX }
 }
 
-fn confirm(strikes: &mut [Strike], is_it: impl Fn(&Victim) -> bool, done: Nanos) {
-    if let Some(strike) = strikes.iter_mut().rev().find(|strike| is_it(&strike.victim)) {
+fn confirm(strikes: &mut [Strike], victim: &Victim, done: Nanos) {
+    if let Some(strike) = strikes.iter_mut().rev().find(|strike| strike.victim == *victim) {
         strike.done = done;
     }
 }
@@ -59,7 +54,7 @@ fn confirm(strikes: &mut [Strike], is_it: impl Fn(&Victim) -> bool, done: Nanos)
 impl Strike {
     pub(super) fn hits(&self, hold: &Hold) -> bool {
         match &self.victim {
-            Victim::Node { path, token } => hold.nodes.iter().any(|node| is_at(node, path, *token)),
+            Victim::Node(path) => *path == hold.node,
             Victim::Session(session) => *session == hold.session,
         }
     }
@@ -68,7 +63,7 @@ impl Strike {
     pub(super) fn until(&self, hold: &Hold) -> Nanos {
         let lease = hold.timeout * 2 / 3;
         let grace = match self.victim {
-            Victim::Node { .. } => hold.timeout / 6 + lease,
+            Victim::Node(_) => hold.timeout / 6 + lease,
             Victim::Session(_) => lease,
         };
         self.done.saturating_add(grace)
@@ -77,9 +72,4 @@ impl Strike {
     pub(super) fn excuses(&self, hold: &Hold, from: Nanos, to: Nanos) -> bool {
         self.hits(hold) && self.sent <= from && to <= self.until(hold)
     }
-}
-
-/// By its path; or by the transaction that made it, where the guard does not tell the path.
-fn is_at(node: &Node, path: &str, token: i64) -> bool {
-    node.path.as_ref().map_or(node.token == token, |own| own == path)
 }

@@ -19,8 +19,6 @@ rules! {
         // Another worker by that node, or one that came after it.
         ["0 leader 10-20#5 | 1 leader 30-40#5", 1]
         ["0 leader 10-20#5 | 0+ leader 30-40#5", 1]
-        // Of locks none is held again.
-        ["0 10-20#5 30-40#5", 1]
     no_other_worker_leads_in_between:
         ["0 leader 10-20#5 40-50#5 | 1 leader 51-60#6", 0]
         ["0 leader 10-20#5 40-50#5 | 1 leader 25-30#6", 1]

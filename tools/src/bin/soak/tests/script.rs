@@ -4,10 +4,9 @@
 //!
 //! | word | the worker |
 //! | --- | --- |
-//! | `lock`, `read`, `write`, `beside`, `lease`, `multi`, `leader` | has holds of this mode from here on, at first `lock` |
+//! | `lock`, `read`, `write`, `beside`, `lease`, `leader` | has holds of this mode from here on, at first `lock` |
 //! | `10#5`, `10#5@6` | holds, by the node `/5` or `/6` |
 //! | `10-20#5` | holds, says yes at the begin and the end, and releases |
-//! | `10-20/a5/b6` | the same by nodes of the locks `/a` and `/b` |
 //! | `c10-20#5` | says yes at both moments and releases what it has |
 //! | `y10#5`, `y10-12#5` | is asked at 10 and says yes, at 10 or 12 |
 //! | `n10#5`, `x10#5`, `l10#5` | says no and reports the loss, or only says no, or only reports it |
@@ -16,7 +15,7 @@
 //! A `+` after the number of the worker makes it the next process of that row.
 
 use crate::checker::{Evidence, Kind, Verdict, WorkerLog, judge};
-use crate::log::{Counter, Event, MILLISECOND, Mode, Name, Nanos, Node, Outcome, What};
+use crate::log::{Counter, Event, MILLISECOND, Mode, Name, Nanos, Outcome, What};
 
 /// Of the sessions.
 pub(super) const T: u64 = 2400;
@@ -61,22 +60,12 @@ impl Script {
     }
 
     pub(super) fn word(mut self, word: &str) -> Self {
-        use Mode::{Beside, Leader, Lease, Lock, Multi, Read, Write};
-        let modes = [Lock, Read, Write, Beside, Lease, Multi, Leader];
+        use Mode::{Beside, Leader, Lease, Lock, Read, Write};
+        let modes = [Lock, Read, Write, Beside, Lease, Leader];
         let named = |mode: &Mode| format!("{mode:?}").eq_ignore_ascii_case(word);
         if let Some(mode) = modes.into_iter().find(named) {
             self.mode = mode;
             return self;
-        }
-        if let Some((when, locks)) = word.split_once('/') {
-            let path = |lock: &str| (self.mode != Multi).then(|| format!("/{lock}"));
-            let node = |lock: &str| {
-                let (name, token) = lock.split_at(1);
-                (format!("/{name}"), token.parse().unwrap(), path(lock))
-            };
-            let nodes: Vec<(String, i64, Option<String>)> = locks.split('/').map(node).collect();
-            let (token, (from, to)) = (nodes[0].1, moments(when));
-            return self.holds(from, nodes).claims(from, to, token);
         }
         let (when, token) = word.split_once('#').unwrap_or((word, "0"));
         let (token, node) = token.split_once('@').unwrap_or((token, token));
@@ -87,8 +76,7 @@ impl Script {
         match kind {
             None => {
                 let beside = if self.mode == Beside { "beside-" } else { "" };
-                let path = Some(format!("/{beside}{node}"));
-                let holds = self.holds(from, vec![("/".to_owned(), token, path)]);
+                let holds = self.holds(from, token, &format!("/{beside}{node}"));
                 if when.contains('-') { holds.claims(from, to, token) } else { holds }
             }
             Some('c') => self.claims(from, to, token),
@@ -102,12 +90,9 @@ impl Script {
         }
     }
 
-    /// By these nodes: lock, token and path of each.
-    fn holds(self, at: u64, nodes: Vec<(String, i64, Option<String>)>) -> Self {
-        let nodes: Vec<_> =
-            nodes.into_iter().map(|(lock, token, path)| Node { lock, token, path }).collect();
-        let (hold, session) = (Name(self.mode, nodes[0].token), 100 + nodes[0].token);
-        self.then(at, What::Holds { hold, session, nodes })
+    fn holds(self, at: u64, token: i64, node: &str) -> Self {
+        let (hold, session, node) = (Name(self.mode, token), 100 + token, node.to_owned());
+        self.then(at, What::Holds { hold, session, node })
     }
 
     fn claims(self, from: u64, to: u64, token: i64) -> Self {
@@ -116,10 +101,9 @@ impl Script {
             .fold(self, |script, word| script.word(word))
     }
 
-    /// Holds by a node of this path, whose lock is the root.
+    /// Holds by a node of this path.
     pub(super) fn holds_by(self, from: u64, token: i64, path: &str) -> Self {
-        let nodes = vec![(String::new(), token, Some(path.to_owned()))];
-        self.holds(from, nodes).claims(from, from + 5, token)
+        self.holds(from, token, path).claims(from, from + 5, token)
     }
 
     /// Writes `read + 1`.
@@ -167,7 +151,7 @@ pub(super) fn doubles(text: &str) -> usize {
 
 pub(super) fn deletes(node: &str) -> [What; 2] {
     let node = node.to_owned();
-    [What::Deletes { node: node.clone(), token: 0 }, What::Deleted { node, known: true }]
+    [What::Deletes { node: node.clone() }, What::Deleted { node, known: true }]
 }
 
 pub(super) fn kills(session: i64) -> [What; 2] {

@@ -1,9 +1,9 @@
-//! The checker's rules for holds that do not exclude each other, and for holds of several locks, each with a log that keeps it
+//! The checker's rules for holds that do not exclude each other, each with a log that keeps it
 //! and one that breaks it. Times are in milliseconds.
 
-use super::script::{Script, T, at, deletes, log, logs, ms, verdict};
+use super::script::{Script, at, deletes, log, logs, ms, verdict};
 use crate::checker::Kind;
-use crate::log::{Mode, Name, Signal, What};
+use crate::log::{Mode, Name, What};
 
 rules! {
     readers_hold_together:
@@ -55,19 +55,6 @@ rules! {
         ["0 lease 10#5 10#6 y11#5 y11#6 r20#6 ?30", 1]
         ["0 lease 10#5 10#6 y11#5 y11#6 r20#5 ?30", 1]
         ["0 lease 10#5 10#6 y11#5 y11#6 n20#6 r21#5 ?30", 0]
-    each_member_is_held_by_one_at_a_time:
-        ["0 multi 10-30/a5/b6 | 1 multi 31-50/a7/b8", 0]
-        ["0 multi 10-30/a5/b6 | 1 multi 29-50/a7/c8", 1]
-        ["0 multi 10-30/a5/b6 | 1 multi 29-50/b7", 1]
-        ["0 multi 10-30/a5/b6 | 1 multi 29-50/c7", 0]
-        // A mutex on the path of a member.
-        ["0 multi 10-30/a5/b6 | 1 lock 31-50/b7", 0]
-        ["0 multi 10-30/a5/b6 | 1 lock 29-50/b7", 1]
-    the_tokens_of_each_member_rise:
-        ["0 multi 10-30/a5/b8 | 1 multi 31-50/b9", 0]
-        ["0 multi 10-30/a5/b8 | 1 multi 31-50/b7", 1]
-        ["0 multi 10-30/a5/b8 | 1 multi 31-50/b8", 1]
-        ["0 multi 10-30/a5/b8 | 1 multi 31-50/c5", 0]
 }
 
 #[test]
@@ -126,40 +113,6 @@ fn a_lease_that_was_struck_makes_room_for_one() {
     assert_eq!(struck("/5", "2 lease 120-400#7 | 3 lease 130-400#8").count(Kind::Double), 1);
     // The youngest was let in too early, whatever became of it.
     assert_eq!(struck("/7", "2 lease 120-150#7").count(Kind::Double), 1);
-}
-
-#[test]
-fn with_a_member_all_are_lost() {
-    // The guard does not tell its nodes; they are known by their tokens.
-    let deleted = |token| {
-        let node = "/b/whatever".to_owned();
-        [What::Deletes { node: node.clone(), token }, What::Deleted { node, known: true }]
-    };
-    let struck = |until: u64, token, others: &str| {
-        let logs = logs(&format!("0 multi 10-{until}/a5/b6/c7{others}"));
-        verdict(&logs, &at(100, 110, deleted(token)))
-    };
-    let grace = T / 6 + T * 2 / 3;
-    for token in 5..=7 {
-        assert_eq!(struck(110 + grace, token, "").count(Kind::Double), 0);
-        assert_eq!(struck(111 + grace, token, "").count(Kind::Double), 1);
-    }
-    assert_eq!(struck(111 + grace, 8, "").count(Kind::Double), 0);
-    // And whoever comes in meanwhile is excused, at any of the members.
-    let verdict = struck(200, 6, " | 1 multi 120-300/c9");
-    assert!(verdict.is_clean(), "{:?}", verdict.findings);
-    assert_eq!(verdict.excused.len(), 1);
-}
-
-#[test]
-fn the_next_hold_after_a_kill_is_one_that_had_to_wait() {
-    let killed = |mode: &str| {
-        let kill = What::Signalled { row: 0, generation: 0, signal: Signal::Kill };
-        let text = format!("0 {mode} 10#5 y10#5 | 0+ | 1 multi 400-450/e8 | 2 write 1330-1400#9");
-        verdict(&logs(&text), &[(130, kill)]).after_kills
-    };
-    assert_eq!(killed("write"), [0.5]);
-    assert!(killed("lease").is_empty());
 }
 
 #[test]
