@@ -64,6 +64,16 @@ impl State {
     /// It serves no client until there is a leader again.
     fn step_down(&mut self, server: usize) {
         self.note(format_args!("server {server} serves no more"));
+        // Its connections end behind what was sent by them.
+        match self.servers[server].role {
+            Role::Following(leader) => self.tell(server, leader, move |state| {
+                state.servers[leader].leading.followers.remove(&server);
+            }),
+            Role::Leading => self.tell_followers(server, |follower| {
+                move |state: &mut Self| state.step_down(follower)
+            }),
+            Role::Looking | Role::Down => {}
+        }
         let here = &mut self.servers[server];
         (here.role, here.leading) = (Role::Looking, Leading::default());
         self.close_conns(server, |_, _| true);

@@ -57,7 +57,7 @@ impl State {
         self.tell(server, leader, move |state| message(state, leader));
     }
 
-    fn tell_followers<M>(&mut self, leader: usize, message: impl Fn(usize) -> M)
+    pub(super) fn tell_followers<M>(&mut self, leader: usize, message: impl Fn(usize) -> M)
     where
         M: FnOnce(&mut Self) + Send + 'static,
     {
