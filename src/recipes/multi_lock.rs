@@ -191,6 +191,10 @@ impl InterProcessMultiLock {
     async fn acquire_with(&self, patience: Patience) -> Result<Option<Guards>, Error> {
         let began = Moment::now();
         let left = |limit: Duration| limit.saturating_sub(began.elapsed());
+        let rest = || match patience {
+            Patience::For(limit) => Some(left(limit)),
+            Patience::OnlyIfFree | Patience::Forever => None,
+        };
         let mut guards = Guards::default();
         for (position, member) in self.members.iter().enumerate() {
             let asked = async {
@@ -220,9 +224,7 @@ impl InterProcessMultiLock {
             match asked {
                 Ok(Attempt::Acquired(guard)) => guards.push(guard),
                 failed => {
-                    let left =
-                        if let Patience::For(limit) = patience { Some(left(limit)) } else { None };
-                    roll_back(guards, left).await;
+                    roll_back(guards, rest()).await;
                     return failed.map(|_| None);
                 }
             }
@@ -232,7 +234,7 @@ impl InterProcessMultiLock {
         match lost {
             None => Ok(Some(guards)),
             Some(error) => {
-                roll_back(guards, None).await;
+                roll_back(guards, rest()).await;
                 Err(error)
             }
         }
