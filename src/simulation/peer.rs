@@ -259,6 +259,9 @@ impl State {
                 fired.push(watches.swap_remove(nth));
             }
         }
+        if watches.is_empty() {
+            self.peers[number].watches.remove(path);
+        }
         for watcher in fired {
             self.effect(move || _ = watcher.happened.send(happened));
         }
@@ -282,8 +285,11 @@ impl State {
         let asks = |request: &Request| {
             request.op.watched().is_some_and(|(one, kind)| one == path && is_alike(kind))
         };
-        let is_needed = peer.watches[&path].iter().any(|other| is_alike(other.kind))
-            || peer.sent.iter().any(asks);
+        let left = &peer.watches[&path];
+        let is_needed = left.iter().any(|other| is_alike(other.kind)) || peer.sent.iter().any(asks);
+        if left.is_empty() {
+            peer.watches.remove(&path);
+        }
         if !is_needed && !peer.is_dropped {
             self.make(number, Op::RemoveWatches { path, kind }, None);
         }
