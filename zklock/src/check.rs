@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn check(arguments: &Check, settings: &Settings) -> Outcome {
     let (servers, chroot) = separately(&settings.server);
+    if servers.is_empty() {
+        let _ = connect(settings).await?; // it refuses them, as for any command
+    }
     let sessions = join_all(servers.iter().map(|server| session(settings, server))).await;
     let (mut lines, mut curators) = (Vec::new(), Vec::new());
     for (server, session) in servers.into_iter().zip(sessions) {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_testkit::{Cut, Direction, Fault, FaultProxy, Message, Operation, TestServer};
 
 use crate::harness::eventually;
@@ -114,13 +115,12 @@ async fn what_a_waiter_shows_does_not_cost_a_read_for_each_other() {
     const OTHERS: usize = 30;
     let scene = Scene::new().await;
     let holder = scene.holder("host-a:123").await;
-    let curator = scene.curator().await;
-    let mutex = curator.mutex(&scene.path).unwrap().with_node_per_hold();
-    let mut others = Vec::new();
-    for number in 2..=OTHERS + 1 {
-        let mutex = mutex.clone();
-        others.push(tokio::spawn(async move { mutex.acquire().await }));
-        scene.children_are(number).await;
+    let mut others: Vec<String> = Vec::new();
+    for number in 1..=OTHERS {
+        let prefix = format!("{}/_c_01234567-89ab-4def-8123-{number:012}-lock-", scene.path);
+        let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let (_, sequence) = scene.admin.create(&prefix, b"other", &options).await.unwrap();
+        others.push(format!("{prefix}{sequence}"));
     }
     let link = scene.link().await;
     let tool = scene.run_with(["-v"], "exit 3").env("ZKLOCK_SERVER", link.connect_string());
@@ -131,14 +131,13 @@ async fn what_a_waiter_shows_does_not_cost_a_read_for_each_other() {
     let looks = link.replies(Operation::Exists);
     eventually("it looks", async || link.replies(Operation::Exists) > looks + 2).await;
     assert_eq!([Operation::GetData, Operation::List].map(|read| link.requests(read)), reads);
-    for other in others.drain(1..) {
-        other.abort();
+    let next = others.remove(0);
+    for other in others {
+        scene.admin.delete(&other, None).await.unwrap();
     }
-    scene.children_are(3).await;
     holder.release().await;
-    let next = others.remove(0).await.unwrap().unwrap();
-    waiting.stderr.says(": 2nd in the queue, held by ").await;
-    next.release().await.unwrap();
+    waiting.stderr.says(": 2nd in the queue, held by other").await;
+    scene.admin.delete(&next, None).await.unwrap();
     let ended = waiting.ended().await.with(3);
     let said = ended.stderr.lines().filter(|line| line.contains("waiting for "));
     assert_eq!(said.count(), 2, "{ended}");

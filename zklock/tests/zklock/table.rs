@@ -49,6 +49,7 @@ run {path} -- touch ran | ZKLOCK_AUTH=sasl:{secret} | 64 | sasl:user:password
 check | | 0 | >{server}~granted~a~session~with~a~timeout~of~10s
 check {path} | | 0 | >{path}~exists >created~and~deleted~under~{path}
 check {path} --server {server},{nowhere} | | 69 | >FAIL >{nowhere}~cannot~be~connected~to >start~it >created~and~deleted
+check --server= | | 64 | connect~string
 check --server {silent} --connection-timeout 1s | | 69 | >FAIL >accepts~connections
 check {readonly} | | 69 | >FAIL >create~a~znode~under~{readonly} >--auth-file
 check {barren}/lock | | 69 | >FAIL >choose~another~path
