@@ -216,6 +216,12 @@ impl Worker {
         let Some(Ok(write)) = self.awaited(lock.write()).await else { return };
         let written = self.below(self.run.plan.hold);
         sleep(written).await;
+        if self.rng.u8(..16) == 0 {
+            // An operator deletes the node, and the news of it is on its way.
+            let admin = self.run.ensemble.admin().await;
+            self.run.judge.operator_deletes(write.node());
+            let _ = admin.delete(write.node(), None).await;
+        }
         let Some(Ok(read)) = self.awaited(write.downgrade()).await else { return };
         self.held(read, Access::Shared).await;
     }

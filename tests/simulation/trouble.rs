@@ -142,6 +142,8 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
             members.running.get(process)?.process.pause();
             Wrong::Paused(process)
         }
+        // One that is dead is started again once.
+        What::Kill(process) if members.running.get(process)?.process.is_killed() => return None,
         What::Kill(process) => {
             members.running.get(process)?.process.kill();
             judge.killed();
