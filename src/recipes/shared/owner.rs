@@ -36,9 +36,20 @@ use crate::queue::rules::admission::Family;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Owner {
-    /// One for each lock that the owner has used lately.
-    slots: Arc<Mutex<HashMap<SlotKey, Arc<Slot>>>>,
+    slots: Arc<Mutex<Slots>>,
 }
+
+/// A slot for each lock that an owner has used lately.
+#[derive(Debug, Default)]
+struct Slots {
+    of: HashMap<SlotKey, Arc<Slot>>,
+    /// With this many, the unused ones are removed. Twice what is left then, so that holders of many locks do not sweep
+    /// at each new one.
+    sweep_at: usize,
+}
+
+/// The fewest slots that are swept.
+const SLOTS_KEPT: usize = 64;
 
 tokio::task_local! {
     /// The innermost last.
@@ -103,15 +114,12 @@ impl Owner {
 
     fn slot(&self, curator: usize, path: &LockPath, family: &Family) -> Arc<Slot> {
         let mut slots = self.slots.lock();
-        // Before the map grows, the unused slots are removed. It then has room for as many as are left, so that holders
-        // of many locks do not sweep at each new one.
-        if slots.len() == slots.capacity() {
+        if slots.of.len() >= slots.sweep_at {
             // A task that acquires through a slot has a reference to it.
-            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_held());
-            let used = slots.len();
-            slots.reserve(used);
+            slots.of.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_held());
+            slots.sweep_at = SLOTS_KEPT.max(2 * slots.of.len());
         }
-        slots.entry((curator, path.clone(), family.clone())).or_default().clone()
+        slots.of.entry((curator, path.clone(), family.clone())).or_default().clone()
     }
 }
 
@@ -127,12 +135,12 @@ mod tests {
             let path = LockPath::parse("path", &format!("/{number}")).unwrap();
             owner.slot(0, &path, &Family::Exclusive(ContenderFilter::Curator))
         };
-        let used: Vec<_> = (0..1000).map(slot).collect();
-        assert_eq!(owner.slots.lock().len(), used.len());
+        let used: Vec<_> = (0..10 * SLOTS_KEPT).map(slot).collect();
+        assert_eq!(owner.slots.lock().of.len(), used.len());
+        assert!(owner.slots.lock().sweep_at > used.len(), "the next one sweeps again");
         drop(used);
-        let room = owner.slots.lock().capacity();
-        assert!(room > 1000, "the next one sweeps again");
-        (0..10 * room).for_each(|number| drop(slot(number)));
-        assert!(owner.slots.lock().len() <= room);
+        let more = 10 * owner.slots.lock().sweep_at;
+        (0..more).for_each(|number| drop(slot(number)));
+        assert!(owner.slots.lock().of.len() <= SLOTS_KEPT);
     }
 }
