@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use zookeeper_client::{Acl, CreateMode, Error as ServerError};
+use zookeeper_client::Error as ServerError;
 
 use super::data::{Change, Listing, Node};
 use super::failure::Failure;
@@ -24,12 +24,6 @@ impl Client {
             let (answer, watch) = sent.await.map_err(|refused| Failure::of(refused.error))?;
             of(answer, watch.map(watcher)).ok_or(Failure::of(ServerError::Unimplemented))
         }
-    }
-}
-
-impl Op {
-    pub(super) fn create(path: String, data: &[u8], acls: &[Acl], mode: CreateMode) -> Self {
-        Self::Create { path, data: data.to_vec(), acls: acls.into(), mode }
     }
 }
 

@@ -52,8 +52,7 @@ impl Admin {
         mode: CreateMode,
         acls: &[Acl],
     ) -> Result<(String, Stat), ServerError> {
-        let (path, data, acls) = (path.to_owned(), data.to_vec(), acls.into());
-        let op = Op::Create { path, data, acls, mode };
+        let op = Op::create(path.to_owned(), data, acls, mode);
         let Answer::Created(path, stat) = self.ask(op).await? else { return unexpected() };
         Ok((path, stat))
     }

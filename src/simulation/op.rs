@@ -82,6 +82,10 @@ impl From<ServerError> for Refused {
 pub(crate) type Reply = Result<Answer, Refused>;
 
 impl Op {
+    pub(crate) fn create(path: String, data: &[u8], acls: &[Acl], mode: CreateMode) -> Self {
+        Self::Create { path, data: data.to_vec(), acls: acls.into(), mode }
+    }
+
     /// Whether only the leader can answer.
     pub(super) fn needs_leader(&self) -> bool {
         matches!(

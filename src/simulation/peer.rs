@@ -92,8 +92,7 @@ impl State {
     pub(super) fn dial(&mut self, number: usize, turn: u64) {
         let now = self.now;
         let peer = &mut self.peers[number];
-        let may_run = !peer.process.is_dead() && !peer.process.is_paused();
-        if peer.turn != turn || peer.phase != Phase::Dialing || !may_run {
+        if peer.turn != turn || peer.phase != Phase::Dialing || !peer.process.runs() {
             return;
         }
         if peer.tried == 0 {
@@ -159,8 +158,7 @@ impl State {
     /// Pings a server that it has not heard of, and leaves one that is silent for too long.
     fn look(&mut self, number: usize, turn: u64) {
         let peer = &self.peers[number];
-        let may_run = !peer.process.is_dead() && !peer.process.is_paused();
-        if peer.turn != turn || peer.conn.is_none() || !may_run {
+        if peer.turn != turn || peer.conn.is_none() || !peer.process.runs() {
             return;
         }
         if self.now >= peer.received + peer.silence() {
@@ -381,7 +379,6 @@ impl State {
 /// What requests fail with once there is no session any more.
 fn over_by(state: LinkState) -> ServerError {
     match state {
-        LinkState::AuthFailed => ServerError::AuthFailed,
         LinkState::Closed => ServerError::ClientClosed,
         _ => ServerError::SessionExpired,
     }

@@ -64,7 +64,7 @@ impl Process {
     /// Whether it can do anything now.
     #[doc(hidden)]
     pub fn runs(&self) -> bool {
-        !self.life.is_dead() && !self.life.is_paused()
+        self.life.runs()
     }
 
     /// Whether it was [killed](Self::kill).

@@ -41,6 +41,11 @@ impl Life {
         self.paused.load(Ordering::Relaxed)
     }
 
+    /// Whether it is neither dead nor paused.
+    pub(super) fn runs(&self) -> bool {
+        !self.is_dead() && !self.is_paused()
+    }
+
     pub(super) fn wake_all(&self) {
         let tasks: Vec<_> = locked(&self.tasks).iter().filter_map(Weak::upgrade).collect();
         tasks.into_iter().for_each(Wake::wake);
