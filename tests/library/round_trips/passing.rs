@@ -1,5 +1,5 @@
 //! Tasks of one client take turns under one node if theirs would be the same, and it is kept for a while if that is asked for. That
-//! a node is passed on without a request is in `recipes::many`; what must not be passed on, the judge of `tests/simulation` finds.
+//! a node is passed on without a request is in `recipes::many`; what else must not be passed on, the judge of `tests/simulation` finds.
 
 use super::link::{Linked, settle};
 use crate::prelude::*;
@@ -22,6 +22,41 @@ async fn a_node_passes_only_to_those_whose_node_would_be_the_same() {
         assert!(guard.fencing_token() > token);
         guard.release().await.unwrap();
     }
+}
+
+/// The link breaks behind a fenced write, which a server may have still: the next one holds by another node.
+#[tokio::test(start_paused = true)]
+async fn behind_a_broken_link_nothing_is_passed_on() {
+    let arena = Arena::with_parent().await;
+    let linked = Linked::knowing(&arena, Shortcuts::ALL).await;
+    let counter = format!("{}-counter", arena.path);
+    arena.create(&counter, CreateMode::Persistent).await;
+    let mutex = arena.mutex(&linked.curator);
+    let holder = mutex.acquire().await.unwrap();
+    let next = tokio::spawn(async move { mutex.acquire().await });
+    // Whether another client contends is known then.
+    settle().await;
+    round_trip(&linked.curator).await;
+    let fenced = holder.fenced();
+    let on_the_way = linked.proxy.hold(Message::request(Operation::Multi));
+    let (writer, path) = (fenced.clone(), counter.clone());
+    let first = tokio::spawn(async move { writer.set(&path, b"first").await });
+    within("the write", on_the_way.struck()).await;
+    let refused = cut_off(&linked.proxy).await;
+    fails(within("the first write", first).await.unwrap(), ErrorKind::OutcomeUnknown);
+    let node = holder.node().to_owned();
+    let released = tokio::spawn(holder.release());
+    settle().await;
+    assert!(!next.is_finished(), "a server may still have the first write");
+    refused.heal();
+    let guard = held(next).await;
+    assert_ne!(guard.node(), node);
+    within("the release", released).await.unwrap().unwrap();
+    fails(fenced.set(&counter, b"late").await, ErrorKind::Closed);
+    guard.fenced().set(&counter, b"next").await.unwrap();
+    assert_eq!(arena.admin.get_data(&counter).await.unwrap().0, b"next");
+    guard.release().await.unwrap();
+    arena.admin.delete(&counter, None).await.unwrap();
 }
 
 /// A caller of the same client gets the lock without a create; a stranger gets it soon.
