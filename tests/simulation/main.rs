@@ -221,8 +221,8 @@ fn report(plan: &Plan, outcome: &Outcome, shrink: bool) {
 struct Options(BTreeMap<String, String>);
 
 impl Options {
-    const NAMES: [&str; 8] =
-        ["SECONDS", "FIRST", "SEED", "SEEDS", "SAME", "THREADS", "UNORDERED", "SHRINK"];
+    const NAMES: [&str; 9] =
+        ["SECONDS", "FIRST", "SEED", "SEEDS", "SAME", "THREADS", "UNORDERED", "SHRINK", "HASHES"];
 
     fn read() -> Result<Self, String> {
         let mut options = BTreeMap::new();
@@ -264,6 +264,13 @@ fn simulate() -> Result<bool, String> {
         println!("seed {}: {:?}", plan.seed, outcome.counts);
         outcome.failures.iter().for_each(|failure| println!("seed {}: {failure}", plan.seed));
         return Ok(!outcome.failed());
+    }
+    if options.0.contains_key("HASHES") {
+        let first = options.number("FIRST", 1)?;
+        for seed in first..first + options.number("HASHES", 0)? {
+            println!("{seed} {:#x}", run(&plan_of(seed), false).hash);
+        }
+        return Ok(true);
     }
     if options.0.contains_key("SAME") {
         return same(
