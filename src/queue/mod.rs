@@ -14,6 +14,7 @@ mod epochs;
 mod hold;
 mod leases;
 mod local_queue;
+mod local_queue_new;
 mod node;
 mod node_monitor;
 mod parent;

@@ -41,6 +41,13 @@ pub(crate) struct Request {
     pub(crate) counted: Lock,
 }
 
+/// What makes one node as another: data and ACLs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct NodeSpec {
+    pub(super) data: Arc<[u8]>,
+    pub(super) acls: Arc<[Acl]>,
+}
+
 impl Request {
     /// Whether it holds together with others like it.
     pub(super) fn is_shared(&self) -> bool {

@@ -1,0 +1,755 @@
+//! A [`LocalQueue`] at work: looks at the conditions of an event, and carries out the commands.
+//!
+//! An event, what is looked at for it, the decision, and what has to be *sent* for it are one critical section: so requests go
+//! out in the order of the commands, for all threads, and a hold begins in the term that was looked at (I4). What may
+//! run other code is done when the lock is released, in the same order (I7).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::create::{Sent, reserve, send};
+use super::entry::{self, Source};
+use super::epochs::Epochs;
+use super::hold::{Answer, End, Hold, HoldState, Queued};
+use super::local_queue::{
+    Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Refusal, Sole, Ticket,
+};
+use super::node::{Leaving, Left, OwnedNode, SharedNode};
+use super::request::{Request, Stop, is_session_over};
+use super::rules::admission::Family;
+use crate::client::{ChildrenWatch, ClientError, Listing};
+use crate::clock::Moment;
+use crate::error::Error;
+use crate::lock::Mutex;
+use crate::session::Session;
+use crate::session::epoch::Asker;
+use crate::session::lease::{LossPolicy, Over, Term};
+use crate::session::retry::Retry;
+
+/// See the [module](self).
+pub(super) struct QueueDriver {
+    pub(super) epochs: Arc<Epochs>,
+    pub(super) family: Family,
+    /// Counts the nodes, until they are known to be gone.
+    pub(super) nodes: TaskTracker,
+    /// For the entry: no caller waits.
+    left: Notify,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    queue: LocalQueue,
+    /// Those that wait.
+    callers: BTreeMap<Ticket, Caller>,
+    /// The node that is first.
+    first: Option<First>,
+}
+
+/// What the queue need not know of a waiter.
+#[derive(Debug)]
+struct Caller {
+    request: Arc<Request>,
+    asker: Asker,
+    queued: Queued,
+    /// Of the present trouble.
+    began: Moment,
+    retry: Retry,
+    reply: oneshot::Sender<Answer>,
+}
+
+/// A node that is first, and what came with it.
+#[derive(Debug)]
+pub(super) struct First {
+    pub(super) node: OwnedNode,
+    /// Whether it is the sole contender; if so, with the watch.
+    pub(super) sole: Sole,
+    pub(super) children: Option<SharedWatch>,
+    retention: Option<CancellationToken>,
+}
+
+pub(super) type SharedWatch = Arc<Mutex<ChildrenWatch>>;
+
+/// Why a node that is first does not come to hold.
+pub(super) enum NotAdmitted {
+    /// The session lease has ended.
+    NoLease(First),
+    Abandoned,
+}
+
+/// What became of a hold's node.
+pub(super) enum ReleaseStep {
+    /// Another task of this session has it, or will, or it is retained.
+    Passed,
+    Leaving(oneshot::Receiver<Left>),
+    /// The node was gone before.
+    Gone,
+}
+
+/// A command with what belongs to it, to be carried out outside the lock.
+enum Action {
+    Wake(Over),
+    EndRetention(CancellationToken),
+    Confirm(Leaving),
+    Forget(OwnedNode),
+    Enter(Option<Sent>),
+    Requeue(OwnedNode),
+    NotifyQueued(Vec<Queued>),
+    Refuse(Vec<Caller>, Refusal),
+    StopEntry,
+    AwaitNews(SharedWatch, CancellationToken),
+    AskWhetherSole(SharedNode),
+    Retain(SharedNode, CancellationToken, Duration, LossPolicy),
+    Begin(PendingHold),
+    /// The node goes back to its entry, to prove the session or for no caller.
+    Return(First, Option<Sole>),
+}
+
+struct PendingHold {
+    caller: Caller,
+    term: Arc<Term>,
+    hold: HoldNumber,
+    node: SharedNode,
+}
+
+impl Inner {
+    /// One event: the look, the decision, and what is to be sent.
+    fn step(&mut self, driver: &QueueDriver, event: Event) -> VecDeque<Action> {
+        let given_up = matches!(event, Event::NodeGivenUp { .. });
+        let Self { queue, callers, first } = self;
+        let mut term = None;
+        let mut actions = VecDeque::new();
+        let commands = queue.on(event, |policy| {
+            let closing = driver.session().closing().is_cancelled();
+            let Some(first) = first else { return Conditions { closing, ..Conditions::default() } };
+            let epoch = &first.node.nodes.epoch;
+            if let Some(policy) = policy.filter(|_| !epoch.over().is_cancelled()) {
+                let (over, lasts) = epoch.lease.term_quietly(policy, Moment::now());
+                term = lasts;
+                actions.push_back(Action::Wake(over));
+            }
+            Conditions {
+                closing,
+                lease_lasts: term.is_some(),
+                same_connection: first.node.node.is_on_its_link(),
+                revoked: first.node.node.is_revoked(),
+                unfired: first.is_unfired(),
+                spare: epoch.has_spare_room()
+                    && epoch.has_spare_nodes(driver.session().settings.ephemeral_limit),
+            }
+        });
+        for command in commands {
+            let action = match command {
+                Command::Create { ticket, max_ticket, watch_children } => {
+                    let request = callers.get(&ticket).map(|caller| caller.request.clone());
+                    let sent = request.and_then(|request| {
+                        driver.send_create(&request, max_ticket, watch_children)
+                    });
+                    // Its task starts before that of the delete.
+                    let place = match actions.back() {
+                        Some(Action::Confirm(_)) if !given_up => actions.len() - 1,
+                        _ => actions.len(),
+                    };
+                    actions.insert(place, Action::Enter(sent));
+                    continue;
+                }
+                Command::NotifyQueued(tickets) => {
+                    let told = tickets.iter().filter_map(|ticket| callers.get(ticket));
+                    Some(Action::NotifyQueued(told.map(|caller| caller.queued.clone()).collect()))
+                }
+                Command::Refuse(tickets, why) => {
+                    let refused = tickets.iter().filter_map(|ticket| callers.remove(ticket));
+                    Some(Action::Refuse(refused.collect(), why))
+                }
+                Command::Begin { ticket, hold } => {
+                    let begun = (callers.remove(&ticket), term.take(), first.as_ref());
+                    let (Some(caller), Some(term), Some(first)) = begun else { continue };
+                    let node = first.node.share();
+                    Some(Action::Begin(PendingHold { caller, term, hold, node }))
+                }
+                Command::StopEntry => Some(Action::StopEntry),
+                Command::Delete { .. } => {
+                    first.take().and_then(First::leave).map(Action::Confirm)
+                }
+                Command::Forget { .. } => first.take().map(|first| Action::Forget(first.node)),
+                Command::Requeue { .. } => first.take().map(|first| Action::Requeue(first.node)),
+                Command::Prove { sole } => {
+                    first.take().map(|first| Action::Return(first, Some(sole)))
+                }
+                Command::Abandon => first.take().map(|first| Action::Return(first, None)),
+                Command::EndRetention => first
+                    .as_mut()
+                    .and_then(|first| first.retention.take())
+                    .map(Action::EndRetention),
+                Command::AwaitNews => first.as_mut().and_then(|first| {
+                    Some(Action::AwaitNews(first.children.clone()?, first.retention()))
+                }),
+                Command::AskWhetherSole => {
+                    first.as_ref().map(|first| Action::AskWhetherSole(first.node.share()))
+                }
+                Command::Retain { retention, loss_policy } => first.as_mut().map(|first| {
+                    Action::Retain(first.node.share(), first.retention(), retention, loss_policy)
+                }),
+            };
+            actions.extend(action);
+        }
+        actions
+    }
+}
+
+impl First {
+    pub(super) fn new(node: OwnedNode, sole: Sole, children: Option<SharedWatch>) -> Self {
+        Self { node, sole, children, retention: None }
+    }
+
+    /// Whether the watch on the children is there and has not fired.
+    fn is_unfired(&mut self) -> bool {
+        self.children.take_if(|watch| watch.lock().has_fired());
+        self.children.is_some()
+    }
+
+    /// Ends the tasks of a retention.
+    fn retention(&mut self) -> CancellationToken {
+        self.retention.get_or_insert_default().clone()
+    }
+
+    /// Hands the delete to the client. The watch goes later: to drop it sends a request.
+    fn leave(self) -> Option<Leaving> {
+        self.node.leave().map(|leaving| leaving.with(self.children))
+    }
+}
+
+impl QueueDriver {
+    pub(super) fn new(epochs: &Arc<Epochs>, family: Family) -> Arc<Self> {
+        let queue = LocalQueue::new(epochs.rules.local);
+        Self::of(epochs, family, Inner { queue, callers: BTreeMap::new(), first: None })
+    }
+
+    /// A hold by a node that was admitted otherwise: a lease.
+    pub(super) fn hold_lease(
+        epochs: &Arc<Epochs>,
+        node: OwnedNode,
+        request: &Request,
+        asker: Asker,
+        term: Arc<Term>,
+    ) -> Hold {
+        let queue = LocalQueue::held(node.node.czxid, request.waiter());
+        let shared = node.share();
+        let first = Some(First::new(node, Sole::No, None));
+        let inner = Inner { queue, callers: BTreeMap::new(), first };
+        let driver = Self::of(epochs, Family::Leases, inner);
+        Hold::begin(&driver, 0, &shared, request, asker, term)
+    }
+
+    fn of(epochs: &Arc<Epochs>, family: Family, inner: Inner) -> Arc<Self> {
+        Arc::new(Self {
+            epochs: epochs.clone(),
+            family,
+            nodes: TaskTracker::new(),
+            left: Notify::new(),
+            inner: Mutex::new(inner),
+        })
+    }
+
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.epochs.session
+    }
+
+    fn on(self: &Arc<Self>, event: Event) {
+        let actions = self.inner.lock().step(self, event);
+        self.carry_out(actions);
+    }
+
+    /// Outside the lock. Gives what the delete comes to, if there was one.
+    fn carry_out(
+        self: &Arc<Self>,
+        mut actions: VecDeque<Action>,
+    ) -> Option<oneshot::Receiver<Left>> {
+        let mut left = None;
+        while let Some(action) = actions.pop_front() {
+            match action {
+                Action::Wake(over) => over.wake(),
+                Action::EndRetention(token) => token.cancel(),
+                Action::Confirm(leaving) => left = Some(leaving.see_to()),
+                Action::Forget(node) => node.forget(),
+                Action::Enter(sent) => entry::spawn(self, Source::New(sent)),
+                Action::Requeue(node) => {
+                    node.siblings.waits_again(&node.node);
+                    entry::spawn(self, Source::Requeued(node));
+                }
+                Action::NotifyQueued(flags) => {
+                    flags.iter().for_each(|queued| _ = queued.send_replace(true));
+                }
+                Action::Refuse(callers, Refusal::Closed) => {
+                    refuse(callers, |request| request.session_error(Error::closed()));
+                }
+                // Those that failed are answered with the error, by whoever has it.
+                Action::Refuse(callers, Refusal::Busy | Refusal::Failed) => {
+                    callers.into_iter().for_each(|caller| _ = caller.reply.send(Ok(None)));
+                }
+                Action::StopEntry => self.left.notify_waiters(),
+                Action::AwaitNews(watch, end) => {
+                    self.session().spawn(until_news(self.clone(), watch, end));
+                }
+                Action::AskWhetherSole(node) => {
+                    match node.nodes.epoch.room_at_once(node.siblings.path.as_str()) {
+                        Some(room) => {
+                            self.session().spawn(ask_whether_sole(self.clone(), node, room));
+                        }
+                        None => actions.extend(self.listed(node.node.czxid, None)),
+                    }
+                }
+                Action::Retain(node, end, retention, policy) => {
+                    self.session().spawn(retain(self.clone(), node, end, retention, policy));
+                }
+                Action::Begin(pending) => {
+                    if let Some(hold) = self.begin(pending) {
+                        // Its caller has left: the next one's turn.
+                        let (number, state) = hold.into_parts();
+                        actions.extend(self.released(number, &state).1.into_iter().flatten());
+                    }
+                }
+                // It is dropped, and with it the node.
+                Action::Return(..) => {}
+            }
+        }
+        left
+    }
+
+    /// Gives the hold back if its caller has left.
+    fn begin(self: &Arc<Self>, pending: PendingHold) -> Option<Hold> {
+        let PendingHold { caller: Caller { request, asker, reply, .. }, term, hold, node } = pending;
+        let hold = Hold::begin(self, hold, &node, &request, asker, term);
+        reply.send(Ok(Some(hold))).err()?.ok()?
+    }
+
+    /// Hands a create to the client. What fails is found out by the entry.
+    fn send_create(
+        &self,
+        request: &Arc<Request>,
+        max_ticket: Ticket,
+        watch_children: bool,
+    ) -> Option<Sent> {
+        let nodes = self.epochs.nodes(&self.session().present_epoch().ok()?);
+        let room = reserve(&nodes, request, &self.nodes).ok()?;
+        let watch = watch_children.then(|| nodes.epoch.room_at_once(request.path.as_str()));
+        send(&nodes, request, max_ticket, room, watch.flatten()).ok()
+    }
+}
+
+/// For callers.
+impl QueueDriver {
+    /// Queues up.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        request: Arc<Request>,
+        queued: &Queued,
+        began: Moment,
+    ) -> Waiting {
+        let (reply, answer) = oneshot::channel();
+        let asker = Asker::current();
+        let retry = request.retry.start();
+        let waiter = request.waiter();
+        let waits = !request.only_if_free;
+        let caller = Caller { request, asker, queued: queued.clone(), began, retry, reply };
+        let mut inner = self.inner.lock();
+        let held_by = match &inner.first {
+            Some(first) if waits && inner.queue.is_busy() => Some(first.node.siblings.clone()),
+            _ => None,
+        };
+        let ticket = inner.queue.next_ticket();
+        inner.callers.insert(ticket, caller);
+        let actions = inner.step(self, Event::Joined(waiter));
+        drop(inner);
+        if let Some(siblings) = held_by
+            && siblings.is_held_by(asker)
+        {
+            warn_of_deadlock(siblings.path.as_str());
+        }
+        self.carry_out(actions);
+        Waiting { driver: self.clone(), ticket, answer }
+    }
+
+    fn withdraw(self: &Arc<Self>, ticket: Ticket) {
+        let mut inner = self.inner.lock();
+        let caller = inner.callers.remove(&ticket);
+        let actions = inner.step(self, Event::Withdrawn(ticket));
+        drop(inner);
+        drop(caller);
+        self.carry_out(actions);
+    }
+
+    /// Whether no task holds, and the node is kept: it can be had without a request.
+    pub(super) fn is_kept(&self) -> bool {
+        self.inner.lock().queue.is_kept()
+    }
+
+    /// How many wait besides the one that the node stands for.
+    pub(super) fn queued(&self) -> usize {
+        self.inner.lock().queue.queued()
+    }
+
+    /// Whether the servers said that another contender is first.
+    pub(super) fn is_busy(&self) -> bool {
+        self.inner.lock().queue.is_busy()
+    }
+}
+
+/// A caller's place. Dropping it leaves the queue; a hold that was sent comes back.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    driver: Arc<QueueDriver>,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Waiting {
+    /// Needs no runtime. `None` if the session's is gone.
+    pub(super) async fn answer(&mut self) -> Option<Answer> {
+        (&mut self.answer).await.ok()
+    }
+
+    /// Leaves; gives the hold if there is one by now.
+    pub(super) fn withdraw(mut self) -> Option<Hold> {
+        self.driver.withdraw(self.ticket);
+        self.answer.close();
+        self.answer.try_recv().ok()?.ok()?
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.driver.withdraw(self.ticket);
+    }
+}
+
+/// For holds, and the nodes that they are by.
+impl QueueDriver {
+    /// A hold is let go of: the node is passed on, retained, or deleted. Runs on any thread.
+    pub(super) fn release(
+        self: &Arc<Self>,
+        hold: HoldNumber,
+        state: &HoldState,
+    ) -> (End, ReleaseStep) {
+        let (end, actions) = self.released(hold, state);
+        let Some(actions) = actions else { return (end, ReleaseStep::Gone) };
+        let passed = !actions.iter().any(|action| matches!(action, Action::Deletes));
+        let step = match self.carry_out(actions) {
+            _ if passed => ReleaseStep::Passed,
+            Some(left) => ReleaseStep::Leaving(left),
+            None => ReleaseStep::Gone,
+        };
+        (end, step)
+    }
+
+    /// No actions, if the node was not that of the hold any more.
+    fn released(&self, hold: HoldNumber, state: &HoldState) -> (End, Option<VecDeque<Action>>) {
+        // First of all no task may take it for held any more; then no fenced write may follow.
+        let end = state.finish(End::Released);
+        state.close_fence();
+        let mut inner = self.inner.lock();
+        if !inner.queue.is_held_by(hold) {
+            return (end, None);
+        }
+        (end, Some(inner.step(self, Event::Released { hold, lost: end != End::Released })))
+    }
+
+    /// The node of a hold that is over is taken for another entry.
+    pub(super) fn requeue(self: &Arc<Self>, hold: HoldNumber) {
+        self.on(Event::Requeued { hold });
+    }
+
+    pub(super) fn node_gone(self: &Arc<Self>, node: NodeId) {
+        self.on(Event::NodeGone { node });
+    }
+
+    /// The epoch is over, or left to others: the node is to be deleted one way or the other. Resolves when it is.
+    pub(super) fn give_up(self: &Arc<Self>, node: NodeId) -> impl Future<Output = ()> + Send + use<> {
+        let actions = self.inner.lock().step(self, Event::NodeGivenUp { node });
+        let left = self.carry_out(actions);
+        async move {
+            if let Some(left) = left {
+                let _ = left.await;
+            }
+        }
+    }
+
+    pub(super) fn weak(self: &Arc<Self>) -> Weak<Self> {
+        Arc::downgrade(self)
+    }
+}
+
+/// For the entry.
+impl QueueDriver {
+    /// The contender whose node is to be created, and which callers may hold by it whatever comes.
+    pub(super) fn first(&self) -> Result<(Arc<Request>, Ticket), Stop> {
+        let inner = self.inner.lock();
+        let first = inner.callers.values().next().ok_or(Stop::Abandoned)?;
+        Ok((first.request.clone(), inner.queue.next_ticket()))
+    }
+
+    /// The node is first: begins the hold of the first caller.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        first: First,
+        request: &Request,
+        max_ticket: Ticket,
+    ) -> Result<(), NotAdmitted> {
+        let node = Node {
+            id: first.node.node.czxid,
+            holder: request.waiter(),
+            sole: first.sole,
+            max_ticket,
+        };
+        let mut inner = self.inner.lock();
+        inner.first = Some(first);
+        let mut actions = inner.step(self, Event::First(node));
+        drop(inner);
+        let returned = match actions.pop_back() {
+            Some(Action::Return(first, sole)) => Some((first, sole)),
+            other => {
+                actions.extend(other);
+                None
+            }
+        };
+        self.carry_out(actions);
+        match returned {
+            None => Ok(()),
+            Some((first, Some(sole))) => Err(NotAdmitted::NoLease(First { sole, ..first })),
+            Some((_, None)) => Err(NotAdmitted::Abandoned),
+        }
+    }
+
+    /// The servers say that another contender is first: callers that asked not to wait get busy.
+    pub(super) fn is_behind(self: &Arc<Self>, is_held_by: impl Fn(Asker) -> bool) {
+        let mut inner = self.inner.lock();
+        let first_time = !inner.queue.is_busy();
+        let actions = inner.step(self, Event::Behind);
+        let mut callers = inner.callers.values();
+        let deadlock = callers.find(|caller| first_time && is_held_by(caller.asker));
+        let deadlock = deadlock.map(|caller| caller.request.path.clone());
+        drop(inner);
+        deadlock.inspect(|path| warn_of_deadlock(path.as_str()));
+        self.carry_out(actions);
+    }
+
+    /// What came of a try for `request` ends the wait of all whose node would be the same.
+    pub(super) fn fail(&self, request: &Request, error: &Error) {
+        self.fail_by(Event::Failed(request.node_spec()), |_| error.clone());
+    }
+
+    /// Ends all waits: there will be no session.
+    pub(super) fn session_over(&self, error: &Error) {
+        self.fail_by(Event::SessionOver, |request| request.session_error(error.clone()));
+    }
+
+    fn fail_by(&self, event: Event, error: impl Fn(&Request) -> Error) {
+        for action in self.refusals(event) {
+            if let Action::Refuse(callers, _) = action {
+                refuse(callers, &error);
+            }
+        }
+    }
+
+    fn refusals(&self, event: Event) -> VecDeque<Action> {
+        self.inner.lock().step(self, event)
+    }
+
+    /// A try failed: it counts for each caller; the pause before the next is that of the first one that has one left.
+    /// `anew`: all went well for so long that this is a new trouble.
+    pub(super) async fn another_try(
+        &self,
+        cause: Option<ClientError>,
+        anew: bool,
+    ) -> Option<Duration> {
+        let mut pause = None;
+        let exhausted = {
+            let mut inner = self.inner.lock();
+            let mut exhausted = Vec::new();
+            for (ticket, caller) in &mut inner.callers {
+                if anew {
+                    caller.began = Moment::now();
+                    caller.retry = caller.request.retry.start();
+                }
+                let next = caller.retry.next_pause(caller.began.elapsed());
+                pause = pause.or(next);
+                if next.is_none() {
+                    exhausted.push(*ticket);
+                }
+            }
+            inner.step(self, Event::Exhausted(exhausted))
+        };
+        for action in exhausted {
+            if let Action::Refuse(callers, _) = action {
+                let over = is_session_over(self.session()).await;
+                refuse(callers, |request| request.gave_up(over.clone(), cause.clone()));
+            }
+        }
+        pause
+    }
+
+    /// An attempt left no node. Whether the entry is over: no caller waits.
+    pub(super) fn attempt_ended(&self) -> bool {
+        let mut inner = self.inner.lock();
+        let _nothing = inner.step(self, Event::AttemptEnded);
+        !inner.queue.has_waiters()
+    }
+
+    /// Fires when there is no point in going on.
+    pub(super) async fn stopped(&self) -> Stop {
+        loop {
+            let left = self.left.notified();
+            let mut left = std::pin::pin!(left);
+            left.as_mut().enable();
+            if !self.inner.lock().queue.has_waiters() {
+                return Stop::Abandoned;
+            }
+            tokio::select! {
+                biased;
+                () = self.session().closing().cancelled() => {
+                    self.session_over(&Error::closed());
+                    return Stop::Abandoned;
+                }
+                () = left => {}
+            }
+        }
+    }
+
+    /// Awaits `work`, unless there is no point in going on.
+    pub(super) async fn unless_stopped<T>(
+        &self,
+        work: impl Future<Output = Result<T, Stop>> + Send,
+    ) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            stop = self.stopped() => Err(stop),
+            done = work => done,
+        }
+    }
+}
+
+fn refuse(callers: Vec<Caller>, error: impl Fn(&Request) -> Error) {
+    for Caller { request, reply, .. } in callers {
+        let _ = reply.send(Err(error(&request))); // who is gone needs none
+    }
+}
+
+fn warn_of_deadlock(path: &str) {
+    tracing::warn!(
+        path,
+        "waits for a lock that this very task holds: see `Guard::reenter` and `Owner`"
+    );
+}
+
+/// For the tasks that look whether a node is the sole contender, or may be retained.
+impl QueueDriver {
+    /// The question whether the node is the sole one has an answer; none, if there is no way to know.
+    fn listed(&self, node: NodeId, answer: Option<(Listing, ChildrenWatch)>) -> VecDeque<Action> {
+        let mut inner = self.inner.lock();
+        let first = inner.first.as_mut().filter(|first| first.node.node.czxid == node);
+        let Some(first) = first else { return VecDeque::new() };
+        let sole = match answer {
+            Some((listing, watch)) if first.node.siblings.is_alone(&first.node.node, &listing) => {
+                first.children = Some(Arc::new(Mutex::new(watch)));
+                true
+            }
+            // A watch goes here, before the delete.
+            _ => false,
+        };
+        inner.step(self, Event::Listed { node, sole })
+    }
+
+    /// Something came or went at the path, while the retention that `end` is of lasted.
+    fn news(self: &Arc<Self>, end: &CancellationToken) {
+        let node = match &self.inner.lock().first {
+            Some(first) if !end.is_cancelled() => first.node.node.czxid,
+            _ => return,
+        };
+        self.on(Event::RetentionOver { node });
+    }
+}
+
+/// Lists the children of a node's path, with a watch.
+async fn ask_whether_sole(
+    driver: Arc<QueueDriver>,
+    node: SharedNode,
+    room: OwnedSemaphorePermit,
+) {
+    let SharedNode { node, siblings, nodes } = node;
+    let asked = async {
+        let client = nodes.epoch.client()?;
+        client.list_and_watch(siblings.path.as_str()).await
+    };
+    let answer = tokio::select! {
+        biased;
+        () = nodes.epoch.over().cancelled() => None,
+        () = driver.session().closing().cancelled() => None,
+        answer = asked => answer.ok(),
+    };
+    let answer = answer.map(|(listing, watch)| (listing, watch.with(room)));
+    let actions = driver.listed(node.czxid, answer);
+    driver.carry_out(actions);
+}
+
+/// Gives up a retained node at the first event of any kind, or when its time is over.
+async fn retain(
+    driver: Arc<QueueDriver>,
+    node: SharedNode,
+    end: CancellationToken,
+    retention: Duration,
+    loss_policy: LossPolicy,
+) {
+    let SharedNode { node, nodes, .. } = node;
+    let epoch = &nodes.epoch;
+    let happens = async {
+        let term = epoch.lease.term(loss_policy, Moment::now())?;
+        let mut link = epoch.client().ok()?.watch_link();
+        let room = epoch.spare_room(&node.node)?;
+        let watch = {
+            let client = epoch.client().ok()?;
+            client.watch(&node.node).await.ok()?
+        };
+        if node.is_on_its_link() {
+            tokio::select! {
+                biased;
+                () = term.ended().cancelled() => {}
+                _ = link.changed() => {}
+                _ = watch => {}
+            }
+        }
+        drop(room);
+        Some(())
+    };
+    tokio::select! {
+        biased;
+        () = end.cancelled() => return,
+        () = driver.session().closing().cancelled() => {}
+        _ = happens => {}
+        () = tokio::time::sleep(retention) => {}
+    }
+    driver.on(Event::RetentionOver { node: node.czxid });
+}
+
+/// Gives up a retained node when another contender comes, or leaves.
+async fn until_news(driver: Arc<QueueDriver>, watch: SharedWatch, end: CancellationToken) {
+    let news = std::future::poll_fn(|context| watch.lock().poll_fired(context));
+    tokio::select! {
+        biased;
+        () = end.cancelled() => return,
+        () = news => {}
+    }
+    driver.news(&end);
+}
+
+impl fmt::Debug for QueueDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueDriver").field("inner", &*self.inner.lock()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,584 @@
+//! The table of each event, and I1 to I6 under random ones.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NODE: NodeId = 7;
+
+/// Nothing is in the way.
+const FINE: Conditions = Conditions {
+    closing: false,
+    lease_lasts: true,
+    same_connection: true,
+    revoked: false,
+    unfired: true,
+    spare: true,
+};
+
+fn waiter() -> Waiter {
+    Waiter {
+        node: NodeSpec { data: Arc::from(&b"us"[..]), acls: Arc::from([]) },
+        takes_turns: true,
+        node_per_hold: false,
+        no_wait: false,
+        retention: Duration::ZERO,
+        loss_policy: LossPolicy::Lease,
+    }
+}
+
+fn other() -> NodeSpec {
+    NodeSpec { data: Arc::from(&b"others"[..]), acls: Arc::from([]) }
+}
+
+fn a_try() -> Waiter {
+    Waiter { no_wait: true, ..waiter() }
+}
+
+fn with_retention() -> Waiter {
+    Waiter { retention: Duration::from_secs(1), ..waiter() }
+}
+
+fn retain() -> Command {
+    Command::Retain { retention: Duration::from_secs(1), loss_policy: LossPolicy::Lease }
+}
+
+fn create(ticket: Ticket, max_ticket: Ticket, watch_children: bool) -> Command {
+    Command::Create { ticket, max_ticket, watch_children }
+}
+
+fn first(sole: Sole, max_ticket: Ticket) -> Event {
+    Event::First(Node { id: NODE, holder: waiter(), sole, max_ticket })
+}
+
+const DELETE: Command = Command::Delete { node: NODE };
+
+impl LocalQueue {
+    fn fine(&mut self, event: Event) -> Vec<Command> {
+        self.on(event, |_| FINE)
+    }
+
+    fn joined(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
+        for waiter in waiters {
+            self.fine(Event::Joined(waiter));
+        }
+    }
+
+    /// Caller 0 holds by a node of which that is known, as hold 1; the others joined before the create if `before`.
+    fn held_with(holder: Waiter, sole: Sole, before: bool, waiters: Vec<Waiter>) -> Self {
+        let mut queue = Self::new(true);
+        queue.fine(Event::Joined(holder));
+        let count = u64::try_from(waiters.len()).unwrap();
+        if before {
+            queue.joined(waiters);
+            queue.fine(first(sole, 1 + count));
+        } else {
+            queue.fine(first(sole, 1));
+            queue.joined(waiters);
+        }
+        queue
+    }
+
+    fn state(&self) -> &'static str {
+        match &self.node {
+            NodeState::None => "none",
+            NodeState::Acquiring { behind: false } => "acquiring",
+            NodeState::Acquiring { behind: true } => "behind",
+            NodeState::Held(_) => "held",
+            NodeState::Undecided(_) => "undecided",
+            NodeState::Retained(_) => "retained",
+        }
+    }
+}
+
+const RELEASED: Event = Event::Released { hold: 1, lost: false };
+const NEXT: Command = Command::Begin { ticket: 1, hold: 2 };
+
+#[test]
+fn the_first_caller_has_a_node_made_and_the_others_wait_for_it() {
+    let mut queue = LocalQueue::new(true);
+    assert_eq!(queue.fine(Event::Joined(waiter())), [create(0, 1, false)]);
+    assert_eq!(queue.fine(Event::Joined(waiter())), []);
+    assert_eq!(
+        queue.fine(first(Sole::NotAsked, 1)),
+        [
+            Command::NotifyQueued(vec![1]),
+            Command::AskWhetherSole,
+            Command::Begin { ticket: 0, hold: 1 }
+        ]
+    );
+    assert_eq!(queue.fine(Event::Joined(waiter())), [Command::NotifyQueued(vec![2])]);
+    assert_eq!(queue.queued(), 2);
+}
+
+/// Conditions, the next caller, whether it joined before the create, what is known of the node; commands and state.
+#[test]
+fn a_release_passes_the_node_on_only_if_every_condition_holds() {
+    use Sole::{Asked, No, NotAsked, Yes};
+    let leaves = vec![DELETE, create(1, 2, true)];
+    let closed = vec![DELETE, Command::Refuse(vec![1], Refusal::Closed)];
+    let own_node = Waiter { node_per_hold: true, ..waiter() };
+    let other_data = Waiter { node: other(), ..waiter() };
+    let table = [
+        ("sole", FINE, waiter(), false, Yes, vec![NEXT], "held"),
+        ("joined before the create", FINE, waiter(), true, No, vec![NEXT], "held"),
+        ("joined after, not sole", FINE, waiter(), false, No, leaves.clone(), "acquiring"),
+        ("joined after, not known yet", FINE, waiter(), false, Asked, vec![], "undecided"),
+        ("asked by the join", FINE, waiter(), false, NotAsked, vec![], "undecided"),
+        ("lease", Conditions { lease_lasts: false, ..FINE }, waiter(), true, Yes, leaves.clone(), "acquiring"),
+        ("link", Conditions { same_connection: false, ..FINE }, waiter(), true, Yes, leaves.clone(), "acquiring"),
+        ("revoked", Conditions { revoked: true, ..FINE }, waiter(), true, Yes, leaves.clone(), "acquiring"),
+        ("closing", Conditions { closing: true, ..FINE }, waiter(), true, Yes, closed, "none"),
+        ("other data", FINE, other_data, true, Yes, leaves.clone(), "acquiring"),
+        ("a node of its own", FINE, own_node, true, Yes, leaves.clone(), "acquiring"),
+        ("no room to spare", Conditions { spare: false, ..FINE }, waiter(), true, No, vec![NEXT], "held"),
+    ];
+    for (name, conditions, next, before, sole, commands, state) in table {
+        let mut queue = LocalQueue::held_with(waiter(), sole, before, vec![next]);
+        assert_eq!(queue.on(RELEASED, |_| conditions), commands, "{name}");
+        assert_eq!(queue.state(), state, "{name}");
+    }
+}
+
+#[test]
+fn news_of_a_stranger_stops_the_node_for_those_that_join_later() {
+    let mut queue = LocalQueue::held_with(waiter(), Sole::Yes, false, vec![waiter()]);
+    let fired = Conditions { unfired: false, ..FINE };
+    assert_eq!(queue.on(Event::Joined(waiter()), |_| fired), [Command::NotifyQueued(vec![2])]);
+    assert_eq!(queue.on(RELEASED, |_| fired), [NEXT]);
+    let released = Event::Released { hold: 2, lost: false };
+    assert_eq!(queue.on(released, |_| fired), [DELETE, create(2, 3, true)]);
+}
+
+#[test]
+fn a_lost_hold_passes_nothing_on_and_an_old_one_changes_nothing() {
+    let mut queue = LocalQueue::held_with(waiter(), Sole::Yes, true, vec![waiter()]);
+    assert_eq!(queue.fine(Event::Released { hold: 0, lost: false }), []);
+    assert_eq!(queue.fine(Event::Released { hold: 2, lost: true }), []);
+    let lost = Event::Released { hold: 1, lost: true };
+    assert_eq!(queue.fine(lost.clone()), [DELETE, create(1, 2, true)]);
+    assert_eq!(queue.fine(lost), []);
+}
+
+#[test]
+fn the_lease_is_asked_by_the_policy_of_the_one_that_is_next() {
+    let next = Waiter { loss_policy: LossPolicy::Suspended, ..waiter() };
+    let mut queue = LocalQueue::held_with(waiter(), Sole::Yes, true, vec![next]);
+    let mut asked = None;
+    queue.on(RELEASED, |policy| {
+        asked = policy;
+        FINE
+    });
+    assert_eq!(asked, Some(LossPolicy::Suspended));
+}
+
+#[test]
+fn the_answer_to_whether_it_is_sole_decides_for_those_that_wait() {
+    for (sole, commands) in [(true, vec![NEXT]), (false, vec![DELETE, create(1, 2, true)])] {
+        let mut queue = LocalQueue::held_with(waiter(), Sole::NotAsked, false, vec![waiter()]);
+        assert_eq!(queue.fine(RELEASED), []);
+        assert_eq!(queue.fine(Event::Listed { node: NODE + 1, sole }), []);
+        assert_eq!(queue.fine(Event::Listed { node: NODE, sole }), commands);
+    }
+    // The one that it waited for leaves: nothing is to be decided.
+    let mut queue = LocalQueue::held_with(waiter(), Sole::NotAsked, false, vec![waiter()]);
+    queue.fine(RELEASED);
+    assert_eq!(queue.fine(Event::Withdrawn(1)), [DELETE]);
+}
+
+#[test]
+fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
+    let abandon = vec![Command::Abandon];
+    let other_data = Waiter { node: other(), ..waiter() };
+    let table = [
+        ("first", FINE, waiter(), 1, vec![Command::Begin { ticket: 0, hold: 1 }]),
+        ("joined after the create", FINE, waiter(), 0, abandon.clone()),
+        ("other data", FINE, other_data, 1, abandon.clone()),
+        ("closing", Conditions { closing: true, ..FINE }, waiter(), 1, abandon.clone()),
+        ("lease", Conditions { lease_lasts: false, ..FINE }, waiter(), 1, vec![Command::Prove { sole: Sole::No }]),
+        // A new connection, a revocation: it has not held yet.
+        ("link", Conditions { same_connection: false, revoked: true, ..FINE }, waiter(), 1, vec![Command::Begin { ticket: 0, hold: 1 }]),
+    ];
+    for (name, conditions, caller, max_ticket, commands) in table {
+        let mut queue = LocalQueue::new(true);
+        queue.fine(Event::Joined(caller));
+        assert_eq!(queue.on(first(Sole::No, max_ticket), |_| conditions), commands, "{name}");
+    }
+    let mut queue = LocalQueue::new(true);
+    queue.joined([waiter()]);
+    assert_eq!(queue.fine(Event::Withdrawn(0)), [Command::StopEntry]);
+    assert_eq!(queue.fine(first(Sole::No, 1)), abandon);
+    assert_eq!(queue.fine(Event::AttemptEnded), []);
+    assert_eq!(queue.state(), "none");
+}
+
+#[test]
+fn a_try_is_refused_as_soon_as_another_is_first() {
+    let refused = |ticket| vec![Command::Refuse(vec![ticket], Refusal::Busy)];
+    let mut queue = LocalQueue::held_with(waiter(), Sole::No, true, vec![]);
+    assert_eq!(queue.fine(Event::Joined(a_try())), refused(1));
+    let mut queue = LocalQueue::new(true);
+    queue.joined([waiter(), a_try()]);
+    assert_eq!(
+        queue.fine(Event::Behind),
+        [Command::NotifyQueued(vec![0]), Command::Refuse(vec![1], Refusal::Busy)]
+    );
+    assert_eq!(queue.fine(Event::Joined(a_try())), refused(2));
+    let mut queue = LocalQueue::new(true);
+    queue.joined([a_try(), a_try()]);
+    let begin = Command::Begin { ticket: 0, hold: 1 };
+    assert_eq!(queue.fine(first(Sole::No, 2)), [refused(1), vec![begin]].concat());
+    let mut queue = LocalQueue::new(true);
+    queue.joined([a_try()]);
+    assert_eq!(queue.fine(Event::Behind), [refused(0), vec![Command::StopEntry]].concat());
+}
+
+#[test]
+fn a_node_is_retained_while_it_is_the_sole_one() {
+    let asks = vec![Command::AskWhetherSole, retain()];
+    let waits = vec![Command::AwaitNews, retain()];
+    let leaves = vec![DELETE];
+    let table = [
+        ("not asked", FINE, Sole::NotAsked, asks),
+        ("asked", FINE, Sole::Asked, vec![retain()]),
+        ("sole", FINE, Sole::Yes, waits),
+        ("not sole", FINE, Sole::No, leaves.clone()),
+        ("fired", Conditions { unfired: false, ..FINE }, Sole::Yes, leaves.clone()),
+        ("link", Conditions { same_connection: false, ..FINE }, Sole::Yes, leaves.clone()),
+        ("revoked", Conditions { revoked: true, ..FINE }, Sole::Yes, leaves.clone()),
+        ("closing", Conditions { closing: true, ..FINE }, Sole::Yes, leaves.clone()),
+        ("no room to spare", Conditions { spare: false, ..FINE }, Sole::Yes, leaves.clone()),
+        ("no lease: the watch on it ends that", Conditions { lease_lasts: false, ..FINE }, Sole::Asked, vec![retain()]),
+    ];
+    for (name, conditions, sole, commands) in table {
+        let mut queue = LocalQueue::held_with(with_retention(), sole, true, vec![]);
+        assert_eq!(queue.on(RELEASED, |_| conditions), commands, "{name}");
+        assert_eq!(queue.state(), if commands == leaves { "none" } else { "retained" }, "{name}");
+    }
+}
+
+#[test]
+fn a_retained_node_is_taken_by_the_next_caller_or_ends() {
+    let retained = |sole| {
+        let mut queue = LocalQueue::held_with(with_retention(), sole, true, vec![]);
+        queue.fine(RELEASED);
+        queue
+    };
+    let ended = |then: Vec<Command>| [vec![Command::EndRetention], then].concat();
+    let joined = || Event::Joined(waiter());
+    let fired = Conditions { unfired: false, ..FINE };
+    assert!(retained(Sole::Yes).is_kept());
+    assert_eq!(retained(Sole::Yes).fine(joined()), ended(vec![NEXT]));
+    assert_eq!(retained(Sole::Asked).fine(joined()), ended(vec![]));
+    let anew = || vec![DELETE, create(1, 2, true)];
+    assert_eq!(retained(Sole::Yes).on(joined(), |_| fired), ended(anew()));
+    let over = || Event::RetentionOver { node: NODE };
+    assert_eq!(retained(Sole::Yes).fine(over()), ended(vec![DELETE]));
+    assert_eq!(retained(Sole::Yes).fine(Event::RetentionOver { node: NODE + 1 }), []);
+    let listed = |sole| Event::Listed { node: NODE, sole };
+    assert_eq!(retained(Sole::Asked).fine(listed(true)), [Command::AwaitNews]);
+    assert_eq!(retained(Sole::Asked).fine(listed(false)), ended(vec![DELETE]));
+    let mut taken = retained(Sole::Yes);
+    taken.fine(joined());
+    assert_eq!(taken.fine(over()), []);
+}
+
+#[test]
+fn a_node_that_is_gone_is_followed_by_another_if_callers_wait() {
+    let gone = || Event::NodeGone { node: NODE };
+    let given_up = || Event::NodeGivenUp { node: NODE };
+    let closing = Conditions { closing: true, ..FINE };
+    let held = |waiters| LocalQueue::held_with(waiter(), Sole::Yes, true, waiters);
+    assert_eq!(held(vec![]).fine(gone()), [Command::Forget { node: NODE }]);
+    assert_eq!(held(vec![]).fine(given_up()), [DELETE]);
+    assert_eq!(held(vec![waiter()]).fine(given_up()), [DELETE, create(1, 2, false)]);
+    let refused = Command::Refuse(vec![1], Refusal::Closed);
+    assert_eq!(held(vec![waiter()]).on(given_up(), |_| closing), [DELETE, refused]);
+    assert_eq!(held(vec![]).fine(Event::NodeGone { node: NODE + 1 }), []);
+    let mut queue = held(vec![waiter()]);
+    queue.fine(gone());
+    // The guard of the lost hold.
+    assert_eq!(queue.fine(Event::Released { hold: 1, lost: true }), []);
+}
+
+#[test]
+fn an_error_is_for_those_whose_node_would_be_the_same() {
+    let mut queue = LocalQueue::new(true);
+    queue.joined([waiter(), Waiter { node: other(), ..waiter() }, waiter()]);
+    let failed = Event::Failed(waiter().node);
+    assert_eq!(queue.fine(failed), [Command::Refuse(vec![0, 2], Refusal::Failed)]);
+    assert_eq!(queue.fine(Event::AttemptEnded), []);
+    assert_eq!((queue.state(), queue.first()), ("acquiring", Some(1)));
+    assert_eq!(queue.fine(Event::SessionOver), [Command::Refuse(vec![1], Refusal::Failed)]);
+}
+
+/// What the driver, the entry and the callers may do to a queue, and what must hold then.
+struct World {
+    queue: LocalQueue,
+    /// Those that have no answer yet, and whether they asked not to wait.
+    waiting: BTreeMap<Ticket, Waiter>,
+    /// An entry runs: callers with a smaller ticket may hold by its node.
+    entry: Option<Ticket>,
+    /// The node that the entry has made, or by which is held or was.
+    node: Option<NodeId>,
+    nodes: NodeId,
+    has_held: bool,
+    hold: Option<HoldNumber>,
+    old: BTreeSet<HoldNumber>,
+    /// A listing is due, or the node is known to be sole.
+    asked: bool,
+    sole: bool,
+    retained: bool,
+    /// Callers from this ticket on may not hold by the node.
+    bound: Ticket,
+    /// Those that last for a node, and `closing`.
+    now: Conditions,
+    /// What was looked at in the present step.
+    looked: Option<Conditions>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            queue: LocalQueue::new(true),
+            waiting: BTreeMap::new(),
+            entry: None,
+            node: None,
+            nodes: 0,
+            has_held: false,
+            hold: None,
+            old: BTreeSet::new(),
+            asked: false,
+            sole: false,
+            retained: false,
+            bound: 0,
+            now: FINE,
+            looked: None,
+        }
+    }
+
+    fn step(&mut self, what: u8, how: u8) {
+        let flag = |bit: u8| how & (1 << bit) != 0;
+        let queue = &self.queue;
+        let hold = self.hold.unwrap_or_default();
+        let node = self.node.unwrap_or_default();
+        let has_first = self.entry.is_none() && self.node.is_some();
+        match what {
+            0..=3 => {
+                let caller = Waiter {
+                    node: if flag(0) && flag(1) { other() } else { waiter().node },
+                    no_wait: flag(2) && flag(3),
+                    retention: Duration::from_secs(u64::from(flag(4))),
+                    node_per_hold: flag(5) && flag(6) && flag(7),
+                    ..waiter()
+                };
+                self.waiting.insert(queue.next_ticket(), caller.clone());
+                self.on(Event::Joined(caller));
+            }
+            4 => {
+                let nth = usize::from(how) % self.waiting.len().max(1);
+                if let Some(ticket) = self.waiting.keys().nth(nth).copied() {
+                    self.waiting.remove(&ticket);
+                    self.on(Event::Withdrawn(ticket));
+                }
+            }
+            5..=7 if self.entry.is_some() => {
+                if self.node.is_none() {
+                    self.nodes += 1;
+                    self.node = Some(self.nodes);
+                }
+                let sole = [Sole::NotAsked, Sole::Yes, Sole::No][usize::from(how) % 3];
+                // Only what was made with a watch can be known to be sole.
+                (self.asked, self.sole) = (sole != Sole::NotAsked, sole == Sole::Yes);
+                self.admitted(sole);
+            }
+            8 if self.entry.is_some() => self.on(Event::Behind),
+            9 if self.entry.is_some() => {
+                if flag(0) {
+                    self.on(Event::Failed(if flag(1) { other() } else { waiter().node }));
+                } else if flag(1) {
+                    let some = self.waiting.keys().copied().filter(|ticket| ticket % 2 == 0);
+                    self.on(Event::Exhausted(some.collect()));
+                }
+                self.attempt_ended();
+            }
+            10..=12 if self.hold.is_some() => {
+                self.hold = None;
+                self.old.insert(hold);
+                self.on(Event::Released { hold, lost: flag(0) && flag(1) });
+            }
+            13 => {
+                if let Some(old) = self.old.first().copied() {
+                    let before = format!("{:?}", self.queue);
+                    self.on(Event::Released { hold: old, lost: flag(0) });
+                    assert_eq!(before, format!("{:?}", self.queue), "I3");
+                }
+            }
+            14 if has_first && self.asked => {
+                self.sole = flag(0) && self.now.unfired;
+                self.asked = false;
+                self.bound = if self.sole { Ticket::MAX } else { self.bound };
+                self.on(Event::Listed { node, sole: self.sole });
+            }
+            15 if self.retained => self.on(Event::RetentionOver { node }),
+            16 if has_first => {
+                self.old.extend(self.hold.take());
+                self.on(if flag(0) { Event::NodeGone { node } } else { Event::NodeGivenUp { node } });
+            }
+            17 => self.now.lease_lasts = flag(0),
+            18 => self.now.same_connection = false,
+            19 => self.now.revoked = true,
+            20 => {
+                // The news: who joins from now on is not served by this node.
+                if self.sole && self.now.unfired {
+                    self.bound = self.queue.next_ticket();
+                }
+                self.now.unfired = false;
+            }
+            21 => self.now.spare = flag(0),
+            22 if flag(0) && flag(1) && flag(2) => self.now.closing = true,
+            _ => {}
+        }
+        self.check();
+    }
+
+    fn admitted(&mut self, sole: Sole) {
+        let (Some(max_ticket), Some(id)) = (self.entry, self.node) else { return };
+        self.bound = if self.sole && self.now.unfired { Ticket::MAX } else { max_ticket };
+        let holder = self.waiting.values().next().cloned().unwrap_or_else(waiter);
+        self.on(Event::First(Node { id, holder, sole, max_ticket }));
+    }
+
+    fn attempt_ended(&mut self) {
+        self.lose_node();
+        self.on(Event::AttemptEnded);
+        self.entry = (!self.waiting.is_empty()).then(|| self.queue.next_ticket());
+    }
+
+    fn lose_node(&mut self) {
+        self.node = None;
+        self.has_held = false;
+        (self.asked, self.sole) = (false, false);
+        self.now = Conditions { same_connection: true, revoked: false, unfired: true, ..self.now };
+    }
+
+    fn on(&mut self, event: Event) {
+        let mut looked = None;
+        let now = self.now;
+        let commands = self.queue.on(event.clone(), |_| {
+            looked = Some(now);
+            now
+        });
+        self.looked = looked;
+        for command in commands {
+            self.carry_out(&event, command);
+        }
+    }
+
+    fn carry_out(&mut self, event: &Event, command: Command) {
+        match command {
+            Command::EndRetention => {
+                assert!(std::mem::take(&mut self.retained), "nothing was retained");
+            }
+            Command::Delete { node } | Command::Forget { node } => {
+                assert_eq!(self.node, Some(node), "another's node");
+                assert_eq!(self.hold, None, "a node goes that is held");
+                self.lose_node();
+            }
+            Command::Create { ticket, max_ticket, .. } => {
+                assert_eq!((self.node, self.entry), (None, None), "I2");
+                assert!(!self.now.closing, "a create while closing");
+                assert_eq!(self.waiting.keys().next(), Some(&ticket));
+                self.entry = Some(max_ticket);
+            }
+            Command::Requeue { .. } => unreachable!("nobody asked for it"),
+            Command::NotifyQueued(tickets) => {
+                assert!(tickets.iter().all(|ticket| self.waiting.contains_key(ticket)));
+            }
+            Command::Refuse(tickets, why) => {
+                for ticket in tickets {
+                    let waiter = self.waiting.remove(&ticket).expect("it waits");
+                    assert!(why != Refusal::Busy || waiter.no_wait, "only a try is busy");
+                    assert!(why != Refusal::Closed || self.now.closing);
+                }
+            }
+            Command::StopEntry => {
+                assert!(self.waiting.is_empty() && self.entry.is_some(), "an entry stops");
+            }
+            Command::AwaitNews => assert!(self.sole),
+            Command::AskWhetherSole => {
+                assert!(!std::mem::replace(&mut self.asked, true), "asked twice");
+            }
+            Command::Retain { .. } => {
+                assert!(self.now.spare && !std::mem::replace(&mut self.retained, true));
+            }
+            Command::Begin { ticket, hold } => {
+                let looked = self.looked.expect("I4: nothing was looked at");
+                assert!(looked.lease_lasts && !looked.closing, "I4");
+                assert_eq!(self.hold.replace(hold), None, "two holds");
+                assert_eq!(self.waiting.keys().next(), Some(&ticket), "out of order");
+                self.waiting.remove(&ticket);
+                assert!(ticket < self.bound, "I6: after the news, {event:?}");
+                if std::mem::replace(&mut self.has_held, true) {
+                    assert!(looked.same_connection && !looked.revoked, "passed on");
+                }
+                self.entry = None;
+            }
+            Command::Prove { .. } => assert!(!self.now.lease_lasts),
+            Command::Abandon => self.attempt_ended(),
+        }
+    }
+
+    fn check(&self) {
+        let queue = &self.queue;
+        let waiting: Vec<_> = self.waiting.keys().collect();
+        assert_eq!(queue.waiters.keys().collect::<Vec<_>>(), waiting);
+        let state = queue.state();
+        if !waiting.is_empty() {
+            assert_ne!(state, "none", "I1");
+        }
+        assert_eq!(self.hold.is_some(), state == "held");
+        assert_eq!(self.entry.is_some(), matches!(state, "acquiring" | "behind"), "I1, I2");
+        assert_eq!(self.retained, state == "retained");
+        match state {
+            "undecided" => assert!(!waiting.is_empty() && self.asked, "I5"),
+            "retained" => assert!(waiting.is_empty(), "I5"),
+            "none" => assert_eq!(self.node, None, "a node is left"),
+            _ => {}
+        }
+    }
+
+    /// All callers leave: it comes to rest.
+    fn rest(&mut self) {
+        for ticket in self.waiting.keys().copied().collect::<Vec<_>>() {
+            self.waiting.remove(&ticket);
+            self.on(Event::Withdrawn(ticket));
+        }
+        if self.entry.is_some() {
+            self.attempt_ended();
+        }
+        if let Some(hold) = self.hold.take() {
+            self.on(Event::Released { hold, lost: false });
+        }
+        if let (true, Some(node)) = (self.retained, self.node) {
+            self.on(Event::RetentionOver { node });
+        }
+        self.check();
+        assert_eq!((self.queue.state(), self.node), ("none", None), "not at rest");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+    #[test]
+    fn the_invariants_hold_whatever_happens(steps in prop::collection::vec((0_u8..23, any::<u8>()), 1..60)) {
+        let mut world = World::new();
+        for (what, how) in steps {
+            world.step(what, how);
+        }
+        world.rest();
+    }
+}
