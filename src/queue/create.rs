@@ -20,6 +20,7 @@ use tracing::Instrument;
 
 use super::epoch_nodes::EpochNodes;
 use super::hold::{HoldState, QueueNode};
+use super::local_queue::Ticket;
 use super::node::{OwnedNode, Room};
 use super::request::{Request, Stop};
 use super::siblings::{Position, Siblings};
@@ -53,8 +54,8 @@ pub(super) struct Sent {
     pub(super) nodes: Arc<EpochNodes>,
     siblings: Arc<Siblings>,
     pub(super) request: Arc<Request>,
-    /// The tasks that asked before, by their tickets.
-    pub(super) serves: u64,
+    /// Callers with a smaller ticket may hold by the node.
+    pub(super) max_ticket: Ticket,
     /// The name up to the sequence number, GUID included.
     prefix: String,
     /// From before it was sent.
@@ -86,7 +87,8 @@ pub(super) fn reserve(
 /// Sends a create, with what has to come along. With room for one, with a listing in any case, and a watch on the children.
 pub(super) fn send(
     nodes: &Arc<EpochNodes>,
-    (request, serves): (&Arc<Request>, u64),
+    request: &Arc<Request>,
+    max_ticket: Ticket,
     room: Room,
     watch_children: Option<OwnedSemaphorePermit>,
 ) -> Result<Sent, Failure> {
@@ -113,7 +115,7 @@ pub(super) fn send(
         }
     };
     let (nodes, request) = (nodes.clone(), request.clone());
-    Ok(Sent { nodes, siblings, request, serves, prefix, link, answer, room: Some(room) })
+    Ok(Sent { nodes, siblings, request, max_ticket, prefix, link, answer, room: Some(room) })
 }
 
 /// Polls `requests` once: what they send is sent when this returns, in the order of other requests.
@@ -236,7 +238,7 @@ pub(super) async fn create_node(
             Some(sent) => sent,
             None => {
                 let room = reserve(nodes, request, owner).map_err(Stop::Failed)?;
-                send(nodes, (request, 0), room, None)
+                send(nodes, request, 0, room, None)
                     .map_err(|failure| Stop::Again(failure.into_source()))?
             }
         };

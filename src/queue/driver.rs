@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
@@ -129,6 +129,7 @@ impl Inner {
         let commands = queue.on(event, |policy| {
             let closing = driver.session().closing().is_cancelled();
             let Some(first) = first else { return Conditions { closing, ..Conditions::default() } };
+            let unfired = first.is_unfired();
             let epoch = &first.node.nodes.epoch;
             if let Some(policy) = policy.filter(|_| !epoch.over().is_cancelled()) {
                 let (over, lasts) = epoch.lease.term_quietly(policy, Moment::now());
@@ -140,7 +141,7 @@ impl Inner {
                 lease_lasts: term.is_some(),
                 same_connection: first.node.node.is_on_its_link(),
                 revoked: first.node.node.is_revoked(),
-                unfired: first.is_unfired(),
+                unfired,
                 spare: epoch.has_spare_room()
                     && epoch.has_spare_nodes(driver.session().settings.ephemeral_limit),
             }
@@ -175,9 +176,7 @@ impl Inner {
                     Some(Action::Begin(PendingHold { caller, term, hold, node }))
                 }
                 Command::StopEntry => Some(Action::StopEntry),
-                Command::Delete { .. } => {
-                    first.take().and_then(First::leave).map(Action::Confirm)
-                }
+                Command::Delete { .. } => first.take().and_then(First::leave).map(Action::Confirm),
                 Command::Forget { .. } => first.take().map(|first| Action::Forget(first.node)),
                 Command::Requeue { .. } => first.take().map(|first| Action::Requeue(first.node)),
                 Command::Prove { sole } => {
@@ -312,8 +311,10 @@ impl QueueDriver {
                 Action::Begin(pending) => {
                     if let Some(hold) = self.begin(pending) {
                         // Its caller has left: the next one's turn.
-                        let (number, state) = hold.into_parts();
-                        actions.extend(self.released(number, &state).1.into_iter().flatten());
+                        let (hold, state) = hold.into_parts();
+                        let lost = finish(&state) != End::Released;
+                        let released = Event::Released { hold, lost };
+                        actions.extend(self.inner.lock().step(self, released));
                     }
                 }
                 // It is dropped, and with it the node.
@@ -325,7 +326,8 @@ impl QueueDriver {
 
     /// Gives the hold back if its caller has left.
     fn begin(self: &Arc<Self>, pending: PendingHold) -> Option<Hold> {
-        let PendingHold { caller: Caller { request, asker, reply, .. }, term, hold, node } = pending;
+        let PendingHold { caller: Caller { request, asker, reply, .. }, term, hold, node } =
+            pending;
         let hold = Hold::begin(self, hold, &node, &request, asker, term);
         reply.send(Ok(Some(hold))).err()?.ok()?
     }
@@ -438,27 +440,20 @@ impl QueueDriver {
         hold: HoldNumber,
         state: &HoldState,
     ) -> (End, ReleaseStep) {
-        let (end, actions) = self.released(hold, state);
-        let Some(actions) = actions else { return (end, ReleaseStep::Gone) };
-        let passed = !actions.iter().any(|action| matches!(action, Action::Deletes));
+        let end = finish(state);
+        let mut inner = self.inner.lock();
+        if !inner.queue.is_held_by(hold) {
+            return (end, ReleaseStep::Gone);
+        }
+        let actions = inner.step(self, Event::Released { hold, lost: end != End::Released });
+        let passed = inner.first.is_some();
+        drop(inner);
         let step = match self.carry_out(actions) {
             _ if passed => ReleaseStep::Passed,
             Some(left) => ReleaseStep::Leaving(left),
             None => ReleaseStep::Gone,
         };
         (end, step)
-    }
-
-    /// No actions, if the node was not that of the hold any more.
-    fn released(&self, hold: HoldNumber, state: &HoldState) -> (End, Option<VecDeque<Action>>) {
-        // First of all no task may take it for held any more; then no fenced write may follow.
-        let end = state.finish(End::Released);
-        state.close_fence();
-        let mut inner = self.inner.lock();
-        if !inner.queue.is_held_by(hold) {
-            return (end, None);
-        }
-        (end, Some(inner.step(self, Event::Released { hold, lost: end != End::Released })))
     }
 
     /// The node of a hold that is over is taken for another entry.
@@ -471,7 +466,10 @@ impl QueueDriver {
     }
 
     /// The epoch is over, or left to others: the node is to be deleted one way or the other. Resolves when it is.
-    pub(super) fn give_up(self: &Arc<Self>, node: NodeId) -> impl Future<Output = ()> + Send + use<> {
+    pub(super) fn give_up(
+        self: &Arc<Self>,
+        node: NodeId,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let actions = self.inner.lock().step(self, Event::NodeGivenUp { node });
         let left = self.carry_out(actions);
         async move {
@@ -479,10 +477,6 @@ impl QueueDriver {
                 let _ = left.await;
             }
         }
-    }
-
-    pub(super) fn weak(self: &Arc<Self>) -> Weak<Self> {
-        Arc::downgrade(self)
     }
 }
 
@@ -635,6 +629,13 @@ impl QueueDriver {
     }
 }
 
+/// First of all no task may take it for held any more; then no fenced write may follow.
+fn finish(state: &HoldState) -> End {
+    let end = state.finish(End::Released);
+    state.close_fence();
+    end
+}
+
 fn refuse(callers: Vec<Caller>, error: impl Fn(&Request) -> Error) {
     for Caller { request, reply, .. } in callers {
         let _ = reply.send(Err(error(&request))); // who is gone needs none
@@ -677,11 +678,7 @@ impl QueueDriver {
 }
 
 /// Lists the children of a node's path, with a watch.
-async fn ask_whether_sole(
-    driver: Arc<QueueDriver>,
-    node: SharedNode,
-    room: OwnedSemaphorePermit,
-) {
+async fn ask_whether_sole(driver: Arc<QueueDriver>, node: SharedNode, room: OwnedSemaphorePermit) {
     let SharedNode { node, siblings, nodes } = node;
     let asked = async {
         let client = nodes.epoch.client()?;

@@ -6,20 +6,34 @@
 //!
 //! A hold has no task. The lease ends it, or the epoch's [node monitor](super::node_monitor), which looks after its node.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
+use super::driver::{QueueDriver, ReleaseStep, Waiting};
+use super::local_queue::HoldNumber;
+use super::node::{Left, SharedNode};
+use super::request::Request;
 use crate::client::LinkWatch;
 use crate::clock::Moment;
-use crate::error::Loss;
+use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::lock::Mutex;
-use crate::metrics::{Holding, Lock};
+use crate::metrics::Holding;
+use crate::session::duty::Cleaned;
 use crate::session::epoch::{Asker, Epoch};
 use crate::session::lease::Term;
+
+/// `None`: another contender is first, and the caller asked not to wait.
+pub(crate) type Answer = Result<Option<Hold>, Error>;
+
+/// Whether the servers said that another contender is first.
+pub(crate) type Queued = Arc<watch::Sender<bool>>;
 
 /// A node of ours in the queue.
 #[derive(Debug)]
@@ -113,28 +127,28 @@ pub(crate) struct HoldState {
 impl HoldState {
     /// Begins to count it: not under any lock.
     pub(super) fn new(
-        path: &str,
+        request: &Request,
         node: Arc<QueueNode>,
-        beside: Option<&Self>,
         epoch: Arc<Epoch>,
         term: Arc<Term>,
-        (asker, counted): (Asker, &Lock),
+        asker: Asker,
     ) -> Arc<Self> {
+        let path = request.path.to_string();
+        let beside = request.beside.as_deref();
         let token = beside.map_or_else(|| FencingToken::new(node.czxid), Self::fencing_token);
-        let (ended, counted) = (term.ended().child_token(), term.holds.begin(counted));
+        let counted = term.holds.begin(&request.counted);
         let session = epoch.session_id();
         tracing::debug!(%path, node = node.node, %token, session = %format_args!("{session:#x}"), "holds");
-        let (own_end, revocation, path) = (OnceLock::new(), OnceLock::new(), path.to_owned());
         Arc::new(Self {
             path,
             node,
             token,
             epoch,
-            term,
             asker,
-            own_end,
-            ended,
-            revocation,
+            own_end: OnceLock::new(),
+            ended: term.ended().child_token(),
+            term,
+            revocation: OnceLock::new(),
             counted,
         })
     }
@@ -238,5 +252,127 @@ impl HoldState {
     /// The same, but wakes no task, and does not look at the clock: [`finish`](Self::finish) has to follow.
     pub(super) fn is_over(&self, how: Loss) {
         self.own_end.get_or_init(|| End::Lost(self.term.loss().unwrap_or(how)));
+    }
+}
+
+/// A hold, for its caller. Dropping it releases.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    state: Arc<HoldState>,
+    number: HoldNumber,
+    /// Taken by the release.
+    driver: Option<Arc<QueueDriver>>,
+}
+
+impl Hold {
+    /// Not under the queue's lock.
+    pub(super) fn begin(
+        driver: &Arc<QueueDriver>,
+        number: HoldNumber,
+        node: &SharedNode,
+        request: &Request,
+        asker: Asker,
+        term: Arc<Term>,
+    ) -> Self {
+        let SharedNode { node, siblings, nodes } = node;
+        let state = HoldState::new(request, node.clone(), nodes.epoch.clone(), term, asker);
+        if !siblings.admitted(node, driver, state.clone()) {
+            state.node_is_gone();
+            driver.node_gone(node.czxid);
+        }
+        Self { state, number, driver: Some(driver.clone()) }
+    }
+
+    pub(crate) fn state(&self) -> &Arc<HoldState> {
+        &self.state
+    }
+
+    pub(super) fn driver(&self) -> Option<Arc<QueueDriver>> {
+        self.driver.clone()
+    }
+
+    /// To release it otherwise.
+    pub(super) fn into_parts(mut self) -> (HoldNumber, Arc<HoldState>) {
+        self.driver = None;
+        (self.number, self.state.clone())
+    }
+
+    /// Releases; the future tells what is known of it. The release goes on if that is dropped, or not polled any
+    /// more.
+    pub(crate) fn release(
+        mut self,
+    ) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
+        let span = self.span();
+        let (end, step) = span.in_scope(|| self.release_now());
+        let state = self.state.clone();
+        let released = async move {
+            let path = state.path().to_owned();
+            if let End::Lost(loss) = end {
+                tracing::warn!(path, %loss, "released what was lost before");
+                return Err(Error::lost(path, loss));
+            }
+            let left = match step {
+                ReleaseStep::Passed => return Ok(Released::Confirmed),
+                ReleaseStep::Leaving(left) => left.await,
+                ReleaseStep::Gone => Ok(Left::Confirmed(Cleaned::Gone)),
+            };
+            match left {
+                // When the session ended, the hold had been given up before, while it lasted.
+                Ok(Left::Confirmed(Cleaned::Deleted | Cleaned::SessionOver)) => {
+                    Ok(Released::Confirmed)
+                }
+                Ok(Left::Confirmed(Cleaned::Gone)) => Err(Error::lost(path, Loss::NodeDeleted)),
+                Ok(Left::NoAuth) => {
+                    let text = format!(
+                        "no permission to delete {}: the lock stays taken until the session ends",
+                        state.node()
+                    );
+                    Err(Error::new(ErrorKind::PermissionDenied, text).at(state.node()))
+                }
+                Ok(Left::Late(waited)) => {
+                    tracing::warn!(path, ?waited, "the release is not confirmed yet");
+                    Ok(Released::Pending)
+                }
+                // The runtime is gone.
+                Err(_) => Err(Error::lost(path, Loss::Closed)),
+            }
+        };
+        released.instrument(span)
+    }
+
+    fn span(&self) -> tracing::Span {
+        let node = self.state.node().rsplit('/').next().unwrap_or_default();
+        tracing::info_span!("release", path = self.state.path(), contender = node)
+    }
+
+    fn release_now(&mut self) -> (End, ReleaseStep) {
+        match self.driver.take() {
+            Some(driver) => driver.release(self.number, &self.state),
+            None => (End::Released, ReleaseStep::Gone),
+        }
+    }
+
+    /// Ends the hold, and has its node contend again: no other contender can have held meanwhile, unless the node was gone.
+    pub(super) fn requeue(
+        mut self,
+        driver: &Arc<QueueDriver>,
+        request: Arc<Request>,
+        queued: &Queued,
+    ) -> Waiting {
+        self.state.finish(End::Released);
+        self.state.close_fence();
+        self.driver = None;
+        let waiting = driver.join(request, queued, Moment::now());
+        driver.requeue(self.number);
+        waiting
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.driver.is_some() {
+            // A task of the session's sees to the delete: to start one needs no runtime here.
+            self.span().in_scope(|| drop(self.release_now()));
+        }
     }
 }

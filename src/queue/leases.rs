@@ -19,10 +19,11 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::create::{Known, create_node};
-use super::enter::{list, prove_session};
+use super::driver::QueueDriver;
+use super::entry::{list, prove_session};
 use super::epoch_nodes::EpochNodes;
 use super::epochs::Epochs;
-use super::local_queue::{Enter, Hold, LocalQueue, Queued};
+use super::hold::{Hold, Queued};
 use super::node::OwnedNode;
 use super::request::{Request, Stop, is_session_over};
 use super::siblings::Position;
@@ -121,11 +122,10 @@ pub(crate) struct LeaseRequest {
     pub(crate) behind: Queued,
 }
 
-/// Asks for leases; `locks` is where one at a time queues for them, `enter` for a hold that contends again.
+/// Asks for leases; `locks` is where one at a time queues for them.
 pub(super) fn contend(
     epochs: &Arc<Epochs>,
-    locks: Arc<LocalQueue>,
-    enter: Enter,
+    locks: Arc<QueueDriver>,
     request: LeaseRequest,
 ) -> LeaseContending {
     let LeaseRequest { lease, lock, count, limit, full, behind } = request;
@@ -134,7 +134,7 @@ pub(super) fn contend(
     let span = tracing::info_span!("acquire", %path, leases = count);
     let (request, lock, epochs) = (Arc::new(lease), Arc::new(lock), epochs.clone());
     let asker = Asker::current();
-    let leasing = Leasing { epochs, enter, request, lock, locks, full, behind, asker, count };
+    let leasing = Leasing { epochs, request, lock, locks, full, behind, asker, count };
     let session = leasing.epochs.session.clone();
     session.spawn(leasing.run(limit, caller).instrument(span));
     LeaseContending { path, reply }
@@ -142,10 +142,9 @@ pub(super) fn contend(
 
 struct Leasing {
     epochs: Arc<Epochs>,
-    enter: Enter,
     request: Arc<Request>,
     lock: Arc<Request>,
-    locks: Arc<LocalQueue>,
+    locks: Arc<QueueDriver>,
     full: Queued,
     behind: Queued,
     asker: Asker,
@@ -202,8 +201,7 @@ impl Leasing {
 
     /// One try in one epoch, with the mutex, which is let go of at the end. Leaves nothing behind unless it succeeds.
     async fn once(&self, limit: &mut Limit) -> Result<Vec<Hold>, Stop> {
-        let waiting = self.locks.join(self.lock.clone(), &self.behind, Moment::now());
-        let mut waiting = waiting.ok_or(Stop::Busy)?;
+        let mut waiting = self.locks.join(self.lock.clone(), &self.behind, Moment::now());
         let lock = match waiting.answer().await {
             Some(answer) => answer.map_err(Stop::Failed)?.ok_or(Stop::Busy)?,
             None => return Err(Stop::Abandoned),
@@ -224,8 +222,7 @@ impl Leasing {
             term = entering.until_admitted(limit) => term,
         }?;
         let hold = |node| {
-            let node = (node, self.request.clone());
-            Hold::of_lease(&self.epochs, self.enter, node, self.asker, term.clone())
+            QueueDriver::hold_lease(&self.epochs, node, &self.request, self.asker, term.clone())
         };
         let holds: Vec<_> = std::mem::take(&mut entering.made).into_iter().map(hold).collect();
         // If one is gone, the others go with this; and so if the session is about to be closed.

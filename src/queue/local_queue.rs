@@ -1,389 +1,640 @@
-//! The contenders of one session at one lock path: the tasks that wait, in order, and at most one node at the servers,
-//! the *seat*.
+//! The callers of one session that wait for one lock path, in order, and at most one node at the servers that stands for
+//! them. Pure: an [`Event`] and the [`Conditions`] at that instant go in, [`Command`]s come out, in the order in which they
+//! have to be carried out. The [driver](super::driver) owns the lock, the requests, the callers and the clock.
 //!
 //! ```text
-//!   Empty --join--> Entering --admitted--> Held --release--> Held (passed on), Idle, or Entering again
-//!     ^                |                     |                 Idle: no task holds, and
-//!     +----------------+---------------------+                  · it is not known yet whether to pass it on, or
-//!        no task waits, or the node is gone                     · it is kept for a task that comes back soon
+//!    None --Joined--> Acquiring --First--> Held --Released--> Held again (passed on), Undecided, Retained, or Acquiring
+//!      ^                  |                 |
+//!      +------------------+-----------------+   no caller waits, or the node is gone
 //! ```
 //!
 //! # Passing on
 //!
 //! The tasks of one process take turns under one node. That is safe because the node is first and stays first (invariant
-//! 2): the task that holds by it holds alone among all processes, and of this process one holds at a time (I3). Only if, at the
-//! moment at which the next hold begins, under the queue's lock,
+//! 2): the task that holds by it holds alone among all processes, and of this process one holds at a time (I3). The node is
+//! passed on only if, when the next hold begins,
 //!
 //! * the session lease lasts, by the next one's loss policy (I4);
-//! * the fenced writes of the hold before are closed, and went out on this connection: the link has not changed since the
-//!   node was created. One behind a broken link may take effect at any time until the client is connected again;
-//! * the session is not about to be closed, and the epoch is not over;
+//! * the fenced writes of the hold before are closed, and went out on this connection: it is still the one on which the
+//!   node was created. A write behind a broken link may take effect at any time until the client is connected again;
+//! * the session is not about to be closed, and has not ended;
 //!
-//! and, so that others get what they asked for,
+//! and, so that other processes get what they asked for,
 //!
 //! * no request to give the node up was seen;
 //! * the next one's node would have the same data and ACLs, and neither wants a node of its own;
-//! * the next one asked before the node was created, or while the session was *alone*: a listing sent behind the create,
-//!   with a watch on the children, showed the node and no other contender, and the watch has not fired (I6). So a
-//!   contender of another process that came since is served before the tasks that asked after the news of it.
+//! * the next one joined before the node was created, or while the node was the *sole* contender: a listing sent behind
+//!   the create, with a watch on the children, showed no other, and the watch has not fired (I6). So a contender of another
+//!   process that came since is served before the tasks that joined after the news of it.
 //!
 //! # Invariants
 //!
-//! * I1: while a task waits there is a seat. I2: the queue has at most one node whose delete was not handed to the client.
-//! * I3: only the present hold changes the seat; a late guard of an earlier one changes nothing.
-//! * I4: a hold begins in the critical section in which lease, closing, epoch and seat were looked at.
-//! * I5: it is Idle in the two forms above only. I6: no pass to a task that asked after the news of a stranger.
-//! * I7: wakes, sends, counts and drops are outside the lock.
+//! * I1: while a caller waits there is a node, or an entry that is to make one.
+//! * I2: there is at most one node whose delete was not handed to the client.
+//! * I3: only the present hold changes the node; a late guard of an earlier one changes nothing.
+//! * I4: a hold begins in the step in which lease, closing and session were looked at.
+//! * I5: without a hold a node is only kept while it is asked whether it is the sole one and callers wait (`Undecided`), or
+//!   while none waits and retention runs (`Retained`).
+//! * I6: no pass to a caller that joined after the news of a stranger.
+//! * I7 is the driver's: wakes, answers, counts and drops are outside the lock.
 
-mod effects;
-mod entry;
-mod hold;
-mod idle;
-mod seat;
-mod state;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use std::sync::Arc;
+use super::request::NodeSpec;
+use crate::session::lease::LossPolicy;
 
-use futures_util::future::BoxFuture;
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
+/// The place of a caller: smaller ones joined earlier.
+pub(super) type Ticket = u64;
 
-use self::effects::Effects;
-pub(super) use self::state::{Admitted, Alone, Enter, LocalQueue, NotAdmitted, Start, Waiting};
-pub(crate) use self::state::{Answer, Hold, Queued};
-use self::state::{GivenBack, Seat, State, Waiter};
-use super::create::{reserve, send};
-use super::hold::{End, HoldState};
-use super::node::{Leaving, OwnedNode};
-use super::request::Request;
-use super::siblings::Owner;
-use crate::client::{ChildrenWatch, Listing};
-use crate::clock::Moment;
-use crate::error::Error;
-use crate::session::epoch::Asker;
-use crate::session::lease::Term;
+/// Counts the holds of one queue.
+pub(super) type HoldNumber = u64;
+
+/// The `czxid` of a node.
+pub(super) type NodeId = i64;
+
+/// What counts of a caller's request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Waiter {
+    /// Data and ACLs of the node that would be made for it.
+    pub(super) node: NodeSpec,
+    /// Whether it takes turns with others under one node at all, and whether its hold wants a node of its own.
+    pub(super) takes_turns: bool,
+    pub(super) node_per_hold: bool,
+    /// It is refused rather than kept waiting.
+    pub(super) no_wait: bool,
+    /// For how long its node is kept after the hold, when no caller waits.
+    pub(super) retention: Duration,
+    pub(super) loss_policy: LossPolicy,
+}
+
+/// What only the outside knows, at the instant of the event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // each is a condition of its own
+pub(super) struct Conditions {
+    /// The session is about to be closed.
+    pub(super) closing: bool,
+    /// A hold may begin: the session has not ended, and its lease lasts by the policy that was asked about.
+    pub(super) lease_lasts: bool,
+    /// The connection is the one on which the node was created.
+    pub(super) same_connection: bool,
+    /// Another process asked for the node to be given up.
+    pub(super) revoked: bool,
+    /// The watch on the children has not fired.
+    pub(super) unfired: bool,
+    /// More than half of the room for nodes and for watches is free.
+    pub(super) spare: bool,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Event {
+    /// A caller joins; it gets the [next ticket](LocalQueue::next_ticket).
+    Joined(Waiter),
+    /// A caller does not wait any longer.
+    Withdrawn(Ticket),
+    /// A listing shows that another contender is before the node of the entry.
+    Behind,
+    /// The node of the entry is first.
+    First(Node),
+    /// The entry failed for good: for all whose node would be the same.
+    Failed(NodeSpec),
+    /// The retry policies of these callers are used up.
+    Exhausted(Vec<Ticket>),
+    /// There is no session any more, or its runtime is gone.
+    SessionOver,
+    /// An attempt of the entry left no node.
+    AttemptEnded,
+    /// A hold was released; `lost`: it had ended before.
+    Released { hold: HoldNumber, lost: bool },
+    /// The node of a lost hold is to contend again.
+    Requeued { hold: HoldNumber },
+    /// The listing that was [asked for](Command::AskWhetherSole) was answered, or will not be.
+    Listed { node: NodeId, sole: bool },
+    /// The time of a retained node is over, or something happened to it or beside it.
+    RetentionOver { node: NodeId },
+    /// The node is not there any more.
+    NodeGone { node: NodeId },
+    /// The session is over or left to others: the node is to go, one way or the other.
+    NodeGivenUp { node: NodeId },
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Command {
+    /// The node is not retained any longer.
+    EndRetention,
+    /// Send the delete.
+    Delete { node: NodeId },
+    /// The node is gone: nothing is to be deleted.
+    Forget { node: NodeId },
+    /// Send a create for this caller, and have an entry see to it. Callers with a smaller ticket than `max_ticket` may hold
+    /// by the node. `watch_children`: with a listing and a watch on the children.
+    Create { ticket: Ticket, max_ticket: Ticket, watch_children: bool },
+    /// Have an entry take the node: it waits again.
+    Requeue { node: NodeId },
+    /// Tell these callers that they wait for another contender.
+    NotifyQueued(Vec<Ticket>),
+    /// These callers wait no longer.
+    Refuse(Vec<Ticket>, Refusal),
+    /// No caller waits: the entry is to stop.
+    StopEntry,
+    /// The retention ends when the watch on the children fires.
+    AwaitNews,
+    /// Send a listing with a watch on the children, if there is room for that.
+    AskWhetherSole,
+    /// End the retention after this time, or when something happens to the node.
+    Retain { retention: Duration, loss_policy: LossPolicy },
+    /// Give the hold to the caller; if it has left, the hold is released.
+    Begin { ticket: Ticket, hold: HoldNumber },
+    /// To the entry whose node is first: the session lease has ended, prove the session and list again.
+    Prove { sole: Sole },
+    /// To the entry whose node is first: there is no caller for it.
+    Abandon,
+}
+
+/// Why a caller gets no hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Another contender is first, and the caller asked not to wait.
+    Busy,
+    /// The session is about to be closed.
+    Closed,
+    /// By the error that came with the event.
+    Failed,
+}
+
+/// A node that is first.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    /// For whom it was made; later, whose hold was the last.
+    pub(super) holder: Waiter,
+    pub(super) sole: Sole,
+    /// Callers with a smaller ticket may hold by it.
+    pub(super) max_ticket: Ticket,
+}
+
+/// Whether the node is the only contender. Once `No`, that is so for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sole {
+    NotAsked,
+    Asked,
+    Yes,
+    No,
+}
+
+#[derive(Debug)]
+enum NodeState {
+    None,
+    /// An entry makes a node, or waits with it. `behind`: a listing showed that another contender is first.
+    Acquiring {
+        behind: bool,
+    },
+    Held(Node),
+    /// Callers wait, and it is not known yet whether the node may be passed on to them.
+    Undecided(Node),
+    Retained(Node),
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct LocalQueue {
+    /// In the order in which they joined.
+    waiters: BTreeMap<Ticket, Waiter>,
+    next_ticket: Ticket,
+    /// Whether some asked not to wait, or have not been told that they do.
+    has_try_waiters: bool,
+    has_unnotified: bool,
+    node: NodeState,
+    /// The number of the last hold that began.
+    hold: HoldNumber,
+    /// Whether nodes are passed on or retained at all.
+    passes_on: bool,
+}
 
 impl LocalQueue {
-    /// Queues up; `None` if that is busy and is not to wait.
-    pub(super) fn join(
-        self: &Arc<Self>,
-        request: Arc<Request>,
-        queued: &Queued,
-        began: Moment,
-    ) -> Option<Waiting> {
-        let (reply, answer) = oneshot::channel();
-        let (asker, retry) = (Asker::current(), request.retry.start());
-        let mut effects = Effects::default();
-        let mut state = self.state.lock();
-        let is_taken = state.seat.is_taken();
-        if is_taken && request.only_if_free {
-            return None;
+    pub(super) fn new(passes_on: bool) -> Self {
+        Self {
+            waiters: BTreeMap::new(),
+            next_ticket: 0,
+            has_try_waiters: false,
+            has_unnotified: false,
+            node: NodeState::None,
+            hold: 0,
+            passes_on,
         }
-        state.has_tries |= request.only_if_free;
-        state.has_untold |= !is_taken;
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        let waiter = Waiter { request, asker, queued: queued.clone(), began, retry, reply };
-        state.waiters.insert(ticket, waiter);
-        match std::mem::replace(&mut state.seat, Seat::Empty) {
-            Seat::Empty => self.open(&mut state, false, &mut effects),
-            Seat::Entering { behind } => state.seat = Seat::Entering { behind },
-            Seat::Held(mut admitted) => {
-                admitted.joined(ticket);
-                admitted.ask(&mut effects);
-                state.seat = Seat::Held(admitted);
-            }
-            Seat::Idle(mut admitted, kept) => {
-                admitted.joined(ticket);
-                effects.kept = kept;
-                self.offer(&mut state, admitted, &mut effects);
-            }
-        }
-        drop(state);
-        if is_taken {
-            queued.send_replace(true);
-            self.warn_of_itself(asker);
-        }
-        effects.run(self);
-        Some(Waiting::new(self, ticket, answer))
     }
 
-    fn warn_of_itself(&self, asker: Asker) {
-        let path = match &self.state.lock().seat {
-            Seat::Held(Admitted { node, .. }) if node.siblings.is_held_by(asker) => {
-                node.siblings.path.clone()
-            }
-            _ => return,
-        };
-        warn_of_deadlock(path.as_str());
+    /// With a node that was admitted otherwise: a lease. Its hold has number 0.
+    pub(super) fn held(node: NodeId, holder: Waiter) -> Self {
+        let node = Node { id: node, holder, sole: Sole::No, max_ticket: 0 };
+        Self { node: NodeState::Held(node), ..Self::new(false) }
     }
 
-    /// Whether no task holds, and the node is kept: it can be had without a request.
-    pub(super) fn is_idle(&self) -> bool {
-        matches!(self.state.lock().seat, Seat::Idle(..))
+    /// What an event comes to. `look` gives the conditions; of the lease by this policy, if there is one.
+    pub(super) fn on(
+        &mut self,
+        event: Event,
+        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+    ) -> Vec<Command> {
+        let mut commands = Vec::new();
+        let out = &mut commands;
+        match event {
+            Event::Joined(waiter) => self.join(waiter, look, out),
+            Event::Withdrawn(ticket) => self.withdraw(ticket, look, out),
+            Event::Behind => self.behind(out),
+            Event::First(node) => self.admit(node, look, out),
+            Event::Failed(spec) => {
+                let tickets = self.remove(|_, waiter| waiter.node == spec);
+                refuse(tickets, Refusal::Failed, out);
+            }
+            Event::Exhausted(tickets) => {
+                let tickets = self.remove(|ticket, _| tickets.contains(&ticket));
+                refuse(tickets, Refusal::Failed, out);
+            }
+            Event::SessionOver => refuse(self.remove(|_, _| true), Refusal::Failed, out),
+            Event::AttemptEnded => {
+                self.node = match self.waiters.is_empty() {
+                    true => NodeState::None,
+                    false => NodeState::Acquiring { behind: false },
+                };
+            }
+            Event::Released { hold, lost } => self.release(hold, lost, look, out),
+            Event::Requeued { hold } => {
+                if let Some(node) = self.take_held(hold) {
+                    self.node = NodeState::Acquiring { behind: false };
+                    out.push(Command::Requeue { node: node.id });
+                }
+            }
+            Event::Listed { node, sole } => self.listed(node, sole, look, out),
+            Event::RetentionOver { node } => {
+                if matches!(&self.node, NodeState::Retained(retained) if retained.id == node) {
+                    self.node = NodeState::None;
+                    out.push(Command::EndRetention);
+                    out.push(Command::Delete { node });
+                }
+            }
+            Event::NodeGone { node } => self.lose(node, Command::Forget { node }, look, out),
+            Event::NodeGivenUp { node } => self.lose(node, Command::Delete { node }, look, out),
+        }
+        commands
+    }
+
+    // --- Questions.
+
+    /// The ticket of the next caller that joins.
+    pub(super) fn next_ticket(&self) -> Ticket {
+        self.next_ticket
+    }
+
+    /// For whom the next node is to be made.
+    pub(super) fn first(&self) -> Option<Ticket> {
+        self.waiters.keys().next().copied()
+    }
+
+    pub(super) fn has_waiters(&self) -> bool {
+        !self.waiters.is_empty()
+    }
+
+    /// Whether the servers said that another contender is first, of this process or another.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.node, NodeState::Held(_) | NodeState::Acquiring { behind: true })
+    }
+
+    /// Whether this is the present hold.
+    pub(super) fn is_held_by(&self, hold: HoldNumber) -> bool {
+        matches!(self.node, NodeState::Held(_)) && self.hold == hold
+    }
+
+    /// Whether the node can be had without a request.
+    pub(super) fn is_kept(&self) -> bool {
+        matches!(self.node, NodeState::Undecided(_) | NodeState::Retained(_))
     }
 
     /// How many wait besides the one that the node stands for.
-    pub(super) fn waiting(&self) -> usize {
-        let state = self.state.lock();
-        let entering = matches!(state.seat, Seat::Empty | Seat::Entering { .. });
-        state.waiters.len().saturating_sub(usize::from(entering))
+    pub(super) fn queued(&self) -> usize {
+        let acquiring = matches!(self.node, NodeState::None | NodeState::Acquiring { .. });
+        self.waiters.len().saturating_sub(usize::from(acquiring))
     }
 
-    /// Whether the servers said that another contender is first.
-    pub(super) fn is_busy(&self) -> bool {
-        self.state.lock().seat.is_taken()
-    }
+    // --- Callers come and go.
 
-    /// A waiter does not wait any more.
-    fn leaves(self: &Arc<Self>, ticket: u64) {
-        let mut effects = Effects::default();
-        let mut state = self.state.lock();
-        let waiter = state.waiters.remove(&ticket);
-        if waiter.is_some() {
-            match std::mem::replace(&mut state.seat, Seat::Empty) {
-                Seat::Idle(admitted, kept) => {
-                    effects.kept = kept;
-                    self.offer(&mut state, admitted, &mut effects);
-                }
-                other => state.seat = other,
+    fn join(
+        &mut self,
+        waiter: Waiter,
+        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        out: &mut Vec<Command>,
+    ) {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        if self.is_busy() {
+            if waiter.no_wait {
+                return refuse(vec![ticket], Refusal::Busy, out);
+            }
+            out.push(Command::NotifyQueued(vec![ticket]));
+        } else {
+            self.has_unnotified = true;
+        }
+        self.has_try_waiters |= waiter.no_wait;
+        self.waiters.insert(ticket, waiter);
+        match std::mem::replace(&mut self.node, NodeState::None) {
+            NodeState::None => self.open(false, look(None).closing, out),
+            NodeState::Acquiring { behind } => self.node = NodeState::Acquiring { behind },
+            NodeState::Held(mut node) => {
+                node.refresh(&look(None), self.next_ticket);
+                node.ask(out);
+                self.node = NodeState::Held(node);
+            }
+            NodeState::Undecided(node) => self.offer(node, look, out),
+            NodeState::Retained(node) => {
+                out.push(Command::EndRetention);
+                self.offer(node, look, out);
             }
         }
-        let nobody = state.waiters.is_empty();
-        drop(state);
-        drop(waiter);
-        if nobody {
-            self.left.notify_waiters();
+    }
+
+    fn withdraw(
+        &mut self,
+        ticket: Ticket,
+        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        out: &mut Vec<Command>,
+    ) {
+        let waited = self.waiters.remove(&ticket).is_some();
+        if self.waiters.is_empty() && matches!(self.node, NodeState::Acquiring { .. }) {
+            out.push(Command::StopEntry);
         }
-        effects.run(self);
+        if waited && matches!(self.node, NodeState::Undecided(_)) {
+            if let NodeState::Undecided(node) = std::mem::replace(&mut self.node, NodeState::None) {
+                self.offer(node, look, out);
+            }
+        }
     }
 
-    /// A hold is let go of: the seat is passed on, kept, or left. Runs on any thread.
-    fn give_back(self: &Arc<Self>, hold: u64, of: &HoldState) -> (End, GivenBack) {
-        let (end, effects) = self.given_back(hold, of);
-        let Some((effects, left)) = effects else { return (end, GivenBack::Gone) };
-        let told = effects.run(self);
-        (
-            end,
-            match (left, told) {
-                (true, Some(told)) => GivenBack::Leaving(told),
-                (true, None) => GivenBack::Gone,
-                (false, _) => GivenBack::Passed,
-            },
-        )
+    /// Takes out all that are meant.
+    fn remove(&mut self, is_meant: impl Fn(Ticket, &Waiter) -> bool) -> Vec<Ticket> {
+        let mut removed = Vec::new();
+        self.waiters.retain(|ticket, waiter| {
+            let is_meant = is_meant(*ticket, waiter);
+            if is_meant {
+                removed.push(*ticket);
+            }
+            !is_meant
+        });
+        removed
     }
 
-    /// Whether the node is left; nothing, if the seat was not that of the hold any more.
-    fn given_back(&self, hold: u64, of: &HoldState) -> (End, Option<(Effects, bool)>) {
-        // First of all no task may take it for held any more; then no fenced write may follow.
-        let end = of.finish(End::Released);
-        of.close_fence();
-        let mut effects = Effects::default();
-        let mut state = self.state.lock();
-        let Some(admitted) = state.take_held(hold) else { return (end, None) };
-        if end == End::Released {
-            self.offer(&mut state, admitted, &mut effects);
+    fn remove_tries(&mut self) -> Vec<Ticket> {
+        match std::mem::take(&mut self.has_try_waiters) {
+            true => self.remove(|_, waiter| waiter.no_wait),
+            false => Vec::new(),
+        }
+    }
+
+    fn notify(&mut self, out: &mut Vec<Command>) {
+        if std::mem::take(&mut self.has_unnotified) && !self.waiters.is_empty() {
+            out.push(Command::NotifyQueued(self.waiters.keys().copied().collect()));
+        }
+    }
+
+    // --- The entry reports.
+
+    fn behind(&mut self, out: &mut Vec<Command>) {
+        self.node = NodeState::Acquiring { behind: true };
+        let tries = self.remove_tries();
+        self.notify(out);
+        refuse(tries, Refusal::Busy, out);
+        if self.waiters.is_empty() {
+            out.push(Command::StopEntry);
+        }
+    }
+
+    fn admit(
+        &mut self,
+        mut node: Node,
+        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        out: &mut Vec<Command>,
+    ) {
+        let conditions = look(self.first_policy());
+        node.refresh(&conditions, self.next_ticket);
+        // Those that it was made for may have left: the others are served by a node of their own.
+        let served = self.waiters.first_key_value().is_some_and(|(ticket, first)| {
+            *ticket < node.max_ticket && node.holder.node == first.node
+        });
+        if !served || conditions.closing {
+            out.push(Command::Abandon);
+        } else if !conditions.lease_lasts {
+            out.push(Command::Prove { sole: node.sole });
         } else {
-            self.leave(&mut state, admitted, &mut effects);
+            self.begin(node, out);
         }
-        let left = matches!(state.seat, Seat::Empty | Seat::Entering { .. });
-        (end, Some((effects, left)))
     }
 
-    /// The node is first, and no task holds.
-    fn offer(&self, state: &mut State, mut admitted: Admitted, effects: &mut Effects) {
-        let Some((ticket, first)) = state.waiters.first_key_value() else {
-            return self.retain(state, admitted, effects);
-        };
-        let knows = admitted.looks_alone(state.next_ticket);
-        let may = admitted.may_pass() && admitted.request.passes_to(&first.request);
-        if may && self.epochs.rules.local && !self.session().closing().is_cancelled() {
-            if *ticket < admitted.serves {
-                if let Some(term) = self.term(&admitted, &first.request, effects) {
-                    return state.begin(admitted, term, effects);
+    // --- The node is first.
+
+    fn release(
+        &mut self,
+        hold: HoldNumber,
+        lost: bool,
+        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        out: &mut Vec<Command>,
+    ) {
+        match self.take_held(hold) {
+            Some(node) if lost => self.leave(&node, look(None).closing, out),
+            Some(node) => self.offer(node, look, out),
+            None => {}
+        }
+    }
+
+    fn listed(
+        &mut self,
+        node: NodeId,
+        sole: bool,
+        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        out: &mut Vec<Command>,
+    ) {
+        let next_ticket = self.next_ticket;
+        let Some(ours) = self.node.first().filter(|ours| ours.id == node) else { return };
+        ours.sole = if sole { Sole::Yes } else { Sole::No };
+        match std::mem::replace(&mut self.node, NodeState::None) {
+            NodeState::Held(mut node) => {
+                node.refresh(&look(None), next_ticket);
+                self.node = NodeState::Held(node);
+            }
+            NodeState::Retained(mut node) => {
+                let conditions = look(None);
+                node.refresh(&conditions, next_ticket);
+                if node.sole == Sole::Yes {
+                    out.push(Command::AwaitNews);
+                    self.node = NodeState::Retained(node);
+                } else {
+                    out.push(Command::EndRetention);
+                    self.leave(&node, conditions.closing, out);
                 }
-            } else if !knows {
-                state.seat = Seat::Idle(admitted, None);
+            }
+            NodeState::Undecided(node) => self.offer(node, look, out),
+            other @ (NodeState::None | NodeState::Acquiring { .. }) => self.node = other,
+        }
+    }
+
+    /// The node is first, and no caller holds by it.
+    fn offer(
+        &mut self,
+        mut node: Node,
+        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        out: &mut Vec<Command>,
+    ) {
+        let conditions = look(self.first_policy());
+        node.refresh(&conditions, self.next_ticket);
+        let Some((&ticket, first)) = self.waiters.first_key_value() else {
+            return self.retain(node, &conditions, out);
+        };
+        if self.keeps(&conditions) && node.holder.passes_to(first) {
+            if ticket < node.max_ticket {
+                if conditions.lease_lasts {
+                    return self.begin(node, out);
+                }
+            } else if node.sole == Sole::Asked {
+                self.node = NodeState::Undecided(node);
                 return;
             }
         }
-        self.leave(state, admitted, effects);
+        self.leave(&node, conditions.closing, out);
     }
 
-    /// The term in which a hold can begin now.
-    fn term(
-        &self,
-        admitted: &Admitted,
-        request: &Request,
-        effects: &mut Effects,
-    ) -> Option<Arc<Term>> {
-        let epoch = &admitted.node.nodes.epoch;
-        if epoch.over().is_cancelled() {
-            return None;
+    /// Keeps the node without a hold, if the last holder asked for that.
+    fn retain(&mut self, mut node: Node, conditions: &Conditions, out: &mut Vec<Command>) {
+        let (retention, loss_policy) = (node.holder.retention, node.holder.loss_policy);
+        let keeps = !retention.is_zero() && self.keeps(conditions) && conditions.spare;
+        if !keeps || node.sole == Sole::No {
+            return self.leave(&node, conditions.closing, out);
         }
-        let (over, term) = epoch.lease.term_quietly(request.loss_policy, Moment::now());
-        effects.ended = Some(over);
-        term
+        if node.sole == Sole::Yes {
+            out.push(Command::AwaitNews);
+        }
+        node.ask(out);
+        out.push(Command::Retain { retention, loss_policy });
+        self.node = NodeState::Retained(node);
     }
 
-    /// No task waits: keeps the node, if that was asked for.
-    fn retain(&self, state: &mut State, mut admitted: Admitted, effects: &mut Effects) {
-        let (retention, epoch) = (admitted.request.retention, &admitted.node.nodes.epoch);
-        let spare = epoch.has_spare_room()
-            && epoch.has_spare_nodes(self.session().settings.ephemeral_limit);
-        admitted.looks_alone(state.next_ticket);
-        let keeps = !retention.is_zero()
-            && self.epochs.rules.local
-            && admitted.may_pass()
-            && spare
-            && !self.session().closing().is_cancelled();
-        if !keeps {
-            return self.leave(state, admitted, effects);
-        }
-        admitted.ask(effects);
-        if matches!(admitted.alone, Alone::Over) {
-            return self.leave(state, admitted, effects);
-        }
-        let end = CancellationToken::new();
-        effects.keep = Some((admitted.request.clone(), end.clone()));
-        effects.await_news = admitted.alone.watch().map(|watch| (watch, end.clone()));
-        state.seat = Seat::Idle(admitted, Some(end));
+    /// The conditions of keeping the node after a hold, whoever is next.
+    fn keeps(&self, conditions: &Conditions) -> bool {
+        self.passes_on && !conditions.closing && conditions.same_connection && !conditions.revoked
     }
 
-    /// Hands the delete to the client, and the create for the waiter behind it: so both are in one packet.
-    fn leave(&self, state: &mut State, admitted: Admitted, effects: &mut Effects) {
-        let children = admitted.alone.watch();
-        effects.leaving = admitted.node.leave().map(|leaving| leaving.with(children));
-        state.seat = Seat::Empty;
-        if !state.waiters.is_empty() {
-            self.open(state, true, effects);
+    /// I4: called in the step in which the conditions were looked at.
+    fn begin(&mut self, mut node: Node, out: &mut Vec<Command>) {
+        let Some((ticket, waiter)) = self.waiters.pop_first() else { return };
+        self.hold += 1;
+        let tries = self.remove_tries();
+        self.notify(out);
+        refuse(tries, Refusal::Busy, out);
+        if !self.waiters.is_empty() {
+            node.ask(out);
+        }
+        // What is asked of the holder counts for the node.
+        node.holder = waiter;
+        self.node = NodeState::Held(node);
+        out.push(Command::Begin { ticket, hold: self.hold });
+    }
+
+    /// The delete goes first, and right behind it the create for the next caller: so both are in one packet.
+    fn leave(&mut self, node: &Node, closing: bool, out: &mut Vec<Command>) {
+        self.node = NodeState::None;
+        out.push(Command::Delete { node: node.id });
+        self.open(true, closing, out);
+    }
+
+    /// I1: whoever waits gets an entry.
+    fn open(&mut self, watch_children: bool, closing: bool, out: &mut Vec<Command>) {
+        if closing {
+            return refuse(self.remove(|_, _| true), Refusal::Closed, out);
+        }
+        let Some((&ticket, first)) = self.waiters.first_key_value() else { return };
+        out.push(Command::Create {
+            ticket,
+            max_ticket: self.next_ticket,
+            watch_children: watch_children && first.takes_turns,
+        });
+        self.node = NodeState::Acquiring { behind: false };
+    }
+
+    /// The node is gone, or to be given up.
+    fn lose(
+        &mut self,
+        node: NodeId,
+        how: Command,
+        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        out: &mut Vec<Command>,
+    ) {
+        if self.node.first().is_none_or(|ours| ours.id != node) {
+            return;
+        }
+        if let NodeState::Retained(_) = std::mem::replace(&mut self.node, NodeState::None) {
+            out.push(Command::EndRetention);
+        }
+        out.push(how);
+        self.open(false, look(None).closing, out);
+    }
+
+    /// I3: the node, if it is that of the hold.
+    fn take_held(&mut self, hold: HoldNumber) -> Option<Node> {
+        match std::mem::replace(&mut self.node, NodeState::None) {
+            NodeState::Held(node) if self.hold == hold => Some(node),
+            other => {
+                self.node = other;
+                None
+            }
         }
     }
 
-    /// Sends a create for the first waiter, and has a task see to it. `watched`: with a watch on the children.
-    fn open(&self, state: &mut State, watched: bool, effects: &mut Effects) {
-        if self.session().closing().is_cancelled() {
-            return state.fail_all(|request| request.session_error(Error::closed()), effects);
-        }
-        let Some(first) = state.waiters.values().next() else { return };
-        let sent = || {
-            let nodes = self.epochs.nodes(&self.session().present_epoch().ok()?);
-            let room = reserve(&nodes, &first.request, &self.nodes).ok()?;
-            let watched = watched && first.request.takes_turns;
-            let watch = watched.then(|| nodes.epoch.room_at_once(first.request.path.as_str()));
-            // What fails is found out by the task.
-            send(&nodes, (&first.request, state.next_ticket), room, watch.flatten()).ok()
-        };
-        effects.enter = Some(Start::Create(sent()));
-        state.seat = Seat::Entering { behind: false };
+    fn first_policy(&self) -> Option<LossPolicy> {
+        self.waiters.values().next().map(|first| first.loss_policy)
     }
 }
 
-/// Of a seat that has a holder, or had one.
-impl LocalQueue {
-    /// The question whether the node is alone has an answer; none, if there is no way to know.
-    fn answered(self: &Arc<Self>, czxid: i64, answer: Option<(Listing, ChildrenWatch)>) {
-        let mut effects = Effects::default();
-        let mut state = self.state.lock();
-        let next_ticket = state.next_ticket;
-        let Some(admitted) = state.seat.admitted(czxid) else { return };
-        admitted.answered(answer, next_ticket);
-        match std::mem::replace(&mut state.seat, Seat::Empty) {
-            Seat::Idle(admitted, Some(kept)) if admitted.is_alone() => {
-                effects.await_news = admitted.alone.watch().map(|watch| (watch, kept.clone()));
-                state.seat = Seat::Idle(admitted, Some(kept));
-            }
-            Seat::Idle(admitted, kept) => {
-                effects.kept = kept;
-                self.offer(&mut state, admitted, &mut effects);
-            }
-            other => state.seat = other,
-        }
-        drop(state);
-        effects.run(self);
-    }
-
-    /// A seat that is kept is given up now, unless a task has it.
-    fn ends_keeping(self: &Arc<Self>, czxid: i64) {
-        let mut effects = Effects::default();
-        let mut state = self.state.lock();
-        match std::mem::replace(&mut state.seat, Seat::Empty) {
-            Seat::Idle(admitted, kept) if admitted.node.node.czxid == czxid => {
-                effects.kept = kept;
-                self.leave(&mut state, admitted, &mut effects);
-            }
-            other => state.seat = other,
-        }
-        drop(state);
-        effects.run(self);
-    }
-
-    /// Another contender came, or left, while the seat that `end` is of was kept.
-    fn news(self: &Arc<Self>, end: &CancellationToken) {
-        let kept = match &self.state.lock().seat {
-            Seat::Idle(admitted, Some(_)) => Some(admitted.node.node.czxid),
-            _ => None,
-        };
-        if let Some(czxid) = kept.filter(|_| !end.is_cancelled()) {
-            self.ends_keeping(czxid);
-        }
-    }
-
-    /// The node of a hold that is over is taken for another entry.
-    fn again(self: &Arc<Self>, hold: u64) -> Option<OwnedNode> {
-        let mut state = self.state.lock();
-        let admitted = state.take_held(hold)?;
-        state.seat = Seat::Entering { behind: false };
-        drop(state);
-        admitted.node.siblings.waits_again(&admitted.node.node);
-        Some(admitted.node)
-    }
-
-    /// Takes the node out of the seat, if it is that one.
-    fn take(&self, czxid: i64, effects: &mut Effects) -> Option<OwnedNode> {
-        let mut state = self.state.lock();
-        state.seat.admitted(czxid)?;
-        let node = match std::mem::replace(&mut state.seat, Seat::Empty) {
-            Seat::Held(admitted) => admitted.node,
-            Seat::Idle(admitted, kept) => {
-                effects.kept = kept;
-                admitted.node
-            }
-            Seat::Empty | Seat::Entering { .. } => return None,
-        };
-        if !state.waiters.is_empty() {
-            self.open(&mut state, false, effects);
-        }
-        Some(node)
+fn refuse(tickets: Vec<Ticket>, why: Refusal, out: &mut Vec<Command>) {
+    if !tickets.is_empty() {
+        out.push(Command::Refuse(tickets, why));
     }
 }
 
-impl Owner for LocalQueue {
-    fn node_gone(self: Arc<Self>, czxid: i64) {
-        let mut effects = Effects::default();
-        let node = self.take(czxid, &mut effects);
-        if let Some(node) = node {
-            node.forget();
+impl NodeState {
+    fn first(&mut self) -> Option<&mut Node> {
+        match self {
+            Self::Held(node) | Self::Undecided(node) | Self::Retained(node) => Some(node),
+            Self::None | Self::Acquiring { .. } => None,
         }
-        effects.run(&self);
     }
+}
 
-    fn gives_up(self: Arc<Self>, czxid: i64) -> BoxFuture<'static, ()> {
-        let mut effects = Effects::default();
-        let node = self.take(czxid, &mut effects);
-        let left = node.and_then(OwnedNode::leave).map(Leaving::see_to);
-        effects.run(&self);
-        Box::pin(async move {
-            if let Some(left) = left {
-                let _ = left.await;
+impl Node {
+    /// While it is the sole contender, it serves all that have joined by now.
+    fn refresh(&mut self, conditions: &Conditions, next_ticket: Ticket) {
+        if self.sole == Sole::Yes {
+            if conditions.unfired {
+                self.max_ticket = next_ticket;
+            } else {
+                self.sole = Sole::No;
             }
-        })
+        }
+    }
+
+    /// Asks whether it is the sole contender, once.
+    fn ask(&mut self, out: &mut Vec<Command>) {
+        if self.sole == Sole::NotAsked {
+            self.sole = Sole::Asked;
+            out.push(Command::AskWhetherSole);
+        }
     }
 }
 
-fn warn_of_deadlock(path: &str) {
-    tracing::warn!(
-        path,
-        "waits for a lock that this very task holds: see `Guard::reenter` and `Owner`"
-    );
+impl Waiter {
+    /// Whether a node that was made for it may pass to `next`.
+    fn passes_to(&self, next: &Self) -> bool {
+        self.takes_turns && self.node == next.node && !self.node_per_hold && !next.node_per_hold
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,20 @@
 //! The primitive: tasks that wait for their turn at a lock path, and the nodes that stand for them at the servers.
 //!
 //! A caller joins a [local queue](local_queue) and waits; dropping its future, at any time, leaves it (invariant 3). One
-//! task of the session's [takes the seat](enter): it creates a node, and waits until that is first. A hold has no task:
+//! task of the session's [makes an entry](entry): it creates a node, and waits until that is first. A hold has no task:
 //! a release passes the seat on, or hands the delete to the client. Each node belongs to one epoch and has a
 //! GUID of its own; when the epoch ends, what it may have left at the servers becomes a duty of the next, and the seat is
 //! taken again.
 
 mod by_path;
 mod create;
-mod enter;
+mod driver;
+mod entry;
 mod epoch_nodes;
 mod epochs;
 mod hold;
 mod leases;
 mod local_queue;
-mod local_queue_new;
 mod node;
 mod node_monitor;
 mod parent;
@@ -33,12 +33,11 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use self::by_path::ByPath;
-use self::enter::{list, start};
+use self::driver::{QueueDriver, Waiting};
+use self::entry::list;
 use self::epochs::Epochs;
-pub(crate) use self::hold::{End, HoldState};
+pub(crate) use self::hold::{Answer, End, Hold, HoldState, Queued};
 pub(crate) use self::leases::{LeaseContending, LeaseRequest, Limit};
-pub(crate) use self::local_queue::{Answer, Hold, Queued};
-use self::local_queue::{LocalQueue, Waiting};
 pub(crate) use self::request::Request;
 use self::request::Stop;
 use self::rules::admission::Family;
@@ -53,7 +52,7 @@ use crate::session::{NoEpoch, Session};
 pub(crate) struct Queues {
     epochs: Arc<Epochs>,
     /// Those in which tasks take turns.
-    shared: ByPath<LocalQueue>,
+    shared: ByPath<QueueDriver>,
 }
 
 impl Queues {
@@ -61,8 +60,8 @@ impl Queues {
         Arc::new(Self { epochs: Epochs::new(session, rules), shared: ByPath::new() })
     }
 
-    fn queue(&self, request: &Request) -> Arc<LocalQueue> {
-        let new = || LocalQueue::new(&self.epochs, request.family.clone(), start);
+    fn queue(&self, request: &Request) -> Arc<QueueDriver> {
+        let new = || QueueDriver::new(&self.epochs, request.family.clone());
         if request.takes_turns {
             self.shared.at(&request.path, |queue| queue.family == request.family, new)
         } else {
@@ -76,10 +75,10 @@ impl Queues {
         let (queue, acquiring) = (self.queue(&request), request.counted.acquiring());
         let (request, began) = (Arc::new(request), Moment::now());
         let looks = request.looks_first && request.beside.is_none() && self.epochs.rules.look_first;
-        let stage = match looks && !queue.is_idle() {
+        let stage = match looks && !queue.is_kept() {
             true if queue.is_busy() => Stage::Busy,
             true => Stage::Looks(look(queue.clone(), request.clone())),
-            false => Stage::of(queue.join(request.clone(), &queued, began)),
+            false => Stage::Waits(queue.join(request.clone(), &queued, began)),
         };
         Contending { queue, request, queued, began, stage, acquiring }
     }
@@ -87,7 +86,7 @@ impl Queues {
     /// How many tasks wait under a node that another one holds or waits with.
     pub(crate) fn waiting(&self, path: &LockPath, family: &Family) -> usize {
         let queue = self.shared.find(path, |queue| queue.family == *family);
-        queue.map_or(0, |queue| queue.waiting())
+        queue.map_or(0, |queue| queue.queued())
     }
 
     /// Queues up with the node of a hold that was lost, if that is still there: no other contender can have held meanwhile, unless the
@@ -96,14 +95,14 @@ impl Queues {
         queued.send_replace(false);
         let (acquiring, began) = (request.counted.acquiring(), Moment::now());
         let request = Arc::new(request);
-        let queue = lost.queue().unwrap_or_else(|| self.queue(&request));
-        let stage = Stage::of(lost.again(request.clone(), &queued));
+        let queue = lost.driver().unwrap_or_else(|| self.queue(&request));
+        let stage = Stage::Waits(lost.requeue(&queue, request.clone(), &queued));
         Contending { queue, request, queued, began, stage, acquiring }
     }
 
     /// Asks for leases.
     pub(crate) fn contend_for_leases(&self, request: LeaseRequest) -> LeaseContending {
-        leases::contend(&self.epochs, self.queue(&request.lock), start, request)
+        leases::contend(&self.epochs, self.queue(&request.lock), request)
     }
 }
 
@@ -114,7 +113,7 @@ impl fmt::Debug for Queues {
 }
 
 /// Looks whether the lock is free, in a task of the session's, before a node is made for nothing. Tells whether it is busy.
-fn look(queue: Arc<LocalQueue>, request: Arc<Request>) -> oneshot::Receiver<Result<bool, Error>> {
+fn look(queue: Arc<QueueDriver>, request: Arc<Request>) -> oneshot::Receiver<Result<bool, Error>> {
     let (tell, told) = oneshot::channel();
     let session = queue.session().clone();
     session.spawn(async move {
@@ -150,7 +149,7 @@ fn look(queue: Arc<LocalQueue>, request: Arc<Request>) -> oneshot::Receiver<Resu
 /// The caller's end of a contender. Dropping it withdraws.
 #[derive(Debug)]
 pub(crate) struct Contending {
-    queue: Arc<LocalQueue>,
+    queue: Arc<QueueDriver>,
     request: Arc<Request>,
     queued: Queued,
     began: Moment,
@@ -164,12 +163,6 @@ enum Stage {
     Waits(Waiting),
     Busy,
     Over,
-}
-
-impl Stage {
-    fn of(waiting: Option<Waiting>) -> Self {
-        waiting.map_or(Self::Busy, Self::Waits)
-    }
 }
 
 impl Contending {
@@ -196,7 +189,7 @@ impl Contending {
                     false => {
                         let waiting =
                             self.queue.join(self.request.clone(), &self.queued, self.began);
-                        self.stage = Stage::of(waiting);
+                        self.stage = Stage::Waits(waiting);
                     }
                 },
                 Stage::Waits(waiting) => {

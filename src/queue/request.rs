@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::hold::{End, HoldState};
+use super::local_queue::Waiter;
 use crate::client::{Acl, ClientError, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
@@ -54,14 +55,20 @@ impl Request {
         matches!(self.kind, Kind::Read | Kind::Lease)
     }
 
-    /// Whether its node would be as the other's.
-    pub(super) fn has_node_of(&self, other: &Self) -> bool {
-        self.data == other.data && self.acls == other.acls
+    pub(super) fn node_spec(&self) -> NodeSpec {
+        NodeSpec { data: self.data.clone(), acls: self.acls.clone() }
     }
 
-    /// Whether a node that was made for it may pass to `next`.
-    pub(super) fn passes_to(&self, next: &Self) -> bool {
-        self.takes_turns && self.has_node_of(next) && !self.node_per_hold && !next.node_per_hold
+    /// What counts of it in the queue.
+    pub(super) fn waiter(&self) -> Waiter {
+        Waiter {
+            node: self.node_spec(),
+            takes_turns: self.takes_turns,
+            node_per_hold: self.node_per_hold,
+            no_wait: self.only_if_free,
+            retention: self.retention,
+            loss_policy: self.loss_policy,
+        }
     }
 
     pub(super) fn mixed(&self, child: &str) -> Error {

@@ -6,13 +6,13 @@
 //! delete is lost keeps strangers out for longer, and own contenders that list; no task holds by it any more.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::driver::QueueDriver;
 use super::hold::{End, HoldState, QueueNode};
 use super::parent::Parent;
 use super::shortcuts::Shortcuts;
@@ -42,19 +42,10 @@ pub(super) enum Position {
     Gone,
 }
 
-/// Whose node it is.
-pub(super) trait Owner: Debug + Send + Sync {
-    /// It is not there any more.
-    fn node_gone(self: Arc<Self>, czxid: i64);
-
-    /// The epoch is over, or left to others: the node is to be deleted one way or the other. Resolves when it is.
-    fn gives_up(self: Arc<Self>, czxid: i64) -> BoxFuture<'static, ()>;
-}
-
 /// A node that was admitted, and since when the node monitor has to do with it.
 #[derive(Debug)]
 struct Admitted {
-    owner: Weak<dyn Owner>,
+    owner: Weak<QueueDriver>,
     /// By the node, the last one.
     hold: Arc<HoldState>,
     since: Moment,
@@ -200,7 +191,7 @@ impl Siblings {
     pub(super) fn admitted(
         &self,
         node: &QueueNode,
-        owner: &Weak<dyn Owner>,
+        owner: &Arc<QueueDriver>,
         hold: Arc<HoldState>,
     ) -> bool {
         let mut state = self.state.lock();
@@ -208,7 +199,7 @@ impl Siblings {
         match &mut own.admitted {
             Some(admitted) => admitted.hold = hold,
             none => {
-                let (owner, since) = (owner.clone(), Moment::now());
+                let (owner, since) = (Arc::downgrade(owner), Moment::now());
                 *none = Some(Admitted { owner, hold, since, monitored: false });
             }
         }
@@ -286,7 +277,7 @@ impl Siblings {
         own.iter().for_each(|(_, admitted)| end(&admitted.hold));
         let owned =
             own.iter().filter_map(|(czxid, admitted)| Some((admitted.owner.upgrade()?, *czxid)));
-        owned.map(|(owner, czxid)| owner.gives_up(czxid)).collect()
+        owned.map(|(owner, czxid)| owner.give_up(czxid).boxed()).collect()
     }
 
     /// Gives room to watch the parent.

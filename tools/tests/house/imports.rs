@@ -158,7 +158,12 @@ fn reached<'a>(imports: &'a Imports, from: &'a str) -> BTreeSet<&'a str> {
     reached
 }
 
-/// The circles, each with what ties it.
+/// A folder is one room: its files may know each other.
+fn folder(file: &str) -> &str {
+    file.strip_suffix("/mod").unwrap_or(file).rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The circles through several folders, each with what ties it.
 fn circles(imports: &Imports) -> Vec<String> {
     let reached: BTreeMap<_, _> =
         imports.keys().map(|file| (file.as_str(), reached(imports, file))).collect();
@@ -166,6 +171,9 @@ fn circles(imports: &Imports) -> Vec<String> {
     for (file, below) in &reached {
         let circle: BTreeSet<&str> =
             below.iter().filter(|other| reached[*other].contains(file)).copied().collect();
+        if circle.iter().map(|file| folder(file)).collect::<BTreeSet<_>>().len() < 2 {
+            continue;
+        }
         let ties = circle.iter().flat_map(|from| imports[*from].iter().map(move |to| (from, to)));
         let ties = ties.filter(|(_, (to, _))| circle.contains(to.as_str()));
         let ties = ties.map(|(from, (to, names))| format!("{from} -> {to}: {names:?}"));

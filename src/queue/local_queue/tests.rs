@@ -42,6 +42,10 @@ fn with_retention() -> Waiter {
     Waiter { retention: Duration::from_secs(1), ..waiter() }
 }
 
+fn own_node_holder() -> Waiter {
+    Waiter { node_per_hold: true, ..waiter() }
+}
+
 fn retain() -> Command {
     Command::Retain { retention: Duration::from_secs(1), loss_policy: LossPolicy::Lease }
 }
@@ -120,7 +124,7 @@ fn a_release_passes_the_node_on_only_if_every_condition_holds() {
     use Sole::{Asked, No, NotAsked, Yes};
     let leaves = vec![DELETE, create(1, 2, true)];
     let closed = vec![DELETE, Command::Refuse(vec![1], Refusal::Closed)];
-    let own_node = Waiter { node_per_hold: true, ..waiter() };
+    let own_node = own_node_holder();
     let other_data = Waiter { node: other(), ..waiter() };
     let table = [
         ("sole", FINE, waiter(), false, Yes, vec![NEXT], "held"),
@@ -128,14 +132,49 @@ fn a_release_passes_the_node_on_only_if_every_condition_holds() {
         ("joined after, not sole", FINE, waiter(), false, No, leaves.clone(), "acquiring"),
         ("joined after, not known yet", FINE, waiter(), false, Asked, vec![], "undecided"),
         ("asked by the join", FINE, waiter(), false, NotAsked, vec![], "undecided"),
-        ("lease", Conditions { lease_lasts: false, ..FINE }, waiter(), true, Yes, leaves.clone(), "acquiring"),
-        ("link", Conditions { same_connection: false, ..FINE }, waiter(), true, Yes, leaves.clone(), "acquiring"),
-        ("revoked", Conditions { revoked: true, ..FINE }, waiter(), true, Yes, leaves.clone(), "acquiring"),
+        (
+            "lease",
+            Conditions { lease_lasts: false, ..FINE },
+            waiter(),
+            true,
+            Yes,
+            leaves.clone(),
+            "acquiring",
+        ),
+        (
+            "link",
+            Conditions { same_connection: false, ..FINE },
+            waiter(),
+            true,
+            Yes,
+            leaves.clone(),
+            "acquiring",
+        ),
+        (
+            "revoked",
+            Conditions { revoked: true, ..FINE },
+            waiter(),
+            true,
+            Yes,
+            leaves.clone(),
+            "acquiring",
+        ),
         ("closing", Conditions { closing: true, ..FINE }, waiter(), true, Yes, closed, "none"),
         ("other data", FINE, other_data, true, Yes, leaves.clone(), "acquiring"),
         ("a node of its own", FINE, own_node, true, Yes, leaves.clone(), "acquiring"),
-        ("no room to spare", Conditions { spare: false, ..FINE }, waiter(), true, No, vec![NEXT], "held"),
+        (
+            "no room to spare",
+            Conditions { spare: false, ..FINE },
+            waiter(),
+            true,
+            No,
+            vec![NEXT],
+            "held",
+        ),
     ];
+    let mut queue =
+        LocalQueue::held_with(own_node_holder(), Sole::Yes, true, vec![waiter()]);
+    assert_eq!(queue.fine(RELEASED), [DELETE, create(1, 2, true)]);
     for (name, conditions, next, before, sole, commands, state) in table {
         let mut queue = LocalQueue::held_with(waiter(), sole, before, vec![next]);
         assert_eq!(queue.on(RELEASED, |_| conditions), commands, "{name}");
@@ -198,9 +237,21 @@ fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
         ("joined after the create", FINE, waiter(), 0, abandon.clone()),
         ("other data", FINE, other_data, 1, abandon.clone()),
         ("closing", Conditions { closing: true, ..FINE }, waiter(), 1, abandon.clone()),
-        ("lease", Conditions { lease_lasts: false, ..FINE }, waiter(), 1, vec![Command::Prove { sole: Sole::No }]),
+        (
+            "lease",
+            Conditions { lease_lasts: false, ..FINE },
+            waiter(),
+            1,
+            vec![Command::Prove { sole: Sole::No }],
+        ),
         // A new connection, a revocation: it has not held yet.
-        ("link", Conditions { same_connection: false, revoked: true, ..FINE }, waiter(), 1, vec![Command::Begin { ticket: 0, hold: 1 }]),
+        (
+            "link",
+            Conditions { same_connection: false, revoked: true, ..FINE },
+            waiter(),
+            1,
+            vec![Command::Begin { ticket: 0, hold: 1 }],
+        ),
     ];
     for (name, conditions, caller, max_ticket, commands) in table {
         let mut queue = LocalQueue::new(true);
@@ -251,7 +302,12 @@ fn a_node_is_retained_while_it_is_the_sole_one() {
         ("revoked", Conditions { revoked: true, ..FINE }, Sole::Yes, leaves.clone()),
         ("closing", Conditions { closing: true, ..FINE }, Sole::Yes, leaves.clone()),
         ("no room to spare", Conditions { spare: false, ..FINE }, Sole::Yes, leaves.clone()),
-        ("no lease: the watch on it ends that", Conditions { lease_lasts: false, ..FINE }, Sole::Asked, vec![retain()]),
+        (
+            "no lease: the watch on it ends that",
+            Conditions { lease_lasts: false, ..FINE },
+            Sole::Asked,
+            vec![retain()],
+        ),
     ];
     for (name, conditions, sole, commands) in table {
         let mut queue = LocalQueue::held_with(with_retention(), sole, true, vec![]);
@@ -325,7 +381,8 @@ struct World {
     /// The node that the entry has made, or by which is held or was.
     node: Option<NodeId>,
     nodes: NodeId,
-    has_held: bool,
+    /// Whose hold was the last by the node.
+    holder: Option<Waiter>,
     hold: Option<HoldNumber>,
     old: BTreeSet<HoldNumber>,
     /// A listing is due, or the node is known to be sole.
@@ -348,7 +405,7 @@ impl World {
             entry: None,
             node: None,
             nodes: 0,
-            has_held: false,
+            holder: None,
             hold: None,
             old: BTreeSet::new(),
             asked: false,
@@ -426,7 +483,11 @@ impl World {
             15 if self.retained => self.on(Event::RetentionOver { node }),
             16 if has_first => {
                 self.old.extend(self.hold.take());
-                self.on(if flag(0) { Event::NodeGone { node } } else { Event::NodeGivenUp { node } });
+                self.on(if flag(0) {
+                    Event::NodeGone { node }
+                } else {
+                    Event::NodeGivenUp { node }
+                });
             }
             17 => self.now.lease_lasts = flag(0),
             18 => self.now.same_connection = false,
@@ -460,7 +521,7 @@ impl World {
 
     fn lose_node(&mut self) {
         self.node = None;
-        self.has_held = false;
+        self.holder = None;
         (self.asked, self.sole) = (false, false);
         self.now = Conditions { same_connection: true, revoked: false, unfired: true, ..self.now };
     }
@@ -520,10 +581,12 @@ impl World {
                 assert!(looked.lease_lasts && !looked.closing, "I4");
                 assert_eq!(self.hold.replace(hold), None, "two holds");
                 assert_eq!(self.waiting.keys().next(), Some(&ticket), "out of order");
-                self.waiting.remove(&ticket);
+                let next = self.waiting.remove(&ticket).expect("it waits");
                 assert!(ticket < self.bound, "I6: after the news, {event:?}");
-                if std::mem::replace(&mut self.has_held, true) {
+                if let Some(last) = self.holder.replace(next.clone()) {
                     assert!(looked.same_connection && !looked.revoked, "passed on");
+                    assert_eq!(last.node, next.node, "passed on");
+                    assert!(!last.node_per_hold && !next.node_per_hold, "passed on");
                 }
                 self.entry = None;
             }
@@ -543,6 +606,8 @@ impl World {
         assert_eq!(self.hold.is_some(), state == "held");
         assert_eq!(self.entry.is_some(), matches!(state, "acquiring" | "behind"), "I1, I2");
         assert_eq!(self.retained, state == "retained");
+        let tries = self.waiting.values().filter(|waiter| waiter.no_wait).count();
+        assert!(!queue.is_busy() || tries == 0, "a try waits");
         match state {
             "undecided" => assert!(!waiting.is_empty() && self.asked, "I5"),
             "retained" => assert!(waiting.is_empty(), "I5"),
