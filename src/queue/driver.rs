@@ -123,84 +123,103 @@ impl Inner {
     /// One event: the look, the decision, and what is to be sent.
     fn step(&mut self, driver: &QueueDriver, event: Event) -> VecDeque<Action> {
         let given_up = matches!(event, Event::NodeGivenUp { .. });
-        let Self { queue, callers, first } = self;
-        let mut term = None;
         let mut actions = VecDeque::new();
-        let commands = queue.on(event, |policy| {
-            let closing = driver.session().closing().is_cancelled();
-            let Some(first) = first else { return Conditions { closing, ..Conditions::default() } };
-            let unfired = first.is_unfired();
-            let epoch = &first.node.nodes.epoch;
-            if let Some(policy) = policy.filter(|_| !epoch.over().is_cancelled()) {
-                let (over, lasts) = epoch.lease.term_quietly(policy, Moment::now());
-                term = lasts;
+        let mut term = None;
+        let first = &mut self.first;
+        let commands = self.queue.on(event, |policy| {
+            let (conditions, lease) = look(driver, first.as_mut(), policy);
+            if let Some((over, lasts)) = lease {
                 actions.push_back(Action::Wake(over));
+                term = lasts;
             }
-            Conditions {
-                closing,
-                lease_lasts: term.is_some(),
-                same_connection: first.node.node.is_on_its_link(),
-                revoked: first.node.node.is_revoked(),
-                unfired,
-                spare: epoch.has_spare_room()
-                    && epoch.has_spare_nodes(driver.session().settings.ephemeral_limit),
-            }
+            conditions
         });
         for command in commands {
-            let action = match command {
-                Command::Create { ticket, max_ticket, watch_children } => {
-                    let request = callers.get(&ticket).map(|caller| caller.request.clone());
-                    let sent = request.and_then(|request| {
-                        driver.send_create(&request, max_ticket, watch_children)
-                    });
-                    // Its task starts before that of the delete.
-                    let place = match actions.back() {
-                        Some(Action::Confirm(_)) if !given_up => actions.len() - 1,
-                        _ => actions.len(),
-                    };
-                    actions.insert(place, Action::Enter(sent));
-                    continue;
-                }
-                Command::NotifyQueued(tickets) => {
-                    let told = tickets.iter().filter_map(|ticket| callers.get(ticket));
-                    Some(Action::NotifyQueued(told.map(|caller| caller.queued.clone()).collect()))
-                }
-                Command::Refuse(tickets, why) => {
-                    let refused = tickets.iter().filter_map(|ticket| callers.remove(ticket));
-                    Some(Action::Refuse(refused.collect(), why))
-                }
-                Command::Begin { ticket, hold } => {
-                    let begun = (callers.remove(&ticket), term.take(), first.as_ref());
-                    let (Some(caller), Some(term), Some(first)) = begun else { continue };
-                    let node = first.node.share();
-                    Some(Action::Begin(PendingHold { caller, term, hold, node }))
-                }
-                Command::StopEntry => Some(Action::StopEntry),
-                Command::Delete { .. } => first.take().and_then(First::leave).map(Action::Confirm),
-                Command::Forget { .. } => first.take().map(|first| Action::Forget(first.node)),
-                Command::Requeue { .. } => first.take().map(|first| Action::Requeue(first.node)),
-                Command::Prove { sole } => {
-                    first.take().map(|first| Action::Return(first, Some(sole)))
-                }
-                Command::Abandon => first.take().map(|first| Action::Return(first, None)),
-                Command::EndRetention => first
-                    .as_mut()
-                    .and_then(|first| first.retention.take())
-                    .map(Action::EndRetention),
-                Command::AwaitNews => first.as_mut().and_then(|first| {
-                    Some(Action::AwaitNews(first.children.clone()?, first.retention()))
-                }),
-                Command::AskWhetherSole => {
-                    first.as_ref().map(|first| Action::AskWhetherSole(first.node.share()))
-                }
-                Command::Retain { retention, loss_policy } => first.as_mut().map(|first| {
-                    Action::Retain(first.node.share(), first.retention(), retention, loss_policy)
-                }),
+            let Some(action) = self.prepare(driver, command, &mut term) else { continue };
+            // The task of a create starts before that of the delete ahead of it.
+            let starts_first = matches!(action, Action::Enter(_)) && !given_up;
+            let place = match actions.back() {
+                Some(Action::Confirm(_)) if starts_first => actions.len() - 1,
+                _ => actions.len(),
             };
-            actions.extend(action);
+            actions.insert(place, action);
         }
         actions
     }
+
+    /// Sends what a command is to send, and gives it what belongs to it.
+    fn prepare(
+        &mut self,
+        driver: &QueueDriver,
+        command: Command,
+        term: &mut Option<Arc<Term>>,
+    ) -> Option<Action> {
+        let Self { callers, first, .. } = self;
+        Some(match command {
+            Command::Delete { .. } => Action::Confirm(first.take()?.leave()?),
+            Command::Create { ticket, max_ticket, watch_children } => {
+                let request = &callers.get(&ticket)?.request;
+                Action::Enter(driver.send_create(request, max_ticket, watch_children))
+            }
+            Command::Forget { .. } => Action::Forget(first.take()?.node),
+            Command::Requeue { .. } => Action::Requeue(first.take()?.node),
+            Command::Prove { sole } => Action::Return(first.take()?, Some(sole)),
+            Command::Abandon => Action::Return(first.take()?, None),
+            Command::Begin { ticket, hold } => Action::Begin(PendingHold {
+                caller: callers.remove(&ticket)?,
+                term: term.take()?,
+                hold,
+                node: first.as_ref()?.node.share(),
+            }),
+            Command::Refuse(tickets, why) => {
+                let refused = tickets.iter().filter_map(|ticket| callers.remove(ticket));
+                Action::Refuse(refused.collect(), why)
+            }
+            Command::NotifyQueued(tickets) => {
+                let told = tickets.iter().filter_map(|ticket| callers.get(ticket));
+                Action::NotifyQueued(told.map(|caller| caller.queued.clone()).collect())
+            }
+            Command::StopEntry => Action::StopEntry,
+            Command::EndRetention => Action::EndRetention(first.as_mut()?.retention.take()?),
+            Command::AwaitNews => {
+                let first = first.as_mut()?;
+                Action::AwaitNews(first.children.clone()?, first.retention())
+            }
+            Command::AskWhetherSole => Action::AskWhetherSole(first.as_ref()?.node.share()),
+            Command::Retain { retention, loss_policy } => {
+                let first = first.as_mut()?;
+                Action::Retain(first.node.share(), first.retention(), retention, loss_policy)
+            }
+        })
+    }
+}
+
+/// What only the outside knows. By the policy of the one that is next, the term in which its hold may begin, and those
+/// that are over.
+fn look(
+    driver: &QueueDriver,
+    first: Option<&mut First>,
+    policy: Option<LossPolicy>,
+) -> (Conditions, Option<(Over, Option<Arc<Term>>)>) {
+    let session = driver.session();
+    let closing = session.closing().is_cancelled();
+    let Some(first) = first else {
+        return (Conditions { closing, ..Conditions::default() }, None);
+    };
+    let unfired = first.is_unfired();
+    let epoch = &first.node.nodes.epoch;
+    let lease = policy
+        .filter(|_| !epoch.over().is_cancelled())
+        .map(|policy| epoch.lease.term_quietly(policy, Moment::now()));
+    let conditions = Conditions {
+        closing,
+        lease_lasts: matches!(&lease, Some((_, Some(_)))),
+        same_connection: first.node.node.is_on_its_link(),
+        revoked: first.node.node.is_revoked(),
+        unfired,
+        spare: epoch.has_spare_room() && epoch.has_spare_nodes(session.settings.ephemeral_limit),
+    };
+    (conditions, lease)
 }
 
 impl First {
@@ -485,8 +504,9 @@ impl QueueDriver {
     /// The contender whose node is to be created, and which callers may hold by it whatever comes.
     pub(super) fn first(&self) -> Result<(Arc<Request>, Ticket), Stop> {
         let inner = self.inner.lock();
-        let first = inner.callers.values().next().ok_or(Stop::Abandoned)?;
-        Ok((first.request.clone(), inner.queue.next_ticket()))
+        let first = inner.queue.first().and_then(|ticket| inner.callers.get(&ticket));
+        let request = first.ok_or(Stop::Abandoned)?.request.clone();
+        Ok((request, inner.queue.next_ticket()))
     }
 
     /// The node is first: begins the hold of the first caller.

@@ -172,8 +172,7 @@ fn a_release_passes_the_node_on_only_if_every_condition_holds() {
             "held",
         ),
     ];
-    let mut queue =
-        LocalQueue::held_with(own_node_holder(), Sole::Yes, true, vec![waiter()]);
+    let mut queue = LocalQueue::held_with(own_node_holder(), Sole::Yes, true, vec![waiter()]);
     assert_eq!(queue.fine(RELEASED), [DELETE, create(1, 2, true)]);
     for (name, conditions, next, before, sole, commands, state) in table {
         let mut queue = LocalQueue::held_with(waiter(), sole, before, vec![next]);
