@@ -58,21 +58,22 @@ conditions() {
     wait.rs 's/self\.stand_by = None;\n                Some\(Event::Look\)/self.stand_by = None;\n                Some(Event::Admitted)/'
 
   drop 'passing on: by the loss policy of the next one' \
-    local_queue.rs 's/term_quietly\(request\.loss_policy/term_quietly(crate::session::lease::LossPolicy::SessionExpired/'
+    driver.rs 's/term_quietly\(policy,/term_quietly(crate::session::lease::LossPolicy::SessionExpired,/'
   drop 'passing on: only the present hold gives back' \
-    local_queue/seat.rs 's/Seat::Held\(admitted\) if self\.hold == hold/Seat::Held(admitted) if self.hold >= hold/'
+    local_queue.rs 's/NodeState::Held\(node\) if self\.hold == hold/NodeState::Held(node) if self.hold >= hold/' \
+    local_queue.rs 's/NodeState::Held\(_\)\) && self\.hold == hold/NodeState::Held(_)) && self.hold >= hold/'
   drop 'passing on: the hold is over first' \
-    local_queue.rs 's/let end = of\.finish\(End::Released\);/let end = of.end().unwrap_or(End::Released);/'
+    driver.rs 's/let end = state\.finish\(End::Released\);/let end = state.end().unwrap_or(End::Released);/'
   drop 'passing on: nobody asked for it to be given up' \
-    local_queue/seat.rs 's/ && !self\.node\.node\.is_revoked\(\)//'
+    local_queue.rs 's/ && !conditions\.revoked//'
   drop 'passing on: same data and ACLs' \
-    request.rs 's/self\.data == other\.data && self\.acls == other\.acls/true/'
+    local_queue.rs 's/self\.node == next\.node/true/'
   drop 'passing on: to those that asked before the news' \
-    local_queue.rs 's/if \*ticket < admitted\.serves/if *ticket < u64::MAX/'
+    local_queue.rs 's/if ticket < node\.max_ticket \{/if true {/'
   drop 'passing on: the watch has not fired' \
-    local_queue/seat.rs 's/!watch\.lock\(\)\.has_fired\(\)/{ let _ = watch; true }/'
+    driver.rs 's/watch\.lock\(\)\.has_fired\(\)/{ let _ = watch; false }/'
   drop 'seat: those that wait have one after a release' \
-    local_queue.rs 's/if !state\.waiters\.is_empty\(\) \{\n            self\.open\(state, true, effects\);/if false {\n            self.open(state, true, effects);/'
+    local_queue.rs 's/self\.open\(true, closing, out\);/let _ = closing;/'
   drop 'create: an unknown outcome is resolved' \
     create.rs 's/match sent\.resolved\(\)\.await\? \{/match { sent.room = None; None } {/'
   drop 'create: a node that is found is adopted only from the own session' \

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::driver::{QueueDriver, Waiting};
+use super::driver::QueueDriver;
 use super::entry::list;
 use super::hold::{Answer, Hold, Queued};
+use super::local_queue::Ticket;
 use super::request::{Request, Stop};
 use crate::clock::Moment;
 use crate::error::{Error, Released};
@@ -111,6 +112,42 @@ impl Contending {
         self.queue.nodes.close();
         let left = timeout(patience, self.queue.nodes.wait()).await;
         Ok(if left.is_ok() { Released::Confirmed } else { Released::Pending })
+    }
+}
+
+/// A caller's place. Dropping it leaves the queue; a hold that was sent comes back.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    queue: Arc<QueueDriver>,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Waiting {
+    pub(super) fn new(
+        queue: Arc<QueueDriver>,
+        ticket: Ticket,
+        answer: oneshot::Receiver<Answer>,
+    ) -> Self {
+        Self { queue, ticket, answer }
+    }
+
+    /// Needs no runtime. `None` if the session's is gone.
+    pub(super) async fn answer(&mut self) -> Option<Answer> {
+        (&mut self.answer).await.ok()
+    }
+
+    /// Leaves; gives the hold if there is one by now.
+    pub(super) fn withdraw(mut self) -> Option<Hold> {
+        self.queue.withdraw(self.ticket);
+        self.answer.close();
+        self.answer.try_recv().ok()?.ok()?
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.queue.withdraw(self.ticket);
     }
 }
 

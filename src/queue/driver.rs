@@ -10,10 +10,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::background::{ask_whether_sole, retain, until_news};
+use super::contending::Waiting;
 use super::create::{Sent, reserve, send};
 use super::entry::{self, Source};
 use super::epochs::Epochs;
@@ -395,10 +397,10 @@ impl QueueDriver {
             warn_of_deadlock(siblings.path.as_str());
         }
         self.carry_out(actions);
-        Waiting { driver: self.clone(), ticket, answer }
+        Waiting::new(self.clone(), ticket, answer)
     }
 
-    fn withdraw(self: &Arc<Self>, ticket: Ticket) {
+    pub(super) fn withdraw(self: &Arc<Self>, ticket: Ticket) {
         let mut inner = self.inner.lock();
         let caller = inner.callers.remove(&ticket);
         let actions = inner.step(self, Event::Withdrawn(ticket));
@@ -420,34 +422,6 @@ impl QueueDriver {
     /// Whether the servers said that another contender is first.
     pub(super) fn is_busy(&self) -> bool {
         self.inner.lock().queue.is_busy()
-    }
-}
-
-/// A caller's place. Dropping it leaves the queue; a hold that was sent comes back.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    driver: Arc<QueueDriver>,
-    ticket: Ticket,
-    answer: oneshot::Receiver<Answer>,
-}
-
-impl Waiting {
-    /// Needs no runtime. `None` if the session's is gone.
-    pub(super) async fn answer(&mut self) -> Option<Answer> {
-        (&mut self.answer).await.ok()
-    }
-
-    /// Leaves; gives the hold if there is one by now.
-    pub(super) fn withdraw(mut self) -> Option<Hold> {
-        self.driver.withdraw(self.ticket);
-        self.answer.close();
-        self.answer.try_recv().ok()?.ok()?
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.driver.withdraw(self.ticket);
     }
 }
 
@@ -687,82 +661,27 @@ impl QueueDriver {
         inner.step(self, Event::Listed { node, sole })
     }
 
+    pub(super) fn answered(
+        self: &Arc<Self>,
+        node: NodeId,
+        answer: Option<(Listing, ChildrenWatch)>,
+    ) {
+        let actions = self.listed(node, answer);
+        self.carry_out(actions);
+    }
+
+    pub(super) fn retention_over(self: &Arc<Self>, node: NodeId) {
+        self.on(Event::RetentionOver { node });
+    }
+
     /// Something came or went at the path, while the retention that `end` is of lasted.
-    fn news(self: &Arc<Self>, end: &CancellationToken) {
+    pub(super) fn news(self: &Arc<Self>, end: &CancellationToken) {
         let node = match &self.inner.lock().first {
             Some(first) if !end.is_cancelled() => first.node.node.czxid,
             _ => return,
         };
         self.on(Event::RetentionOver { node });
     }
-}
-
-/// Lists the children of a node's path, with a watch.
-async fn ask_whether_sole(driver: Arc<QueueDriver>, node: SharedNode, room: OwnedSemaphorePermit) {
-    let SharedNode { node, siblings, nodes } = node;
-    let asked = async {
-        let client = nodes.epoch.client()?;
-        client.list_and_watch(siblings.path.as_str()).await
-    };
-    let answer = tokio::select! {
-        biased;
-        () = nodes.epoch.over().cancelled() => None,
-        () = driver.session().closing().cancelled() => None,
-        answer = asked => answer.ok(),
-    };
-    let answer = answer.map(|(listing, watch)| (listing, watch.with(room)));
-    let actions = driver.listed(node.czxid, answer);
-    driver.carry_out(actions);
-}
-
-/// Gives up a retained node at the first event of any kind, or when its time is over.
-async fn retain(
-    driver: Arc<QueueDriver>,
-    node: SharedNode,
-    end: CancellationToken,
-    retention: Duration,
-    loss_policy: LossPolicy,
-) {
-    let SharedNode { node, nodes, .. } = node;
-    let epoch = &nodes.epoch;
-    let happens = async {
-        let term = epoch.lease.term(loss_policy, Moment::now())?;
-        let mut link = epoch.client().ok()?.watch_link();
-        let room = epoch.spare_room(&node.node)?;
-        let watch = {
-            let client = epoch.client().ok()?;
-            client.watch(&node.node).await.ok()?
-        };
-        if node.is_on_its_link() {
-            tokio::select! {
-                biased;
-                () = term.ended().cancelled() => {}
-                _ = link.changed() => {}
-                _ = watch => {}
-            }
-        }
-        drop(room);
-        Some(())
-    };
-    tokio::select! {
-        biased;
-        () = end.cancelled() => return,
-        () = driver.session().closing().cancelled() => {}
-        _ = happens => {}
-        () = tokio::time::sleep(retention) => {}
-    }
-    driver.on(Event::RetentionOver { node: node.czxid });
-}
-
-/// Gives up a retained node when another contender comes, or leaves.
-async fn until_news(driver: Arc<QueueDriver>, watch: SharedWatch, end: CancellationToken) {
-    let news = std::future::poll_fn(|context| watch.lock().poll_fired(context));
-    tokio::select! {
-        biased;
-        () = end.cancelled() => return,
-        () = news => {}
-    }
-    driver.news(&end);
 }
 
 impl fmt::Debug for QueueDriver {

@@ -15,7 +15,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::driver::{QueueDriver, ReleaseStep, Waiting};
+use super::contending::Waiting;
+use super::driver::{QueueDriver, ReleaseStep};
 use super::local_queue::HoldNumber;
 use super::node::{Left, SharedNode};
 use super::request::Request;

@@ -6,6 +6,7 @@
 //! GUID of its own; when the epoch ends, what it may have left at the servers becomes a duty of the next, and the seat is
 //! taken again.
 
+mod background;
 mod by_path;
 mod contending;
 mod create;
