@@ -46,8 +46,8 @@ pub(super) struct QueueNode {
     pub(super) sequence: i64,
     /// Whether it holds together with others like it.
     pub(super) shared: bool,
-    /// The link as it was before the create was sent.
-    link: Mutex<LinkWatch>,
+    /// The link as it was before the create was sent, while that lasts.
+    link: Mutex<Option<LinkWatch>>,
     /// Whether another process asked for it to be given up.
     revoked: AtomicBool,
     /// Held while a fenced write is handed to the client.
@@ -65,7 +65,7 @@ impl QueueNode {
         link: LinkWatch,
     ) -> Self {
         let (revoked, watched) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (link, fence) = (Mutex::new(link), Mutex::new(()));
+        let (link, fence) = (Mutex::new(Some(link)), Mutex::new(()));
         Self { node, czxid, sequence, shared, link, revoked, fence, watched }
     }
 
@@ -81,9 +81,11 @@ impl QueueNode {
         self.node.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Whether the connection is the one on which it was created.
+    /// Whether the connection is the one on which it was created. A change is seen once only, and kept.
     pub(super) fn is_on_its_link(&self) -> bool {
-        !self.link.lock().has_changed()
+        let mut link = self.link.lock();
+        link.take_if(|link| link.has_changed());
+        link.is_some()
     }
 
     pub(super) fn is_revoked(&self) -> bool {

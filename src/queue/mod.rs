@@ -29,8 +29,8 @@ mod siblings;
 mod wait;
 
 pub(crate) use self::contending::Contending;
-pub(crate) use self::hold::{Answer, End, Hold, HoldState, Queued};
-pub(crate) use self::leases::{LeaseContending, LeaseRequest, Limit};
+pub(crate) use self::hold::{End, Hold, HoldState, Queued};
+pub(crate) use self::leases::{LeaseRequest, Limit};
 pub(crate) use self::queues::Queues;
 pub(crate) use self::request::Request;
 pub use self::shortcuts::Shortcuts;
