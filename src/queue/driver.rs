@@ -160,8 +160,10 @@ impl Inner {
         Some(match command {
             Command::Delete { .. } => Action::Confirm(first.take()?.leave()?),
             Command::Create { ticket, max_ticket, watch_children } => {
-                let request = &callers.get(&ticket)?.request;
-                Action::Enter(driver.send_create(request, max_ticket, watch_children))
+                let sent = callers.get(&ticket).and_then(|caller| {
+                    driver.send_create(&caller.request, max_ticket, watch_children)
+                });
+                Action::Enter(sent)
             }
             Command::Forget { .. } => Action::Forget(first.take()?.node),
             Command::Requeue { .. } => Action::Requeue(first.take()?.node),
@@ -655,8 +657,11 @@ impl QueueDriver {
                 first.children = Some(Arc::new(Mutex::new(watch)));
                 true
             }
-            // A watch goes here, before the delete.
-            _ => false,
+            // Its watch goes here, before the delete.
+            other => {
+                drop(other);
+                false
+            }
         };
         inner.step(self, Event::Listed { node, sole })
     }

@@ -44,6 +44,10 @@ async fn behind_a_broken_link_nothing_is_passed_on() {
     within("the write", on_the_way.struck()).await;
     let refused = cut_off(&linked.proxy).await;
     fails(within("the first write", first).await.unwrap(), ErrorKind::OutcomeUnknown);
+    // One that joins looks at the link as well: the release still knows of the break.
+    let joins = arena.mutex(&linked.curator);
+    let third = tokio::spawn(async move { joins.acquire().await });
+    settle().await;
     let node = holder.node().to_owned();
     let released = tokio::spawn(holder.release());
     settle().await;
@@ -56,6 +60,7 @@ async fn behind_a_broken_link_nothing_is_passed_on() {
     guard.fenced().set(&counter, b"next").await.unwrap();
     assert_eq!(arena.admin.get_data(&counter).await.unwrap().0, b"next");
     guard.release().await.unwrap();
+    held(third).await.release().await.unwrap();
     arena.admin.delete(&counter, None).await.unwrap();
 }
 
