@@ -488,6 +488,16 @@ impl World {
                     Event::NodeGivenUp { node }
                 });
             }
+            17.. => self.change(what, how),
+            _ => {}
+        }
+        self.check();
+    }
+
+    /// What the servers and others do.
+    fn change(&mut self, what: u8, how: u8) {
+        let flag = |bit: u8| how & (1 << bit) != 0;
+        match what {
             17 => self.now.lease_lasts = flag(0),
             18 => self.now.same_connection = false,
             19 => self.now.revoked = true,
@@ -502,7 +512,6 @@ impl World {
             22 if flag(0) && flag(1) && flag(2) => self.now.closing = true,
             _ => {}
         }
-        self.check();
     }
 
     fn admitted(&mut self, sole: Sole) {
