@@ -200,30 +200,3 @@ fn every_page_can_be_reached_from_the_readme() {
     let missed: Vec<_> = pages.keys().filter(|page| !reached.contains(*page)).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }
-
-/// README, guide and rustdoc by `docs`' rules of prose: few pronouns without a noun, and few words in tables.
-#[test]
-fn prose_has_nouns_and_few_tables() {
-    let is_guide = |path: &Path| path.starts_with("docs/guide") || path == Path::new("README.md");
-    let mut guide = pages();
-    guide.retain(|path, _| is_guide(path));
-    let guide = guide.values().map(|text| prose(text)).collect::<Vec<_>>().join("\n");
-    let is_documentation =
-        |line: &&str| line.trim_start().starts_with("///") || line.trim_start().starts_with("//!");
-    let rustdoc = files(&root().join("src"), "rs").into_iter().map(|path| {
-        let text = fs::read_to_string(path).unwrap();
-        text.lines().filter(is_documentation).collect::<Vec<_>>().join("\n")
-    });
-    for text in [&guide, &rustdoc.collect::<Vec<_>>().join("\n")] {
-        for bare in [&["who", "whoever", "whom"][..], &["somebody", "nobody"], &["told"]] {
-            let words: Vec<_> = text.split(|c: char| !c.is_alphabetic()).collect();
-            let all = words.iter().filter(|word| !word.is_empty()).count();
-            let found = words.iter().filter(|word| bare.contains(&&*word.to_lowercase())).count();
-            assert!(found * 10_000 < all * 7, "{found} of {all} words are of {bare:?}");
-        }
-    }
-    let is_cell = |line: &&str| line.starts_with('|');
-    let words = |text: &str| text.split_whitespace().filter(|word| *word != "|").count();
-    let cells = guide.lines().filter(is_cell).map(words).sum::<usize>();
-    assert!(cells * 10 < words(&guide) * 3, "{cells} words of the guide are in tables");
-}
