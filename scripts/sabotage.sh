@@ -77,27 +77,27 @@ conditions() {
   drop 'create: an unknown outcome is resolved' \
     create.rs 's/match sent\.resolved\(\)\.await\? \{/match { sent.room = None; None } {/'
   drop 'create: a node that is found is adopted only from the own session' \
-    create.rs 's/Ok\(node\) if node\.owner == epoch\.session_id\(\) =>/Ok(node) =>/'
+    create.rs 's/Ok\(node\) if node\.owner == session\.session_id\(\) =>/Ok(node) =>/'
 
   drop 'gap: any event of the parent discards what is known' \
     parent.rs 's/watch\.fired\(\)\.is_none\(\) && !link\.has_changed\(\)/!link.has_changed()/'
   drop 'gap: the listing showed nobody else' \
-    siblings.rs 's/\|\| strangers == 0\n\s*&& \(/|| (/'
+    path_nodes.rs 's/\|\| strangers == 0\n\s*&& \(/|| (/'
   drop 'gap: exactly the number that was expected' \
     rules/gap.rs 's/sequence\.wrapping_mul\(2\) == self\.0/sequence.wrapping_mul(2) >= self.0/'
   drop 'gap: what was noted is of that incarnation' \
     rules/gap.rs 's/self\.noted\.retain\([^;]*;//'
 
   drop 'read-write: head: for readers only' \
-    wait.rs 's/\s*&& \(siblings\.family\.is_exclusive\(\) \|\| node\.node\.shared\)//'
+    wait.rs 's/\s*&& \(path_nodes\.family\.is_exclusive\(\) \|\| node\.node\.shared\)//'
   drop 'read-write: gap: readers keep a writer out' \
-    siblings.rs 's/!\(node\.shared && own\.shared\)/!own.shared/'
+    path_nodes.rs 's/!\(node\.shared && own\.shared\)/!own.shared/'
   drop 'read-write: gap: a writer keeps readers out' \
-    siblings.rs 's/!\(node\.shared && own\.shared\)/!node.shared/'
+    path_nodes.rs 's/!\(node\.shared && own\.shared\)/!node.shared/'
   drop 'read-write: a read begins while the write hold is there' \
     create.rs 's/write_while_there\(write\.node\(\),/write_while_there(request.path.as_str(),/'
   drop 'leases: strangers of the last listing count' \
-    siblings.rs 's/Position::Among\(state\.strangers \+ state\.own\.len\(\)\)/Position::Among(state.own.len())/'
+    path_nodes.rs 's/Position::Among\(state\.strangers \+ state\.own\.len\(\)\)/Position::Among(state.own.len())/'
 
   drop 'once: the holder looks for the record before it runs' \
     ../recipes/once.rs 's/self\.done_before\(&guard\)\.await\?/None::<Record>/'
@@ -107,7 +107,7 @@ conditions() {
   drop 'lease: two thirds of the session timeout, and not three of them' \
     ../session/lease.rs 's/self\.timeout \* 2 \/ 3\)\.min\(anchor\.after\(self\.timeout \* 23 \/ 24\)\)/self.timeout * 3)/'
   drop 'lease: a read renews nothing' \
-    ../session/epoch.rs 's/client\.sync\(\)\.await;\n(\s*let counts)/client.exists("\/").await.map(drop);\n$1/'
+    ../session/session.rs 's/client\.sync\(\)\.await;\n(\s*let counts)/client.exists("\/").await.map(drop);\n$1/'
   drop 'lease: a term begins only under an anchor that the next probes carry on' \
     ../session/lease.rs 's/let next = \(now, now\.after\(timeout \* 5 \/ 28\)\);/return true;\n#[allow(unreachable_code)]\n$&/'
 }

@@ -11,12 +11,12 @@ use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient}
 use crate::error::{Error, ErrorKind, Released};
 use crate::lock_path::LockPath;
 use crate::queue::{Queues, Shortcuts};
-use crate::session::epoch::Epoch;
+use crate::session::Session;
 use crate::session::lease::LossPolicy;
 use crate::session::retry::RetryPolicy;
 use crate::session::state::ConnectionState;
 use crate::session::supervisor::{adopt, connect, open};
-use crate::session::{NoEpoch, Session, Settings};
+use crate::session::{Connection, NoSession, Settings};
 
 /// Connects to ZooKeeper and keeps a session open for all locks that are made with it; the counterpart of Curator's
 /// `CuratorFramework`.
@@ -49,7 +49,7 @@ pub struct Curator {
 
 /// The part that all handles share. The session's own tasks have no handle, so the session closes with the last one.
 struct Handle {
-    session: Arc<Session>,
+    connection: Arc<Connection>,
     queues: Arc<Queues>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Options {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.session.closing().cancel();
+        self.connection.closing().cancel();
     }
 }
 
@@ -122,13 +122,13 @@ impl Curator {
 
     /// The state of the connection, at this moment.
     pub fn state(&self) -> ConnectionState {
-        *self.handle.session.state().borrow()
+        *self.handle.connection.state().borrow()
     }
 
     /// Follows the state of the connection. States that pass between two looks are not seen.
     #[doc(alias = "getConnectionStateListenable")]
     pub fn watch_state(&self) -> watch::Receiver<ConnectionState> {
-        self.handle.session.state()
+        self.handle.connection.state()
     }
 
     /// The present session's client, for other work on znodes; its paths are under the namespace.
@@ -141,7 +141,7 @@ impl Curator {
     /// [`ErrorKind::Unavailable`] between two sessions, and after the last why there is none. A simulated server has no such
     /// client, which is `Unavailable` as well: `simulation::Ensemble::admin` takes its place.
     pub fn client(&self) -> Result<ZooKeeperClient, Error> {
-        let client = self.present_epoch()?.lend_client().map_err(|_| not_now())?;
+        let client = self.current_session()?.lend_client().map_err(|_| not_now())?;
         client.inner().cloned().ok_or_else(not_now)
     }
 
@@ -151,7 +151,7 @@ impl Curator {
     ///
     /// As for [`client`](Self::client).
     pub fn session_id(&self) -> Result<i64, Error> {
-        Ok(self.present_epoch()?.session_id())
+        Ok(self.current_session()?.session_id())
     }
 
     /// The present session's timeout, as the servers granted it; at most
@@ -161,7 +161,7 @@ impl Curator {
     ///
     /// As for [`client`](Self::client).
     pub fn session_timeout(&self) -> Result<Duration, Error> {
-        Ok(self.present_epoch()?.timeout())
+        Ok(self.current_session()?.timeout())
     }
 
     /// Closes the session of all its handles: everything that is held is lost, waiters get an error, and the ZooKeeper
@@ -178,18 +178,18 @@ impl Curator {
     ///
     /// Dropping the future does not stop the closing once it was polled.
     pub async fn close(&self) -> Released {
-        self.handle.session.close().await
+        self.handle.connection.close().await
     }
 
-    fn present_epoch(&self) -> Result<Arc<Epoch>, Error> {
-        self.handle.session.present_epoch().map_err(|none| match none {
-            NoEpoch::NotNow => not_now(),
-            NoEpoch::Over(error) => error,
+    fn current_session(&self) -> Result<Arc<Session>, Error> {
+        self.handle.connection.current_session().map_err(|none| match none {
+            NoSession::NotConnected => not_now(),
+            NoSession::Closed(error) => error,
         })
     }
 
-    pub(crate) fn session(&self) -> &Arc<Session> {
-        &self.handle.session
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.handle.connection
     }
 
     pub(crate) fn queues(&self) -> &Arc<Queues> {
@@ -205,9 +205,9 @@ impl Curator {
         if self.options.retry_is_own { self.options.retry.clone() } else { RetryPolicy::endless() }
     }
 
-    fn new(session: Arc<Session>, options: Options) -> Self {
-        let queues = Queues::new(session.clone(), options.shortcuts);
-        Self { handle: Arc::new(Handle { session, queues }), options: Arc::new(options) }
+    fn new(connection: Arc<Connection>, options: Options) -> Self {
+        let queues = Queues::new(connection.clone(), options.shortcuts);
+        Self { handle: Arc::new(Handle { connection, queues }), options: Arc::new(options) }
     }
 }
 
@@ -217,7 +217,7 @@ fn not_now() -> Error {
 
 impl fmt::Debug for Curator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Curator").field("session", &self.handle.session).finish_non_exhaustive()
+        f.debug_struct("Curator").field("session", &self.handle.connection).finish_non_exhaustive()
     }
 }
 
@@ -417,8 +417,8 @@ impl CuratorBuilder {
     pub async fn connect(self, servers: &str) -> Result<Curator, Error> {
         let (dialer, settings, options) = self.prepare(servers)?;
         let span = tracing::info_span!("connect", connect_string = servers);
-        let session = connect(dialer, settings).instrument(span).await?;
-        Ok(Curator::new(session, options))
+        let connection = connect(dialer, settings).instrument(span).await?;
+        Ok(Curator::new(connection, options))
     }
 
     /// The same, without waiting: the first session is opened in the background, for as long as that takes, as Apache
@@ -469,8 +469,8 @@ impl CuratorBuilder {
         }
         self.settings.session_timeout = client.session_timeout();
         let namespace = self.check()?;
-        let session = adopt(Client::new(client, &namespace)?, self.settings);
-        Ok(Curator::new(session, self.options))
+        let connection = adopt(Client::new(client, &namespace)?, self.settings);
+        Ok(Curator::new(connection, self.options))
     }
 
     /// Checks the options, and gives the namespace.

@@ -17,15 +17,15 @@ pub(super) async fn ask_whether_sole(
     node: SharedNode,
     room: OwnedSemaphorePermit,
 ) {
-    let SharedNode { node, siblings, nodes } = node;
+    let SharedNode { node, path_nodes, nodes } = node;
     let asked = async {
-        let client = nodes.epoch.client()?;
-        client.list_and_watch(siblings.path.as_str()).await
+        let client = nodes.session.client()?;
+        client.list_and_watch(path_nodes.path.as_str()).await
     };
     let answer = tokio::select! {
         biased;
-        () = nodes.epoch.over().cancelled() => None,
-        () = driver.session().closing().cancelled() => None,
+        () = nodes.session.ended().cancelled() => None,
+        () = driver.connection().closing().cancelled() => None,
         answer = asked => answer.ok(),
     };
     driver.answered(node.czxid, answer.map(|(listing, watch)| (listing, watch.with(room))));
@@ -40,14 +40,14 @@ pub(super) async fn retain(
     loss_policy: LossPolicy,
 ) {
     let SharedNode { node, nodes, .. } = node;
-    let epoch = &nodes.epoch;
+    let session = &nodes.session;
     let happens = async {
-        let term = epoch.lease.term(loss_policy, Moment::now())?;
-        let mut link = epoch.client().ok()?.watch_link();
-        let room = epoch.spare_room(&node.node)?;
+        let term = session.lease.term(loss_policy, Moment::now())?;
+        let mut link = session.client().ok()?.watch_link();
+        let room = session.spare_room(&node.path)?;
         let watch = {
-            let client = epoch.client().ok()?;
-            client.watch(&node.node).await.ok()?
+            let client = session.client().ok()?;
+            client.watch(&node.path).await.ok()?
         };
         if node.is_on_its_link() {
             tokio::select! {
@@ -63,7 +63,7 @@ pub(super) async fn retain(
     tokio::select! {
         biased;
         () = end.cancelled() => return,
-        () = driver.session().closing().cancelled() => {}
+        () = driver.connection().closing().cancelled() => {}
         _ = happens => {}
         () = tokio::time::sleep(retention) => {}
     }

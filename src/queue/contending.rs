@@ -8,20 +8,20 @@ use tokio::time::timeout;
 
 use super::driver::QueueDriver;
 use super::entry::list;
-use super::hold::{Answer, Hold, Queued};
+use super::hold::{Answer, Hold, QueuedFlag};
 use super::local_queue::Ticket;
-use super::request::{Request, Stop};
+use super::request::{EntryAborted, Request};
 use crate::clock::Moment;
 use crate::error::{Error, Released};
 use crate::metrics::Acquiring;
-use crate::session::NoEpoch;
+use crate::session::NoSession;
 
 /// The caller's end of a contender. Dropping it withdraws.
 #[derive(Debug)]
 pub(crate) struct Contending {
     queue: Arc<QueueDriver>,
     request: Arc<Request>,
-    queued: Queued,
+    queued: QueuedFlag,
     began: Moment,
     stage: Stage,
     acquiring: Acquiring,
@@ -37,13 +37,13 @@ enum Stage {
 
 impl Contending {
     /// Queues up; or looks first whether the lock is free, if the request asks for that.
-    pub(super) fn new(queue: Arc<QueueDriver>, request: Request, queued: Queued) -> Self {
+    pub(super) fn new(queue: Arc<QueueDriver>, request: Request, queued: QueuedFlag) -> Self {
         queued.send_replace(false);
         let acquiring = request.counted.acquiring();
         let request = Arc::new(request);
         let began = Moment::now();
         let looks =
-            request.looks_first && request.beside.is_none() && queue.epochs.rules.look_first;
+            request.looks_first && request.beside.is_none() && queue.current_nodes.rules.look_first;
         let stage = match looks && !queue.is_kept() {
             true if queue.is_busy() => Stage::Busy,
             true => Stage::Looks(look(queue.clone(), request.clone())),
@@ -56,7 +56,7 @@ impl Contending {
     pub(super) fn again(
         queue: Arc<QueueDriver>,
         request: Request,
-        queued: Queued,
+        queued: QueuedFlag,
         lost: Hold,
     ) -> Self {
         queued.send_replace(false);
@@ -68,10 +68,10 @@ impl Contending {
 
     /// Needs no runtime.
     pub(crate) async fn answer(&mut self) -> Answer {
-        let session = self.queue.session().clone();
+        let connection = self.queue.connection().clone();
         let answer = tokio::select! {
             biased;
-            () = session.closing().cancelled() => Err(self.request.session_error(Error::closed())),
+            () = connection.closing().cancelled() => Err(self.request.session_error(Error::closed())),
             answer = self.until_answered() => answer,
         };
         self.stage = Stage::Over;
@@ -154,28 +154,28 @@ impl Drop for Waiting {
 /// Looks whether the lock is free, in a task of the session's, before a node is made for nothing. Tells whether it is busy.
 fn look(queue: Arc<QueueDriver>, request: Arc<Request>) -> oneshot::Receiver<Result<bool, Error>> {
     let (tell, told) = oneshot::channel();
-    let session = queue.session().clone();
-    session.spawn(async move {
+    let connection = queue.connection().clone();
+    connection.spawn(async move {
         let looked = async {
-            let nodes = queue.epochs.present_nodes().await.map_err(|none| match none {
-                NoEpoch::NotNow => Stop::Failed(request.exhausted(None)),
-                NoEpoch::Over(error) => Stop::Failed(request.session_error(error)),
+            let nodes = queue.current_nodes.present_nodes().await.map_err(|none| match none {
+                NoSession::NotConnected => EntryAborted::Failed(request.exhausted(None)),
+                NoSession::Closed(error) => EntryAborted::Failed(request.session_error(error)),
             })?;
             // A server that lags would call a lock busy whose release was confirmed elsewhere.
             let listing = tokio::select! {
                 biased;
-                () = nodes.epoch.over().cancelled() => None,
+                () = nodes.session.ended().cancelled() => None,
                 listing = list(&nodes, &request, true) => listing?,
             };
             let Some(listing) = listing else { return Ok(false) };
-            let siblings = nodes.at(&request.path, &request.family);
-            match siblings.family.other_recipe(&listing.children) {
-                Some(child) => Err(Stop::Failed(request.mixed(child))),
-                None => Ok(siblings.is_busy(&listing, request.is_shared())),
+            let path_nodes = nodes.at(&request.path, &request.family);
+            match path_nodes.family.other_recipe(&listing.children) {
+                Some(child) => Err(EntryAborted::Failed(request.mixed(child))),
+                None => Ok(path_nodes.is_busy(&listing, request.is_shared())),
             }
         };
         let looked = match looked.await {
-            Err(Stop::Failed(error)) => Err(error),
+            Err(EntryAborted::Failed(error)) => Err(error),
             Ok(busy) => Ok(busy),
             // The create will say.
             Err(_) => Ok(false),

@@ -16,28 +16,28 @@ use tokio_util::task::TaskTracker;
 
 use super::background::{ask_whether_sole, retain, until_news};
 use super::contending::Waiting;
-use super::create::{Sent, reserve, send};
+use super::create::{Creating, reserve, send};
+use super::current_nodes::CurrentNodes;
 use super::entry::{self, Source};
-use super::epochs::Epochs;
-use super::hold::{Answer, End, Hold, HoldState, Queued};
+use super::hold::{Answer, End, Hold, HoldState, QueuedFlag};
 use super::local_queue::{
     Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Refusal, Sole, Ticket,
 };
-use super::node::{Leaving, Left, OwnedNode, SharedNode};
-use super::request::{Request, Stop, is_session_over};
+use super::node::{DeleteOutcome, OwnedNode, PendingDelete, SharedNode};
+use super::request::{EntryAborted, Request, is_session_over};
 use super::rules::admission::Family;
 use crate::client::{ChildrenWatch, ClientError, Listing};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::lock::Mutex;
-use crate::session::Session;
-use crate::session::epoch::Asker;
-use crate::session::lease::{LossPolicy, Over, Term};
+use crate::session::Connection;
+use crate::session::lease::{LeaseTerm, LossPolicy, Over};
 use crate::session::retry::Retry;
+use crate::session::session::Requester;
 
 /// See the [module](self).
 pub(super) struct QueueDriver {
-    pub(super) epochs: Arc<Epochs>,
+    pub(super) current_nodes: Arc<CurrentNodes>,
     pub(super) family: Family,
     /// Counts the nodes, until they are known to be gone.
     pub(super) nodes: TaskTracker,
@@ -59,8 +59,8 @@ struct Inner {
 #[derive(Debug)]
 struct Caller {
     request: Arc<Request>,
-    asker: Asker,
-    queued: Queued,
+    asker: Requester,
+    queued: QueuedFlag,
     /// Of the present trouble.
     began: Moment,
     retry: Retry,
@@ -90,7 +90,7 @@ pub(super) enum NotAdmitted {
 pub(super) enum ReleaseStep {
     /// Another task of this session has it, or will, or it is retained.
     Passed,
-    Leaving(oneshot::Receiver<Left>),
+    Deleting(oneshot::Receiver<DeleteOutcome>),
     /// The node was gone before.
     Gone,
 }
@@ -99,11 +99,11 @@ pub(super) enum ReleaseStep {
 enum Action {
     Wake(Over),
     EndRetention(CancellationToken),
-    Confirm(Leaving),
+    Confirm(PendingDelete),
     Forget(OwnedNode),
-    Enter(Option<Sent>),
+    Enter(Option<Creating>),
     Requeue(OwnedNode),
-    NotifyQueued(Vec<Queued>),
+    NotifyQueued(Vec<QueuedFlag>),
     Refuse(Vec<Caller>, Refusal),
     StopEntry,
     AwaitNews(SharedWatch, CancellationToken),
@@ -116,7 +116,7 @@ enum Action {
 
 struct PendingHold {
     caller: Caller,
-    term: Arc<Term>,
+    term: Arc<LeaseTerm>,
     hold: HoldNumber,
     node: SharedNode,
 }
@@ -129,10 +129,10 @@ impl Inner {
         let mut term = None;
         let first = &mut self.first;
         let commands = self.queue.on(event, |policy| {
-            let (conditions, lease) = look(driver, first.as_mut(), policy);
-            if let Some((over, lasts)) = lease {
-                actions.push_back(Action::Wake(over));
-                term = lasts;
+            let (conditions, terms) = look(driver, first.as_mut(), policy);
+            if let Some(LeaseTerms { ended, current }) = terms {
+                actions.push_back(Action::Wake(ended));
+                term = current;
             }
             conditions
         });
@@ -154,7 +154,7 @@ impl Inner {
         &mut self,
         driver: &QueueDriver,
         command: Command,
-        term: &mut Option<Arc<Term>>,
+        term: &mut Option<Arc<LeaseTerm>>,
     ) -> Option<Action> {
         let Self { callers, first, .. } = self;
         Some(match command {
@@ -198,32 +198,40 @@ impl Inner {
     }
 }
 
-/// What only the outside knows. By the policy of the one that is next, the term in which its hold may begin, and those
-/// that are over.
+/// The terms of the session lease: those that have ended, and the one in which the next hold may begin.
+struct LeaseTerms {
+    ended: Over,
+    current: Option<Arc<LeaseTerm>>,
+}
+
+/// Gathers the conditions of an event; the terms of the lease only if a policy is given.
 fn look(
     driver: &QueueDriver,
     first: Option<&mut First>,
     policy: Option<LossPolicy>,
-) -> (Conditions, Option<(Over, Option<Arc<Term>>)>) {
-    let session = driver.session();
-    let closing = session.closing().is_cancelled();
+) -> (Conditions, Option<LeaseTerms>) {
+    let connection = driver.connection();
+    let closing = connection.closing().is_cancelled();
     let Some(first) = first else {
         return (Conditions { closing, ..Conditions::default() }, None);
     };
     let unfired = first.is_unfired();
-    let epoch = &first.node.nodes.epoch;
-    let lease = policy
-        .filter(|_| !epoch.over().is_cancelled())
-        .map(|policy| epoch.lease.term_quietly(policy, Moment::now()));
+    let session = &first.node.nodes.session;
+    let policy = policy.filter(|_| !session.ended().is_cancelled());
+    let terms = policy.map(|policy| {
+        let (ended, current) = session.lease.term_quietly(policy, Moment::now());
+        LeaseTerms { ended, current }
+    });
     let conditions = Conditions {
         closing,
-        lease_lasts: matches!(&lease, Some((_, Some(_)))),
+        lease_lasts: terms.as_ref().is_some_and(|terms| terms.current.is_some()),
         same_connection: first.node.node.is_on_its_link(),
         revoked: first.node.node.is_revoked(),
         unfired,
-        spare: epoch.has_spare_room() && epoch.has_spare_nodes(session.settings.ephemeral_limit),
+        spare: session.has_spare_room()
+            && session.has_spare_nodes(connection.settings.ephemeral_limit),
     };
-    (conditions, lease)
+    (conditions, terms)
 }
 
 impl First {
@@ -243,36 +251,36 @@ impl First {
     }
 
     /// Hands the delete to the client. The watch goes later: to drop it sends a request.
-    fn leave(self) -> Option<Leaving> {
+    fn leave(self) -> Option<PendingDelete> {
         self.node.leave().map(|leaving| leaving.with(self.children))
     }
 }
 
 impl QueueDriver {
-    pub(super) fn new(epochs: &Arc<Epochs>, family: Family) -> Arc<Self> {
-        let queue = LocalQueue::new(epochs.rules.local);
-        Self::of(epochs, family, Inner { queue, callers: BTreeMap::new(), first: None })
+    pub(super) fn new(current_nodes: &Arc<CurrentNodes>, family: Family) -> Arc<Self> {
+        let queue = LocalQueue::new(current_nodes.rules.local);
+        Self::of(current_nodes, family, Inner { queue, callers: BTreeMap::new(), first: None })
     }
 
     /// A hold by a node that was admitted otherwise: a lease.
     pub(super) fn hold_lease(
-        epochs: &Arc<Epochs>,
+        current_nodes: &Arc<CurrentNodes>,
         node: OwnedNode,
         request: &Request,
-        asker: Asker,
-        term: Arc<Term>,
+        asker: Requester,
+        term: Arc<LeaseTerm>,
     ) -> Hold {
         let queue = LocalQueue::held(node.node.czxid, request.waiter());
         let shared = node.share();
         let first = Some(First::new(node, Sole::No, None));
         let inner = Inner { queue, callers: BTreeMap::new(), first };
-        let driver = Self::of(epochs, Family::Leases, inner);
+        let driver = Self::of(current_nodes, Family::Leases, inner);
         Hold::begin(&driver, 0, &shared, request, asker, term)
     }
 
-    fn of(epochs: &Arc<Epochs>, family: Family, inner: Inner) -> Arc<Self> {
+    fn of(current_nodes: &Arc<CurrentNodes>, family: Family, inner: Inner) -> Arc<Self> {
         Arc::new(Self {
-            epochs: epochs.clone(),
+            current_nodes: current_nodes.clone(),
             family,
             nodes: TaskTracker::new(),
             left: Notify::new(),
@@ -280,8 +288,8 @@ impl QueueDriver {
         })
     }
 
-    pub(super) fn session(&self) -> &Arc<Session> {
-        &self.epochs.session
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.current_nodes.connection
     }
 
     fn on(self: &Arc<Self>, event: Event) {
@@ -293,7 +301,7 @@ impl QueueDriver {
     fn carry_out(
         self: &Arc<Self>,
         mut actions: VecDeque<Action>,
-    ) -> Option<oneshot::Receiver<Left>> {
+    ) -> Option<oneshot::Receiver<DeleteOutcome>> {
         let mut left = None;
         while let Some(action) = actions.pop_front() {
             match action {
@@ -303,7 +311,7 @@ impl QueueDriver {
                 Action::Forget(node) => node.forget(),
                 Action::Enter(sent) => entry::spawn(self, Source::New(sent)),
                 Action::Requeue(node) => {
-                    node.siblings.waits_again(&node.node);
+                    node.path_nodes.waits_again(&node.node);
                     entry::spawn(self, Source::Requeued(node));
                 }
                 Action::NotifyQueued(flags) => {
@@ -318,18 +326,18 @@ impl QueueDriver {
                 }
                 Action::StopEntry => self.left.notify_waiters(),
                 Action::AwaitNews(watch, end) => {
-                    self.session().spawn(until_news(self.clone(), watch, end));
+                    self.connection().spawn(until_news(self.clone(), watch, end));
                 }
                 Action::AskWhetherSole(node) => {
-                    match node.nodes.epoch.room_at_once(node.siblings.path.as_str()) {
+                    match node.nodes.session.room_at_once(node.path_nodes.path.as_str()) {
                         Some(room) => {
-                            self.session().spawn(ask_whether_sole(self.clone(), node, room));
+                            self.connection().spawn(ask_whether_sole(self.clone(), node, room));
                         }
                         None => actions.extend(self.listed(node.node.czxid, None)),
                     }
                 }
                 Action::Retain(node, end, retention, policy) => {
-                    self.session().spawn(retain(self.clone(), node, end, retention, policy));
+                    self.connection().spawn(retain(self.clone(), node, end, retention, policy));
                 }
                 Action::Begin(pending) => {
                     if let Some(hold) = self.begin(pending) {
@@ -361,10 +369,10 @@ impl QueueDriver {
         request: &Arc<Request>,
         max_ticket: Ticket,
         watch_children: bool,
-    ) -> Option<Sent> {
-        let nodes = self.epochs.nodes(&self.session().present_epoch().ok()?);
+    ) -> Option<Creating> {
+        let nodes = self.current_nodes.nodes(&self.connection().current_session().ok()?);
         let room = reserve(&nodes, request, &self.nodes).ok()?;
-        let watch = watch_children.then(|| nodes.epoch.room_at_once(request.path.as_str()));
+        let watch = watch_children.then(|| nodes.session.room_at_once(request.path.as_str()));
         send(&nodes, request, max_ticket, room, watch.flatten()).ok()
     }
 }
@@ -375,28 +383,28 @@ impl QueueDriver {
     pub(super) fn join(
         self: &Arc<Self>,
         request: Arc<Request>,
-        queued: &Queued,
+        queued: &QueuedFlag,
         began: Moment,
     ) -> Waiting {
         let (reply, answer) = oneshot::channel();
-        let asker = Asker::current();
+        let asker = Requester::current();
         let retry = request.retry.start();
         let waiter = request.waiter();
         let waits = !request.only_if_free;
         let caller = Caller { request, asker, queued: queued.clone(), began, retry, reply };
         let mut inner = self.inner.lock();
         let held_by = match &inner.first {
-            Some(first) if waits && inner.queue.is_busy() => Some(first.node.siblings.clone()),
+            Some(first) if waits && inner.queue.is_busy() => Some(first.node.path_nodes.clone()),
             _ => None,
         };
         let ticket = inner.queue.next_ticket();
         inner.callers.insert(ticket, caller);
         let actions = inner.step(self, Event::Joined(waiter));
         drop(inner);
-        if let Some(siblings) = held_by
-            && siblings.is_held_by(asker)
+        if let Some(path_nodes) = held_by
+            && path_nodes.is_held_by(asker)
         {
-            warn_of_deadlock(siblings.path.as_str());
+            warn_of_deadlock(path_nodes.path.as_str());
         }
         self.carry_out(actions);
         Waiting::new(self.clone(), ticket, answer)
@@ -445,7 +453,7 @@ impl QueueDriver {
         drop(inner);
         let step = match self.carry_out(actions) {
             _ if passed => ReleaseStep::Passed,
-            Some(left) => ReleaseStep::Leaving(left),
+            Some(left) => ReleaseStep::Deleting(left),
             None => ReleaseStep::Gone,
         };
         (end, step)
@@ -460,7 +468,7 @@ impl QueueDriver {
         self.on(Event::NodeGone { node });
     }
 
-    /// The epoch is over, or left to others: the node is to be deleted one way or the other. Resolves when it is.
+    /// The session is over, or left to others: the node is to be deleted one way or the other. Resolves when it is.
     pub(super) fn give_up(
         self: &Arc<Self>,
         node: NodeId,
@@ -478,10 +486,10 @@ impl QueueDriver {
 /// For the entry.
 impl QueueDriver {
     /// The contender whose node is to be created, and which callers may hold by it whatever comes.
-    pub(super) fn first(&self) -> Result<(Arc<Request>, Ticket), Stop> {
+    pub(super) fn first(&self) -> Result<(Arc<Request>, Ticket), EntryAborted> {
         let inner = self.inner.lock();
         let first = inner.queue.first().and_then(|ticket| inner.callers.get(&ticket));
-        let request = first.ok_or(Stop::Abandoned)?.request.clone();
+        let request = first.ok_or(EntryAborted::Abandoned)?.request.clone();
         Ok((request, inner.queue.next_ticket()))
     }
 
@@ -518,7 +526,7 @@ impl QueueDriver {
     }
 
     /// The servers say that another contender is first: callers that asked not to wait get busy.
-    pub(super) fn is_behind(self: &Arc<Self>, is_held_by: impl Fn(Asker) -> bool) {
+    pub(super) fn is_behind(self: &Arc<Self>, is_held_by: impl Fn(Requester) -> bool) {
         let mut inner = self.inner.lock();
         let first_time = !inner.queue.is_busy();
         let actions = inner.step(self, Event::Behind);
@@ -578,7 +586,7 @@ impl QueueDriver {
         };
         for action in exhausted {
             if let Action::Refuse(callers, _) = action {
-                let over = is_session_over(self.session()).await;
+                let over = is_session_over(self.connection()).await;
                 refuse(callers, |request| request.gave_up(over.clone(), cause.clone()));
             }
         }
@@ -593,19 +601,19 @@ impl QueueDriver {
     }
 
     /// Fires when there is no point in going on.
-    pub(super) async fn stopped(&self) -> Stop {
+    pub(super) async fn stopped(&self) -> EntryAborted {
         loop {
             let left = self.left.notified();
             let mut left = std::pin::pin!(left);
             left.as_mut().enable();
             if !self.inner.lock().queue.has_waiters() {
-                return Stop::Abandoned;
+                return EntryAborted::Abandoned;
             }
             tokio::select! {
                 biased;
-                () = self.session().closing().cancelled() => {
+                () = self.connection().closing().cancelled() => {
                     self.session_over(&Error::closed());
-                    return Stop::Abandoned;
+                    return EntryAborted::Abandoned;
                 }
                 () = left => {}
             }
@@ -615,8 +623,8 @@ impl QueueDriver {
     /// Awaits `work`, unless there is no point in going on.
     pub(super) async fn unless_stopped<T>(
         &self,
-        work: impl Future<Output = Result<T, Stop>> + Send,
-    ) -> Result<T, Stop> {
+        work: impl Future<Output = Result<T, EntryAborted>> + Send,
+    ) -> Result<T, EntryAborted> {
         tokio::select! {
             biased;
             stop = self.stopped() => Err(stop),
@@ -653,7 +661,9 @@ impl QueueDriver {
         let first = inner.first.as_mut().filter(|first| first.node.node.czxid == node);
         let Some(first) = first else { return VecDeque::new() };
         let sole = match answer {
-            Some((listing, watch)) if first.node.siblings.is_alone(&first.node.node, &listing) => {
+            Some((listing, watch))
+                if first.node.path_nodes.is_alone(&first.node.node, &listing) =>
+            {
                 first.children = Some(Arc::new(Mutex::new(watch)));
                 true
             }

@@ -17,26 +17,26 @@ use std::sync::Arc;
 use tracing::Instrument;
 use tracing::field::{Empty, display};
 
-use super::create::{Known, Sent, create_node};
+use super::create::{Creating, Placement, create_node};
 use super::driver::{First, NotAdmitted, QueueDriver, SharedWatch};
-use super::epoch_nodes::EpochNodes;
 use super::local_queue::Sole;
 use super::node::OwnedNode;
-use super::request::{Request, Stop};
-use super::siblings::Position;
-use super::wait::{Ahead, Event, Watches};
+use super::path_nodes::Position;
+use super::request::{EntryAborted, Request};
+use super::session_nodes::SessionNodes;
+use super::wait::{Event, Predecessors, Watches};
 use crate::client::{Failure, Listing};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::lock::Mutex;
 use crate::metrics::{self, Operation};
-use crate::session::NoEpoch;
-use crate::session::epoch::Epoch;
+use crate::session::NoSession;
+use crate::session::Session;
 
 /// What an entry begins with.
 pub(super) enum Source {
     /// A create, that may have been sent.
-    New(Option<Sent>),
+    New(Option<Creating>),
     /// The node of a hold that was lost.
     Requeued(OwnedNode),
 }
@@ -46,7 +46,7 @@ pub(super) fn spawn(queue: &Arc<QueueDriver>, source: Source) {
     let path = queue.first().map(|(request, _)| request.path.to_string()).unwrap_or_default();
     let span = tracing::info_span!("acquire", path, contender = Empty, session = Empty);
     let entry = Entry(Some(queue.clone()));
-    queue.session().spawn(entry.run(source).instrument(span));
+    queue.connection().spawn(entry.run(source).instrument(span));
 }
 
 /// An entry, until it is over. One that ends with its runtime leaves no caller waiting.
@@ -62,7 +62,7 @@ impl Drop for Entry {
 }
 
 impl Entry {
-    /// As many attempts, in as many epochs, as it takes and the callers' policies allow.
+    /// As many attempts, in as many sessions, as it takes and the callers' policies allow.
     async fn run(mut self, source: Source) {
         let Some(queue) = self.0.clone() else { return };
         let mut source = source;
@@ -70,24 +70,24 @@ impl Entry {
             let mut attempt = Attempt::default();
             let Err(stop) = attempt.run(&queue, source).await else { break };
             match stop {
-                Stop::Abandoned | Stop::Busy => {}
-                Stop::Failed(error) => {
+                EntryAborted::Abandoned | EntryAborted::Busy => {}
+                EntryAborted::Failed(error) => {
                     if let Some(request) = attempt.request {
                         queue.fail(&request, &error);
                     }
                 }
-                Stop::Again(cause) => {
+                EntryAborted::Retry(cause) => {
                     // It was in the queue for so long that this is a new trouble, not more of the old one.
-                    let well = queue.session().settings.session_timeout;
+                    let well = queue.connection().settings.session_timeout;
                     let anew = attempt.since.is_some_and(|since| since.elapsed() > well);
                     tracing::debug!(?cause, "enters again");
                     if let Some(pause) = queue.another_try(cause, anew).await {
                         metrics::retried(Operation::ENTER);
                         let paused = async {
-                            queue.session().pause(pause).await;
+                            queue.connection().pause(pause).await;
                             Ok(())
                         };
-                        let _: Result<(), Stop> = queue.unless_stopped(paused).await;
+                        let _: Result<(), EntryAborted> = queue.unless_stopped(paused).await;
                     }
                 }
             }
@@ -100,7 +100,7 @@ impl Entry {
     }
 }
 
-/// One attempt in one epoch: for whom, and since when its node stands in the queue.
+/// One attempt in one session: for whom, and since when its node stands in the queue.
 #[derive(Default)]
 struct Attempt {
     request: Option<Arc<Request>>,
@@ -109,16 +109,16 @@ struct Attempt {
 
 impl Attempt {
     /// Leaves nothing behind unless it succeeds.
-    async fn run(&mut self, queue: &Arc<QueueDriver>, source: Source) -> Result<(), Stop> {
+    async fn run(&mut self, queue: &Arc<QueueDriver>, source: Source) -> Result<(), EntryAborted> {
         let nodes = match &source {
             Source::New(Some(sent)) => sent.nodes.clone(),
             Source::Requeued(node) => node.nodes.clone(),
             Source::New(None) => queue.unless_stopped(present_nodes(queue)).await?,
         };
-        let epoch = nodes.epoch.clone();
+        let session = nodes.session.clone();
         tokio::select! {
             biased;
-            () = epoch.over().cancelled() => Err(Stop::Again(None)),
+            () = session.ended().cancelled() => Err(EntryAborted::Retry(None)),
             acquired = self.acquire(queue, &nodes, source) => acquired,
         }
     }
@@ -127,9 +127,9 @@ impl Attempt {
     async fn acquire(
         &mut self,
         queue: &Arc<QueueDriver>,
-        nodes: &Arc<EpochNodes>,
+        nodes: &Arc<SessionNodes>,
         source: Source,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), EntryAborted> {
         // Dropped after the node: what they would send must not go ahead of its delete.
         let mut watches = Watches::default();
         let (request, max_ticket) = match &source {
@@ -158,8 +158,8 @@ impl Attempt {
         loop {
             position = match position {
                 // Leases are waited for elsewhere.
-                Position::Gone | Position::Among(_) => return Err(Stop::Again(None)),
-                Position::Mixed(child) => return Err(Stop::Failed(request.mixed(&child))),
+                Position::Gone | Position::Among(_) => return Err(EntryAborted::Retry(None)),
+                Position::Mixed(child) => return Err(EntryAborted::Failed(request.mixed(&child))),
 
                 // Admit.
                 Position::First => {
@@ -167,12 +167,12 @@ impl Attempt {
                     let first = First::new(node, sole, children);
                     let first = match queue.admit(first, &request, max_ticket) {
                         Ok(()) => return Ok(()),
-                        Err(NotAdmitted::Abandoned) => return Err(Stop::Abandoned),
+                        Err(NotAdmitted::Abandoned) => return Err(EntryAborted::Abandoned),
                         Err(NotAdmitted::NoLease(first)) => first,
                     };
                     First { node, sole, children, .. } = first;
                     request.beside_lasts()?;
-                    queue.unless_stopped(prove_session(&nodes.epoch, &request, queue)).await?;
+                    queue.unless_stopped(prove_session(&nodes.session, &request, queue)).await?;
                     relist(queue, &node, &request).await?
                 }
 
@@ -180,9 +180,10 @@ impl Attempt {
                 Position::Behind { predecessor, stand_by, predecessor_is_head } => {
                     sole = Sole::No;
                     children = None;
-                    queue.is_behind(|asker| node.siblings.is_held_by(asker));
+                    queue.is_behind(|asker| node.path_nodes.is_held_by(asker));
                     tracing::debug!(%predecessor, "waits");
-                    let ahead = Ahead::new(&node, &predecessor, stand_by, predecessor_is_head);
+                    let ahead =
+                        Predecessors::new(&node, &predecessor, stand_by, predecessor_is_head);
                     let waiting = watches.event(&node, &request, &ahead);
                     let name = node.node.name();
                     let span = tracing::info_span!("wait", path = %request.path, contender = name);
@@ -198,12 +199,12 @@ impl Attempt {
     }
 }
 
-async fn present_nodes(queue: &QueueDriver) -> Result<Arc<EpochNodes>, Stop> {
-    queue.epochs.present_nodes().await.map_err(|none| match none {
-        NoEpoch::NotNow => Stop::Again(None),
-        NoEpoch::Over(error) => {
+async fn present_nodes(queue: &QueueDriver) -> Result<Arc<SessionNodes>, EntryAborted> {
+    queue.current_nodes.present_nodes().await.map_err(|none| match none {
+        NoSession::NotConnected => EntryAborted::Retry(None),
+        NoSession::Closed(error) => {
             queue.session_over(&error);
-            Stop::Abandoned
+            EntryAborted::Abandoned
         }
     })
 }
@@ -226,14 +227,14 @@ async fn decide(
     queue: &QueueDriver,
     node: &OwnedNode,
     request: &Request,
-    known: Known,
-) -> Result<Decided, Stop> {
-    let entering = |listing: &Listing| node.siblings.judge_entering(&node.node, listing);
+    known: Placement,
+) -> Result<Decided, EntryAborted> {
+    let entering = |listing: &Listing| node.path_nodes.judge_entering(&node.node, listing);
     Ok(match known {
-        Known::Position(position) => Decided::at(position),
-        Known::Listing(listing, watch) => {
+        Placement::Position(position) => Decided::at(position),
+        Placement::Listing(listing, watch) => {
             let asked = watch.is_some();
-            let is_alone = node.siblings.is_alone(&node.node, &listing);
+            let is_alone = node.path_nodes.is_alone(&node.node, &listing);
             let children = watch.filter(|_| is_alone).map(|watch| Arc::new(Mutex::new(watch)));
             let sole = match (asked, &children) {
                 (false, _) => Sole::NotAsked,
@@ -242,7 +243,7 @@ async fn decide(
             };
             Decided { position: entering(&listing), sole, children }
         }
-        Known::Nothing => {
+        Placement::Nothing => {
             let listing = queue.unless_stopped(list(&node.nodes, request, false)).await?;
             Decided::at(listing.as_ref().map_or(Position::Gone, entering))
         }
@@ -253,27 +254,27 @@ async fn relist(
     queue: &QueueDriver,
     node: &OwnedNode,
     request: &Request,
-) -> Result<Position, Stop> {
+) -> Result<Position, EntryAborted> {
     // Where no contender is left in the queue, we are not either.
     let listing = queue.unless_stopped(list(&node.nodes, request, false)).await?;
-    Ok(listing.map_or(Position::Gone, |listing| node.siblings.judge(&node.node, &listing)))
+    Ok(listing.map_or(Position::Gone, |listing| node.path_nodes.judge(&node.node, &listing)))
 }
 
 /// `None` if the path is not there. `caught_up`: as the leader has it, not only this server.
 pub(super) async fn list(
-    nodes: &EpochNodes,
+    nodes: &SessionNodes,
     request: &Request,
     caught_up: bool,
-) -> Result<Option<Listing>, Stop> {
-    let (path, epoch) = (request.path.as_str(), &nodes.epoch);
+) -> Result<Option<Listing>, EntryAborted> {
+    let (path, session) = (request.path.as_str(), &nodes.session);
     let list = || async {
-        let client = epoch.client()?;
+        let client = session.client()?;
         if !caught_up {
             return client.list(path).await;
         }
-        epoch.caught_up(&client, |client| client.list(path)).await
+        session.caught_up(&client, |client| client.list(path)).await
     };
-    match nodes.session.retried(&request.retry, list).await {
+    match nodes.connection.retried(&request.retry, list).await {
         Ok(listing) => Ok(Some(listing)),
         Err(Failure::NoNode) => Ok(None),
         Err(failure) => Err(request.stop(path, "list", failure)),
@@ -283,16 +284,16 @@ pub(super) async fn list(
 /// No term can begin, and our node is still there: the session may live. Asks the leader, and waits for a lease that
 /// lasts; then the queue is listed again. The supervisor probes while we wait.
 pub(super) async fn prove_session(
-    epoch: &Epoch,
+    session: &Session,
     request: &Request,
     queue: &QueueDriver,
-) -> Result<(), Stop> {
-    let mut renewals = epoch.lease.renewals();
-    let proven = queue.session().retried(&request.retry, || epoch.probe()).await;
+) -> Result<(), EntryAborted> {
+    let mut renewals = session.lease.renewals();
+    let proven = queue.connection().retried(&request.retry, || session.probe()).await;
     proven.map_err(|failure| request.stop(request.path.as_str(), "sync", failure))?;
     // Answered, but the anchor may be too old: it takes another answer, a quarter of the timeout later.
-    while epoch.lease.term(request.loss_policy, Moment::now()).is_none() {
-        // The sender lives in the epoch. The caller ends this with the epoch.
+    while session.lease.term(request.loss_policy, Moment::now()).is_none() {
+        // The sender lives in the session. The caller ends this with the session.
         let _ = renewals.changed().await;
     }
     Ok(())
@@ -300,7 +301,7 @@ pub(super) async fn prove_session(
 
 /// For readers of the trace.
 fn note_node(node: &OwnedNode) {
-    let session = node.nodes.epoch.session_id();
+    let session = node.nodes.session.session_id();
     tracing::Span::current()
         .record("contender", node.node.name())
         .record("session", display(format_args!("{session:#x}")));

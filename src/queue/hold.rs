@@ -1,10 +1,10 @@
 //! A node in the queue, and a hold by it: what a guard can ask, and how a hold ends.
 //!
-//! A hold is lost once and for good, at the first of: its lease ends, its epoch is over, its node is
+//! A hold is lost once and for good, at the first of: its lease ends, its session is over, its node is
 //! gone. A hold that was lost because its lease ended keeps its node until the guard is let go: the
 //! session may live, and then the node still keeps others out while the holder finds out.
 //!
-//! A hold has no task. The lease ends it, or the epoch's [node monitor](super::node_monitor), which looks after its node.
+//! A hold has no task. The lease ends it, or the session's [node monitor](super::node_monitor), which looks after its node.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use tracing::Instrument;
 use super::contending::Waiting;
 use super::driver::{QueueDriver, ReleaseStep};
 use super::local_queue::HoldNumber;
-use super::node::{Left, SharedNode};
+use super::node::{DeleteOutcome, SharedNode};
 use super::request::Request;
 use crate::client::LinkWatch;
 use crate::clock::Moment;
@@ -26,21 +26,21 @@ use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::lock::Mutex;
 use crate::metrics::Holding;
-use crate::session::duty::Cleaned;
-use crate::session::epoch::{Asker, Epoch};
-use crate::session::lease::Term;
+use crate::session::cleanup::CleanupOutcome;
+use crate::session::lease::LeaseTerm;
+use crate::session::session::{Requester, Session};
 
 /// `None`: another contender is first, and the caller asked not to wait.
 pub(crate) type Answer = Result<Option<Hold>, Error>;
 
 /// Whether the servers said that another contender is first.
-pub(crate) type Queued = Arc<watch::Sender<bool>>;
+pub(crate) type QueuedFlag = Arc<watch::Sender<bool>>;
 
 /// A node of ours in the queue.
 #[derive(Debug)]
-pub(super) struct QueueNode {
+pub(super) struct Znode {
     /// Its path, under the namespace.
-    pub(super) node: String,
+    pub(super) path: String,
     /// The transaction that created it.
     pub(super) czxid: i64,
     pub(super) sequence: i64,
@@ -56,17 +56,24 @@ pub(super) struct QueueNode {
     watched: AtomicBool,
 }
 
-impl QueueNode {
+impl Znode {
     pub(super) fn new(
-        node: String,
+        path: String,
         czxid: i64,
         sequence: i64,
         shared: bool,
         link: LinkWatch,
     ) -> Self {
-        let (revoked, watched) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (link, fence) = (Mutex::new(Some(link)), Mutex::new(()));
-        Self { node, czxid, sequence, shared, link, revoked, fence, watched }
+        Self {
+            path,
+            czxid,
+            sequence,
+            shared,
+            link: Mutex::new(Some(link)),
+            revoked: AtomicBool::new(false),
+            fence: Mutex::new(()),
+            watched: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn is_watched(&self) -> bool {
@@ -78,7 +85,7 @@ impl QueueNode {
     }
 
     pub(super) fn name(&self) -> &str {
-        self.node.rsplit('/').next().unwrap_or_default()
+        self.path.rsplit('/').next().unwrap_or_default()
     }
 
     /// Whether the connection is the one on which it was created. A change is seen once only, and kept.
@@ -113,12 +120,12 @@ impl End {
 #[derive(Debug)]
 pub(crate) struct HoldState {
     path: String,
-    node: Arc<QueueNode>,
+    node: Arc<Znode>,
     token: FencingToken,
-    epoch: Arc<Epoch>,
-    term: Arc<Term>,
+    session: Arc<Session>,
+    term: Arc<LeaseTerm>,
     /// The task that asked for it.
-    pub(super) asker: Asker,
+    pub(super) asker: Requester,
     /// The end of this hold alone; that of all holds is the term's.
     own_end: OnceLock<End>,
     ended: CancellationToken,
@@ -131,22 +138,21 @@ impl HoldState {
     /// Begins to count it: not under any lock.
     pub(super) fn new(
         request: &Request,
-        node: Arc<QueueNode>,
-        epoch: Arc<Epoch>,
-        term: Arc<Term>,
-        asker: Asker,
+        node: Arc<Znode>,
+        session: Arc<Session>,
+        term: Arc<LeaseTerm>,
+        asker: Requester,
     ) -> Arc<Self> {
         let path = request.path.to_string();
         let beside = request.beside.as_deref();
         let token = beside.map_or_else(|| FencingToken::new(node.czxid), Self::fencing_token);
         let counted = term.holds.begin(&request.counted);
-        let session = epoch.session_id();
-        tracing::debug!(%path, node = node.node, %token, session = %format_args!("{session:#x}"), "holds");
+        tracing::debug!(%path, node = node.path, %token, session = %format_args!("{:#x}", session.session_id()), "holds");
         Arc::new(Self {
             path,
             node,
             token,
-            epoch,
+            session,
             asker,
             own_end: OnceLock::new(),
             ended: term.ended().child_token(),
@@ -162,7 +168,7 @@ impl HoldState {
 
     /// The path of the contender's node.
     pub(crate) fn node(&self) -> &str {
-        &self.node.node
+        &self.node.path
     }
 
     pub(super) fn sequence(&self) -> i64 {
@@ -175,8 +181,8 @@ impl HoldState {
         name.get(name.len().saturating_sub(10)..).unwrap_or_default()
     }
 
-    pub(crate) fn epoch(&self) -> &Epoch {
-        &self.epoch
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
     }
 
     /// Invariant 4: a later node of the same path was created by a later transaction. A read beside a write hold has
@@ -189,13 +195,13 @@ impl HoldState {
     /// before any timer fires (invariant 5).
     pub(crate) fn end(&self) -> Option<End> {
         let own = self.own_end.get().copied();
-        own.or_else(|| self.epoch.lease.loss(&self.term, Moment::now()).map(End::Lost))
+        own.or_else(|| self.session.lease.loss(&self.term, Moment::now()).map(End::Lost))
     }
 
     /// How long the lease lasts if nothing renews it; nothing once the hold has ended.
     pub(crate) fn lease_left(&self) -> Duration {
         let now = Moment::now();
-        match (self.end(), self.epoch.lease.end()) {
+        match (self.end(), self.session.lease.end()) {
             (None, Some(end)) => end.since(now),
             _ => Duration::ZERO,
         }
@@ -215,7 +221,7 @@ impl HoldState {
     /// are ahead of the delete, and of the next hold by the same node.
     pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, End> {
         let sending = self.node.fence.lock();
-        let over = self.epoch.lease.look(Moment::now());
+        let over = self.session.lease.look(Moment::now());
         let sent = match self.own_end.get().copied().or_else(|| self.term.loss().map(End::Lost)) {
             Some(end) => Err(end),
             None => Ok(send()),
@@ -274,12 +280,12 @@ impl Hold {
         number: HoldNumber,
         node: &SharedNode,
         request: &Request,
-        asker: Asker,
-        term: Arc<Term>,
+        asker: Requester,
+        term: Arc<LeaseTerm>,
     ) -> Self {
-        let SharedNode { node, siblings, nodes } = node;
-        let state = HoldState::new(request, node.clone(), nodes.epoch.clone(), term, asker);
-        if !siblings.admitted(node, driver, state.clone()) {
+        let SharedNode { node, path_nodes, nodes } = node;
+        let state = HoldState::new(request, node.clone(), nodes.session.clone(), term, asker);
+        if !path_nodes.admitted(node, driver, state.clone()) {
             state.node_is_gone();
             driver.node_gone(node.czxid);
         }
@@ -316,23 +322,25 @@ impl Hold {
             }
             let left = match step {
                 ReleaseStep::Passed => return Ok(Released::Confirmed),
-                ReleaseStep::Leaving(left) => left.await,
-                ReleaseStep::Gone => Ok(Left::Confirmed(Cleaned::Gone)),
+                ReleaseStep::Deleting(left) => left.await,
+                ReleaseStep::Gone => Ok(DeleteOutcome::Confirmed(CleanupOutcome::Gone)),
             };
             match left {
                 // When the session ended, the hold had been given up before, while it lasted.
-                Ok(Left::Confirmed(Cleaned::Deleted | Cleaned::SessionOver)) => {
-                    Ok(Released::Confirmed)
+                Ok(DeleteOutcome::Confirmed(
+                    CleanupOutcome::Deleted | CleanupOutcome::SessionOver,
+                )) => Ok(Released::Confirmed),
+                Ok(DeleteOutcome::Confirmed(CleanupOutcome::Gone)) => {
+                    Err(Error::lost(path, Loss::NodeDeleted))
                 }
-                Ok(Left::Confirmed(Cleaned::Gone)) => Err(Error::lost(path, Loss::NodeDeleted)),
-                Ok(Left::NoAuth) => {
+                Ok(DeleteOutcome::NoAuth) => {
                     let text = format!(
                         "no permission to delete {}: the lock stays taken until the session ends",
                         state.node()
                     );
                     Err(Error::new(ErrorKind::PermissionDenied, text).at(state.node()))
                 }
-                Ok(Left::Late(waited)) => {
+                Ok(DeleteOutcome::Late(waited)) => {
                     tracing::warn!(path, ?waited, "the release is not confirmed yet");
                     Ok(Released::Pending)
                 }
@@ -360,7 +368,7 @@ impl Hold {
         mut self,
         driver: &Arc<QueueDriver>,
         request: Arc<Request>,
-        queued: &Queued,
+        queued: &QueuedFlag,
     ) -> Waiting {
         self.state.finish(End::Released);
         self.state.close_fence();

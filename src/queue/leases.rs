@@ -18,24 +18,24 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 use tracing::Instrument;
 
-use super::create::{Known, create_node};
+use super::create::{Placement, create_node};
+use super::current_nodes::CurrentNodes;
 use super::driver::QueueDriver;
 use super::entry::{list, prove_session};
-use super::epoch_nodes::EpochNodes;
-use super::epochs::Epochs;
-use super::hold::{Hold, Queued};
+use super::hold::{Hold, QueuedFlag};
 use super::node::OwnedNode;
-use super::request::{Request, Stop, is_session_over};
-use super::siblings::Position;
+use super::path_nodes::Position;
+use super::request::{EntryAborted, Request, is_session_over};
+use super::session_nodes::SessionNodes;
 use super::wait::LOOK;
 use crate::client::{ChildrenWatch, Failure, Listing};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
-use crate::session::NoEpoch;
-use crate::session::epoch::Asker;
-use crate::session::lease::Term;
+use crate::session::NoSession;
+use crate::session::lease::LeaseTerm;
+use crate::session::session::Requester;
 
 /// How many leases there are.
 #[derive(Debug)]
@@ -117,14 +117,14 @@ pub(crate) struct LeaseRequest {
     pub(crate) count: usize,
     pub(crate) limit: Limit,
     /// Whether the servers said that there are too few.
-    pub(crate) full: Queued,
+    pub(crate) full: QueuedFlag,
     /// Whether they said that another contender has the mutex.
-    pub(crate) behind: Queued,
+    pub(crate) behind: QueuedFlag,
 }
 
 /// Asks for leases; `locks` is where one at a time queues for them.
 pub(super) fn contend(
-    epochs: &Arc<Epochs>,
+    current_nodes: &Arc<CurrentNodes>,
     locks: Arc<QueueDriver>,
     request: LeaseRequest,
 ) -> LeaseContending {
@@ -132,46 +132,46 @@ pub(super) fn contend(
     let (caller, reply) = oneshot::channel();
     let path = lease.path.clone();
     let span = tracing::info_span!("acquire", %path, leases = count);
-    let (request, lock, epochs) = (Arc::new(lease), Arc::new(lock), epochs.clone());
-    let asker = Asker::current();
-    let leasing = Leasing { epochs, request, lock, locks, full, behind, asker, count };
-    let session = leasing.epochs.session.clone();
-    session.spawn(leasing.run(limit, caller).instrument(span));
+    let (request, lock, current_nodes) = (Arc::new(lease), Arc::new(lock), current_nodes.clone());
+    let asker = Requester::current();
+    let leasing = Leasing { current_nodes, request, lock, locks, full, behind, asker, count };
+    let connection = leasing.current_nodes.connection.clone();
+    connection.spawn(leasing.run(limit, caller).instrument(span));
     LeaseContending { path, reply }
 }
 
 struct Leasing {
-    epochs: Arc<Epochs>,
+    current_nodes: Arc<CurrentNodes>,
     request: Arc<Request>,
     lock: Arc<Request>,
     locks: Arc<QueueDriver>,
-    full: Queued,
-    behind: Queued,
-    asker: Asker,
+    full: QueuedFlag,
+    behind: QueuedFlag,
+    asker: Requester,
     count: usize,
 }
 
 impl Leasing {
     async fn run(self, mut limit: Limit, mut caller: oneshot::Sender<Answer>) {
-        let session = self.epochs.session.clone();
+        let connection = self.current_nodes.connection.clone();
         let (mut began, mut retry) = (Moment::now(), self.request.retry.start());
         loop {
             let since = Moment::now();
             let tried = tokio::select! {
                 biased;
                 () = caller.closed() => return,
-                () = session.closing().cancelled() => {
-                    Err(Stop::Failed(self.request.session_error(Error::closed())))
+                () = connection.closing().cancelled() => {
+                    Err(EntryAborted::Failed(self.request.session_error(Error::closed())))
                 }
                 tried = self.once(&mut limit) => tried,
             };
             let answer = match tried {
                 Ok(holds) => Ok(Some(holds)),
-                Err(Stop::Abandoned) => return,
-                Err(Stop::Busy) => Ok(None),
-                Err(Stop::Failed(error)) => Err(error),
-                Err(Stop::Again(cause)) => {
-                    if since.elapsed() > session.settings.session_timeout {
+                Err(EntryAborted::Abandoned) => return,
+                Err(EntryAborted::Busy) => Ok(None),
+                Err(EntryAborted::Failed(error)) => Err(error),
+                Err(EntryAborted::Retry(cause)) => {
+                    if since.elapsed() > connection.settings.session_timeout {
                         // It went well for so long that this is a new trouble.
                         (began, retry) = (Moment::now(), self.request.retry.start());
                     }
@@ -182,13 +182,13 @@ impl Leasing {
                             tokio::select! {
                                 biased;
                                 () = caller.closed() => return,
-                                () = session.closing().cancelled() => {}
-                                () = session.pause(pause) => {}
+                                () = connection.closing().cancelled() => {}
+                                () = connection.pause(pause) => {}
                             }
                             continue;
                         }
                         None => {
-                            let over = is_session_over(&session).await;
+                            let over = is_session_over(&connection).await;
                             Err(self.request.gave_up(over, cause))
                         }
                     }
@@ -199,42 +199,48 @@ impl Leasing {
         }
     }
 
-    /// One try in one epoch, with the mutex, which is let go of at the end. Leaves nothing behind unless it succeeds.
-    async fn once(&self, limit: &mut Limit) -> Result<Vec<Hold>, Stop> {
+    /// One try in one session, with the mutex, which is let go of at the end. Leaves nothing behind unless it succeeds.
+    async fn once(&self, limit: &mut Limit) -> Result<Vec<Hold>, EntryAborted> {
         let mut waiting = self.locks.join(self.lock.clone(), &self.behind, Moment::now());
         let lock = match waiting.answer().await {
-            Some(answer) => answer.map_err(Stop::Failed)?.ok_or(Stop::Busy)?,
-            None => return Err(Stop::Abandoned),
+            Some(answer) => answer.map_err(EntryAborted::Failed)?.ok_or(EntryAborted::Busy)?,
+            None => return Err(EntryAborted::Abandoned),
         };
         // The wait for it says nothing of leases.
         self.behind.send_replace(false);
-        let nodes = self.epochs.present_nodes().await.map_err(|none| match none {
-            NoEpoch::NotNow => Stop::Again(None),
-            NoEpoch::Over(error) => Stop::Failed(self.request.session_error(error)),
+        let nodes = self.current_nodes.present_nodes().await.map_err(|none| match none {
+            NoSession::NotConnected => EntryAborted::Retry(None),
+            NoSession::Closed(error) => EntryAborted::Failed(self.request.session_error(error)),
         })?;
-        let epoch = nodes.epoch.clone();
+        let session = nodes.session.clone();
         let mut entering = Entering { leasing: self, nodes, made: Vec::new() };
         let term = tokio::select! {
             biased;
-            () = epoch.over().cancelled() => Err(Stop::Again(None)),
+            () = session.ended().cancelled() => Err(EntryAborted::Retry(None)),
             // Another contender may have it now: to wait here would be in its way.
-            () = lock.state().ended().cancelled() => Err(Stop::Again(None)),
+            () = lock.state().ended().cancelled() => Err(EntryAborted::Retry(None)),
             term = entering.until_admitted(limit) => term,
         }?;
         let hold = |node| {
-            QueueDriver::hold_lease(&self.epochs, node, &self.request, self.asker, term.clone())
+            QueueDriver::hold_lease(
+                &self.current_nodes,
+                node,
+                &self.request,
+                self.asker,
+                term.clone(),
+            )
         };
         let holds: Vec<_> = std::mem::take(&mut entering.made).into_iter().map(hold).collect();
         // If one is gone, the others go with this; and so if the session is about to be closed.
         let lasts = holds.iter().all(|hold| hold.state().end().is_none());
-        let closing = self.epochs.session.closing().is_cancelled();
-        if lasts && !closing { Ok(holds) } else { Err(Stop::Again(None)) }
+        let closing = self.current_nodes.connection.closing().is_cancelled();
+        if lasts && !closing { Ok(holds) } else { Err(EntryAborted::Retry(None)) }
     }
 }
 
 struct Entering<'a> {
     leasing: &'a Leasing,
-    nodes: Arc<EpochNodes>,
+    nodes: Arc<SessionNodes>,
     made: Vec<OwnedNode>,
 }
 
@@ -249,28 +255,34 @@ enum Count {
 
 impl Entering<'_> {
     /// Admitted with the lease lasting at that instant.
-    async fn until_admitted(&mut self, limit: &mut Limit) -> Result<Arc<Term>, Stop> {
+    async fn until_admitted(&mut self, limit: &mut Limit) -> Result<Arc<LeaseTerm>, EntryAborted> {
         let Self { leasing: Leasing { request, locks, count, .. }, nodes, .. } = self;
         let mut children = Count::Unknown;
         while self.made.len() < *count {
             let (node, known) = create_node(nodes, request, &locks.nodes, None).await?;
             children = match known {
-                Known::Position(Position::Among(count)) => Count::AtMost(count),
-                Known::Listing(listing, _) => {
-                    match node.siblings.judge_entering(&node.node, &listing) {
+                Placement::Position(Position::Among(count)) => Count::AtMost(count),
+                Placement::Listing(listing, _) => {
+                    match node.path_nodes.judge_entering(&node.node, &listing) {
                         Position::Among(count) => Count::Of(count),
-                        Position::Mixed(child) => return Err(Stop::Failed(request.mixed(&child))),
-                        _ => return Err(Stop::Again(None)),
+                        Position::Mixed(child) => {
+                            return Err(EntryAborted::Failed(request.mixed(&child)));
+                        }
+                        _ => return Err(EntryAborted::Retry(None)),
                     }
                 }
-                Known::Position(_) | Known::Nothing => Count::Unknown,
+                Placement::Position(_) | Placement::Nothing => Count::Unknown,
             };
             self.made.push(node);
         }
         self.wait(children, limit).await
     }
 
-    async fn wait(&self, mut children: Count, limit: &mut Limit) -> Result<Arc<Term>, Stop> {
+    async fn wait(
+        &self,
+        mut children: Count,
+        limit: &mut Limit,
+    ) -> Result<Arc<LeaseTerm>, EntryAborted> {
         let Leasing { request, full, locks, .. } = self.leasing;
         let mut entering = matches!(children, Count::Unknown);
         // What came with the last listing.
@@ -279,17 +291,17 @@ impl Entering<'_> {
             if let Count::Of(count) | Count::AtMost(count) = children
                 && count <= limit.now()
             {
-                // Invariant 2: our nodes were seen in this epoch, and the lease lasts now.
-                match self.nodes.epoch.lease.term(request.loss_policy, Moment::now()) {
+                // Invariant 2: our nodes were seen in this session, and the lease lasts now.
+                match self.nodes.session.lease.term(request.loss_policy, Moment::now()) {
                     Some(term) => return Ok(term),
-                    None => prove_session(&self.nodes.epoch, request, locks).await?,
+                    None => prove_session(&self.nodes.session, request, locks).await?,
                 }
             } else if let Count::Of(count) = children {
                 full.send_replace(true);
                 if request.only_if_free {
-                    return Err(Stop::Busy);
+                    return Err(EntryAborted::Busy);
                 }
-                limit.check(&request.path, self.made.len()).map_err(Stop::Failed)?;
+                limit.check(&request.path, self.made.len()).map_err(EntryAborted::Failed)?;
                 if let Some(watch) = watch.take() {
                     tracing::debug!(count, limit = limit.now(), "waits");
                     tokio::select! {
@@ -308,38 +320,38 @@ impl Entering<'_> {
     }
 
     /// How many children there are, if all of ours are among them.
-    fn all_there(&self, listing: &Listing, entering: bool) -> Result<usize, Stop> {
-        let Some(OwnedNode { siblings, .. }) = self.made.first() else {
-            return Err(Stop::Again(None));
+    fn all_there(&self, listing: &Listing, entering: bool) -> Result<usize, EntryAborted> {
+        let Some(OwnedNode { path_nodes, .. }) = self.made.first() else {
+            return Err(EntryAborted::Retry(None));
         };
-        let other = siblings.family.other_recipe(&listing.children).filter(|_| entering);
+        let other = path_nodes.family.other_recipe(&listing.children).filter(|_| entering);
         if let Some(child) = other {
-            return Err(Stop::Failed(self.leasing.request.mixed(child)));
+            return Err(EntryAborted::Failed(self.leasing.request.mixed(child)));
         }
         let there: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
         if !self.made.iter().all(|own| there.contains(own.node.name())) {
-            return Err(Stop::Again(None));
+            return Err(EntryAborted::Retry(None));
         }
-        let last = self.made.last().map(|own| siblings.judge(&own.node, listing));
+        let last = self.made.last().map(|own| path_nodes.judge(&own.node, listing));
         match last {
             Some(Position::Among(count)) => Ok(count),
-            _ => Err(Stop::Again(None)),
+            _ => Err(EntryAborted::Retry(None)),
         }
     }
 
     /// Without room for a watch there is none.
-    async fn list_and_watch(&self) -> Result<(Listing, Option<ChildrenWatch>), Stop> {
+    async fn list_and_watch(&self) -> Result<(Listing, Option<ChildrenWatch>), EntryAborted> {
         let (nodes, request) = (&self.nodes, &self.leasing.request);
         let path = request.path.as_str();
-        let Some(room) = nodes.epoch.room_at_once(path) else {
+        let Some(room) = nodes.session.room_at_once(path) else {
             let listing = list(nodes, request, false).await?;
-            return Ok((listing.ok_or(Stop::Again(None))?, None));
+            return Ok((listing.ok_or(EntryAborted::Retry(None))?, None));
         };
-        let ask = || async { nodes.epoch.client()?.list_and_watch(path).await };
-        match nodes.session.retried(&request.retry, ask).await {
+        let ask = || async { nodes.session.client()?.list_and_watch(path).await };
+        match nodes.connection.retried(&request.retry, ask).await {
             Ok((listing, watch)) => Ok((listing, Some(watch.with(room)))),
             // Our nodes went with it.
-            Err(Failure::NoNode) => Err(Stop::Again(None)),
+            Err(Failure::NoNode) => Err(EntryAborted::Retry(None)),
             Err(failure) => Err(request.stop(path, "list", failure)),
         }
     }

@@ -364,10 +364,9 @@ impl LocalQueue {
         if self.waiters.is_empty() && matches!(self.node, NodeState::Acquiring { .. }) {
             out.push(Command::StopEntry);
         }
-        if waited && matches!(self.node, NodeState::Undecided(_)) {
-            if let NodeState::Undecided(node) = std::mem::replace(&mut self.node, NodeState::None) {
-                self.offer(node, look, out);
-            }
+        match std::mem::replace(&mut self.node, NodeState::None) {
+            NodeState::Undecided(node) if waited => self.offer(node, look, out),
+            other => self.node = other,
         }
     }
 

@@ -3,32 +3,35 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::by_path::ByPath;
 use super::contending::Contending;
+use super::current_nodes::CurrentNodes;
 use super::driver::QueueDriver;
-use super::epochs::Epochs;
-use super::hold::{Hold, Queued};
+use super::hold::{Hold, QueuedFlag};
 use super::leases::{self, LeaseContending, LeaseRequest};
+use super::path_registry::PathRegistry;
 use super::request::Request;
 use super::rules::admission::Family;
 use super::shortcuts::Shortcuts;
 use crate::lock_path::LockPath;
-use crate::session::Session;
+use crate::session::Connection;
 
 /// All local queues of a session.
 pub(crate) struct Queues {
-    epochs: Arc<Epochs>,
+    current_nodes: Arc<CurrentNodes>,
     /// Those in which tasks take turns.
-    shared: ByPath<QueueDriver>,
+    shared: PathRegistry<QueueDriver>,
 }
 
 impl Queues {
-    pub(crate) fn new(session: Arc<Session>, rules: Shortcuts) -> Arc<Self> {
-        Arc::new(Self { epochs: Epochs::new(session, rules), shared: ByPath::new() })
+    pub(crate) fn new(connection: Arc<Connection>, rules: Shortcuts) -> Arc<Self> {
+        Arc::new(Self {
+            current_nodes: CurrentNodes::new(connection, rules),
+            shared: PathRegistry::new(),
+        })
     }
 
     fn queue(&self, request: &Request) -> Arc<QueueDriver> {
-        let new = || QueueDriver::new(&self.epochs, request.family.clone());
+        let new = || QueueDriver::new(&self.current_nodes, request.family.clone());
         if request.takes_turns {
             self.shared.at(&request.path, |queue| queue.family == request.family, new)
         } else {
@@ -37,7 +40,7 @@ impl Queues {
     }
 
     /// Queues up.
-    pub(crate) fn contend(&self, request: Request, queued: Queued) -> Contending {
+    pub(crate) fn contend(&self, request: Request, queued: QueuedFlag) -> Contending {
         let queue = self.queue(&request);
         Contending::new(queue, request, queued)
     }
@@ -50,19 +53,26 @@ impl Queues {
 
     /// Queues up with the node of a hold that was lost, if that is still there: no other contender can have held meanwhile, unless the
     /// node was gone.
-    pub(crate) fn contend_again(&self, request: Request, queued: Queued, lost: Hold) -> Contending {
+    pub(crate) fn contend_again(
+        &self,
+        request: Request,
+        queued: QueuedFlag,
+        lost: Hold,
+    ) -> Contending {
         let queue = lost.driver().unwrap_or_else(|| self.queue(&request));
         Contending::again(queue, request, queued, lost)
     }
 
     /// Asks for leases.
     pub(crate) fn contend_for_leases(&self, request: LeaseRequest) -> LeaseContending {
-        leases::contend(&self.epochs, self.queue(&request.lock), request)
+        leases::contend(&self.current_nodes, self.queue(&request.lock), request)
     }
 }
 
 impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queues").field("session", &self.epochs.session).finish_non_exhaustive()
+        f.debug_struct("Queues")
+            .field("session", &self.current_nodes.connection)
+            .finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
 use crate::session::lease::LossPolicy;
 use crate::session::retry::RetryPolicy;
-use crate::session::{NoEpoch, Session};
+use crate::session::{Connection, NoSession};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -97,44 +97,51 @@ impl Request {
     }
 
     /// Fails when the write hold that a read was to be beside is over.
-    pub(super) fn beside_lasts(&self) -> Result<(), Stop> {
+    pub(super) fn beside_lasts(&self) -> Result<(), EntryAborted> {
         match self.beside.as_ref().and_then(|write| write.end()) {
             None => Ok(()),
-            Some(End::Lost(loss)) => Err(Stop::Failed(Error::lost(&self.path, loss))),
+            Some(End::Lost(loss)) => Err(EntryAborted::Failed(Error::lost(&self.path, loss))),
             Some(End::Released) => {
                 let text =
                     format!("the write hold of {} beside which to read was released", self.path);
-                Err(Stop::Failed(Error::new(ErrorKind::Closed, text).at(&self.path)))
+                Err(EntryAborted::Failed(Error::new(ErrorKind::Closed, text).at(&self.path)))
             }
         }
     }
 
     /// What a request means that the policy does not repeat any more.
-    pub(super) fn stop(&self, path: &str, operation: &'static str, failure: Failure) -> Stop {
+    pub(super) fn stop(
+        &self,
+        path: &str,
+        operation: &'static str,
+        failure: Failure,
+    ) -> EntryAborted {
         match failure {
-            failure @ Failure::Refused(_) => Stop::Failed(failure.into_error(path, operation)),
-            Failure::SessionOver(cause) => Stop::Again(Some(cause)),
-            failure => Stop::Failed(self.exhausted(failure.into_source())),
+            failure @ Failure::Refused(_) => {
+                EntryAborted::Failed(failure.into_error(path, operation))
+            }
+            Failure::SessionOver(cause) => EntryAborted::Retry(Some(cause)),
+            failure => EntryAborted::Failed(self.exhausted(failure.into_source())),
         }
     }
 }
 
 /// Why an entering did not come to its end.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum EntryAborted {
     /// No task waits any more.
     Abandoned,
     /// Another contender is first, and the caller asked not to wait.
     Busy,
-    /// The node is gone, or the epoch, or a request was not answered: it can be tried anew.
-    Again(Option<ClientError>),
+    /// The node is gone, or the session, or a request was not answered: it can be tried anew.
+    Retry(Option<ClientError>),
     Failed(Error),
 }
 
 /// Why there will never be a session again, if so. The supervisor may be about to say it.
-pub(super) async fn is_session_over(session: &Session) -> Option<Error> {
-    match session.epoch(Duration::from_millis(100)).await {
-        Err(NoEpoch::Over(error)) => Some(error),
-        Ok(_) | Err(NoEpoch::NotNow) => None,
+pub(super) async fn is_session_over(connection: &Connection) -> Option<Error> {
+    match connection.session(Duration::from_millis(100)).await {
+        Err(NoSession::Closed(error)) => Some(error),
+        Ok(_) | Err(NoSession::NotConnected) => None,
     }
 }

@@ -30,13 +30,13 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::node::OwnedNode;
-use super::request::{Request, Stop};
-use super::rounds::Monitored;
+use super::poller::Monitored;
+use super::request::{EntryAborted, Request};
 use crate::client::{Failure, LinkWatch, NodeEvent, NodeWatch};
 use crate::clock::Moment;
 use crate::metrics::{self, Operation};
 use crate::queue::rules::node_name::ContenderName;
-use crate::session::epoch::Epoch;
+use crate::session::Session;
 
 /// How often a waiter looks for its predecessor that has no room for a watch.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 const LOOKS_FOR_OWN: u32 = 10;
 
 /// The node that a contender waits for.
-pub(super) struct Ahead {
+pub(super) struct Predecessors {
     predecessor: String,
     /// The one before it.
     stand_by: Option<String>,
@@ -53,21 +53,21 @@ pub(super) struct Ahead {
     head: bool,
 }
 
-impl Ahead {
+impl Predecessors {
     pub(super) fn new(
         node: &OwnedNode,
         predecessor: &ContenderName,
         stand_by: Option<ContenderName>,
         predecessor_is_head: bool,
     ) -> Self {
-        let (siblings, child) = (&node.siblings, |name: &str| node.siblings.path.child(name));
-        let stand_by = stand_by.filter(|_| siblings.rules.stand_by && !predecessor_is_head);
+        let (path_nodes, child) = (&node.path_nodes, |name: &str| node.path_nodes.path.child(name));
+        let stand_by = stand_by.filter(|_| path_nodes.rules.stand_by && !predecessor_is_head);
         Self {
             predecessor: child(predecessor.as_str()),
             stand_by: stand_by.map(|name| child(name.as_str())),
-            head: siblings.rules.head
+            head: path_nodes.rules.head
                 && predecessor_is_head
-                && (siblings.family.is_exclusive() || node.node.shared),
+                && (path_nodes.family.is_exclusive() || node.node.shared),
         }
     }
 }
@@ -107,10 +107,10 @@ struct Watch {
 impl Watches {
     /// The own node's watch is the node monitor's from now on, where there is room to spare.
     pub(super) fn hand_over(&mut self, node: &OwnedNode) {
-        if node.nodes.epoch.has_spare_room()
+        if node.nodes.session.has_spare_room()
             && let Some(Watch { watch, room, .. }) = self.own.take()
         {
-            let own = Monitored { siblings: node.siblings.clone(), node: node.node.clone() };
+            let own = Monitored { path_nodes: node.path_nodes.clone(), node: node.node.clone() };
             node.nodes.monitor(own, watch, room);
         }
     }
@@ -120,20 +120,21 @@ impl Watches {
         &mut self,
         node: &OwnedNode,
         request: &Request,
-        ahead: &Ahead,
-    ) -> Result<Event, Stop> {
+        ahead: &Predecessors,
+    ) -> Result<Event, EntryAborted> {
         let began = Moment::now();
         let mut retry = request.retry.start();
-        let (epoch, session, own) = (&node.nodes.epoch, &node.nodes.session, &node.node.node);
+        let (session, connection, own) =
+            (&node.nodes.session, &node.nodes.connection, &node.node.path);
         self.keep(ahead);
         loop {
-            let failed = match self.arm(epoch, own, ahead).await {
+            let failed = match self.arm(session, own, ahead).await {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => {
                     let event = if self.is_armed() {
                         Ok(self.next(ahead).await)
                     } else {
-                        self.look(epoch, own, ahead).await
+                        self.look(session, own, ahead).await
                     };
                     match event {
                         Ok(Some(event)) => return Ok(event),
@@ -153,12 +154,12 @@ impl Watches {
             };
             tracing::debug!(?failure, ?pause, "watches again");
             metrics::retried(Operation::WATCH);
-            session.pause(pause).await;
+            connection.pause(pause).await;
         }
     }
 
     /// Lets go of watches on nodes that are not ahead any more.
-    fn keep(&mut self, ahead: &Ahead) {
+    fn keep(&mut self, ahead: &Predecessors) {
         if self.predecessor.as_ref().is_some_and(|watch| watch.node != ahead.predecessor) {
             self.predecessor = None;
         }
@@ -178,14 +179,14 @@ impl Watches {
     /// wait for one.
     async fn arm(
         &mut self,
-        epoch: &Epoch,
+        session: &Session,
         node: &str,
-        ahead: &Ahead,
+        ahead: &Predecessors,
     ) -> Result<Option<Event>, Failed> {
-        let Some([own, predecessor, stand_by]) = self.rooms(epoch, node, ahead) else {
+        let Some([own, predecessor, stand_by]) = self.rooms(session, node, ahead) else {
             return Ok(None);
         };
-        let client = epoch.client().map_err(|failure| Failed::at(node, failure))?;
+        let client = session.client().map_err(|failure| Failed::at(node, failure))?;
         if own.is_some() {
             self.link = Some(client.watch_link());
         }
@@ -229,18 +230,18 @@ impl Watches {
     /// for the first two.
     fn rooms<'a>(
         &mut self,
-        epoch: &Epoch,
+        session: &Session,
         node: &'a str,
-        ahead: &'a Ahead,
+        ahead: &'a Predecessors,
     ) -> Option<[Option<(&'a str, OwnedSemaphorePermit)>; 3]> {
         let Self { own, predecessor, stand_by, room: waited_for, .. } = self;
         let mut room = |watch: &Option<Watch>, node: &'a str| {
             if watch.is_some() {
                 return Some(None);
             }
-            let bytes = epoch.watched_bytes(node);
+            let bytes = session.watched_bytes(node);
             let room = waited_for.as_mut().and_then(|room| room.split(bytes));
-            let room = room.or_else(|| epoch.room_at_once(node))?;
+            let room = room.or_else(|| session.room_at_once(node))?;
             Some(Some((node, room)))
         };
         let own = room(own, node)?;
@@ -252,7 +253,7 @@ impl Watches {
     }
 
     /// Waits for an event of an armed watch; `None` if it only has to be armed again.
-    async fn next(&mut self, ahead: &Ahead) -> Option<Event> {
+    async fn next(&mut self, ahead: &Predecessors) -> Option<Event> {
         // The own node's first: its deletion must not be overlooked.
         tokio::select! {
             biased;
@@ -282,7 +283,7 @@ impl Watches {
     }
 
     /// What the deletion of the predecessor means, whose watch was asked for as the `order`th: the head rule.
-    fn deleted(&mut self, ahead: &Ahead, order: u64) -> Event {
+    fn deleted(&mut self, ahead: &Predecessors, order: u64) -> Event {
         let own = self.own.as_mut();
         let is_ours_there = own.is_some_and(|own| own.order < order && own.watch.fired().is_none());
         let same_link = self.link.as_mut().is_some_and(|link| !link.has_changed());
@@ -292,13 +293,13 @@ impl Watches {
     /// Without room for watches: looks now and then, until there is; `None` if there is.
     async fn look(
         &mut self,
-        epoch: &Epoch,
+        session: &Session,
         node: &str,
-        ahead: &Ahead,
+        ahead: &Predecessors,
     ) -> Result<Option<Event>, Failed> {
         let both = [node, ahead.predecessor.as_str()];
         let missing = if self.own.is_some() { &both[1..] } else { &both };
-        let room = epoch.room_to_watch(missing);
+        let room = session.room_to_watch(missing);
         tokio::pin!(room);
         let mut looks = 0;
         loop {
@@ -315,10 +316,10 @@ impl Watches {
                 () = sleep(LOOK) => {}
             }
             looks += 1;
-            if is_gone(epoch, &ahead.predecessor).await? {
+            if is_gone(session, &ahead.predecessor).await? {
                 return Ok(Some(Event::Look));
             }
-            if looks % LOOKS_FOR_OWN == 0 && is_gone(epoch, node).await? {
+            if looks % LOOKS_FOR_OWN == 0 && is_gone(session, node).await? {
                 return Ok(Some(Event::Gone));
             }
         }
@@ -341,7 +342,7 @@ impl Failed {
 async fn fired(watch: &mut Option<Watch>) -> NodeEvent {
     if let Some(watch) = watch {
         let event = (&mut watch.watch).await;
-        // A caller that waits for this waits for the end of the epoch as well.
+        // A caller that waits for this waits for the end of the session as well.
         if event != NodeEvent::SessionOver {
             return event;
         }
@@ -349,8 +350,8 @@ async fn fired(watch: &mut Option<Watch>) -> NodeEvent {
     std::future::pending().await
 }
 
-async fn is_gone(epoch: &Epoch, node: &str) -> Result<bool, Failed> {
-    let exists = async { epoch.client()?.exists(node).await };
+async fn is_gone(session: &Session, node: &str) -> Result<bool, Failed> {
+    let exists = async { session.client()?.exists(node).await };
     match exists.await {
         Ok(exists) => Ok(!exists),
         Err(Failure::NoNode) => Ok(true),

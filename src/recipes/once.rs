@@ -33,7 +33,7 @@ use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::Kind;
-use crate::session::epoch::Epoch;
+use crate::session::Session;
 use crate::session::retry::RetryPolicy;
 use crate::session::tries::{Effect, Failed, tried};
 
@@ -253,24 +253,24 @@ impl InterProcessOnce {
     /// The record of the key, if there is one.
     async fn done(&self) -> Result<Option<Record>, Error> {
         let (record, Recipe { curator, retry, .. }) = (&self.record, &self.contender.recipe);
-        let read = |epoch: Arc<Epoch>, _| async move {
-            let sent = epoch.client().map(|client| client.read(record.as_str()));
+        let read = |session: Arc<Session>, _| async move {
+            let sent = session.client().map(|client| client.read(record.as_str()));
             match async { sent?.await }.await {
                 Ok(node) => Ok(Some(Record::of(&node))),
                 Err(Failure::NoNode) => Ok(None),
                 Err(failure) => Err(Failed::at(record, "read", failure)),
             }
         };
-        tried(curator.session(), record, retry, Effect::Harmless, read).await
+        tried(curator.connection(), record, retry, Effect::Harmless, read).await
     }
 
     /// The same as the session of the hold sees it.
     async fn done_before(&self, hold: &Hold) -> Result<Option<Record>, Error> {
         let (record, Recipe { curator, retry, .. }) =
             (self.record.as_str(), &self.contender.recipe);
-        let epoch = hold.state().epoch();
-        let read = || async { epoch.client()?.read(record).await };
-        match curator.session().retried(retry, read).await {
+        let session = hold.state().session();
+        let read = || async { session.client()?.read(record).await };
+        match curator.connection().retried(retry, read).await {
             Ok(node) => Ok(Some(Record::of(&node))),
             Err(Failure::NoNode) => Ok(None),
             Err(Failure::SessionOver(_)) => Err(Error::lost(self.path(), hold.lost().await)),
@@ -293,7 +293,7 @@ impl InterProcessOnce {
                 ErrorKind::NotFound => self.make_parent(hold).await?,
                 ErrorKind::Unavailable | ErrorKind::OutcomeUnknown if hold.is_held() => {
                     let pause = retry.next_pause(Duration::ZERO).unwrap_or_default();
-                    curator.session().pause(pause).await;
+                    curator.connection().pause(pause).await;
                 }
                 _ => return Err(error),
             }
@@ -301,10 +301,10 @@ impl InterProcessOnce {
     }
 
     async fn make_parent(&self, hold: &Hold) -> Result<(), Error> {
-        let epoch = hold.state().epoch();
-        let Some(parent) = epoch.root().join(&self.record).parent() else { return Ok(()) };
+        let session = hold.state().session();
+        let Some(parent) = session.root().join(&self.record).parent() else { return Ok(()) };
         let acls = &self.contender.recipe.curator.options().acls;
-        let Ok(borrowed) = epoch.borrow_client() else {
+        let Ok(borrowed) = session.borrow_client() else {
             return Err(Error::lost(self.path(), hold.lost().await));
         };
         match borrowed.client.make_parents(&parent, acls).await {
@@ -319,12 +319,13 @@ impl InterProcessOnce {
 
     /// Removes the oldest records beyond those that are kept. One that cannot be removed is for the next run.
     async fn remove_old(&self) {
-        let session = self.contender.recipe.curator.session();
-        let (Ok(epoch), Some(parent)) = (session.present_epoch(), self.record.parent()) else {
+        let connection = self.contender.recipe.curator.connection();
+        let (Ok(session), Some(parent)) = (connection.current_session(), self.record.parent())
+        else {
             return;
         };
         let removed = async {
-            let client = epoch.client()?;
+            let client = session.client()?;
             let children = client.list(parent.as_str()).await?.children;
             if children.len() <= self.kept {
                 return Ok(());

@@ -8,7 +8,7 @@ use crate::curator::Curator;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::queue::rules::node_name::last_number;
-use crate::session::epoch::Epoch;
+use crate::session::Session;
 use crate::session::tries::{Effect, Failed, tried};
 
 /// Asks holders to give locks back, as Curator's class of that name does. It is a request: a holder that does not
@@ -61,16 +61,16 @@ impl Revoker {
             let value = format_args!("{node:?}");
             return Err(Error::invalid("contender's node", value, "no sequence number ends it"));
         }
-        let (session, path) = (self.curator.session(), &path);
-        let ask = |epoch: Arc<Epoch>, _| async move {
+        let (connection, path) = (self.curator.connection(), &path);
+        let ask = |session: Arc<Session>, _| async move {
             // Without the client, which a caller could keep for as long as its future.
-            let sent = epoch.client().map(|client| client.set_data(path.as_str(), REVOKE, None));
+            let sent = session.client().map(|client| client.set_data(path.as_str(), REVOKE, None));
             match async { sent?.await }.await {
                 Ok(_) => Ok(true),
                 Err(Failure::NoNode) => Ok(false),
                 Err(failure) => Err(Failed::at(path, "write to", failure)),
             }
         };
-        tried(session, path, &self.curator.options().retry, Effect::Write, ask).await
+        tried(connection, path, &self.curator.options().retry, Effect::Write, ask).await
     }
 }

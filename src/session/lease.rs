@@ -1,4 +1,4 @@
-//! The lease: the stretch of local time in which the servers cannot have expired an epoch's session.
+//! The lease: the stretch of local time in which the servers cannot have expired a session.
 //!
 //! Let `T` be the session timeout. A *probe* is a `sync` or a write; reads, watch events and errors prove
 //! nothing: a follower cut off from its leader gives them too. Two points of time are known of each
@@ -82,7 +82,7 @@ pub enum LossPolicy {
 
 /// One uninterrupted stretch in which a policy's holds last. Every hold belongs to one.
 #[derive(Debug)]
-pub(crate) struct Term {
+pub(crate) struct LeaseTerm {
     policy: LossPolicy,
     loss: OnceLock<Loss>,
     ended: CancellationToken,
@@ -90,7 +90,7 @@ pub(crate) struct Term {
     pub(crate) holds: Holds,
 }
 
-impl Term {
+impl LeaseTerm {
     fn new(policy: LossPolicy) -> Arc<Self> {
         let (loss, ended, holds) = (OnceLock::new(), CancellationToken::new(), Holds::default());
         Arc::new(Self { policy, loss, ended, holds })
@@ -106,7 +106,7 @@ impl Term {
     }
 }
 
-/// The lease of one epoch.
+/// The lease of one session.
 #[derive(Debug)]
 pub(crate) struct Lease {
     timeout: Duration,
@@ -120,7 +120,7 @@ struct State {
     /// `None` before the first answer, after the end, and once closed.
     end: Option<Moment>,
     /// Those that last; made when first asked for.
-    terms: Vec<Arc<Term>>,
+    terms: Vec<Arc<LeaseTerm>>,
     anchors: Anchors,
     suspended: bool,
     closed: bool,
@@ -220,7 +220,7 @@ impl Lease {
 
     /// The term of `policy` that lasts at this instant. None begins without a lease that the next probes carry on. A
     /// later one begins with one of the [`renewals`](Self::renewals).
-    pub(crate) fn term(&self, policy: LossPolicy, now: Moment) -> Option<Arc<Term>> {
+    pub(crate) fn term(&self, policy: LossPolicy, now: Moment) -> Option<Arc<LeaseTerm>> {
         let (over, term) = self.term_quietly(policy, now);
         over.wake();
         term
@@ -231,7 +231,7 @@ impl Lease {
         &self,
         policy: LossPolicy,
         now: Moment,
-    ) -> (Over, Option<Arc<Term>>) {
+    ) -> (Over, Option<Arc<LeaseTerm>>) {
         let mut state = self.state.lock();
         (state.end_if_over(now), state.term(policy, now, self.timeout))
     }
@@ -242,7 +242,7 @@ impl Lease {
     }
 
     /// How `term` has ended, if it has at this instant.
-    pub(crate) fn loss(&self, term: &Term, now: Moment) -> Option<Loss> {
+    pub(crate) fn loss(&self, term: &LeaseTerm, now: Moment) -> Option<Loss> {
         self.look(now).wake();
         term.loss()
     }
@@ -286,7 +286,7 @@ impl Lease {
         state.anchors.resumed();
     }
 
-    /// Ends the lease for good: the epoch is over.
+    /// Ends the lease for good: the session is over.
     pub(crate) fn close(&self, loss: Loss) {
         let over = {
             let mut state = self.state.lock();
@@ -299,7 +299,12 @@ impl Lease {
 }
 
 impl State {
-    fn term(&mut self, policy: LossPolicy, now: Moment, timeout: Duration) -> Option<Arc<Term>> {
+    fn term(
+        &mut self,
+        policy: LossPolicy,
+        now: Moment,
+        timeout: Duration,
+    ) -> Option<Arc<LeaseTerm>> {
         self.end?;
         if self.suspended && policy == LossPolicy::Suspended {
             return None;
@@ -309,7 +314,7 @@ impl State {
         }
         let there = self.terms.iter().find(|term| term.policy == policy).cloned();
         Some(there.unwrap_or_else(|| {
-            let term = Term::new(policy);
+            let term = LeaseTerm::new(policy);
             self.terms.push(term.clone());
             term
         }))
@@ -339,7 +344,7 @@ impl State {
 /// until they are notified: that runs callers' code.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Over(Vec<Arc<Term>>);
+pub(crate) struct Over(Vec<Arc<LeaseTerm>>);
 
 impl Over {
     /// Not under any lock. All holders are notified first of all: the metrics may take their time.
@@ -491,7 +496,7 @@ mod tests {
     /// Probes as the supervisor sends them from `first` on, each answered 80 ms later: a term that began is not lost. Returns when
     /// it began.
     fn term_under_probes_on_time(lease: &Lease, first: u64) -> u64 {
-        let mut begun: Option<(u64, Arc<Term>)> = None;
+        let mut begun: Option<(u64, Arc<LeaseTerm>)> = None;
         for (look, now) in (0..80).map(|look| (look, first + look * 2400 / 28)) {
             if look % 4 != 0 && !lease.wants_early_probe(at(now)) {
                 continue;
@@ -618,12 +623,12 @@ mod tests {
 
     /// Notes whether the lease was free when it was woken.
     #[derive(Debug)]
-    struct Asker {
+    struct Requester {
         lease: Arc<Lease>,
         found_free: OnceLock<bool>,
     }
 
-    impl Wake for Asker {
+    impl Wake for Requester {
         fn wake(self: Arc<Self>) {
             let _ = self.found_free.set(!self.lease.state.is_locked());
         }
@@ -632,7 +637,7 @@ mod tests {
     /// They may ask the lease, and whatever they do must keep no other caller from asking.
     #[test]
     fn who_waits_for_the_loss_is_woken_outside_the_lock() {
-        type Ends = fn(&Lease, &Term);
+        type Ends = fn(&Lease, &LeaseTerm);
         let ways: [(&str, LossPolicy, Ends); 5] = [
             ("loss", LEASE, |lease, term| assert!(lease.loss(term, at(1600)).is_some())),
             ("term", LEASE, |lease, _| assert!(lease.term(LEASE, at(1600)).is_none())),
@@ -644,7 +649,7 @@ mod tests {
             let lease = Arc::new(lease());
             lease.renew(at(0), at(1));
             let term = lease.term(policy, at(1)).unwrap();
-            let asker = Arc::new(Asker { lease: lease.clone(), found_free: OnceLock::new() });
+            let asker = Arc::new(Requester { lease: lease.clone(), found_free: OnceLock::new() });
             let waker = Waker::from(asker.clone());
             let mut lost = pin!(term.ended().cancelled());
             assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

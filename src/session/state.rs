@@ -98,8 +98,8 @@ pub(super) enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Publish(ConnectionState),
-    /// Holds of the epoch are lost, its duties pass on.
-    EndEpoch(Loss),
+    /// Holds of the session are lost, its duties pass on.
+    EndSession(Loss),
     /// Every caller learns that it is over.
     Finish(Finish),
 }
@@ -124,10 +124,10 @@ impl Finish {
 
 /// `renewable`: a new session can follow the present one.
 pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<Action>) {
-    use Action::{EndEpoch, Finish as End, Publish};
+    use Action::{EndSession, Finish as End, Publish};
     use ConnectionState as C;
 
-    let lost = [EndEpoch(Loss::SessionExpired), Publish(C::Lost)];
+    let lost = [EndSession(Loss::SessionExpired), Publish(C::Lost)];
     let closed = |finish| [End(finish), Publish(C::Closed)];
     match (state, event) {
         (State::Closed, _)
@@ -157,7 +157,7 @@ pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<A
         (_, Event::Over) => (State::Closed, [lost, closed(Finish::Expired)].concat()),
         (_, Event::AuthFailed) => (State::Closed, [lost, closed(Finish::AuthFailed)].concat()),
         (_, Event::Close) => {
-            (State::Closed, vec![EndEpoch(Loss::Closed), End(Finish::Closed), Publish(C::Closed)])
+            (State::Closed, vec![EndSession(Loss::Closed), End(Finish::Closed), Publish(C::Closed)])
         }
     }
 }
@@ -166,7 +166,7 @@ pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<A
 mod tests {
     use proptest::prelude::*;
 
-    use super::Action::{EndEpoch, Finish as End, Publish};
+    use super::Action::{EndSession, Finish as End, Publish};
     use super::ConnectionState as C;
     use super::*;
 
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn table() {
-        let expired = vec![EndEpoch(Loss::SessionExpired), Publish(C::Lost)];
+        let expired = vec![EndSession(Loss::SessionExpired), Publish(C::Lost)];
         let rows = [
             (State::Connected, Event::LinkDown, State::Suspended, vec![Publish(C::Suspended)]),
             (
@@ -222,14 +222,14 @@ mod tests {
                 State::Suspended,
                 Event::Close,
                 State::Closed,
-                vec![EndEpoch(Loss::Closed), End(Finish::Closed), Publish(C::Closed)],
+                vec![EndSession(Loss::Closed), End(Finish::Closed), Publish(C::Closed)],
             ),
             (
                 State::Connected,
                 Event::AuthFailed,
                 State::Closed,
                 vec![
-                    EndEpoch(Loss::SessionExpired),
+                    EndSession(Loss::SessionExpired),
                     Publish(C::Lost),
                     End(Finish::AuthFailed),
                     Publish(C::Closed),
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(
             actions,
             [
-                EndEpoch(Loss::SessionExpired),
+                EndSession(Loss::SessionExpired),
                 Publish(C::Lost),
                 End(Finish::Expired),
                 Publish(C::Closed)
@@ -264,17 +264,17 @@ mod tests {
     }
 
     proptest! {
-        /// Invariant 7: whatever happens, an epoch that began is ended exactly once, and nothing is
+        /// Invariant 7: whatever happens, a session that began is ended exactly once, and nothing is
         /// published after `Closed`.
         #[test]
-        fn every_epoch_ends_once(events in proptest::collection::vec(0..EVENTS.len(), 0..40), renewable: bool) {
+        fn every_session_ends_once(events in proptest::collection::vec(0..EVENTS.len(), 0..40), renewable: bool) {
             let mut state = State::Opening;
             let mut open = false;
             for event in events {
                 let was = state;
                 let (next, actions) = step(state, EVENTS[event], renewable);
                 for action in &actions {
-                    if let EndEpoch(_) = action {
+                    if let EndSession(_) = action {
                         prop_assert!(open);
                         open = false;
                     }

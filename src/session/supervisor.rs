@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tracing::Instrument;
 
-use super::epoch::Epoch;
 use super::retry::RetryPolicy;
+use super::session::Session;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
-use super::{NoEpoch, Session, Settings};
+use super::{Connection, NoSession, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Loss, Released};
@@ -30,7 +30,7 @@ const IDLE_PROBES: u32 = 2;
 const LOOKS_PER_TIMEOUT: u32 = 28;
 
 /// Opens the first session, and starts to supervise.
-pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Session>, Error> {
+pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Connection>, Error> {
     let patience = settings.connection_timeout;
     let began = Moment::now();
     let mut last = None;
@@ -47,7 +47,7 @@ pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Se
 }
 
 /// Supervises a session of the user's client, which cannot be opened again.
-pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Session> {
+pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Connection> {
     // With the defaults the client would say so if it had heard nothing for that long; if the process runs.
     let opened = Moment::now().before(client.session_timeout() / 2);
     supervise(client, opened, None, settings)
@@ -58,14 +58,14 @@ fn supervise(
     opened: Moment,
     dialer: Option<Dialer>,
     settings: Settings,
-) -> Arc<Session> {
+) -> Arc<Connection> {
     let mut supervisor = Supervisor::new(dialer, State::Connected, client.root().clone(), settings);
-    let link = supervisor.begin_epoch(client, opened);
+    let link = supervisor.begin_session(client, opened);
     supervisor.start(Some(link))
 }
 
 /// Supervises from before the first session, which is opened in the background.
-pub(crate) fn open(dialer: Dialer, settings: Settings) -> Arc<Session> {
+pub(crate) fn open(dialer: Dialer, settings: Settings) -> Arc<Connection> {
     let root = dialer.root();
     Supervisor::new(Some(dialer), State::Opening, root, settings).start(None)
 }
@@ -119,10 +119,10 @@ async fn make_root(client: &Client, settings: &Settings) -> Result<(), DialError
 }
 
 struct Supervisor {
-    session: Arc<Session>,
+    connection: Arc<Connection>,
     dialer: Option<Dialer>,
     state: State,
-    epoch: Option<Arc<Epoch>>,
+    session: Option<Arc<Session>>,
     /// Why no session will be opened any more, if that was said.
     refused: Option<Error>,
     /// What `close` reports.
@@ -134,21 +134,21 @@ struct Supervisor {
 /// is held is lost.
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        if let Some(epoch) = self.epoch.take() {
-            drop(epoch.end(Loss::Closed));
+        if let Some(session) = self.session.take() {
+            drop(session.end(Loss::Closed));
         }
-        let ended_early = self.session.link.send_if_modified(|link| {
-            let open = !matches!(link, Err(NoEpoch::Over(_)));
+        let ended_early = self.connection.current.send_if_modified(|current| {
+            let open = !matches!(current, Err(NoSession::Closed(_)));
             if open {
-                *link = Err(NoEpoch::Over(Error::closed()));
+                *current = Err(NoSession::Closed(Error::closed()));
             }
             open
         });
-        self.session.state.send_replace(ConnectionState::Closed);
+        self.connection.state.send_replace(ConnectionState::Closed);
         if ended_early {
             let finish =
-                if self.session.close.is_cancelled() { Finish::Closed } else { Finish::Expired };
-            self.session.connection.is(finish.word());
+                if self.connection.close.is_cancelled() { Finish::Closed } else { Finish::Expired };
+            self.connection.gauge.is(finish.word());
         }
     }
 }
@@ -161,31 +161,31 @@ impl Supervisor {
             _ => ConnectionState::Connected,
         };
         metrics::describe();
-        let session = Session::new(settings, root, published, closed_receiver);
-        session.connection.is(published.word());
-        let (epoch, refused, outcome) = (None, None, Released::Confirmed);
-        Self { session, dialer, state, epoch, refused, outcome, closed }
+        let connection = Connection::new(settings, root, published, closed_receiver);
+        connection.gauge.is(published.word());
+        let (session, refused, outcome) = (None, None, Released::Confirmed);
+        Self { connection, dialer, state, session, refused, outcome, closed }
     }
 
-    fn start(self, link: Option<LinkWatch>) -> Arc<Session> {
-        let session = self.session.clone();
-        session.home.start(&session.supervision, self.run(link));
-        session
+    fn start(self, link: Option<LinkWatch>) -> Arc<Connection> {
+        let connection = self.connection.clone();
+        connection.home.start(&connection.supervision, self.run(link));
+        connection
     }
 
     async fn run(mut self, mut link: Option<LinkWatch>) {
         loop {
-            match (self.state, self.epoch.clone(), &mut link) {
+            match (self.state, self.session.clone(), &mut link) {
                 (State::Closed, ..) => break,
-                (State::Connected | State::Suspended, Some(epoch), Some(link)) => {
-                    let event = self.serve(&epoch, link).await;
+                (State::Connected | State::Suspended, Some(session), Some(link)) => {
+                    let event = self.serve(&session, link).await;
                     self.handle(event, Some(link)).await;
                 }
                 _ => {
                     let had_one = self.state != State::Opening;
                     let event = match self.dial().await {
                         Ok((client, opened)) => {
-                            link = Some(self.begin_epoch(client, opened));
+                            link = Some(self.begin_session(client, opened));
                             Event::Established
                         }
                         Err(event) => event,
@@ -200,44 +200,44 @@ impl Supervisor {
         self.closed.send_replace(Some(self.outcome));
     }
 
-    fn begin_epoch(&mut self, client: Client, opened: Moment) -> LinkWatch {
+    fn begin_session(&mut self, client: Client, opened: Moment) -> LinkWatch {
         let link = client.watch_link();
-        let epoch = Epoch::new(client, self.session.settings.session_timeout, opened);
-        tracing::info!(session = %format_args!("{:#x}", epoch.session_id()), timeout = ?epoch.timeout(), "session established");
-        self.epoch = Some(epoch.clone());
-        drop(self.session.link.send_replace(Ok(epoch)));
+        let session = Session::new(client, self.connection.settings.session_timeout, opened);
+        tracing::info!(session = %format_args!("{:#x}", session.session_id()), timeout = ?session.timeout(), "session established");
+        self.session = Some(session.clone());
+        drop(self.connection.current.send_replace(Ok(session)));
         metrics::session_opened();
         link
     }
 
-    /// `link` is there while there is an epoch that may end.
+    /// `link` is there while there is a session that may end.
     async fn handle(&mut self, event: Event, mut link: Option<&mut LinkWatch>) {
         let (next, actions) = step(self.state, event, self.dialer.is_some());
         self.state = next;
         for action in actions {
             match action {
                 Action::Publish(state) => {
-                    if let Some(epoch) = &self.epoch {
+                    if let Some(session) = &self.session {
                         match state {
-                            ConnectionState::Suspended => epoch.lease.suspend(),
-                            _ => epoch.lease.resume(),
+                            ConnectionState::Suspended => session.lease.suspend(),
+                            _ => session.lease.resume(),
                         }
                     }
                     tracing::info!(?state, "connection state");
-                    self.session.state.send_replace(state);
+                    self.connection.state.send_replace(state);
                     if let Some(word) = state.word() {
-                        self.session.connection.is(Some(word));
+                        self.connection.gauge.is(Some(word));
                     }
                 }
-                Action::EndEpoch(loss) => {
+                Action::EndSession(loss) => {
                     if let Some(link) = link.take() {
-                        self.end_epoch(loss, link).await;
+                        self.end_session(loss, link).await;
                     }
                 }
                 Action::Finish(finish) => {
                     let error = self.error_of(finish);
-                    drop(self.session.link.send_replace(Err(NoEpoch::Over(error))));
-                    self.session.connection.is(finish.word());
+                    drop(self.connection.current.send_replace(Err(NoSession::Closed(error))));
+                    self.connection.gauge.is(finish.word());
                 }
             }
         }
@@ -258,8 +258,8 @@ impl Supervisor {
         }
     }
 
-    /// Serves an epoch until something happens to it.
-    async fn serve(&self, epoch: &Arc<Epoch>, link: &mut LinkWatch) -> Event {
+    /// Serves a session until something happens to it.
+    async fn serve(&self, session: &Arc<Session>, link: &mut LinkWatch) -> Event {
         // Changes from before the watch was made count as well. Those that were undone at once stay
         // unseen here, so that `changed` tells of them.
         match (link.peek(), self.state) {
@@ -268,24 +268,24 @@ impl Supervisor {
             _ => return event_of(link.now()),
         }
         let mut probes = JoinSet::new();
-        let mut ticks = times_per(epoch.timeout(), PROBES_PER_TIMEOUT);
-        let mut looks = times_per(epoch.timeout(), LOOKS_PER_TIMEOUT);
+        let mut ticks = times_per(session.timeout(), PROBES_PER_TIMEOUT);
+        let mut looks = times_per(session.timeout(), LOOKS_PER_TIMEOUT);
         let answering = self.state == State::Connected;
         // The first tick is at once, and sends one.
         let mut idle = IDLE_PROBES - 1;
-        let (mut used, _budget) = epoch.watch_budget();
-        used.comes_to(epoch.used_room());
+        let (mut used, _budget) = session.watch_budget();
+        used.comes_to(session.used_room());
         let event = loop {
-            let lease_left = epoch.lease.end().map(|end| end.since(Moment::now()));
+            let lease_left = session.lease.end().map(|end| end.since(Moment::now()));
             tokio::select! {
                 biased;
-                () = self.session.close.cancelled() => break Event::Close,
+                () = self.connection.close.cancelled() => break Event::Close,
                 state = link.changed() => break event_of(state),
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
                     // The clock says whether it ended; the timer only wakes us.
-                    epoch.lease.look(Moment::now()).wake();
-                    if epoch.lease.end().is_none() && epoch.is_demanded() {
-                        tracing::warn!(session = %format_args!("{:#x}", epoch.session_id()), "the lease ended: what was held is lost");
+                    session.lease.look(Moment::now()).wake();
+                    if session.lease.end().is_none() && session.is_demanded() {
+                        tracing::warn!(session = %format_args!("{:#x}", session.session_id()), "the lease ended: what was held is lost");
                     }
                 }
                 // Before the probe: a connection that broke is no other one's proof. Also while nothing is held: the
@@ -295,21 +295,21 @@ impl Supervisor {
                     if link.has_changed() {
                         break event_of(link.now());
                     }
-                    epoch.lease.seen_up(now);
-                    if probes.is_empty() && epoch.is_demanded() && epoch.lease.wants_early_probe(now) {
-                        self.session.home.start_in(&mut probes, probe(epoch.clone()));
+                    session.lease.seen_up(now);
+                    if probes.is_empty() && session.is_demanded() && session.lease.wants_early_probe(now) {
+                        self.connection.home.start_in(&mut probes, probe(session.clone()));
                     }
                 }
                 // A request made now would wait for the link, and its stamp grow stale. No contender postpones a tick:
                 // the anchor must advance also while contenders come and go.
                 _ = ticks.tick(), if answering => {
-                    used.comes_to(epoch.used_room());
-                    idle = if epoch.is_demanded() { 0 } else { (idle + 1) % IDLE_PROBES };
+                    used.comes_to(session.used_room());
+                    idle = if session.is_demanded() { 0 } else { (idle + 1) % IDLE_PROBES };
                     if idle > 0 {
                         continue;
                     }
                     // Not awaited before the next is sent: a lost answer must not stop the renewal.
-                    self.session.home.start_in(&mut probes, probe(epoch.clone()));
+                    self.connection.home.start_in(&mut probes, probe(session.clone()));
                 }
                 Some(_) = probes.join_next() => {}
             }
@@ -318,36 +318,36 @@ impl Supervisor {
         event
     }
 
-    async fn end_epoch(&mut self, loss: Loss, link: &mut LinkWatch) {
-        let Some(epoch) = self.epoch.take() else {
+    async fn end_session(&mut self, loss: Loss, link: &mut LinkWatch) {
+        let Some(session) = self.session.take() else {
             return;
         };
-        let patience = self.session.settings.connection_timeout;
+        let patience = self.connection.settings.connection_timeout;
         if loss != Loss::Closed {
-            drop(self.session.link.send_replace(Err(NoEpoch::NotNow)));
-            drop(epoch.end(loss));
+            drop(self.connection.current.send_replace(Err(NoSession::NotConnected)));
+            drop(session.end(loss));
             metrics::session_lost();
             return;
         }
-        epoch.lease.close(loss);
-        // No task may wait for a next epoch while we wait for the tasks.
-        drop(self.session.link.send_replace(Err(NoEpoch::Over(Error::closed()))));
-        self.session.tasks.close();
+        session.lease.close(loss);
+        // No task may wait for a next session while we wait for the tasks.
+        drop(self.connection.current.send_replace(Err(NoSession::Closed(Error::closed()))));
+        self.connection.tasks.close();
         self.work_ended(patience).await;
-        let ours = self.dialer.is_some() && !epoch.is_lent();
+        let ours = self.dialer.is_some() && !session.is_lent();
         // A session that another user keeps open does not end with us, so the nodes are deleted one by
         // one; else they go with the session, all at once.
-        let client = if ours { epoch.end(loss) } else { None };
-        epoch.left_to_others().cancel();
+        let client = if ours { session.end(loss) } else { None };
+        session.detached().cancel();
         let ended = timeout(patience, async {
-            self.session.tasks.wait().await;
+            self.connection.tasks.wait().await;
             drop(client);
             if ours {
                 over(link).await;
             } else {
                 // An answer, or the end of the session: either way nothing of ours is left.
                 let policy = RetryPolicy::forever(Duration::from_millis(100));
-                let _ = self.session.retried(&policy, || epoch.probe()).await;
+                let _ = self.connection.retried(&policy, || session.probe()).await;
             }
         });
         if ended.await.is_err() {
@@ -357,30 +357,30 @@ impl Supervisor {
                 self.closed.send_replace(Some(self.outcome));
                 tokio::select! {
                     biased;
-                    () = self.session.tasks.wait() => {}
+                    () = self.connection.tasks.wait() => {}
                     () = over(link) => {}
                 }
             }
         }
-        drop(epoch.end(loss));
+        drop(session.end(loss));
     }
 
     /// A selector's body that learned of the loss ends its work; then others may have the place. `close` returns in time.
     async fn work_ended(&mut self, patience: Duration) {
-        self.session.work.close();
-        if timeout(patience, self.session.work.wait()).await.is_err() {
+        self.connection.work.close();
+        if timeout(patience, self.connection.work.wait()).await.is_err() {
             self.outcome = Released::Pending;
             self.closed.send_replace(Some(self.outcome));
-            self.session.work.wait().await;
+            self.connection.work.wait().await;
         }
     }
 
     /// Closed while there was no session: whether the servers know that the last one is over, if there was one,
     /// is not known.
     async fn end_between_sessions(&mut self, had_one: bool) {
-        self.session.tasks.close();
-        let patience = self.session.settings.connection_timeout;
-        if timeout(patience, self.session.tasks.wait()).await.is_err() {
+        self.connection.tasks.close();
+        let patience = self.connection.settings.connection_timeout;
+        if timeout(patience, self.connection.tasks.wait()).await.is_err() {
             tracing::warn!("tasks are left behind by a session that is closed");
         }
         if had_one {
@@ -394,10 +394,10 @@ impl Supervisor {
             return Err(Event::Over);
         };
         let mut last = None;
-        let dialing = dial(dialer, &self.session.settings, false, &mut last);
+        let dialing = dial(dialer, &self.connection.settings, false, &mut last);
         tokio::select! {
             biased;
-            () = self.session.close.cancelled() => Err(Event::Close),
+            () = self.connection.close.cancelled() => Err(Event::Close),
             dialed = dialing.instrument(tracing::info_span!("connect")) => dialed.map_err(|error| {
                 tracing::warn!(%error, "no session can be opened");
                 self.refused = Some(error);
@@ -407,8 +407,8 @@ impl Supervisor {
     }
 }
 
-async fn probe(epoch: Arc<Epoch>) {
-    if let Err(failure) = epoch.probe().await {
+async fn probe(session: Arc<Session>) {
+    if let Err(failure) = session.probe().await {
         tracing::debug!(?failure, "a probe failed");
     }
 }

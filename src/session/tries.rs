@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::epoch::Epoch;
 use super::retry::RetryPolicy;
-use super::{NoEpoch, Session};
+use super::session::Session;
+use super::{Connection, NoSession};
 pub(crate) use crate::client::Failed;
 use crate::client::{ClientError, Failure};
 use crate::clock::Moment;
@@ -25,31 +25,31 @@ pub(crate) enum Effect {
 /// Tries `attempt` in the present session and in the next ones, until it is answered. It gets whether an
 /// earlier try may have written.
 pub(crate) async fn tried<T, F>(
-    session: &Session,
+    connection: &Connection,
     path: &LockPath,
     policy: &RetryPolicy,
     effect: Effect,
-    mut attempt: impl FnMut(Arc<Epoch>, bool) -> F + Send,
+    mut attempt: impl FnMut(Arc<Session>, bool) -> F + Send,
 ) -> Result<T, Error>
 where
     T: Send,
     F: Future<Output = Result<T, Failed>> + Send,
 {
-    let patience = session.settings.connection_timeout;
+    let patience = connection.settings.connection_timeout;
     let (began, mut retry) = (Moment::now(), policy.start());
     // The first request that no server answered.
     let mut lost: Option<ClientError> = None;
     let error = loop {
-        let failed = match session.epoch(patience).await {
-            Err(NoEpoch::Over(error)) => break error.while_doing(path).at(path),
-            Err(NoEpoch::NotNow) => None,
-            Ok(epoch) => {
+        let failed = match connection.session(patience).await {
+            Err(NoSession::Closed(error)) => break error.while_doing(path).at(path),
+            Err(NoSession::NotConnected) => None,
+            Ok(session) => {
                 let attempted = tokio::select! {
                     biased;
-                    () = epoch.over().cancelled() => {
+                    () = session.ended().cancelled() => {
                         Err(Failed::at(path, "reach", Failure::session_over()))
                     }
-                    attempted = attempt(epoch.clone(), lost.is_some()) => attempted,
+                    attempted = attempt(session.clone(), lost.is_some()) => attempted,
                 };
                 let failed = match attempted {
                     Ok(answer) => return Ok(answer),
@@ -63,8 +63,8 @@ where
                 }
                 match failed.failure {
                     Failure::SessionOver(_) => {
-                        // The supervisor is about to end it; the next epoch is asked in its place.
-                        epoch.over().cancelled().await;
+                        // The supervisor is about to end it; the next session is asked in its place.
+                        session.ended().cancelled().await;
                         continue;
                     }
                     Failure::NodeExists | Failure::Refused(_) => break failed.into_error(),
@@ -78,7 +78,7 @@ where
         };
         tracing::debug!(%path, ?failed, ?pause, "tries again");
         metrics::retried(Operation::REQUEST);
-        session.pause(pause).await;
+        connection.pause(pause).await;
     };
     // A refusal says nothing of an earlier try.
     Err(if lost.is_some() { Error::unknown(path).because(lost) } else { error })

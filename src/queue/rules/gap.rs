@@ -14,7 +14,7 @@
 //!   listing: both tell its `czxid`;
 //! * the link was not broken since that watch was armed: the client arms its watches again, but not before
 //!   every answer;
-//! * the epoch is the same: what is known belongs to one;
+//! * the session is the same: what is known belongs to one;
 //! * the listing showed no other contender.
 //!
 //! Own creates are answered in the order they were sent, but the tasks that get the answers run in any

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Released};
 use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
-use crate::queue::{self, Contending, Queued, Request};
+use crate::queue::{self, Contending, QueuedFlag, Request};
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::recipe::{Patience, Recipe};
 
@@ -57,7 +57,7 @@ impl Candidate {
             let held = tokio::select! {
                 biased;
                 () = close.cancelled() => {
-                    let patience = self.recipe.curator.session().settings.connection_timeout;
+                    let patience = self.recipe.curator.connection().settings.connection_timeout;
                     return Err(Stopped::Closed(contending.withdraw(patience).await));
                 }
                 held = contending.answer() => held,
@@ -79,8 +79,8 @@ impl Candidate {
         let request = Request { takes_turns: false, ..request };
         let queues = recipe.curator.queues();
         match lost {
-            None => queues.contend(request, Queued::default()),
-            Some(lost) => queues.contend_again(request, Queued::default(), lost),
+            None => queues.contend(request, QueuedFlag::default()),
+            Some(lost) => queues.contend_again(request, QueuedFlag::default(), lost),
         }
     }
 }

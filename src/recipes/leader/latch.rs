@@ -67,7 +67,7 @@ impl Curator {
         let candidate = Candidate::new(self, path.as_ref(), of, Family::Latches, Kind::Latch)?;
         let shared = Shared::new(&candidate);
         let _open = Arc::new(shared.close.clone().drop_guard());
-        self.session().spawn(drive(candidate.clone(), Driving(shared.clone())));
+        self.connection().spawn(drive(candidate.clone(), Driving(shared.clone())));
         Ok(LeaderLatch { candidate, shared, _open })
     }
 }

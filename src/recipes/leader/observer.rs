@@ -33,8 +33,8 @@ use crate::queue::rules::admission::Family;
 use crate::recipes::shared::participants::{Participant, first};
 use crate::recipes::shared::recipe::Recipe;
 use crate::recipes::shared::waiting::Waiting;
-use crate::session::epoch::Epoch;
-use crate::session::{NoEpoch, Session};
+use crate::session::Session;
+use crate::session::{Connection, NoSession};
 
 /// Reports the current leader without being a candidate.
 ///
@@ -91,10 +91,10 @@ impl Curator {
 impl LeaderObserver {
     pub(super) fn new(recipe: Recipe, family: Family) -> Self {
         let (sender, observed) = watch::channel(Observed::Nothing);
-        let (session, path) = (recipe.curator.session().clone(), recipe.path.clone());
+        let (connection, path) = (recipe.curator.connection().clone(), recipe.path.clone());
         let newest = Newest::default();
-        let following = Following { session, path, family, observed: sender, newest };
-        recipe.curator.session().spawn(following.follow());
+        let following = Following { connection, path, family, observed: sender, newest };
+        recipe.curator.connection().spawn(following.follow());
         Self { recipe, observed, waiting: Waiting::new() }
     }
 
@@ -184,7 +184,7 @@ enum Observed {
 /// What the task works with.
 #[derive(Debug)]
 struct Following {
-    session: Arc<Session>,
+    connection: Arc<Connection>,
     path: LockPath,
     family: Family,
     observed: watch::Sender<Observed>,
@@ -231,45 +231,47 @@ impl Following {
 
     /// In one session after another, until there is no next one or the servers refuse.
     async fn follow_sessions(&mut self) -> Error {
-        let session = self.session.clone();
-        let mut old: Option<Arc<Epoch>> = None;
+        let connection = self.connection.clone();
+        let mut old: Option<Arc<Session>> = None;
         loop {
-            let epoch = match session.next_epoch(old.as_ref()).await {
-                Ok(epoch) => epoch,
-                Err(NoEpoch::Over(error)) => return error.while_doing(&self.path).at(&self.path),
-                Err(NoEpoch::NotNow) => continue,
+            let session = match connection.next_session(old.as_ref()).await {
+                Ok(session) => session,
+                Err(NoSession::Closed(error)) => {
+                    return error.while_doing(&self.path).at(&self.path);
+                }
+                Err(NoSession::NotConnected) => continue,
             };
             tokio::select! {
                 biased;
-                // The next epoch, if there is one, is asked in its place.
-                () = epoch.over().cancelled() => {}
-                () = session.closing().cancelled() => {}
-                error = self.follow_in(&epoch) => return error,
+                // The next session, if there is one, is asked in its place.
+                () = session.ended().cancelled() => {}
+                () = connection.closing().cancelled() => {}
+                error = self.follow_in(&session) => return error,
             }
-            old = Some(epoch);
+            old = Some(session);
         }
     }
 
     /// In one session, to its end; or until the servers refuse.
-    async fn follow_in(&mut self, epoch: &Epoch) -> Error {
+    async fn follow_in(&mut self, session: &Session) -> Error {
         // As often as a lease is renewed.
-        let pause = epoch.timeout() / 6;
+        let pause = session.timeout() / 6;
         let mut fresh = false;
         self.newest.older = 0;
         loop {
             let look = async {
-                let client = epoch.client()?;
+                let client = session.client()?;
                 if !fresh {
                     client.sync().await?;
                 }
-                Ok((client.watch_link(), self.look(epoch, &client).await?))
+                Ok((client.watch_link(), self.look(session, &client).await?))
             };
             match look.await {
                 Ok((link, (leader, watched))) => {
                     // A server that shows an older leader lags.
                     fresh = self.report(leader);
                     match watched {
-                        Some(watched) if fresh => until_changed(epoch, watched, link).await,
+                        Some(watched) if fresh => until_changed(session, watched, link).await,
                         _ => sleep(pause).await,
                     }
                 }
@@ -286,7 +288,7 @@ impl Following {
     }
 
     /// The leader, and a watch from before it was read, if there is room for one.
-    async fn look(&self, epoch: &Epoch, client: &Client) -> Result<Seen, Failure> {
+    async fn look(&self, session: &Session, client: &Client) -> Result<Seen, Failure> {
         let path = self.path.as_str();
         loop {
             let listed = match client.list(path).await {
@@ -294,7 +296,7 @@ impl Following {
                 listing => Some(listing?.children),
             };
             let read = |node: String| async move {
-                let (read, watched) = read(epoch, client, &node).await?;
+                let (read, watched) = read(session, client, &node).await?;
                 Ok((node, read, watched))
             };
             let children = listed.as_deref().unwrap_or_default();
@@ -302,7 +304,7 @@ impl Following {
             {
                 return Ok((Some(leader), watched));
             }
-            let Some(room) = epoch.spare_room(path) else { return Ok((None, None)) };
+            let Some(room) = session.spare_room(path) else { return Ok((None, None)) };
             // If the watch was set too late, it is taken back, and the path is listed again.
             let changed = if listed.is_none() {
                 match client.look_and_watch(path).await? {
@@ -356,11 +358,11 @@ type Seen = (Option<Participant>, Option<Watched>);
 
 /// Reads a leader's node, and watches it if there is room.
 async fn read(
-    epoch: &Epoch,
+    session: &Session,
     client: &Client,
     node: &str,
 ) -> Result<(Node, Option<Watched>), Failure> {
-    let Some(room) = epoch.spare_room(node) else {
+    let Some(room) = session.spare_room(node) else {
         // That it may not be read says nothing of the path.
         let read = client.read(node).await.map_err(|failure| match failure {
             Failure::Refused(error) => Failure::NotNow(error),
@@ -383,14 +385,14 @@ async fn read(
 }
 
 /// Waits until the watch has fired, or may have missed a change.
-async fn until_changed(epoch: &Epoch, mut watched: Watched, mut link: LinkWatch) {
+async fn until_changed(session: &Session, mut watched: Watched, mut link: LinkWatch) {
     loop {
         tokio::select! {
             biased;
             () = &mut watched.changed => return,
             state = link.changed() => {
                 // The client may have missed what the servers said meanwhile.
-                if state == LinkState::Connected && !is_there(epoch, watched.leader.as_deref()).await {
+                if state == LinkState::Connected && !is_there(session, watched.leader.as_deref()).await {
                     return;
                 }
             }
@@ -399,8 +401,8 @@ async fn until_changed(epoch: &Epoch, mut watched: Watched, mut link: LinkWatch)
 }
 
 /// Whether a look would see the same leader, by a read that costs no watch.
-async fn is_there(epoch: &Epoch, leader: Option<&str>) -> bool {
-    let (Some(node), Ok(client)) = (leader, epoch.client()) else { return false };
+async fn is_there(session: &Session, leader: Option<&str>) -> bool {
+    let (Some(node), Ok(client)) = (leader, session.client()) else { return false };
     matches!(client.exists(node).await, Ok(true))
 }
 

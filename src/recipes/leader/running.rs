@@ -16,7 +16,7 @@ use super::term::TermError;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Released};
 use crate::recipes::shared::hold::Hold;
-use crate::session::NoEpoch;
+use crate::session::NoSession;
 use crate::session::retry::Retry;
 
 pub(super) struct Driver<T, F> {
@@ -42,7 +42,7 @@ where
 {
     pub(super) async fn run(mut self) {
         let shared = self.driving.0.clone();
-        let session = self.candidate.recipe.curator.session().clone();
+        let connection = self.candidate.recipe.curator.connection().clone();
         let mut troubles = None;
         loop {
             let began = Moment::now();
@@ -60,11 +60,11 @@ where
                 }
             };
             // A run that took part for so long has a new trouble, not more of the old one.
-            if !failed || began.elapsed() > session.settings.session_timeout {
+            if !failed || began.elapsed() > connection.settings.session_timeout {
                 troubles = None;
             }
             let pause = if failed { self.next_pause(&mut troubles) } else { Duration::ZERO };
-            let over = matches!(session.present_epoch(), Err(NoEpoch::Over(_)));
+            let over = matches!(connection.current_session(), Err(NoSession::Closed(_)));
             let last = (failed && over) || self.reports.once.load(Ordering::Relaxed);
             if last || shared.close.is_cancelled() {
                 self.report(report, Phase::Closed);
@@ -79,7 +79,7 @@ where
             self.report(report, if self.auto_requeue { Phase::Candidate } else { Phase::Between });
             let again = async {
                 if self.auto_requeue {
-                    session.pause(pause).await;
+                    connection.pause(pause).await;
                 } else {
                     let _ = phase.wait_for(|phase| !matches!(phase, Phase::Between)).await;
                 }
@@ -89,7 +89,7 @@ where
                 () = shared.close.cancelled() => return shared.came_to(released),
                 () = again => {}
                 // The next term reports it.
-                () = session.ended() => {}
+                () = connection.ended() => {}
             }
         }
     }
@@ -122,13 +122,13 @@ where
         &mut self,
     ) -> Result<(Result<T, TermError<T>>, Result<Released, Error>), Stopped> {
         let (shared, candidate) = (&self.driving.0, &self.candidate);
-        let session = candidate.recipe.curator.session();
+        let connection = candidate.recipe.curator.connection();
         let mut lost = None;
         let (hold, leadership, working) = loop {
             let hold = candidate.contend(lost, &shared.close).await?;
             let leadership = candidate.leadership(&hold);
             // Before it is asked whether it holds: the close of the session waits for this.
-            let working = session.working();
+            let working = connection.working();
             if leadership.is_held() {
                 break (hold, leadership, working);
             }
@@ -139,7 +139,7 @@ where
         shared.enter(Phase::Leader(leadership.view()));
         let (stop, body) = (leadership.stop().clone(), self.body.clone());
         // Within the task, where a panic of the function itself is caught as well.
-        let running = session.spawn(async move { body(leadership).await });
+        let running = connection.spawn(async move { body(leadership).await });
         let ended = ended(running, &stop, &shared.close, self.grace).await;
         // The release ends the hold as it is called, and tells how that had ended before.
         let released = hold.release().await;

@@ -89,13 +89,13 @@ impl LeaderSelector {
         Fut: Future<Output = T> + Send + 'static,
     {
         let Self { candidate, grace, auto_requeue } = self.clone();
-        let session = candidate.recipe.curator.session().clone();
+        let connection = candidate.recipe.curator.connection().clone();
         let shared = Shared::new(&candidate);
         let reports = Arc::new(Reports { kept: Mutex::default(), once: AtomicBool::new(false) });
         let _open = shared.close.clone().drop_guard();
         let run = LeaderRun { shared: shared.clone(), reports: reports.clone(), _open };
         let driving = Driving(shared);
-        session.spawn(Driver { candidate, grace, auto_requeue, body, reports, driving }.run());
+        connection.spawn(Driver { candidate, grace, auto_requeue, body, reports, driving }.run());
         run
     }
 

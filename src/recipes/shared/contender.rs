@@ -9,7 +9,7 @@ use super::participants::Participant;
 use super::recipe::{Patience, Recipe};
 use crate::error::{Error, ErrorKind};
 use crate::metrics;
-use crate::queue::Queued;
+use crate::queue::QueuedFlag;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
 
@@ -37,7 +37,7 @@ impl Contender {
         patience: Patience,
     ) -> Result<Option<Guard>, Error> {
         let slot = self.slot();
-        let queued = slot.as_ref().map_or_else(Queued::default, |slot| slot.queued.clone());
+        let queued = slot.as_ref().map_or_else(QueuedFlag::default, |slot| slot.queued.clone());
         let acquiring = async {
             match &slot {
                 None => self.contend(kind, None, patience, queued.clone()).await,
@@ -65,7 +65,8 @@ impl Contender {
     }
 
     async fn beside(&self, write: &Guard) -> Result<Guard, Error> {
-        let read = |patience| self.contend(Kind::Read, Some(write), patience, Queued::default());
+        let read =
+            |patience| self.contend(Kind::Read, Some(write), patience, QueuedFlag::default());
         Patience::forever(read).await
     }
 
@@ -89,7 +90,7 @@ impl Contender {
 
     /// The slot of the present owner for this lock, if there is an owner.
     pub(crate) fn slot(&self) -> Option<Arc<Slot>> {
-        let curator = Arc::as_ptr(self.recipe.curator.session()) as usize;
+        let curator = Arc::as_ptr(self.recipe.curator.connection()) as usize;
         Owner::present(curator, &self.recipe.path, &self.family)
     }
 
@@ -142,7 +143,7 @@ impl Contender {
         kind: Kind,
         beside: Option<&Guard>,
         patience: Patience,
-        queued: Queued,
+        queued: QueuedFlag,
     ) -> Result<Option<Guard>, Error> {
         if self.retention > DAY || self.node_per_hold && !self.retention.is_zero() {
             let value = format_args!("{:?} for {}", self.retention, self.recipe.path);
@@ -162,7 +163,7 @@ impl Contender {
 }
 
 /// When it is dropped, the owner's next task no longer sees a task that waits.
-struct Unqueued<'a>(&'a Queued);
+struct Unqueued<'a>(&'a QueuedFlag);
 
 impl Drop for Unqueued<'_> {
     fn drop(&mut self) {
@@ -170,7 +171,7 @@ impl Drop for Unqueued<'_> {
     }
 }
 
-async fn is_queued(queued: &Queued) {
+async fn is_queued(queued: &QueuedFlag) {
     // The sender is there as long as we have a reference to it.
     let _ = queued.subscribe().wait_for(|queued| *queued).await;
 }

@@ -82,7 +82,7 @@ impl Fenced {
     async fn write(&self, path: &str, write: &Write<'_>) -> Result<(), Error> {
         let path = LockPath::parse("path", path)?;
         // Twice the namespace, which both paths have.
-        let namespace = 2 * self.hold.epoch().root().as_str().len();
+        let namespace = 2 * self.hold.session().root().as_str().len();
         let bytes = write.data().len() + self.hold.node().len() + namespace;
         check_frame("data", &path, bytes, &self.acls)?;
         let over = |end: End| match end {
@@ -92,8 +92,8 @@ impl Fenced {
                 format!("{path} was not written: the hold was released"),
             ),
         };
-        let epoch = self.hold.epoch();
-        let Ok(borrowed) = epoch.borrow_client() else {
+        let session = self.hold.session();
+        let Ok(borrowed) = session.borrow_client() else {
             return Err(over(self.hold.end().unwrap_or(End::Lost(Loss::SessionExpired))));
         };
         let stamp = Moment::now();
@@ -101,7 +101,7 @@ impl Fenced {
         let writing = self.hold.fence(send).map_err(over)?;
         let written = tokio::select! {
             biased;
-            written = epoch.proven(stamp, writing) => written.map_err(|failure| match failure {
+            written = session.proven(stamp, writing) => written.map_err(|failure| match failure {
                 WriteFailure::NotThere => over(self.hold.node_is_gone()),
                 WriteFailure::Check(failure) => failure.into_write_error(self.hold.node()),
                 WriteFailure::Write(failure) => failure.into_write_error(path.as_str()),

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
 use crate::queue::{self, HoldState};
-use crate::session::Session;
+use crate::session::Connection;
 
 /// What can be asked of a hold: a lock, a lease or a leadership.
 ///
@@ -49,7 +49,7 @@ pub struct Hold {
     state: Arc<HoldState>,
     /// Of the lock.
     path: LockPath,
-    session: Arc<Session>,
+    connection: Arc<Connection>,
     /// Of nodes that fenced writes make.
     acls: Arc<[Acl]>,
     /// Cancelled when the work is to end before the hold does: a leader's.
@@ -58,9 +58,9 @@ pub struct Hold {
 
 impl Hold {
     pub(crate) fn new(state: &Arc<HoldState>, recipe: &Recipe) -> Self {
-        let (session, acls) =
-            (recipe.curator.session().clone(), recipe.curator.options().acls.clone());
-        Self { state: state.clone(), path: recipe.path.clone(), session, acls, stop: None }
+        let (connection, acls) =
+            (recipe.curator.connection().clone(), recipe.curator.options().acls.clone());
+        Self { state: state.clone(), path: recipe.path.clone(), connection, acls, stop: None }
     }
 
     /// With a token of its own for the end of the work.
@@ -136,12 +136,12 @@ impl Hold {
     /// Resolves when the session lease is renewed, and with how the hold was lost. For tools that pass the lease on.
     #[doc(hidden)]
     pub fn session_lease_renewed(&self) -> impl Future<Output = Result<(), Loss>> + Send + use<> {
-        let (mut renewals, view) = (self.state.epoch().lease.renewals(), self.view());
+        let (mut renewals, view) = (self.state.session().lease.renewals(), self.view());
         async move {
             tokio::select! {
                 biased;
                 loss = view.lost() => Err(loss),
-                // The epoch, which the hold keeps, has the sender.
+                // The session, which the hold keeps, has the sender.
                 _ = renewals.changed() => Ok(()),
             }
         }
@@ -157,7 +157,7 @@ impl Hold {
     ///
     /// It can be dropped and called again at any time.
     pub async fn revocation_requested(&self) {
-        requested(&self.session, &self.state).await;
+        requested(&self.connection, &self.state).await;
     }
 
     /// The path of the lock, under the namespace.
@@ -173,9 +173,9 @@ impl Hold {
     /// Another view, for another task. It keeps nothing.
     #[must_use]
     pub fn view(&self) -> Hold {
-        let Self { state, path, session, acls, stop } = self;
-        let (state, path, session) = (state.clone(), path.clone(), session.clone());
-        Self { state, path, session, acls: acls.clone(), stop: stop.clone() }
+        let Self { state, path, connection, acls, stop } = self;
+        let (state, path, connection) = (state.clone(), path.clone(), connection.clone());
+        Self { state, path, connection, acls: acls.clone(), stop: stop.clone() }
     }
 }
 

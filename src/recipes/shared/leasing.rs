@@ -13,8 +13,8 @@ use crate::metrics::Lock;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::{Kind, kind_of};
-use crate::queue::{LeaseRequest, Limit, Queued, Request};
-use crate::session::epoch::Epoch;
+use crate::queue::{LeaseRequest, Limit, QueuedFlag, Request};
+use crate::session::Session;
 use crate::session::lease::LossPolicy;
 use crate::session::tries::{Effect, Failed, tried};
 
@@ -48,7 +48,7 @@ impl Leasing {
         patience: Patience,
     ) -> Result<Option<Guards>, Error> {
         self.limit.check(&self.recipe.path, count)?;
-        let (full, behind) = (Queued::default(), Queued::default());
+        let (full, behind) = (QueuedFlag::default(), QueuedFlag::default());
         let mut acquiring = self.recipe.counted.acquiring();
         let asking = async {
             let answer = self.ask(count, patience, &full, &behind).await;
@@ -62,8 +62,8 @@ impl Leasing {
         &self,
         count: usize,
         patience: Patience,
-        full: &Queued,
-        behind: &Queued,
+        full: &QueuedFlag,
+        behind: &QueuedFlag,
     ) -> Result<Option<Guards>, Error> {
         self.look_for_others();
         if matches!(patience, Patience::OnlyIfFree) && self.is_full(count).await? {
@@ -94,17 +94,17 @@ impl Leasing {
 
     /// Warns of contenders right under the path, once in a session: they are of a recipe that this one does not keep out.
     fn look_for_others(&self) {
-        let session = self.recipe.curator.session();
-        let Ok(epoch) = session.present_epoch() else { return };
-        if self.looked_in.swap(epoch.session_id(), Ordering::Relaxed) == epoch.session_id() {
+        let connection = self.recipe.curator.connection();
+        let Ok(session) = connection.current_session() else { return };
+        if self.looked_in.swap(session.session_id(), Ordering::Relaxed) == session.session_id() {
             return;
         }
         let path = self.recipe.path.clone();
-        session.spawn(async move {
-            let Ok(client) = epoch.client() else { return };
+        connection.spawn(async move {
+            let Ok(client) = session.client() else { return };
             let listing = tokio::select! {
                 biased;
-                () = epoch.over().cancelled() => return,
+                () = session.ended().cancelled() => return,
                 listing = client.list(path.as_str()) => listing,
             };
             let children = listing.map(|listing| listing.children).unwrap_or_default();
@@ -116,11 +116,11 @@ impl Leasing {
 
     async fn is_full(&self, count: usize) -> Result<bool, Error> {
         let Recipe { curator, path: leases, retry, .. } = &self.leases;
-        let list = |epoch: Arc<Epoch>, _| async move {
+        let list = |session: Arc<Session>, _| async move {
             let caught_up = async {
-                let borrowed = epoch.borrow_client()?;
+                let borrowed = session.borrow_client()?;
                 // A server that lags would count leases whose release was confirmed elsewhere.
-                epoch.caught_up(&borrowed.client, |client| client.list(leases.as_str())).await
+                session.caught_up(&borrowed.client, |client| client.list(leases.as_str())).await
             };
             match caught_up.await {
                 Ok(listing) => Ok(listing.children.len()),
@@ -128,7 +128,7 @@ impl Leasing {
                 Err(failure) => Err(Failed::at(leases, "list", failure)),
             }
         };
-        let there = tried(curator.session(), leases, retry, Effect::Harmless, list).await?;
+        let there = tried(curator.connection(), leases, retry, Effect::Harmless, list).await?;
         Ok(there + count > self.limit.now())
     }
 

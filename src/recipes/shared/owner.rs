@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use super::hold::Held;
 use crate::lock::Mutex;
 use crate::lock_path::LockPath;
-use crate::queue::Queued;
+use crate::queue::QueuedFlag;
 use crate::queue::rules::admission::Family;
 
 /// An owner of locks, for re-entering them.
@@ -66,7 +66,7 @@ pub(crate) struct Slot {
     /// Locked while a task acquires, so that the owner's tasks share one place in the queue.
     pub(crate) kept: tokio::sync::Mutex<Kept>,
     /// Whether the task that acquires has to wait for another contender.
-    pub(crate) queued: Queued,
+    pub(crate) queued: QueuedFlag,
 }
 
 impl Slot {

@@ -14,7 +14,7 @@ use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Family, Rank, queue, standings};
 use crate::queue::rules::node_name::{ContenderName, Kind, tagged};
-use crate::session::epoch::Epoch;
+use crate::session::Session;
 use crate::session::tries::{Effect, Failed, tried};
 
 /// One that holds a lock or waits for it. Where its node may not be read, what only that tells is `None`.
@@ -108,11 +108,11 @@ impl Participant {
 impl Recipe {
     pub(crate) async fn participants(&self, family: &Family) -> Result<Vec<Participant>, Error> {
         let Self { curator, path, retry, .. } = self;
-        let read = |epoch: Arc<Epoch>, _| async move {
-            read(&epoch, path, family).await.map_err(|failure| Failed::at(path, "read", failure))
+        let read = |session: Arc<Session>, _| async move {
+            read(&session, path, family).await.map_err(|failure| Failed::at(path, "read", failure))
         };
         let mut participants =
-            tried(curator.session(), path, retry, Effect::Harmless, read).await?;
+            tried(curator.connection(), path, retry, Effect::Harmless, read).await?;
         if let Some(first) = participants.first_mut()
             && family.is_exclusive()
         {
@@ -125,28 +125,28 @@ impl Recipe {
     /// The exclusive holder of a family.
     pub(crate) async fn holder(&self, family: &Family) -> Result<Option<Participant>, Error> {
         let Self { curator, path, retry, .. } = self;
-        let holder = |epoch: Arc<Epoch>| async move {
-            let children = list(&epoch, path).await?;
+        let holder = |session: Arc<Session>| async move {
+            let children = list(&session, path).await?;
             let read = |node: String| {
-                let sent = epoch.client().map(|client| client.read(&node));
+                let sent = session.client().map(|client| client.read(&node));
                 async move { Ok((node, sent?.await?, ())) }
             };
             Ok(first(&children, path, family, read).await?.map(|(holder, ())| holder))
         };
-        let read = |epoch, _| async move {
-            holder(epoch).await.map_err(|failure| Failed::at(path, "read", failure))
+        let read = |session, _| async move {
+            holder(session).await.map_err(|failure| Failed::at(path, "read", failure))
         };
-        tried(curator.session(), path, retry, Effect::Harmless, read).await
+        tried(curator.connection(), path, retry, Effect::Harmless, read).await
     }
 }
 
 async fn read(
-    epoch: &Epoch,
+    session: &Session,
     path: &LockPath,
     family: &Family,
 ) -> Result<Vec<Participant>, Failure> {
-    let children = list(epoch, path).await?;
-    let client = epoch.client()?;
+    let children = list(session, path).await?;
+    let client = session.client()?;
     // All are sent before the first is awaited; so are the second looks.
     let reads: Vec<_> = standings(&children, family)
         .into_iter()
@@ -158,7 +158,7 @@ async fn read(
                     Err(Failure::NoNode) => return Ok(None),
                     // Each client that may list the path may know that the node is there.
                     Err(Failure::Refused(error)) if error.is_no_auth() => {
-                        let look = epoch.client()?.look(&path);
+                        let look = session.client()?.look(&path);
                         look.await?
                     }
                     read => Some(read?),
@@ -194,9 +194,9 @@ where
     Ok(None)
 }
 
-async fn list(epoch: &Epoch, path: &LockPath) -> Result<Vec<String>, Failure> {
+async fn list(session: &Session, path: &LockPath) -> Result<Vec<String>, Failure> {
     // Without the client, which a caller could keep for as long as its future.
-    let sent = epoch.client()?.list(path.as_str());
+    let sent = session.client()?.list(path.as_str());
     match sent.await {
         Err(Failure::NoNode) => Ok(Vec::new()),
         listed => Ok(listed?.children),

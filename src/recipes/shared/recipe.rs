@@ -63,11 +63,11 @@ impl Recipe {
         recipe: metrics::Recipe,
     ) -> Result<Self, Error> {
         let path = LockPath::parse("lock path", path)?;
-        let absolute = curator.session().absolute(&path);
+        let absolute = curator.connection().absolute(&path);
         let options = curator.options();
         check_contender(&absolute, &options.identity, &options.acls)
             .map_err(|error| error.at(&path))?;
-        let counted = Lock::new(recipe, &curator.session().settings.path_label, path.as_str());
+        let counted = Lock::new(recipe, &curator.connection().settings.path_label, path.as_str());
         Ok(Self { curator: curator.clone(), path, retry: options.retry.clone(), counted })
     }
 

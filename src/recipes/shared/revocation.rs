@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Failure, NodeEvent};
 use crate::queue::HoldState;
-use crate::session::Session;
+use crate::session::Connection;
 
 /// The data of a node whose contender is to give way, as Curator writes it.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
@@ -16,11 +16,11 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Resolves when the hold's node asks for it.
-pub(crate) async fn requested(session: &Arc<Session>, hold: &Arc<HoldState>) {
+pub(crate) async fn requested(connection: &Arc<Connection>, hold: &Arc<HoldState>) {
     let requested = hold.revocation(|| {
         let requested = CancellationToken::new();
         // A task of the session's: the caller may keep the future, and not poll it.
-        session.spawn(look_out(hold.clone(), requested.clone()));
+        connection.spawn(look_out(hold.clone(), requested.clone()));
         requested
     });
     requested.cancelled().await;
@@ -36,7 +36,7 @@ async fn look_out(hold: Arc<HoldState>, requested: CancellationToken) {
     tokio::select! {
         biased;
         () = hold.ended().cancelled() => {}
-        () = hold.epoch().over().cancelled() => {}
+        () = hold.session().ended().cancelled() => {}
         () = asked => {
             // Before the holder complies.
             hold.node_is_revoked();
@@ -47,10 +47,10 @@ async fn look_out(hold: Arc<HoldState>, requested: CancellationToken) {
 
 /// Returns when the node asks.
 async fn asked(hold: &HoldState) -> Result<(), Failure> {
-    let (epoch, node) = (hold.epoch(), hold.node());
+    let (session, node) = (hold.session(), hold.node());
     loop {
-        let Some(_room) = epoch.spare_room(node) else {
-            let read = epoch.client()?.read(node);
+        let Some(_room) = session.spare_room(node) else {
+            let read = session.client()?.read(node);
             if read.await?.data == REVOKE {
                 return Ok(());
             }
@@ -58,7 +58,7 @@ async fn asked(hold: &HoldState) -> Result<(), Failure> {
             continue;
         };
         let (read, watch) = {
-            let client = epoch.client()?;
+            let client = session.client()?;
             client.read_and_watch(node).await?
         };
         if read.data == REVOKE {

@@ -14,32 +14,32 @@ use super::shared::Shared;
 use crate::client::{Failure, LinkState, LinkWatch, NodeEvent, NodeWatch};
 use crate::error::Error;
 use crate::metrics::{self, Operation};
-use crate::session::epoch::Epoch;
-use crate::session::{NoEpoch, Session};
+use crate::session::Session;
+use crate::session::{Connection, NoSession};
 
 /// Follows the node until no handle and no watch is left, or the `Curator` is closed.
-pub(super) async fn follow(session: Arc<Session>, following: Following) {
+pub(super) async fn follow(connection: Arc<Connection>, following: Following) {
     let shared = &following.0;
-    let mut old: Option<Arc<Epoch>> = None;
+    let mut old: Option<Arc<Session>> = None;
     loop {
         let next = tokio::select! {
             biased;
             () = shared.unused() => return,
-            next = session.next_epoch(old.as_ref()) => next,
+            next = connection.next_session(old.as_ref()) => next,
         };
-        let epoch = match next {
-            Ok(epoch) => epoch,
-            Err(NoEpoch::Over(why)) => return shared.end(why),
-            Err(NoEpoch::NotNow) => continue,
+        let session = match next {
+            Ok(session) => session,
+            Err(NoSession::Closed(why)) => return shared.end(why),
+            Err(NoSession::NotConnected) => continue,
         };
         tokio::select! {
             biased;
             () = shared.unused() => return,
-            () = session.closing().cancelled() => return,
-            () = epoch.over().cancelled() => {}
-            () = follow_in(&epoch, shared, old.is_some()) => {}
+            () = connection.closing().cancelled() => return,
+            () = session.ended().cancelled() => {}
+            () = follow_in(&session, shared, old.is_some()) => {}
         }
-        old = Some(epoch);
+        old = Some(session);
     }
 }
 
@@ -66,20 +66,20 @@ struct Armed {
 }
 
 /// In one session, to its end; `again`: watches report what is read first, even if it is the same.
-async fn follow_in(epoch: &Epoch, shared: &Shared, mut again: bool) {
+async fn follow_in(session: &Session, shared: &Shared, mut again: bool) {
     // As often as a lease is renewed.
-    let pause = epoch.timeout() / 6;
-    let Ok(mut link) = epoch.client().map(|client| client.watch_link()) else { return };
+    let pause = session.timeout() / 6;
+    let Ok(mut link) = session.client().map(|client| client.watch_link()) else { return };
     let mut armed = None;
     loop {
-        let read = read(epoch, shared, &mut armed, again).await;
+        let read = read(session, shared, &mut armed, again).await;
         let look = match read {
             Ok(()) => {
                 again = false;
                 armed.is_none().then_some(pause)
             }
             // The supervisor is about to end it.
-            Err(Failure::SessionOver(_)) => return epoch.over().cancelled().await,
+            Err(Failure::SessionOver(_)) => return session.ended().cancelled().await,
             Err(failure) => {
                 tracing::debug!(path = %shared.path, ?failure, "reads again");
                 metrics::retried(Operation::FOLLOW);
@@ -91,14 +91,14 @@ async fn follow_in(epoch: &Epoch, shared: &Shared, mut again: bool) {
 }
 
 async fn read(
-    epoch: &Epoch,
+    session: &Session,
     shared: &Shared,
     armed: &mut Option<Armed>,
     again: bool,
 ) -> Result<(), Failure> {
     let path = shared.path.as_str();
-    let client = epoch.client()?;
-    let room = if armed.is_none() { epoch.room_at_once(path) } else { None };
+    let client = session.client()?;
+    let room = if armed.is_none() { session.room_at_once(path) } else { None };
     let node = match room {
         Some(room) => {
             let (node, watch) = client.read_and_watch(path).await?;

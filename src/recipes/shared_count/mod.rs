@@ -81,16 +81,16 @@ impl SharedCount {
     /// Outside a tokio runtime with timers.
     pub async fn start(curator: &Curator, path: &str, seed: i32) -> Result<Self, Error> {
         let path = LockPath::parse("path", path)?;
-        let session = curator.session();
+        let connection = curator.connection();
         let (seed, options) = (seed.to_be_bytes(), curator.options());
-        let found = tried(session, &path, &options.retry, Effect::Harmless, |epoch, _| {
-            read_or_make(epoch, &path, seed, &options.acls)
+        let found = tried(connection, &path, &options.retry, Effect::Harmless, |session, _| {
+            read_or_make(session, &path, seed, &options.acls)
         });
         let (data, change) = found.await?;
         let first = VersionedCount::parse(&path, &data, change)?;
         let shared = Arc::new(Shared::new(path, first));
         let in_use = shared.subscribe();
-        session.spawn(follow(session.clone(), Following::new(shared.clone())));
+        connection.spawn(follow(connection.clone(), Following::new(shared.clone())));
         Ok(Self { curator: curator.clone(), shared, _in_use: in_use })
     }
 
@@ -130,9 +130,9 @@ impl SharedCount {
     /// Outside a tokio runtime with timers.
     pub async fn set(&self, value: i32) -> Result<(), Error> {
         let path = &self.shared.path;
-        let (session, retry) = (self.curator.session(), &self.curator.options().retry);
+        let (connection, retry) = (self.curator.connection(), &self.curator.options().retry);
         let writing =
-            tried(session, path, retry, Effect::Write, |epoch, _| set(epoch, path, value));
+            tried(connection, path, retry, Effect::Write, |session, _| set(session, path, value));
         let change = writing.await?;
         self.shared.publish(VersionedCount::new(value, change), false);
         Ok(())
@@ -161,7 +161,7 @@ impl SharedCount {
     /// As for [`set`](Self::set).
     pub async fn try_set(&self, expected: &VersionedCount, value: i32) -> Result<bool, Error> {
         let path = &self.shared.path;
-        let (session, retry) = (self.curator.session(), &self.curator.options().retry);
+        let (connection, retry) = (self.curator.connection(), &self.curator.options().retry);
         if expected.version == ANY_VERSION {
             let text =
                 format!("the version of {path} is -1, which cannot be compared; `set` moves it on");
@@ -172,8 +172,8 @@ impl SharedCount {
         if latest.zxid > expected.zxid || (latest.zxid == expected.zxid && latest != *expected) {
             return Ok(false);
         }
-        let swapping = tried(session, path, retry, Effect::Write, |epoch, unsure| {
-            swap(epoch, path, expected, value, unsure)
+        let swapping = tried(connection, path, retry, Effect::Write, |session, unsure| {
+            swap(session, path, expected, value, unsure)
         });
         match swapping.await? {
             Swapped::Done(change) => {
@@ -181,8 +181,8 @@ impl SharedCount {
                 Ok(true)
             }
             Swapped::Stale => {
-                let read = |epoch, _| read_if_there(epoch, path);
-                match tried(session, path, retry, Effect::Harmless, read).await {
+                let read = |session, _| read_if_there(session, path);
+                match tried(connection, path, retry, Effect::Harmless, read).await {
                     Ok(Some(found)) => self.shared.take(found, false).map(|_| false),
                     // The answer is known without.
                     Ok(None) | Err(_) => Ok(false),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::count::{Verdict, VersionedCount, judge};
 use crate::client::{Acl, Change, Failure, Node};
 use crate::lock_path::LockPath;
-use crate::session::epoch::Epoch;
+use crate::session::Session;
 use crate::session::tries::Failed;
 
 /// How often the node, or one above it, is made again at once: an operator may delete it as fast as we make it.
@@ -20,18 +20,18 @@ fn found(node: Node) -> Found {
 
 /// The data of the node, which is made with `seed` if it is not there.
 pub(super) async fn read_or_make(
-    epoch: Arc<Epoch>,
+    session: Arc<Session>,
     path: &LockPath,
     seed: [u8; 4],
     acls: &[Acl],
 ) -> Result<Found, Failed> {
     for _ in 0..MADE_AT_ONCE {
         // A client that may not create it may still use it.
-        match read(&epoch, path).await {
+        match read(&session, path).await {
             Err(Failed { failure: Failure::NoNode, .. }) => {}
             read => return read,
         }
-        let borrowed = epoch.borrow_client();
+        let borrowed = session.borrow_client();
         let borrowed = borrowed.map_err(|failure| Failed::at(path, "create", failure))?;
         let client = &borrowed.client;
         match client.create_persistent(path.as_str(), &seed, acls).await {
@@ -39,7 +39,7 @@ pub(super) async fn read_or_make(
             // Another client's seed came first.
             Err(Failure::NodeExists) => {}
             Err(Failure::NoNode) => {
-                if let Some(parent) = epoch.root().join(path).parent() {
+                if let Some(parent) = session.root().join(path).parent() {
                     client.make_parents(&parent, acls).await?;
                 }
             }
@@ -49,26 +49,26 @@ pub(super) async fn read_or_make(
     Err(Failed::at(path, "create", Failure::NoNode))
 }
 
-async fn read(epoch: &Epoch, path: &LockPath) -> Result<Found, Failed> {
-    let sent = epoch.client().map(|client| client.read(path.as_str()));
+async fn read(session: &Session, path: &LockPath) -> Result<Found, Failed> {
+    let sent = session.client().map(|client| client.read(path.as_str()));
     let found = async { sent?.await.map(found) };
     found.await.map_err(|failure| Failed::at(path, "read", failure))
 }
 
 /// What the leader had when it was asked, or later; `None` if the node is gone.
 pub(super) async fn read_if_there(
-    epoch: Arc<Epoch>,
+    session: Arc<Session>,
     path: &LockPath,
 ) -> Result<Option<Found>, Failed> {
-    match read_latest(epoch, path).await {
+    match read_latest(session, path).await {
         Err(Failed { failure: Failure::NoNode, .. }) => Ok(None),
         read => read.map(Some),
     }
 }
 
-async fn read_latest(epoch: Arc<Epoch>, path: &LockPath) -> Result<Found, Failed> {
+async fn read_latest(session: Arc<Session>, path: &LockPath) -> Result<Found, Failed> {
     let latest = async {
-        let borrowed = epoch.borrow_client()?;
+        let borrowed = session.borrow_client()?;
         // Both are sent before the first is awaited.
         let (sync, read) = (borrowed.client.sync(), borrowed.client.read(path.as_str()));
         sync.await?;
@@ -78,19 +78,23 @@ async fn read_latest(epoch: Arc<Epoch>, path: &LockPath) -> Result<Found, Failed
 }
 
 /// Writes, whatever is there.
-pub(super) async fn set(epoch: Arc<Epoch>, path: &LockPath, value: i32) -> Result<Change, Failed> {
-    write(&epoch, path, value, None).await.map_err(|failure| Failed::at(path, "set", failure))
+pub(super) async fn set(
+    session: Arc<Session>,
+    path: &LockPath,
+    value: i32,
+) -> Result<Change, Failed> {
+    write(&session, path, value, None).await.map_err(|failure| Failed::at(path, "set", failure))
 }
 
 async fn write(
-    epoch: &Epoch,
+    session: &Session,
     path: &LockPath,
     value: i32,
     version: Option<i32>,
 ) -> Result<Change, Failure> {
     // Without the client, which a caller could keep for as long as its future.
     let data = value.to_be_bytes();
-    let sent = epoch.client().map(|client| client.set_data(path.as_str(), &data, version));
+    let sent = session.client().map(|client| client.set_data(path.as_str(), &data, version));
     sent?.await
 }
 
@@ -104,13 +108,13 @@ pub(super) enum Swapped {
 
 /// Writes over `expected`; `unsure`: an earlier try may have.
 pub(super) async fn swap(
-    epoch: Arc<Epoch>,
+    session: Arc<Session>,
     path: &LockPath,
     expected: &VersionedCount,
     value: i32,
     unsure: bool,
 ) -> Result<Swapped, Failed> {
-    let refused = match write(&epoch, path, value, Some(expected.version)).await {
+    let refused = match write(&session, path, value, Some(expected.version)).await {
         // If an earlier try had written, the version would be another.
         Ok(change) => return Ok(Swapped::Done(change)),
         Err(Failure::Refused(error)) if error.is_bad_version() => error,
@@ -119,7 +123,7 @@ pub(super) async fn swap(
     if !unsure {
         return Ok(Swapped::Stale);
     }
-    let (data, found) = read_latest(epoch, path).await?;
+    let (data, found) = read_latest(session, path).await?;
     match judge(expected, value, &data, found) {
         Verdict::Overtaken => Ok(Swapped::Stale),
         // Trying again would not show it.

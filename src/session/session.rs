@@ -1,4 +1,4 @@
-//! One epoch: a ZooKeeper session, its lease, and what it can bear.
+//! One session: a ZooKeeper session, its lease, and what it can bear.
 
 use std::fmt;
 use std::future::Future;
@@ -24,8 +24,8 @@ use crate::metrics::{self, Counted};
 const WATCHED_BYTES: usize = 96 * 1024;
 
 /// One ZooKeeper session. Every contender, hold and watch belongs to exactly one.
-pub(crate) struct Epoch {
-    /// Taken when the epoch ends, so that no request outlives it.
+pub(crate) struct Session {
+    /// Taken when the session ends, so that no request outlives it.
     client: Mutex<Option<Client>>,
     /// Whether a user may have clones of the client.
     lent: AtomicBool,
@@ -35,8 +35,8 @@ pub(crate) struct Epoch {
     root: LockPath,
     timeout: Duration,
     pub(crate) lease: Lease,
-    over: CancellationToken,
-    left_to_others: CancellationToken,
+    ended: CancellationToken,
+    detached: CancellationToken,
     watched: Arc<Semaphore>,
     /// Bytes of the paths of its nodes, and of those that are being created.
     ephemerals: AtomicUsize,
@@ -45,19 +45,19 @@ pub(crate) struct Epoch {
 /// The asker of a lock: a task, or a thread that runs no task. Good enough for a warning, never for
 /// ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum Requester {
     Task(tokio::task::Id),
     Thread(ThreadId),
 }
 
-impl Asker {
+impl Requester {
     pub(crate) fn current() -> Self {
         tokio::task::try_id()
-            .map_or_else(|| Asker::Thread(std::thread::current().id()), Asker::Task)
+            .map_or_else(|| Requester::Thread(std::thread::current().id()), Requester::Task)
     }
 }
 
-impl Epoch {
+impl Session {
     /// `asked` bounds the session timeout that is reckoned with: a server may give more than was
     /// asked for, but not be trusted to keep it. At `opened` the session was asked for at the earliest.
     pub(super) fn new(client: Client, asked: Duration, opened: Moment) -> Arc<Self> {
@@ -67,8 +67,8 @@ impl Epoch {
             root: client.root().clone(),
             timeout,
             lease: Lease::new(timeout, opened),
-            over: CancellationToken::new(),
-            left_to_others: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            detached: CancellationToken::new(),
             lent: AtomicBool::new(false),
             borrowers: Arc::default(),
             watched: Arc::new(Semaphore::new(WATCHED_BYTES)),
@@ -114,20 +114,20 @@ impl Epoch {
         self.timeout
     }
 
-    /// Fires when the epoch is over.
-    pub(crate) fn over(&self) -> &CancellationToken {
-        &self.over
+    /// Fires when the session is over.
+    pub(crate) fn ended(&self) -> &CancellationToken {
+        &self.ended
     }
 
     /// Fires when we are done with the session and another user keeps it: its nodes have to go one by one.
-    pub(crate) fn left_to_others(&self) -> &CancellationToken {
-        &self.left_to_others
+    pub(crate) fn detached(&self) -> &CancellationToken {
+        &self.detached
     }
 
-    /// Ends the epoch: its holds are lost first, then its tasks learn of it. Gives back the client.
+    /// Ends the session: its holds are lost first, then its tasks learn of it. Gives back the client.
     pub(super) fn end(&self, loss: Loss) -> Option<Client> {
         self.lease.close(loss);
-        self.over.cancel();
+        self.ended.cancel();
         self.client.lock().take()
     }
 
@@ -239,18 +239,18 @@ impl Epoch {
     ) -> Result<Reservation, usize> {
         let room = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
         match self.ephemerals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
-            Ok(_) => Ok(Reservation { epoch: self.clone(), bytes }),
+            Ok(_) => Ok(Reservation { session: self.clone(), bytes }),
             Err(used) => Err(used),
         }
     }
 }
 
-impl fmt::Debug for Epoch {
+impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Epoch")
             .field("session", &format_args!("{:#x}", self.session_id))
             .field("timeout", &self.timeout)
-            .field("over", &self.over.is_cancelled())
+            .field("ended", &self.ended.is_cancelled())
             .finish_non_exhaustive()
     }
 }
@@ -264,12 +264,12 @@ pub(crate) struct Borrowed {
 /// Room for the path of one ephemeral node.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    epoch: Arc<Epoch>,
+    session: Arc<Session>,
     bytes: usize,
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.epoch.ephemerals.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.session.ephemerals.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,7 @@
 //! Clean-up duties: a node of ours that must be deleted, whichever task gave up on it.
 //!
 //! A duty belongs to the session, never to the caller's task. It is retried across reconnects until
-//! the server says that the node is deleted or not there, and passes to the next epoch when its own
+//! the server says that the node is deleted or not there, and passes to the next session when its own
 //! ends (invariants 3 and 7): the client may declare a session over before the server does.
 //!
 //! "Not there" ends a search only behind a *barrier*: the delete of a random name that does not exist,
@@ -15,9 +15,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::epoch::Epoch;
 use super::retry::RetryPolicy;
-use super::{NoEpoch, Session};
+use super::session::Session;
+use super::{Connection, NoSession};
 use crate::client::{ClientError, Failure};
 use crate::clock::Moment;
 use crate::lock_path::LockPath;
@@ -26,7 +26,7 @@ use crate::random;
 
 /// What is to be removed.
 #[derive(Clone, Debug)]
-pub(crate) enum Duty {
+pub(crate) enum CleanupTask {
     /// The node of this path. It is known to have existed.
     Delete(String),
     /// The child of `parent` whose name starts with `prefix`, if the create ever took effect.
@@ -35,7 +35,7 @@ pub(crate) enum Duty {
 
 /// How a duty ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cleaned {
+pub(crate) enum CleanupOutcome {
     /// By us.
     Deleted,
     /// It was not there any more, and we had not deleted it.
@@ -47,12 +47,12 @@ pub(crate) enum Cleaned {
 /// Works a duty off. `first` is the first try, which may have been sent already; `refused` is called each
 /// time the server refuses.
 pub(crate) async fn clean_up(
-    session: &Session,
-    mut epoch: Arc<Epoch>,
-    duty: Duty,
-    first: impl Future<Output = Result<Cleaned, Failure>> + Send,
+    connection: &Connection,
+    mut session: Arc<Session>,
+    task: CleanupTask,
+    first: impl Future<Output = Result<CleanupOutcome, Failure>> + Send,
     mut refused: impl FnMut(&ClientError) + Send,
-) -> Cleaned {
+) -> CleanupOutcome {
     let _counted = metrics::cleaning_up();
     let policy = RetryPolicy::bounded_exponential_backoff(
         Duration::from_millis(50),
@@ -67,27 +67,29 @@ pub(crate) async fn clean_up(
     loop {
         let attempted = tokio::select! {
             biased;
-            () = epoch.over().cancelled() => Err(Failure::session_over()),
-            cleaned = first_or(first.take(), &epoch, &duty) => cleaned,
+            () = session.ended().cancelled() => Err(Failure::session_over()),
+            cleaned = first_or(first.take(), &session, &task) => cleaned,
         };
         match attempted {
-            Ok(_) if inherited => return Cleaned::SessionOver,
-            Ok(Cleaned::Gone) if unsure => return Cleaned::Deleted,
+            Ok(_) if inherited => return CleanupOutcome::SessionOver,
+            Ok(CleanupOutcome::Gone) if unsure => return CleanupOutcome::Deleted,
             Ok(cleaned) => return cleaned,
-            Err(Failure::SessionOver(_)) => match session.next_epoch(Some(&epoch)).await {
+            Err(Failure::SessionOver(_)) => match connection.next_session(Some(&session)).await {
                 Ok(next) => {
-                    tracing::debug!(?duty, "a clean-up passes to the next session");
-                    (epoch, inherited) = (next, true);
+                    tracing::debug!(?task, "a clean-up passes to the next session");
+                    (session, inherited) = (next, true);
                     retry = policy.start();
                     continue;
                 }
-                Err(NoEpoch::NotNow | NoEpoch::Over(_)) => return Cleaned::SessionOver,
+                Err(NoSession::NotConnected | NoSession::Closed(_)) => {
+                    return CleanupOutcome::SessionOver;
+                }
             },
             Err(Failure::Refused(error)) => {
-                tracing::warn!(?duty, %error, "the server refuses a clean-up");
+                tracing::warn!(?task, %error, "the server refuses a clean-up");
                 refused(&error);
                 if inherited {
-                    return Cleaned::SessionOver;
+                    return CleanupOutcome::SessionOver;
                 }
             }
             Err(failure) => {
@@ -95,15 +97,15 @@ pub(crate) async fn clean_up(
                     unsure = true;
                     metrics::unknown(Operation::CLEANUP);
                 }
-                tracing::debug!(?duty, ?failure, "a clean-up is tried again");
+                tracing::debug!(?task, ?failure, "a clean-up is tried again");
             }
         }
         // The policy is endless.
         let pause = retry.next_pause(Duration::ZERO).unwrap_or(Duration::from_secs(5));
         tokio::select! {
             biased;
-            () = epoch.over().cancelled() => {}
-            () = session.pause(pause) => {}
+            () = session.ended().cancelled() => {}
+            () = connection.pause(pause) => {}
         }
         metrics::retried(Operation::CLEANUP);
     }
@@ -111,25 +113,28 @@ pub(crate) async fn clean_up(
 
 /// A try that was sent, or a new one.
 async fn first_or(
-    first: Option<impl Future<Output = Result<Cleaned, Failure>>>,
-    epoch: &Arc<Epoch>,
-    duty: &Duty,
-) -> Result<Cleaned, Failure> {
+    first: Option<impl Future<Output = Result<CleanupOutcome, Failure>>>,
+    session: &Arc<Session>,
+    task: &CleanupTask,
+) -> Result<CleanupOutcome, Failure> {
     match first {
         Some(first) => first.await,
-        None => attempt(epoch, duty).await,
+        None => run_once(session, task).await,
     }
 }
 
 /// Tries once.
-pub(crate) async fn attempt(epoch: &Arc<Epoch>, duty: &Duty) -> Result<Cleaned, Failure> {
-    match duty {
-        Duty::Delete(node) => delete(epoch, node).await,
-        Duty::Search { parent, prefix } => {
-            let mut cleaned = Ok(Cleaned::Gone);
+pub(crate) async fn run_once(
+    session: &Arc<Session>,
+    task: &CleanupTask,
+) -> Result<CleanupOutcome, Failure> {
+    match task {
+        CleanupTask::Delete(node) => delete(session, node).await,
+        CleanupTask::Search { parent, prefix } => {
+            let mut cleaned = Ok(CleanupOutcome::Gone);
             // All of them, though one cannot be deleted: it may not be ours.
-            for name in find(epoch, parent, prefix).await? {
-                let deleted = delete(epoch, &parent.child(&name)).await;
+            for name in find(session, parent, prefix).await? {
+                let deleted = delete(session, &parent.child(&name)).await;
                 cleaned = cleaned.and(deleted);
             }
             cleaned
@@ -139,16 +144,16 @@ pub(crate) async fn attempt(epoch: &Arc<Epoch>, duty: &Duty) -> Result<Cleaned, 
 
 /// Sends the request to delete `node`; the future tells the answer.
 pub(crate) fn delete(
-    epoch: &Arc<Epoch>,
+    session: &Arc<Session>,
     node: &str,
-) -> impl Future<Output = Result<Cleaned, Failure>> + Send + use<> {
-    let epoch = epoch.clone();
+) -> impl Future<Output = Result<CleanupOutcome, Failure>> + Send + use<> {
+    let session = session.clone();
     let stamp = Moment::now();
-    let sent = epoch.client().map(|client| client.delete(node));
+    let sent = session.client().map(|client| client.delete(node));
     async move {
-        match epoch.proven(stamp, sent?).await {
-            Ok(()) => Ok(Cleaned::Deleted),
-            Err(Failure::NoNode) => Ok(Cleaned::Gone),
+        match session.proven(stamp, sent?).await {
+            Ok(()) => Ok(CleanupOutcome::Deleted),
+            Err(Failure::NoNode) => Ok(CleanupOutcome::Gone),
             Err(failure) => Err(failure),
         }
     }
@@ -157,11 +162,11 @@ pub(crate) fn delete(
 /// Looks behind a barrier for the children of `parent` whose names start with `prefix`. We made one of them
 /// at most; others are those of a client that copied its GUID.
 pub(crate) async fn find(
-    epoch: &Epoch,
+    session: &Session,
     parent: &LockPath,
     prefix: &str,
 ) -> Result<Vec<String>, Failure> {
-    let client = epoch.client()?;
+    let client = session.client()?;
     let nothing = parent.child(&format!("_b_{}", random::guid().hyphenated()));
     // All three are sent before the first is awaited: one connection answers them in this order.
     let (delete, sync, list) =

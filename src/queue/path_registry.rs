@@ -8,7 +8,7 @@ use crate::lock_path::LockPath;
 
 /// In the order of their paths.
 #[derive(Debug)]
-pub(super) struct ByPath<T>(Mutex<Entries<T>>);
+pub(super) struct PathRegistry<T>(Mutex<Entries<T>>);
 
 #[derive(Debug)]
 struct Entries<T> {
@@ -16,7 +16,7 @@ struct Entries<T> {
     sweep_at: usize,
 }
 
-impl<T> ByPath<T> {
+impl<T> PathRegistry<T> {
     pub(super) fn new() -> Self {
         Self(Mutex::new(Entries { of: BTreeMap::new(), sweep_at: 0 }))
     }

@@ -1,4 +1,4 @@
-//! What an epoch knows of the children of one lock path: the own nodes among them, and what the
+//! What a session knows of the children of one lock path: the own nodes among them, and what the
 //! [parent](super::parent) tells of the others, under one lock.
 //!
 //! An own node is registered before its create is counted: so of the nodes that were created before one that the
@@ -13,7 +13,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::driver::QueueDriver;
-use super::hold::{End, HoldState, QueueNode};
+use super::hold::{End, HoldState, Znode};
 use super::parent::Parent;
 use super::shortcuts::Shortcuts;
 use crate::client::{LinkWatch, Listing, NodeWatch};
@@ -23,7 +23,7 @@ use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
 use crate::queue::rules::node_name::ContenderName;
-use crate::session::epoch::Asker;
+use crate::session::session::Requester;
 
 /// Where a node stands in the queue.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ struct Admitted {
 
 #[derive(Debug)]
 struct Own {
-    node: Arc<QueueNode>,
+    node: Arc<Znode>,
     admitted: Option<Admitted>,
 }
 
@@ -62,7 +62,7 @@ struct Own {
 const SEMAPHORE: &str = "leases";
 
 #[derive(Debug)]
-pub(super) struct Siblings {
+pub(super) struct PathNodes {
     pub(super) path: LockPath,
     pub(super) family: Family,
     pub(super) rules: Shortcuts,
@@ -81,7 +81,7 @@ struct State {
     strangers: usize,
 }
 
-impl Siblings {
+impl PathNodes {
     pub(super) fn new(path: LockPath, family: Family, rules: Shortcuts) -> Self {
         let rules = rules.of(&family);
         let state = State { own: BTreeMap::new(), parent: Parent::new(), strangers: 0 };
@@ -101,7 +101,7 @@ impl Siblings {
     }
 
     /// A create was answered.
-    pub(super) fn enter(&self, node: &Arc<QueueNode>) {
+    pub(super) fn enter(&self, node: &Arc<Znode>) {
         self.state.lock().own.insert(node.czxid, Own { node: node.clone(), admitted: None });
     }
 
@@ -111,7 +111,7 @@ impl Siblings {
     }
 
     /// Counts a create that was answered; says what it means, if that is known without a listing.
-    pub(super) fn by_gap(&self, node: &QueueNode) -> Option<Position> {
+    pub(super) fn by_gap(&self, node: &Znode) -> Option<Position> {
         if !self.rules.gap {
             return None;
         }
@@ -127,7 +127,7 @@ impl Siblings {
     }
 
     /// What the first listing means, and any other that may have a contender that does not keep to our rules.
-    pub(super) fn judge_entering(&self, node: &QueueNode, listing: &Listing) -> Position {
+    pub(super) fn judge_entering(&self, node: &Znode, listing: &Listing) -> Position {
         // Not later: one that comes to the wrong path must not end the waits of all that are there.
         if listing.children.iter().any(|child| child == SEMAPHORE)
             && !self.warned.swap(true, Ordering::Relaxed)
@@ -141,12 +141,12 @@ impl Siblings {
     }
 
     /// What a listing that was sent after the own create means.
-    pub(super) fn judge(&self, node: &QueueNode, listing: &Listing) -> Position {
+    pub(super) fn judge(&self, node: &Znode, listing: &Listing) -> Position {
         self.judge_listing(node, listing, false)
     }
 
     /// `unmixed`: it is known that no other recipe's are in it.
-    fn judge_listing(&self, node: &QueueNode, listing: &Listing, unmixed: bool) -> Position {
+    fn judge_listing(&self, node: &Znode, listing: &Listing, unmixed: bool) -> Position {
         let mut state = self.state.lock();
         state.learn(listing, self, unmixed);
         if !state.own.contains_key(&node.czxid) {
@@ -167,7 +167,7 @@ impl Siblings {
     }
 
     /// Whether a listing has the node, and no other contender, of this recipe or another.
-    pub(super) fn is_alone(&self, node: &QueueNode, listing: &Listing) -> bool {
+    pub(super) fn is_alone(&self, node: &Znode, listing: &Listing) -> bool {
         let mut contenders = listing.children.iter().filter(|name| self.family.counts(name));
         self.family.other_recipe(&listing.children).is_none()
             && contenders.next().is_some_and(|name| name == node.name())
@@ -181,7 +181,7 @@ impl Siblings {
     }
 
     /// Whether `asker` has a hold.
-    pub(super) fn is_held_by(&self, asker: Asker) -> bool {
+    pub(super) fn is_held_by(&self, asker: Requester) -> bool {
         let state = self.state.lock();
         let mut admitted = state.own.values().filter_map(|own| own.admitted.as_ref());
         admitted.any(|admitted| admitted.hold.asker == asker)
@@ -190,7 +190,7 @@ impl Siblings {
     /// The node is admitted, and `owner`'s; `hold` is by it. `false` if it is gone.
     pub(super) fn admitted(
         &self,
-        node: &QueueNode,
+        node: &Znode,
         owner: &Arc<QueueDriver>,
         hold: Arc<HoldState>,
     ) -> bool {
@@ -207,19 +207,19 @@ impl Siblings {
     }
 
     /// Its delete is handed to the client, or it waits again: `false` if it is gone.
-    pub(super) fn is_left(&self, node: &QueueNode) -> bool {
+    pub(super) fn is_left(&self, node: &Znode) -> bool {
         self.state.lock().own.remove(&node.czxid).is_some()
     }
 
     /// A node that held waits again.
-    pub(super) fn waits_again(&self, node: &QueueNode) {
+    pub(super) fn waits_again(&self, node: &Znode) {
         if let Some(own) = self.state.lock().own.get_mut(&node.czxid) {
             own.admitted = None;
         }
     }
 
     /// Its node is gone.
-    pub(super) fn gone(&self, node: &QueueNode) {
+    pub(super) fn gone(&self, node: &Znode) {
         let Some(Own { admitted: Some(admitted), .. }) = ({
             let mut state = self.state.lock();
             let own = state.own.remove(&node.czxid);
@@ -234,19 +234,19 @@ impl Siblings {
         // First of all no task may take it for held any more.
         let how = admitted.hold.node_is_gone();
         if let End::Lost(how) = how {
-            tracing::warn!(path = %self.path, node = node.node, %how, "the hold's node is gone");
+            tracing::warn!(path = %self.path, node = node.path, %how, "the hold's node is gone");
         }
         if let Some(owner) = admitted.owner.upgrade() {
             owner.node_gone(node.czxid);
         }
     }
 
-    pub(super) fn has(&self, node: &QueueNode) -> bool {
+    pub(super) fn has(&self, node: &Znode) -> bool {
         self.state.lock().own.contains_key(&node.czxid)
     }
 
     /// The nodes that were admitted before `since`, and that no task looks after; the caller does from now on.
-    pub(super) fn unmonitored(&self, since: Moment) -> Vec<Arc<QueueNode>> {
+    pub(super) fn unmonitored(&self, since: Moment) -> Vec<Arc<Znode>> {
         let mut state = self.state.lock();
         let unmonitored = state.own.values_mut().filter_map(|own| {
             let admitted = own.admitted.as_mut()?;
@@ -259,7 +259,7 @@ impl Siblings {
     }
 
     /// The monitor has lost sight of it, and will find it again.
-    pub(super) fn is_unmonitored(&self, node: &QueueNode) {
+    pub(super) fn is_unmonitored(&self, node: &Znode) {
         let mut state = self.state.lock();
         node.set_watched(false);
         let admitted = state.own.get_mut(&node.czxid).and_then(|own| own.admitted.as_mut());
@@ -268,7 +268,7 @@ impl Siblings {
         }
     }
 
-    /// The epoch is over, or left to others: all holds are lost. Resolves when the nodes are deleted.
+    /// The session is over, or left to others: all holds are lost. Resolves when the nodes are deleted.
     pub(super) fn give_up(&self, end: impl Fn(&HoldState)) -> Vec<BoxFuture<'static, ()>> {
         let own: Vec<_> = {
             let own = &mut self.state.lock().own;
@@ -297,18 +297,18 @@ impl Siblings {
 
 impl State {
     /// Ours is what is registered. A create whose answer was not seen is not: it counts as another client's.
-    fn learn(&mut self, listing: &Listing, siblings: &Siblings, unmixed: bool) {
-        let (knows, leases) = (self.parent.knows(), siblings.family == Family::Leases);
-        if !siblings.rules.gap || knows && !leases || !self.parent.can_learn(listing) {
+    fn learn(&mut self, listing: &Listing, path_nodes: &PathNodes, unmixed: bool) {
+        let (knows, leases) = (self.parent.knows(), path_nodes.family == Family::Leases);
+        if !path_nodes.rules.gap || knows && !leases || !self.parent.can_learn(listing) {
             return;
         }
-        let counts = |name: &&String| leases || siblings.family.counts(name);
+        let counts = |name: &&String| leases || path_nodes.family.counts(name);
         let ours: HashSet<_> = self.own.values().map(|own| own.node.name()).collect();
         let names = listing.children.iter().filter(counts);
         let strangers = names.filter(|name| !ours.contains(name.as_str())).count();
         let can_learn = leases
             || strangers == 0
-                && (unmixed || siblings.family.other_recipe(&listing.children).is_none());
+                && (unmixed || path_nodes.family.other_recipe(&listing.children).is_none());
         // A stale listing may miss a newer contender.
         if !can_learn || self.parent.learn(listing) {
             self.strangers = strangers;

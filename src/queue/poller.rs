@@ -5,10 +5,10 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::hold::QueueNode;
-use super::siblings::Siblings;
+use super::hold::Znode;
+use super::path_nodes::PathNodes;
 use crate::client::Failure;
-use crate::session::epoch::Epoch;
+use crate::session::Session;
 
 /// How many nodes are looked at each time.
 pub(super) const BATCH: usize = 64;
@@ -25,14 +25,14 @@ const FEW: usize = 1024;
 /// A node that is looked after.
 #[derive(Clone, Debug)]
 pub(super) struct Monitored {
-    pub(super) siblings: Arc<Siblings>,
-    pub(super) node: Arc<QueueNode>,
+    pub(super) path_nodes: Arc<PathNodes>,
+    pub(super) node: Arc<Znode>,
 }
 
 type Look = Pin<Box<dyn Future<Output = (Vec<Monitored>, Result<Vec<bool>, Failure>)> + Send>>;
 
 #[derive(Default)]
-pub(super) struct Rounds {
+pub(super) struct NodePoller {
     nodes: VecDeque<Monitored>,
     /// From so many on those that are gone are looked for.
     many: usize,
@@ -40,17 +40,17 @@ pub(super) struct Rounds {
     unanswered: u32,
 }
 
-impl Rounds {
+impl NodePoller {
     pub(super) fn add(&mut self, own: Monitored) {
         self.nodes.push_back(own);
         if self.nodes.len() > self.many.max(FEW) {
-            self.nodes.retain(|own| own.siblings.has(&own.node));
+            self.nodes.retain(|own| own.path_nodes.has(&own.node));
             self.many = 2 * self.nodes.len();
         }
     }
 
     /// Looks at the next ones, unless the last answer is missing still.
-    pub(super) fn go_on(&mut self, epoch: &Arc<Epoch>) {
+    pub(super) fn go_on(&mut self, session: &Arc<Session>) {
         if self.under_way.is_some() {
             return;
         }
@@ -60,12 +60,12 @@ impl Rounds {
         while next.len() < batch
             && let Some(own) = self.nodes.pop_front()
         {
-            if own.siblings.has(&own.node) {
+            if own.path_nodes.has(&own.node) {
                 next.push(own);
             }
         }
         if !next.is_empty() {
-            self.under_way = Some(Box::pin(look(epoch.clone(), next, together)));
+            self.under_way = Some(Box::pin(look(session.clone(), next, together)));
         }
     }
 
@@ -97,16 +97,16 @@ impl Rounds {
 }
 
 async fn look(
-    epoch: Arc<Epoch>,
+    session: Arc<Session>,
     nodes: Vec<Monitored>,
     together: bool,
 ) -> (Vec<Monitored>, Result<Vec<bool>, Failure>) {
     let gone = async {
-        let client = epoch.client()?;
+        let client = session.client()?;
         if together {
-            return client.are_gone(nodes.iter().map(|own| own.node.node.as_str())).await;
+            return client.are_gone(nodes.iter().map(|own| own.node.path.as_str())).await;
         }
-        let asked: Vec<_> = nodes.iter().map(|own| client.exists(&own.node.node)).collect();
+        let asked: Vec<_> = nodes.iter().map(|own| client.exists(&own.node.path)).collect();
         let mut gone = Vec::new();
         for exists in asked {
             gone.push(matches!(exists.await, Ok(false) | Err(Failure::NoNode)));
