@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient};
 use crate::error::{Error, ErrorKind, Released};
 use crate::lock_path::LockPath;
-use crate::queue::{Queues, Shortcuts};
+use crate::queue::Queues;
 use crate::session::Session;
 use crate::session::lease::LossPolicy;
 use crate::session::retry::RetryPolicy;
@@ -62,7 +62,6 @@ pub(crate) struct Options {
     /// Whether the policy was set on a handle, so that elections have it as well.
     retry_is_own: bool,
     pub(crate) loss_policy: LossPolicy,
-    shortcuts: Shortcuts,
 }
 
 impl Drop for Handle {
@@ -206,7 +205,7 @@ impl Curator {
     }
 
     fn new(connection: Arc<Connection>, options: Options) -> Self {
-        let queues = Queues::new(connection.clone(), options.shortcuts);
+        let queues = Queues::new(connection.clone());
         Self { handle: Arc::new(Handle { connection, queues }), options: Arc::new(options) }
     }
 }
@@ -279,7 +278,6 @@ impl Default for CuratorBuilder {
             retry: RetryPolicy::default(),
             retry_is_own: false,
             loss_policy: LossPolicy::default(),
-            shortcuts: Shortcuts::ALL,
         };
         Self { settings, options, namespace: "/".to_owned(), auths: Vec::new(), connector: None }
     }
@@ -351,14 +349,6 @@ impl CuratorBuilder {
     /// When a hold counts as lost.
     pub fn loss_policy(mut self, policy: LossPolicy) -> Self {
         self.options.loss_policy = policy;
-        self
-    }
-
-    /// Which of the rules that save round trips are used: for tests that show what a rule does. All are safe,
-    /// and outside tests there is no reason to do without.
-    #[doc(hidden)]
-    pub fn shortcuts(mut self, shortcuts: Shortcuts) -> Self {
-        self.options.shortcuts = shortcuts;
         self
     }
 

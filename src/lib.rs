@@ -123,8 +123,6 @@ pub use zookeeper_client;
 pub use crate::curator::{Curator, CuratorBuilder};
 pub use crate::error::{Error, ErrorKind, Loss, Released};
 pub use crate::fencing_token::FencingToken;
-#[doc(hidden)]
-pub use crate::queue::Shortcuts;
 pub use crate::recipes::leader;
 pub use crate::recipes::multi_lock::InterProcessMultiLock;
 pub use crate::recipes::mutex::InterProcessMutex;

@@ -1,4 +1,4 @@
-//! Tasks for a node that may be passed on, or has no hold.
+//! The tasks of a znode that may be passed on, or is kept without a hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,49 +7,50 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::{QueueDriver, SharedWatch};
-use super::node::SharedNode;
+use super::node::Znode;
+use super::path_nodes::PathNodes;
 use crate::clock::Moment;
 use crate::session::lease::LossPolicy;
 
-/// Lists the children of a node's path, with a watch.
+/// Lists the contenders, with a watch on the children, to see whether the znode is the sole one.
 pub(super) async fn ask_whether_sole(
     driver: Arc<QueueDriver>,
-    node: SharedNode,
+    znode: Arc<Znode>,
+    path_nodes: Arc<PathNodes>,
     room: OwnedSemaphorePermit,
 ) {
-    let SharedNode { node, path_nodes, nodes } = node;
-    let asked = async {
-        let client = nodes.session.client()?;
+    let session = &znode.session;
+    let listed = async {
+        let client = session.client()?;
         client.list_and_watch(path_nodes.path.as_str()).await
     };
-    let answer = tokio::select! {
+    let listed = tokio::select! {
         biased;
-        () = nodes.session.ended().cancelled() => None,
+        () = session.ended().cancelled() => None,
         () = driver.connection().closing().cancelled() => None,
-        answer = asked => answer.ok(),
+        listed = listed => listed.ok(),
     };
-    driver.answered(node.czxid, answer.map(|(listing, watch)| (listing, watch.with(room))));
+    driver.listed(znode.czxid, listed.map(|(listing, watch)| (listing, watch.with(room))));
 }
 
-/// Gives up a retained node at the first event of any kind, or when its time is over.
+/// Gives a retained znode up at the first event of any kind, or when the retention has passed.
 pub(super) async fn retain(
     driver: Arc<QueueDriver>,
-    node: SharedNode,
+    znode: Arc<Znode>,
     end: CancellationToken,
     retention: Duration,
     loss_policy: LossPolicy,
 ) {
-    let SharedNode { node, nodes, .. } = node;
-    let session = &nodes.session;
-    let happens = async {
+    let session = &znode.session;
+    let event = async {
         let term = session.lease.term(loss_policy, Moment::now())?;
         let mut link = session.client().ok()?.watch_link();
-        let room = session.spare_room(&node.path)?;
+        let room = session.spare_room(&znode.path)?;
         let watch = {
             let client = session.client().ok()?;
-            client.watch(&node.path).await.ok()?
+            client.watch(&znode.path).await.ok()?
         };
-        if node.is_on_its_link() {
+        if znode.is_on_its_link() {
             tokio::select! {
                 biased;
                 () = term.ended().cancelled() => {}
@@ -64,14 +65,14 @@ pub(super) async fn retain(
         biased;
         () = end.cancelled() => return,
         () = driver.connection().closing().cancelled() => {}
-        _ = happens => {}
+        _ = event => {}
         () = tokio::time::sleep(retention) => {}
     }
-    driver.retention_over(node.czxid);
+    driver.retention_over(znode.czxid);
 }
 
-/// Gives up a retained node when another contender comes, or leaves.
-pub(super) async fn until_news(
+/// Gives a retained znode up when another contender comes or leaves.
+pub(super) async fn await_news(
     driver: Arc<QueueDriver>,
     watch: SharedWatch,
     end: CancellationToken,

@@ -8,15 +8,14 @@ use tokio::time::timeout;
 
 use super::driver::QueueDriver;
 use super::entry::list;
-use super::hold::{Answer, Hold, QueuedFlag};
+use super::hold::{Answer, OwnedHold, QueuedFlag};
 use super::local_queue::Ticket;
 use super::request::{EntryAborted, Request};
 use crate::clock::Moment;
 use crate::error::{Error, Released};
 use crate::metrics::Acquiring;
-use crate::session::NoSession;
 
-/// The caller's end of a contender. Dropping it withdraws.
+/// A caller's wait for a hold. Dropping it withdraws.
 #[derive(Debug)]
 pub(crate) struct Contending {
     queue: Arc<QueueDriver>,
@@ -29,25 +28,26 @@ pub(crate) struct Contending {
 
 #[derive(Debug)]
 enum Stage {
-    Looks(oneshot::Receiver<Result<bool, Error>>),
-    Waits(Waiting),
+    /// A session task lists the path. The receiver gets whether the lock is busy.
+    Checking(oneshot::Receiver<Result<bool, Error>>),
+    Waiting(Waiting),
+    /// Another task of this process has the lock, and the caller asked not to wait.
     Busy,
-    Over,
+    Answered,
 }
 
 impl Contending {
-    /// Queues up; or looks first whether the lock is free, if the request asks for that.
+    /// Queues up; if the request asks for a check, a session task lists the path first.
     pub(super) fn new(queue: Arc<QueueDriver>, request: Request, queued: QueuedFlag) -> Self {
         queued.send_replace(false);
         let acquiring = request.counted.acquiring();
         let request = Arc::new(request);
         let began = Moment::now();
-        let looks =
-            request.looks_first && request.beside.is_none() && queue.current_nodes.rules.look_first;
-        let stage = match looks && !queue.is_kept() {
+        let checks = request.check_first && request.companion.is_none() && !queue.is_kept();
+        let stage = match checks {
             true if queue.is_busy() => Stage::Busy,
-            true => Stage::Looks(look(queue.clone(), request.clone())),
-            false => Stage::Waits(queue.join(request.clone(), &queued, began)),
+            true => Stage::Checking(spawn_check(queue.clone(), request.clone())),
+            false => Stage::Waiting(queue.join(request.clone(), &queued, began)),
         };
         Self { queue, request, queued, began, stage, acquiring }
     }
@@ -57,65 +57,67 @@ impl Contending {
         queue: Arc<QueueDriver>,
         request: Request,
         queued: QueuedFlag,
-        lost: Hold,
+        lost: OwnedHold,
     ) -> Self {
         queued.send_replace(false);
         let acquiring = request.counted.acquiring();
         let request = Arc::new(request);
-        let stage = Stage::Waits(lost.requeue(&queue, request.clone(), &queued));
+        let stage = Stage::Waiting(lost.requeue(&queue, request.clone(), &queued));
         Self { queue, request, queued, began: Moment::now(), stage, acquiring }
     }
 
-    /// Needs no runtime.
+    /// Waits for the answer. Needs no runtime.
     pub(crate) async fn answer(&mut self) -> Answer {
         let connection = self.queue.connection().clone();
         let answer = tokio::select! {
             biased;
-            () = connection.closing().cancelled() => Err(self.request.session_error(Error::closed())),
+            () = connection.closing().cancelled() => {
+                Err(self.request.session_error(Error::closed()))
+            }
             answer = self.until_answered() => answer,
         };
-        self.stage = Stage::Over;
+        self.stage = Stage::Answered;
         self.acquiring.answered(&answer);
         answer
     }
 
     async fn until_answered(&mut self) -> Answer {
-        // A task answers, unless its runtime is gone.
-        let gone = || self.request.session_error(Error::closed());
+        // A session task answers, unless its runtime shuts down.
+        let shut_down = || self.request.session_error(Error::closed());
         loop {
             match &mut self.stage {
-                Stage::Looks(told) => match told.await.map_err(|_| gone())?? {
-                    true => return Ok(None),
-                    false => {
-                        let waiting =
-                            self.queue.join(self.request.clone(), &self.queued, self.began);
-                        self.stage = Stage::Waits(waiting);
+                Stage::Checking(checked) => {
+                    let is_busy = checked.await.map_err(|_| shut_down())??;
+                    if is_busy {
+                        return Ok(None);
                     }
-                },
-                Stage::Waits(waiting) => {
-                    return waiting.answer().await.unwrap_or_else(|| Err(gone()));
+                    let waiting = self.queue.join(self.request.clone(), &self.queued, self.began);
+                    self.stage = Stage::Waiting(waiting);
+                }
+                Stage::Waiting(waiting) => {
+                    return waiting.answer().await.unwrap_or_else(|| Err(shut_down()));
                 }
                 Stage::Busy => return Ok(None),
-                Stage::Over => return Err(gone()),
+                Stage::Answered => return Err(shut_down()),
             }
         }
     }
 
-    /// Leaves the queue, releases the hold if there is one by now, and waits until the servers know, at most for
+    /// Leaves the queue, releases the hold if there is one by now, and waits until the servers confirm it, at most for
     /// `patience`.
     pub(crate) async fn withdraw(self, patience: Duration) -> Result<Released, Error> {
-        if let Stage::Waits(waiting) = self.stage
+        if let Stage::Waiting(waiting) = self.stage
             && let Some(hold) = waiting.withdraw()
         {
             return hold.release().await;
         }
         self.queue.nodes.close();
-        let left = timeout(patience, self.queue.nodes.wait()).await;
-        Ok(if left.is_ok() { Released::Confirmed } else { Released::Pending })
+        let deleted = timeout(patience, self.queue.nodes.wait()).await;
+        Ok(if deleted.is_ok() { Released::Confirmed } else { Released::Pending })
     }
 }
 
-/// A caller's place. Dropping it leaves the queue; a hold that was sent comes back.
+/// A caller's place in the local queue. Dropping it leaves the queue; a hold that was sent already is released.
 #[derive(Debug)]
 pub(super) struct Waiting {
     queue: Arc<QueueDriver>,
@@ -132,13 +134,13 @@ impl Waiting {
         Self { queue, ticket, answer }
     }
 
-    /// Needs no runtime. `None` if the session's is gone.
+    /// Waits for the answer. Needs no runtime. `None` if the connection's runtime has shut down.
     pub(super) async fn answer(&mut self) -> Option<Answer> {
         (&mut self.answer).await.ok()
     }
 
-    /// Leaves; gives the hold if there is one by now.
-    pub(super) fn withdraw(mut self) -> Option<Hold> {
+    /// Leaves the queue, and returns the hold if there is one by now.
+    pub(super) fn withdraw(mut self) -> Option<OwnedHold> {
         self.queue.withdraw(self.ticket);
         self.answer.close();
         self.answer.try_recv().ok()?.ok()?
@@ -151,36 +153,42 @@ impl Drop for Waiting {
     }
 }
 
-/// Looks whether the lock is free, in a task of the session's, before a node is made for nothing. Tells whether it is busy.
-fn look(queue: Arc<QueueDriver>, request: Arc<Request>) -> oneshot::Receiver<Result<bool, Error>> {
-    let (tell, told) = oneshot::channel();
+/// Lists the path in a session task and reports whether the lock is busy, so that a failing `try_acquire` creates no node.
+fn spawn_check(
+    queue: Arc<QueueDriver>,
+    request: Arc<Request>,
+) -> oneshot::Receiver<Result<bool, Error>> {
+    let (tx, rx) = oneshot::channel();
     let connection = queue.connection().clone();
     connection.spawn(async move {
-        let looked = async {
-            let nodes = queue.current_nodes.present_nodes().await.map_err(|none| match none {
-                NoSession::NotConnected => EntryAborted::Failed(request.exhausted(None)),
-                NoSession::Closed(error) => EntryAborted::Failed(request.session_error(error)),
-            })?;
-            // A server that lags would call a lock busy whose release was confirmed elsewhere.
-            let listing = tokio::select! {
-                biased;
-                () = nodes.session.ended().cancelled() => None,
-                listing = list(&nodes, &request, true) => listing?,
-            };
-            let Some(listing) = listing else { return Ok(false) };
-            let path_nodes = nodes.at(&request.path, &request.family);
-            match path_nodes.family.other_recipe(&listing.children) {
-                Some(child) => Err(EntryAborted::Failed(request.mixed(child))),
-                None => Ok(path_nodes.is_busy(&listing, request.is_shared())),
-            }
-        };
-        let looked = match looked.await {
+        let is_busy = match check(&queue, &request).await {
+            Ok(is_busy) => Ok(is_busy),
             Err(EntryAborted::Failed(error)) => Err(error),
-            Ok(busy) => Ok(busy),
-            // The create will say.
+            // The create reports the error.
             Err(_) => Ok(false),
         };
-        let _ = tell.send(looked); // whoever asked may not wait any more
+        let _ = tx.send(is_busy); // the caller may have left
     });
-    told
+    rx
+}
+
+/// Returns true if a listing shows a contender that keeps the request out.
+async fn check(queue: &QueueDriver, request: &Request) -> Result<bool, EntryAborted> {
+    let nodes =
+        queue.current_nodes.wait().await.map_err(|none| match request.no_session(none) {
+            EntryAborted::Retry(cause) => EntryAborted::Failed(request.exhausted(cause)),
+            failed => failed,
+        })?;
+    // A lagging server may still list a node whose deletion another server has already confirmed.
+    let listing = tokio::select! {
+        biased;
+        () = nodes.session.ended().cancelled() => None,
+        listing = list(&nodes, request, true) => listing?,
+    };
+    let Some(listing) = listing else { return Ok(false) };
+    let path_nodes = nodes.at(&request.path, &request.family);
+    match path_nodes.family.other_recipe(&listing.children) {
+        Some(child) => Err(EntryAborted::Failed(request.mixed(child))),
+        None => Ok(path_nodes.is_busy(&listing, request.is_shared())),
+    }
 }

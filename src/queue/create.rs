@@ -1,13 +1,12 @@
 //! The protected create.
 //!
-//! The create and the first listing are sent together: ZooKeeper answers one session's requests in
-//! order, so the listing contains our own node. It counts only if that create was answered with Ok. Where the
-//! [gap rule](super::rules::gap) can be expected to do without, no listing is sent; where it has nothing to go by yet, a
-//! watch on the parent is sent between the two.
+//! The create and the first listing are sent together: ZooKeeper answers the requests of one session in order, so the listing
+//! contains our own znode. The listing counts only if that create was answered with Ok. When the [gap rule](super::rules::gap)
+//! can judge the answer, no listing is sent; when it lacks a baseline, a watch on the parent is sent between the two.
 //!
-//! One GUID for each create. An unknown outcome is resolved behind a barrier
-//! (see [`cleanup`](crate::session::cleanup)): the node is adopted only if this very session owns it
-//! (invariant 2; the check whose absence is CURATOR-604).
+//! Each create has a GUID of its own. An unknown outcome is resolved behind a barrier (see
+//! [`cleanup`](crate::session::cleanup)): a znode is adopted only if this very session owns it (invariant 2; the check whose
+//! absence is CURATOR-604).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,10 +17,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use super::hold::{HoldState, Znode};
+use super::hold::HoldState;
 use super::local_queue::Ticket;
-use super::node::{OwnedNode, Room};
-use super::path_nodes::{PathNodes, Position};
+use super::node::{OwnedNode, Room, Znode};
+use super::path_nodes::{CreateWith, PathNodes, Position};
 use super::request::{EntryAborted, Request};
 use super::session_nodes::SessionNodes;
 use crate::client::{ChildrenWatch, Client, Failure, LinkWatch, Listing, Write, WriteFailure};
@@ -33,49 +32,53 @@ use crate::random;
 use crate::session::Session;
 use crate::session::cleanup::{CleanupTask, clean_up, find, run_once};
 
-/// What is known of a new node's place in the queue.
+/// What is known of the place of a new znode in the queue.
 #[derive(Debug)]
 pub(super) enum Placement {
-    /// By the gap rule.
+    /// The gap rule tells the position.
     Position(Position),
-    /// From a request that was sent behind the create; with a watch on the children, if one was asked for.
+    /// The listing that was sent behind the create; with a watch on the children, if one was asked for.
     Listing(Listing, Option<ChildrenWatch>),
-    Nothing,
+    Unknown,
 }
 
-/// How often a missing parent is created again at once: an operator may delete it as fast as we make it.
+/// The number of times that missing parents are created without a pause: an operator may delete them as fast as we create them.
 const PARENTS_AT_ONCE: usize = 3;
 
-/// Number and `czxid` of the node, and what else is known.
-type Answered = (Result<(i64, i64), Failure>, Placement);
+/// The answers to a create and to the requests that were sent with it.
+struct Answered {
+    /// The sequence number and the `czxid` of the znode.
+    created: Result<(i64, i64), Failure>,
+    placement: Placement,
+}
 
-/// A create that was sent. Dropping it before it is answered has a task search for the node.
+/// A create that was sent. If it is dropped before it is answered, a task searches for the znode.
 pub(super) struct Creating {
     pub(super) nodes: Arc<SessionNodes>,
     path_nodes: Arc<PathNodes>,
     pub(super) request: Arc<Request>,
-    /// Callers with a smaller ticket may hold by the node.
+    /// Waiters with a lower ticket may acquire through this znode.
     pub(super) max_ticket: Ticket,
     /// The name up to the sequence number, GUID included.
     prefix: String,
-    /// From before it was sent.
+    /// The connection as it was before the create was sent.
     link: Option<LinkWatch>,
     answer: BoxFuture<'static, Answered>,
-    /// Until the node has it.
+    /// Taken by the znode.
     room: Option<Room>,
 }
 
-/// Takes room for a node in the session; `owner` counts it.
+/// Reserves room for a znode in the session. `owner` counts the znode.
 pub(super) fn reserve(
     nodes: &SessionNodes,
     request: &Request,
     owner: &TaskTracker,
 ) -> Result<Room, Error> {
+    let path = &request.path;
     let slash_and_name = 1 + request.kind.name_bytes();
-    let bytes = nodes.connection.absolute(&request.path).as_str().len() + slash_and_name;
+    let bytes = nodes.connection.absolute(path).as_str().len() + slash_and_name;
     let limit = nodes.connection.settings.ephemeral_limit;
     let reservation = nodes.session.reserve(bytes, limit).map_err(|in_use| {
-        let path = &request.path;
         let text = format!(
             "{path}: this session's ephemeral nodes may take {limit} bytes (ephemeral_limit), {in_use} are in use"
         );
@@ -84,7 +87,7 @@ pub(super) fn reserve(
     Ok(Room::new(reservation, owner.token()))
 }
 
-/// Sends a create, with what has to come along. With room for one, with a listing in any case, and a watch on the children.
+/// Sends a create, and the requests that belong to it. With `watch_children`, these include a listing with a watch on the children.
 pub(super) fn send(
     nodes: &Arc<SessionNodes>,
     request: &Arc<Request>,
@@ -94,31 +97,36 @@ pub(super) fn send(
 ) -> Result<Creating, Failure> {
     let client = nodes.session.client()?;
     let path_nodes = nodes.at(&request.path, &request.family);
-    let link = Some(client.watch_link());
+    let link = client.watch_link();
     let mut prefix = protected_prefix(random::guid(), request.kind);
-    let answer = match &request.beside {
+    let answer = match &request.companion {
         Some(write) => {
-            // The whole name: a down-graded read has its writer's number.
-            prefix.push_str(write.digits());
-            sent_now(create_beside(client, request.clone(), prefix.clone(), write.clone()))
+            // A downgraded read has the number of its writer, so this is the whole name.
+            prefix.push_str(write.znode().digits());
+            sent_now(create_companion(client, request.clone(), prefix.clone(), write.clone()))
         }
         None => {
-            let (session, path_nodes) = (nodes.session.clone(), path_nodes.clone());
-            sent_now(create(
-                session,
-                client,
-                path_nodes,
-                request.clone(),
-                prefix.clone(),
-                watch_children,
-            ))
+            let session = nodes.session.clone();
+            let path_nodes = path_nodes.clone();
+            let request = request.clone();
+            let prefix = prefix.clone();
+            sent_now(create(session, client, path_nodes, request, prefix, watch_children))
         }
     };
-    let (nodes, request) = (nodes.clone(), request.clone());
-    Ok(Creating { nodes, path_nodes, request, max_ticket, prefix, link, answer, room: Some(room) })
+    Ok(Creating {
+        nodes: nodes.clone(),
+        path_nodes,
+        request: request.clone(),
+        max_ticket,
+        prefix,
+        link: Some(link),
+        answer,
+        room: Some(room),
+    })
 }
 
-/// Polls `requests` once: what they send is sent when this returns, in the order of other requests.
+/// Polls `requests` once, which sends them: they are sent in the order in which this function is called. The futures of the
+/// client borrow it, so a plain function could not return them.
 fn sent_now<F: Future<Output: Send> + Send + 'static>(
     requests: F,
 ) -> BoxFuture<'static, F::Output> {
@@ -127,12 +135,12 @@ fn sent_now<F: Future<Output: Send> + Send + 'static>(
     Box::pin(async move {
         requests.as_mut().await;
         let output = requests.as_mut().take_output();
-        // No other task takes it.
-        output.unwrap_or_else(|| unreachable!("it was awaited, and taken once"))
+        // The output is taken here only, and after the await it is there.
+        output.unwrap_or_else(|| unreachable!("the output was taken before"))
     })
 }
 
-/// The create, and the answers to what was sent with it.
+/// Sends the create, and what has to be sent with it, and waits for the answers.
 async fn create(
     session: Arc<Session>,
     client: Client,
@@ -141,68 +149,74 @@ async fn create(
     prefix: String,
     watch_children: Option<OwnedSemaphorePermit>,
 ) -> Answered {
-    let (name, path) = (request.path.child(&prefix), request.path.as_str());
-    let (lacks, watches) = path_nodes.lacks();
+    let path = request.path.as_str();
+    let name = request.path.child(&prefix);
+    let with = path_nodes.next_create();
     let stamp = Moment::now();
-    let create = client.create_contender(&name, &request.data, &request.acls);
-    // Before the listing: that is to be from after the watch.
-    let parent = watches.then(|| watch_parent(&path_nodes, &client));
+    let node = &request.waiter.node;
+    let create = client.create_contender(&name, &node.data, &node.acls);
+    // The watch on the parent is sent before the listing, so that the listing is from after it.
+    let parent = (with == CreateWith::WatchAndListing).then(|| watch_parent(&path_nodes, &client));
     let watched = watch_children.map(|room| (client.list_and_watch(path), room));
-    let listed = (lacks && watched.is_none()).then(|| client.list(path));
+    let needs_listing = with != CreateWith::Nothing && watched.is_none();
+    let listed = needs_listing.then(|| client.list(path));
     let created = session.proven(stamp, create).await;
     if created.is_err() {
-        return (created, Placement::Nothing);
+        return Answered { created, placement: Placement::Unknown };
     }
     if let Some(parent) = parent {
         parent.await;
     }
-    let known = match (watched, listed) {
+    let listing = match (watched, listed) {
         (Some((watched, room)), _) => {
-            watched.await.map(|(listing, watch)| (listing, Some(watch.with(room))))
+            let watched = watched.await;
+            watched.ok().map(|(listing, watch)| (listing, Some(watch.with(room))))
         }
-        (None, Some(listed)) => listed.await.map(|listing| (listing, None)),
-        (None, None) => return (created, Placement::Nothing),
+        (None, Some(listed)) => listed.await.ok().map(|listing| (listing, None)),
+        (None, None) => None,
     };
-    (
-        created,
-        known.map_or(Placement::Nothing, |(listing, watch)| Placement::Listing(listing, watch)),
-    )
+    let placement = match listing {
+        Some((listing, watch)) => Placement::Listing(listing, watch),
+        None => Placement::Unknown,
+    };
+    Answered { created, placement }
 }
 
-/// Creates a read beside a write hold, in one transaction with a look whether that is there: so no writer can have
-/// come in between.
-async fn create_beside(
+/// Creates a read alongside a write hold, in one transaction that checks that the write hold's znode exists: so no writer can
+/// have come in between.
+async fn create_companion(
     client: Client,
     request: Arc<Request>,
     prefix: String,
     write: Arc<HoldState>,
 ) -> Answered {
     let name = request.path.child(&prefix);
+    let node = &request.waiter.node;
     let stamp = Moment::now();
-    let read = Write::Create { data: &request.data, acls: &request.acls, ephemeral: true };
+    let read = Write::Create { data: &node.data, acls: &node.acls, ephemeral: true };
     let sent = client.write_while_there(write.node(), &name, &read);
     let created = match write.session().proven(stamp, sent).await {
-        // Not every server tells of a node that was created in a transaction.
-        Ok(()) => Ok((write.sequence(), 0)),
+        // Some servers do not return the `Stat` of a node that a transaction creates.
+        Ok(()) => Ok((write.znode().sequence, 0)),
         Err(WriteFailure::NotThere) => {
             write.node_is_gone();
             Err(Failure::NoNode)
         }
-        // Only we know this name: an earlier try took effect.
+        // Only this process knows the name, so an earlier try took effect.
         Err(WriteFailure::Write(exists @ Failure::NodeExists)) => {
             Err(exists.into_source().map_or(Failure::NoNode, Failure::Unknown))
         }
         Err(WriteFailure::Check(failure) | WriteFailure::Write(failure)) => Err(failure),
     };
-    (created, Placement::Position(Position::First))
+    Answered { created, placement: Placement::Position(Position::First) }
 }
 
-/// Asks for the watch on the parent; the future notes the answer.
+/// Sends the request for a watch on the parent. The future takes the answer.
 fn watch_parent<'a>(
     path_nodes: &'a PathNodes,
     client: &'a Client,
 ) -> impl Future<Output = ()> + Send + use<'a> {
-    /// However it ends, another task may ask again.
+    /// Dropping this without an answer allows another task to set the watch.
     struct Asked<'a> {
         path_nodes: &'a PathNodes,
         link: Option<LinkWatch>,
@@ -225,31 +239,33 @@ fn watch_parent<'a>(
     }
 }
 
-/// Creates a node: the create that was sent before, and others, until one is answered with Ok. What an earlier one may have
-/// left is found or removed.
+/// Creates a znode, beginning with the create that was sent already, if there is one, until a create is answered with Ok. A znode
+/// that an earlier create may have left is found or deleted.
 pub(super) async fn create_node(
     nodes: &Arc<SessionNodes>,
     request: &Arc<Request>,
     owner: &TaskTracker,
-    opened: Option<Creating>,
+    mut sent: Option<Creating>,
 ) -> Result<(OwnedNode, Placement), EntryAborted> {
-    let mut opened = opened;
     let mut parents_made = 0;
     loop {
-        request.beside_lasts()?;
-        let mut sent = match opened.take() {
-            Some(sent) => sent,
+        request.check_companion()?;
+        let mut creating = match sent.take() {
+            Some(creating) => creating,
             None => {
                 let room = reserve(nodes, request, owner).map_err(EntryAborted::Failed)?;
                 send(nodes, request, 0, room, None)
                     .map_err(|failure| EntryAborted::Retry(failure.into_source()))?
             }
         };
-        let failure = match sent.answered().await {
-            Ok((node, known)) => return check_sequence(request, node).map(|node| (node, known)),
+        let failure = match creating.answered().await {
+            Ok((node, placement)) => {
+                check_sequence(request, &node)?;
+                return Ok((node, placement));
+            }
             Err(failure) => failure,
         };
-        request.beside_lasts()?;
+        request.check_companion()?;
         match failure {
             Failure::NoNode => {
                 parents_made += 1;
@@ -260,13 +276,14 @@ pub(super) async fn create_node(
             }
             Failure::Unknown(cause) => {
                 metrics::unknown(Operation::CREATE);
-                return match sent.resolved().await? {
-                    Some((node, known)) => check_sequence(request, node).map(|node| (node, known)),
-                    None => Err(EntryAborted::Retry(Some(cause))),
+                let Some((node, placement)) = creating.resolved().await? else {
+                    return Err(EntryAborted::Retry(Some(cause)));
                 };
+                check_sequence(request, &node)?;
+                return Ok((node, placement));
             }
             failure @ Failure::Refused(_) => {
-                return Err(request.stop(request.path.as_str(), "create", failure));
+                return Err(request.aborted(request.path.as_str(), "create", failure));
             }
             Failure::SessionOver(cause) => return Err(EntryAborted::Retry(Some(cause))),
             other @ (Failure::NotNow(_) | Failure::NodeExists) => {
@@ -279,58 +296,61 @@ pub(super) async fn create_node(
 impl Creating {
     /// Waits for the answers.
     async fn answered(&mut self) -> Result<(OwnedNode, Placement), Failure> {
-        let (created, known) = (&mut self.answer).await;
-        let (sequence, mut czxid) = match created {
+        let Answered { created, placement } = (&mut self.answer).await;
+        let (sequence, czxid) = match created {
             Ok(created) => created,
+            Err(failure @ (Failure::Unknown(_) | Failure::SessionOver(_))) => {
+                self.path_nodes.unanswered();
+                return Err(failure);
+            }
             Err(failure) => {
-                if matches!(failure, Failure::Unknown(_) | Failure::SessionOver(_)) {
-                    self.path_nodes.unanswered();
-                } else {
-                    self.room = None;
-                }
+                self.room = None;
                 return Err(failure);
             }
         };
-        let name = match &self.request.beside {
+        let name = match &self.request.companion {
             Some(_) => self.prefix.clone(),
             None => format!("{}{sequence:010}", self.prefix),
         };
-        if czxid <= 0 {
-            // Servers before 3.5 do not tell at the create.
-            let read = self.nodes.session.client()?.read(&self.request.path.child(&name)).await;
-            czxid = match read {
-                Ok(node) => node.change.czxid,
-                // The create was answered: what follows must not be taken for its failure.
-                Err(Failure::NotNow(error) | Failure::Refused(error)) => {
-                    return Err(Failure::Unknown(error));
-                }
-                Err(failure) => return Err(failure),
-            };
-        }
-        let node = self.take_place(&name, sequence, czxid).ok_or_else(Failure::session_over)?;
-        let known = match known {
-            Placement::Listing(listing, watch) => match self.path_nodes.by_gap(&node.node) {
-                Some(position) if watch.is_none() => Placement::Position(position),
-                _ => Placement::Listing(listing, watch),
-            },
-            Placement::Nothing => {
-                self.path_nodes.by_gap(&node.node).map_or(Placement::Nothing, Placement::Position)
-            }
-            known => known,
+        let czxid = if czxid > 0 {
+            czxid
+        } else {
+            read_czxid(&self.nodes.session, &self.request.path.child(&name)).await?
         };
-        Ok((node, known))
+        let node = self.take_place(&name, sequence, czxid).ok_or_else(Failure::session_over)?;
+        let placement = match placement {
+            // A listing with a watch answers whether the znode is the sole contender, so the listing decides.
+            Placement::Listing(listing, Some(watch)) => {
+                let _ = self.path_nodes.by_gap(&node.znode);
+                Placement::Listing(listing, Some(watch))
+            }
+            Placement::Listing(listing, None) => match self.path_nodes.by_gap(&node.znode) {
+                Some(position) => Placement::Position(position),
+                None => Placement::Listing(listing, None),
+            },
+            Placement::Unknown => match self.path_nodes.by_gap(&node.znode) {
+                Some(position) => Placement::Position(position),
+                None => Placement::Unknown,
+            },
+            Placement::Position(position) => Placement::Position(position),
+        };
+        Ok((node, placement))
     }
 
     fn take_place(&mut self, name: &str, sequence: i64, czxid: i64) -> Option<OwnedNode> {
-        let (room, link) = (self.room.take()?, self.link.take()?);
-        let (path, shared) = (self.request.path.child(name), self.request.is_shared());
-        let node = Arc::new(Znode::new(path, czxid, sequence, shared, link));
-        Some(OwnedNode::new(node, self.path_nodes.clone(), self.nodes.clone(), room))
+        let room = self.room.take()?;
+        let link = self.link.take()?;
+        let path = self.request.path.child(name);
+        let session = self.nodes.session.clone();
+        let znode =
+            Arc::new(Znode::new(path, czxid, sequence, self.request.is_shared(), session, link));
+        Some(OwnedNode::new(znode, self.path_nodes.clone(), self.nodes.clone(), room))
     }
 
-    /// Finds out what became of a create that was not answered.
+    /// Searches for the znode of a create that was not answered.
     async fn resolved(&mut self) -> Result<Option<(OwnedNode, Placement)>, EntryAborted> {
-        let (session, path) = (self.nodes.session.clone(), self.request.path.clone());
+        let session = self.nodes.session.clone();
+        let path = self.request.path.clone();
         let search = || async {
             for name in find(&session, &path, &self.prefix).await? {
                 match session.client()?.read(&path.child(&name)).await {
@@ -344,36 +364,44 @@ impl Creating {
             Ok(None)
         };
         let found = self.nodes.connection.retried(&self.request.retry, search).await;
-        match found.map_err(|failure| self.request.stop(path.as_str(), "list", failure))? {
-            Some((name, czxid)) => {
-                tracing::debug!(name, "the create had taken effect");
-                let sequence = last_number(&name).unwrap_or(-1);
-                let node = self.take_place(&name, sequence, czxid);
-                let beside = self.request.beside.as_ref();
-                let known =
-                    beside.map_or(Placement::Nothing, |_| Placement::Position(Position::First));
-                Ok(node.map(|node| (node, known)))
-            }
-            None => {
-                self.room = None;
-                Ok(None)
-            }
-        }
+        let found =
+            found.map_err(|failure| self.request.aborted(path.as_str(), "list", failure))?;
+        let Some((name, czxid)) = found else {
+            self.room = None;
+            return Ok(None);
+        };
+        tracing::debug!(name, "the create had taken effect");
+        let sequence = last_number(&name).unwrap_or(-1);
+        let placement = match &self.request.companion {
+            Some(_) => Placement::Position(Position::First),
+            None => Placement::Unknown,
+        };
+        Ok(self.take_place(&name, sequence, czxid).map(|node| (node, placement)))
+    }
+}
+
+/// Reads the `czxid` of a node, which servers before 3.5 do not return from a create.
+async fn read_czxid(session: &Session, node: &str) -> Result<i64, Failure> {
+    match session.client()?.read(node).await {
+        Ok(node) => Ok(node.change.czxid),
+        // The create was answered, so a failure of the read must not count as a failure of the create.
+        Err(Failure::NotNow(error) | Failure::Refused(error)) => Err(Failure::Unknown(error)),
+        Err(failure) => Err(failure),
     }
 }
 
 impl Drop for Creating {
-    /// If no answer came, and the search for the node to no end, it may be there.
+    /// If neither the create nor the search completed, the znode may exist, and a task cleans up.
     fn drop(&mut self) {
         let Some(room) = self.room.take() else { return };
         self.path_nodes.unanswered();
-        let search =
-            CleanupTask::Search { parent: self.request.path.clone(), prefix: self.prefix.clone() };
+        let parent = self.request.path.clone();
+        let search = CleanupTask::Search { parent, prefix: self.prefix.clone() };
         let nodes = self.nodes.clone();
         let searching = async move {
-            let (connection, session) = (&nodes.connection, &nodes.session);
+            let session = &nodes.session;
             let first = run_once(session, &search);
-            clean_up(connection, session.clone(), search.clone(), first, |_| {}).await;
+            clean_up(&nodes.connection, session.clone(), search.clone(), first, |_| {}).await;
             drop(room);
         };
         self.nodes.connection.spawn(searching.in_current_span());
@@ -384,10 +412,10 @@ async fn make_parents(nodes: &SessionNodes, request: &Request) -> Result<(), Ent
     let parent = nodes.connection.absolute(&request.path);
     let make = || async {
         let client = nodes.session.client()?;
-        let made = client.make_parents(&parent, &request.acls).await;
+        let made = client.make_parents(&parent, &request.waiter.node.acls).await;
         Ok::<_, Failure>(match made {
             Ok(()) => None,
-            // Deleted while we made it: the next create tells.
+            // A parent was deleted at the same time: the next create reports that.
             Err(gone) if matches!(gone.failure, Failure::NoNode) => None,
             Err(refused) => match refused.failure {
                 failure @ Failure::Refused(_) => Some((refused.path, failure)),
@@ -397,16 +425,16 @@ async fn make_parents(nodes: &SessionNodes, request: &Request) -> Result<(), Ent
     };
     match nodes.connection.retried(&request.retry, make).await {
         Ok(None) => Ok(()),
-        Ok(Some((path, failure))) => Err(request.stop(&path, "create", failure)),
-        Err(failure) => Err(request.stop(request.path.as_str(), "create", failure)),
+        Ok(Some((path, failure))) => Err(request.aborted(&path, "create", failure)),
+        Err(failure) => Err(request.aborted(request.path.as_str(), "create", failure)),
     }
 }
 
-/// Refuses a place so close to the wrap of the sequence numbers that order would end.
-fn check_sequence(request: &Request, node: OwnedNode) -> Result<OwnedNode, EntryAborted> {
-    let sequence = node.node.sequence;
+/// Refuses a sequence number so close to the wrap that the order would end.
+fn check_sequence(request: &Request, node: &OwnedNode) -> Result<(), EntryAborted> {
+    let sequence = node.znode.sequence;
     if is_safe_sequence(sequence) {
-        return Ok(node);
+        return Ok(());
     }
     let path = &request.path;
     let text = format!(

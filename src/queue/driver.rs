@@ -1,8 +1,8 @@
-//! A [`LocalQueue`] at work: looks at the conditions of an event, and carries out the commands.
+//! Drives a [`LocalQueue`]: gathers the conditions of an event, and carries out the commands.
 //!
-//! An event, what is looked at for it, the decision, and what has to be *sent* for it are one critical section: so requests go
-//! out in the order of the commands, for all threads, and a hold begins in the term that was looked at (I4). What may
-//! run other code is done when the lock is released, in the same order (I7).
+//! An event, the conditions that are gathered for it, the decision, and the requests that are *sent* for it are one critical
+//! section. So requests are sent in the order of the commands, whichever threads run, and a hold begins in the lease term that
+//! was checked (I4). Everything that may run other code is done after the lock is released, in the same order (I7).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -14,18 +14,19 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::background::{ask_whether_sole, retain, until_news};
+use super::background::{ask_whether_sole, await_news, retain};
 use super::contending::Waiting;
 use super::create::{Creating, reserve, send};
-use super::current_nodes::CurrentNodes;
 use super::entry::{self, Source};
-use super::hold::{Answer, End, Hold, HoldState, QueuedFlag};
+use super::hold::{Answer, End, HoldState, OwnedHold, QueuedFlag};
 use super::local_queue::{
     Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Refusal, Sole, Ticket,
 };
-use super::node::{DeleteOutcome, OwnedNode, PendingDelete, SharedNode};
-use super::request::{EntryAborted, Request, is_session_over};
+use super::node::{DeleteOutcome, OwnedNode, PendingDelete, Znode};
+use super::path_nodes::PathNodes;
+use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::rules::admission::Family;
+use super::session_nodes::CurrentNodes;
 use crate::client::{ChildrenWatch, ClientError, Listing};
 use crate::clock::Moment;
 use crate::error::Error;
@@ -33,96 +34,143 @@ use crate::lock::Mutex;
 use crate::session::Connection;
 use crate::session::lease::{LeaseTerm, LossPolicy, Over};
 use crate::session::retry::Retry;
-use crate::session::session::Requester;
 
 /// See the [module](self).
 pub(super) struct QueueDriver {
     pub(super) current_nodes: Arc<CurrentNodes>,
     pub(super) family: Family,
-    /// Counts the nodes, until they are known to be gone.
+    /// Counts the nodes until they are known to be deleted.
     pub(super) nodes: TaskTracker,
-    /// For the entry: no caller waits.
-    left: Notify,
+    /// Notifies the entry that no caller waits.
+    abandoned: Notify,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
     queue: LocalQueue,
-    /// Those that wait.
+    /// The callers that wait: one for each waiter of `queue`.
     callers: BTreeMap<Ticket, Caller>,
     /// The node that is first.
     first: Option<First>,
 }
 
-/// What the queue need not know of a waiter.
+/// The part of a waiter that the queue does not decide by.
 #[derive(Debug)]
 struct Caller {
     request: Arc<Request>,
-    asker: Requester,
+    requester: Requester,
     queued: QueuedFlag,
-    /// Of the present trouble.
+    /// The start of the present series of failures.
     began: Moment,
     retry: Retry,
     reply: oneshot::Sender<Answer>,
 }
 
-/// A node that is first, and what came with it.
+/// A node that is first, and what belongs to it.
 #[derive(Debug)]
 pub(super) struct First {
     pub(super) node: OwnedNode,
-    /// Whether it is the sole contender; if so, with the watch.
     pub(super) sole: Sole,
+    /// The watch on the children, while the node is the sole contender.
     pub(super) children: Option<SharedWatch>,
+    /// Cancelled at the end of a retention.
     retention: Option<CancellationToken>,
 }
 
 pub(super) type SharedWatch = Arc<Mutex<ChildrenWatch>>;
 
-/// Why a node that is first does not come to hold.
+impl First {
+    pub(super) fn new(node: OwnedNode, sole: Sole, children: Option<SharedWatch>) -> Self {
+        Self { node, sole, children, retention: None }
+    }
+
+    fn id(&self) -> NodeId {
+        self.node.znode.czxid
+    }
+
+    /// Returns true if the watch on the children is armed and has not fired. Drops a watch that has fired.
+    fn is_unfired(&mut self) -> bool {
+        self.children.take_if(|watch| watch.lock().has_fired());
+        self.children.is_some()
+    }
+
+    /// The token that ends the tasks of the retention.
+    fn retention(&mut self) -> CancellationToken {
+        self.retention.get_or_insert_default().clone()
+    }
+
+    /// Hands the delete to the client. The watch is dropped later, because dropping it sends a request.
+    fn delete(self) -> Option<PendingDelete> {
+        let delete = self.node.delete()?;
+        Some(delete.with(self.children))
+    }
+}
+
+/// Why a node that is first begins no hold.
 pub(super) enum NotAdmitted {
     /// The session lease has ended.
     NoLease(First),
+    /// No caller wants the node.
     Abandoned,
 }
 
-/// What became of a hold's node.
+/// The next step of the node of a released hold.
 pub(super) enum ReleaseStep {
-    /// Another task of this session has it, or will, or it is retained.
+    /// Another task of this session holds or will hold by the node, or it is retained.
     Passed,
     Deleting(oneshot::Receiver<DeleteOutcome>),
-    /// The node was gone before.
+    /// The node was deleted before.
     Gone,
 }
 
-/// A command with what belongs to it, to be carried out outside the lock.
+/// A command with the values that it needs, to be carried out outside the lock.
 enum Action {
-    Wake(Over),
+    WakeEndedTerms(Over),
     EndRetention(CancellationToken),
-    Confirm(PendingDelete),
+    ConfirmDelete(PendingDelete),
     Forget(OwnedNode),
     Enter(Option<Creating>),
     Requeue(OwnedNode),
     NotifyQueued(Vec<QueuedFlag>),
     Refuse(Vec<Caller>, Refusal),
     StopEntry,
-    AwaitNews(SharedWatch, CancellationToken),
-    AskWhetherSole(SharedNode),
-    Retain(SharedNode, CancellationToken, Duration, LossPolicy),
+    AwaitNews {
+        watch: SharedWatch,
+        end: CancellationToken,
+    },
+    AskWhetherSole {
+        znode: Arc<Znode>,
+        path_nodes: Arc<PathNodes>,
+    },
+    Retain {
+        znode: Arc<Znode>,
+        end: CancellationToken,
+        retention: Duration,
+        loss_policy: LossPolicy,
+    },
     Begin(PendingHold),
-    /// The node goes back to its entry, to prove the session or for no caller.
+    /// Give the node back to its entry, to prove the session (`Some`), or because no caller wants it.
     Return(First, Option<Sole>),
 }
 
+/// A hold that begins as soon as the lock is released.
 struct PendingHold {
     caller: Caller,
     term: Arc<LeaseTerm>,
-    hold: HoldNumber,
-    node: SharedNode,
+    number: HoldNumber,
+    znode: Arc<Znode>,
+    path_nodes: Arc<PathNodes>,
+}
+
+/// The terms of the session lease: those that have ended, and the one in which the next hold may begin.
+struct LeaseTerms {
+    ended: Over,
+    current: Option<Arc<LeaseTerm>>,
 }
 
 impl Inner {
-    /// One event: the look, the decision, and what is to be sent.
+    /// Takes one event: gathers the conditions, decides, and sends the requests.
     fn step(&mut self, driver: &QueueDriver, event: Event) -> VecDeque<Action> {
         let given_up = matches!(event, Event::NodeGivenUp { .. });
         let mut actions = VecDeque::new();
@@ -131,7 +179,7 @@ impl Inner {
         let commands = self.queue.on(event, |policy| {
             let (conditions, terms) = look(driver, first.as_mut(), policy);
             if let Some(LeaseTerms { ended, current }) = terms {
-                actions.push_back(Action::Wake(ended));
+                actions.push_back(Action::WakeEndedTerms(ended));
                 term = current;
             }
             conditions
@@ -141,7 +189,7 @@ impl Inner {
             // The task of a create starts before that of the delete ahead of it.
             let starts_first = matches!(action, Action::Enter(_)) && !given_up;
             let place = match actions.back() {
-                Some(Action::Confirm(_)) if starts_first => actions.len() - 1,
+                Some(Action::ConfirmDelete(_)) if starts_first => actions.len() - 1,
                 _ => actions.len(),
             };
             actions.insert(place, action);
@@ -149,7 +197,7 @@ impl Inner {
         actions
     }
 
-    /// Sends what a command is to send, and gives it what belongs to it.
+    /// Sends the request of a command, and collects the values that its action needs.
     fn prepare(
         &mut self,
         driver: &QueueDriver,
@@ -158,7 +206,7 @@ impl Inner {
     ) -> Option<Action> {
         let Self { callers, first, .. } = self;
         Some(match command {
-            Command::Delete { .. } => Action::Confirm(first.take()?.leave()?),
+            Command::Delete { .. } => Action::ConfirmDelete(first.take()?.delete()?),
             Command::Create { ticket, max_ticket, watch_children } => {
                 let sent = callers.get(&ticket).and_then(|caller| {
                     driver.send_create(&caller.request, max_ticket, watch_children)
@@ -169,42 +217,50 @@ impl Inner {
             Command::Requeue { .. } => Action::Requeue(first.take()?.node),
             Command::Prove { sole } => Action::Return(first.take()?, Some(sole)),
             Command::Abandon => Action::Return(first.take()?, None),
-            Command::Begin { ticket, hold } => Action::Begin(PendingHold {
-                caller: callers.remove(&ticket)?,
-                term: term.take()?,
-                hold,
-                node: first.as_ref()?.node.share(),
-            }),
-            Command::Refuse(tickets, why) => {
+            Command::Begin { ticket, hold } => {
+                let node = &first.as_ref()?.node;
+                Action::Begin(PendingHold {
+                    caller: callers.remove(&ticket)?,
+                    term: term.take()?,
+                    number: hold,
+                    znode: node.znode.clone(),
+                    path_nodes: node.path_nodes.clone(),
+                })
+            }
+            Command::Refuse(tickets, refusal) => {
                 let refused = tickets.iter().filter_map(|ticket| callers.remove(ticket));
-                Action::Refuse(refused.collect(), why)
+                Action::Refuse(refused.collect(), refusal)
             }
             Command::NotifyQueued(tickets) => {
-                let told = tickets.iter().filter_map(|ticket| callers.get(ticket));
-                Action::NotifyQueued(told.map(|caller| caller.queued.clone()).collect())
+                let queued = tickets.iter().filter_map(|ticket| callers.get(ticket));
+                Action::NotifyQueued(queued.map(|caller| caller.queued.clone()).collect())
             }
             Command::StopEntry => Action::StopEntry,
             Command::EndRetention => Action::EndRetention(first.as_mut()?.retention.take()?),
             Command::AwaitNews => {
                 let first = first.as_mut()?;
-                Action::AwaitNews(first.children.clone()?, first.retention())
+                Action::AwaitNews { watch: first.children.clone()?, end: first.retention() }
             }
-            Command::AskWhetherSole => Action::AskWhetherSole(first.as_ref()?.node.share()),
+            Command::AskWhetherSole => {
+                let node = &first.as_ref()?.node;
+                Action::AskWhetherSole {
+                    znode: node.znode.clone(),
+                    path_nodes: node.path_nodes.clone(),
+                }
+            }
             Command::Retain { retention, loss_policy } => {
                 let first = first.as_mut()?;
-                Action::Retain(first.node.share(), first.retention(), retention, loss_policy)
+                let znode = first.node.znode.clone();
+                Action::Retain { znode, end: first.retention(), retention, loss_policy }
             }
         })
     }
 }
 
-/// The terms of the session lease: those that have ended, and the one in which the next hold may begin.
-struct LeaseTerms {
-    ended: Over,
-    current: Option<Arc<LeaseTerm>>,
-}
-
-/// Gathers the conditions of an event; the terms of the lease only if a policy is given.
+/// Gathers the conditions of an event, and the terms of the lease if a policy is given.
+///
+/// Three of the checks change what they check, so they run only when the queue asks: `has_fired` takes the wake from the task
+/// that awaits the watch, `has_changed` reports a change of the connection once, and `term_quietly` ends terms.
 fn look(
     driver: &QueueDriver,
     first: Option<&mut First>,
@@ -216,7 +272,8 @@ fn look(
         return (Conditions { closing, ..Conditions::default() }, None);
     };
     let unfired = first.is_unfired();
-    let session = &first.node.nodes.session;
+    let znode = &first.node.znode;
+    let session = &znode.session;
     let policy = policy.filter(|_| !session.ended().is_cancelled());
     let terms = policy.map(|policy| {
         let (ended, current) = session.lease.term_quietly(policy, Moment::now());
@@ -225,8 +282,8 @@ fn look(
     let conditions = Conditions {
         closing,
         lease_lasts: terms.as_ref().is_some_and(|terms| terms.current.is_some()),
-        same_connection: first.node.node.is_on_its_link(),
-        revoked: first.node.node.is_revoked(),
+        same_connection: znode.is_on_its_link(),
+        revoked: znode.is_revoked(),
         unfired,
         spare: session.has_spare_room()
             && session.has_spare_nodes(connection.settings.ephemeral_limit),
@@ -234,57 +291,39 @@ fn look(
     (conditions, terms)
 }
 
-impl First {
-    pub(super) fn new(node: OwnedNode, sole: Sole, children: Option<SharedWatch>) -> Self {
-        Self { node, sole, children, retention: None }
-    }
-
-    /// Whether the watch on the children is there and has not fired.
-    fn is_unfired(&mut self) -> bool {
-        self.children.take_if(|watch| watch.lock().has_fired());
-        self.children.is_some()
-    }
-
-    /// Ends the tasks of a retention.
-    fn retention(&mut self) -> CancellationToken {
-        self.retention.get_or_insert_default().clone()
-    }
-
-    /// Hands the delete to the client. The watch goes later: to drop it sends a request.
-    fn leave(self) -> Option<PendingDelete> {
-        self.node.leave().map(|leaving| leaving.with(self.children))
-    }
-}
-
 impl QueueDriver {
     pub(super) fn new(current_nodes: &Arc<CurrentNodes>, family: Family) -> Arc<Self> {
-        let queue = LocalQueue::new(current_nodes.rules.local);
-        Self::of(current_nodes, family, Inner { queue, callers: BTreeMap::new(), first: None })
+        Self::with(current_nodes, family, LocalQueue::new(), None)
     }
 
-    /// A hold by a node that was admitted otherwise: a lease.
-    pub(super) fn hold_lease(
+    /// Returns a hold by a semaphore's permit, which was admitted by count.
+    pub(super) fn hold_permit(
         current_nodes: &Arc<CurrentNodes>,
         node: OwnedNode,
         request: &Request,
-        asker: Requester,
+        requester: Requester,
         term: Arc<LeaseTerm>,
-    ) -> Hold {
-        let queue = LocalQueue::held(node.node.czxid, request.waiter());
-        let shared = node.share();
-        let first = Some(First::new(node, Sole::No, None));
-        let inner = Inner { queue, callers: BTreeMap::new(), first };
-        let driver = Self::of(current_nodes, Family::Leases, inner);
-        Hold::begin(&driver, 0, &shared, request, asker, term)
+    ) -> OwnedHold {
+        let queue = LocalQueue::held(node.znode.czxid, request.waiter.clone());
+        let znode = node.znode.clone();
+        let path_nodes = node.path_nodes.clone();
+        let first = First::new(node, Sole::No, None);
+        let driver = Self::with(current_nodes, Family::Leases, queue, Some(first));
+        driver.start_hold(0, znode, &path_nodes, request, requester, term)
     }
 
-    fn of(current_nodes: &Arc<CurrentNodes>, family: Family, inner: Inner) -> Arc<Self> {
+    fn with(
+        current_nodes: &Arc<CurrentNodes>,
+        family: Family,
+        queue: LocalQueue,
+        first: Option<First>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             current_nodes: current_nodes.clone(),
             family,
             nodes: TaskTracker::new(),
-            left: Notify::new(),
-            inner: Mutex::new(inner),
+            abandoned: Notify::new(),
+            inner: Mutex::new(Inner { queue, callers: BTreeMap::new(), first }),
         })
     }
 
@@ -297,87 +336,115 @@ impl QueueDriver {
         self.carry_out(actions);
     }
 
-    /// Outside the lock. Gives what the delete comes to, if there was one.
+    /// Carries out the actions, outside the lock. Returns the outcome of the delete, if there is one.
     fn carry_out(
         self: &Arc<Self>,
         mut actions: VecDeque<Action>,
     ) -> Option<oneshot::Receiver<DeleteOutcome>> {
-        let mut left = None;
+        let mut outcome = None;
         while let Some(action) = actions.pop_front() {
             match action {
-                Action::Wake(over) => over.wake(),
+                Action::WakeEndedTerms(ended) => ended.wake(),
                 Action::EndRetention(token) => token.cancel(),
-                Action::Confirm(leaving) => left = Some(leaving.see_to()),
+                Action::ConfirmDelete(delete) => outcome = Some(delete.confirm()),
                 Action::Forget(node) => node.forget(),
                 Action::Enter(sent) => entry::spawn(self, Source::New(sent)),
                 Action::Requeue(node) => {
-                    node.path_nodes.waits_again(&node.node);
+                    node.path_nodes.waits_again(&node.znode);
                     entry::spawn(self, Source::Requeued(node));
                 }
                 Action::NotifyQueued(flags) => {
-                    flags.iter().for_each(|queued| _ = queued.send_replace(true));
+                    for queued in flags {
+                        queued.send_replace(true);
+                    }
                 }
                 Action::Refuse(callers, Refusal::Closed) => {
                     refuse(callers, |request| request.session_error(Error::closed()));
                 }
-                // Those that failed are answered with the error, by whoever has it.
+                // Callers that failed never come here: the function that has the error answers them.
                 Action::Refuse(callers, Refusal::Busy | Refusal::Failed) => {
-                    callers.into_iter().for_each(|caller| _ = caller.reply.send(Ok(None)));
-                }
-                Action::StopEntry => self.left.notify_waiters(),
-                Action::AwaitNews(watch, end) => {
-                    self.connection().spawn(until_news(self.clone(), watch, end));
-                }
-                Action::AskWhetherSole(node) => {
-                    match node.nodes.session.room_at_once(node.path_nodes.path.as_str()) {
-                        Some(room) => {
-                            self.connection().spawn(ask_whether_sole(self.clone(), node, room));
-                        }
-                        None => actions.extend(self.listed(node.node.czxid, None)),
+                    for caller in callers {
+                        let _ = caller.reply.send(Ok(None));
                     }
                 }
-                Action::Retain(node, end, retention, policy) => {
-                    self.connection().spawn(retain(self.clone(), node, end, retention, policy));
+                Action::StopEntry => self.abandoned.notify_waiters(),
+                Action::AwaitNews { watch, end } => {
+                    self.connection().spawn(await_news(self.clone(), watch, end));
+                }
+                Action::AskWhetherSole { znode, path_nodes } => {
+                    match znode.session.room_at_once(path_nodes.path.as_str()) {
+                        Some(room) => {
+                            let ask = ask_whether_sole(self.clone(), znode, path_nodes, room);
+                            self.connection().spawn(ask);
+                        }
+                        None => actions.extend(self.take_listing(znode.czxid, None)),
+                    }
+                }
+                Action::Retain { znode, end, retention, loss_policy } => {
+                    let retain = retain(self.clone(), znode, end, retention, loss_policy);
+                    self.connection().spawn(retain);
                 }
                 Action::Begin(pending) => {
                     if let Some(hold) = self.begin(pending) {
-                        // Its caller has left: the next one's turn.
+                        // The caller has left, so it is the next waiter's turn.
                         let (hold, state) = hold.into_parts();
                         let lost = finish(&state) != End::Released;
                         let released = Event::Released { hold, lost };
                         actions.extend(self.inner.lock().step(self, released));
                     }
                 }
-                // It is dropped, and with it the node.
+                // Dropping the node deletes it.
                 Action::Return(..) => {}
             }
         }
-        left
+        outcome
     }
 
-    /// Gives the hold back if its caller has left.
-    fn begin(self: &Arc<Self>, pending: PendingHold) -> Option<Hold> {
-        let PendingHold { caller: Caller { request, asker, reply, .. }, term, hold, node } =
-            pending;
-        let hold = Hold::begin(self, hold, &node, &request, asker, term);
-        reply.send(Ok(Some(hold))).err()?.ok()?
+    /// Begins a hold. Returns it if its caller has left.
+    fn begin(self: &Arc<Self>, pending: PendingHold) -> Option<OwnedHold> {
+        let PendingHold { caller, term, number, znode, path_nodes } = pending;
+        let hold =
+            self.start_hold(number, znode, &path_nodes, &caller.request, caller.requester, term);
+        caller.reply.send(Ok(Some(hold))).err()?.ok()?
     }
 
-    /// Hands a create to the client. What fails is found out by the entry.
+    /// Makes and registers a hold. Runs outside the lock, because it counts the hold.
+    fn start_hold(
+        self: &Arc<Self>,
+        number: HoldNumber,
+        znode: Arc<Znode>,
+        path_nodes: &PathNodes,
+        request: &Request,
+        requester: Requester,
+        term: Arc<LeaseTerm>,
+    ) -> OwnedHold {
+        let state = HoldState::new(request, znode.clone(), term, requester);
+        if !path_nodes.admitted(&znode, self, state.clone()) {
+            state.node_is_gone();
+            self.node_gone(znode.czxid);
+        }
+        OwnedHold::new(state, number, self)
+    }
+
+    /// Hands a create to the client. The entry finds out why a create was not sent.
     fn send_create(
         &self,
         request: &Arc<Request>,
         max_ticket: Ticket,
         watch_children: bool,
     ) -> Option<Creating> {
-        let nodes = self.current_nodes.nodes(&self.connection().current_session().ok()?);
+        let session = self.connection().current_session().ok()?;
+        let nodes = self.current_nodes.of(&session);
         let room = reserve(&nodes, request, &self.nodes).ok()?;
-        let watch = watch_children.then(|| nodes.session.room_at_once(request.path.as_str()));
-        send(&nodes, request, max_ticket, room, watch.flatten()).ok()
+        let watch = match watch_children {
+            true => session.room_at_once(request.path.as_str()),
+            false => None,
+        };
+        send(&nodes, request, max_ticket, room, watch).ok()
     }
 }
 
-/// For callers.
+/// Called by callers.
 impl QueueDriver {
     /// Queues up.
     pub(super) fn join(
@@ -387,14 +454,15 @@ impl QueueDriver {
         began: Moment,
     ) -> Waiting {
         let (reply, answer) = oneshot::channel();
-        let asker = Requester::current();
+        let requester = Requester::current();
         let retry = request.retry.start();
-        let waiter = request.waiter();
-        let waits = !request.only_if_free;
-        let caller = Caller { request, asker, queued: queued.clone(), began, retry, reply };
+        let waiter = request.waiter.clone();
+        let caller = Caller { request, requester, queued: queued.clone(), began, retry, reply };
         let mut inner = self.inner.lock();
         let held_by = match &inner.first {
-            Some(first) if waits && inner.queue.is_busy() => Some(first.node.path_nodes.clone()),
+            Some(first) if !waiter.no_wait && inner.queue.is_busy() => {
+                Some(first.node.path_nodes.clone())
+            }
             _ => None,
         };
         let ticket = inner.queue.next_ticket();
@@ -402,7 +470,7 @@ impl QueueDriver {
         let actions = inner.step(self, Event::Joined(waiter));
         drop(inner);
         if let Some(path_nodes) = held_by
-            && path_nodes.is_held_by(asker)
+            && path_nodes.is_held_by(requester)
         {
             warn_of_deadlock(path_nodes.path.as_str());
         }
@@ -419,25 +487,25 @@ impl QueueDriver {
         self.carry_out(actions);
     }
 
-    /// Whether no task holds, and the node is kept: it can be had without a request.
+    /// Returns true if no task holds, and the next caller can have the node without a request.
     pub(super) fn is_kept(&self) -> bool {
         self.inner.lock().queue.is_kept()
     }
 
-    /// How many wait besides the one that the node stands for.
+    /// The number of waiters, without the one that the node stands for.
     pub(super) fn queued(&self) -> usize {
         self.inner.lock().queue.queued()
     }
 
-    /// Whether the servers said that another contender is first.
+    /// Returns true if the servers said that another contender is first.
     pub(super) fn is_busy(&self) -> bool {
         self.inner.lock().queue.is_busy()
     }
 }
 
-/// For holds, and the nodes that they are by.
+/// Called by holds, and by the node monitor.
 impl QueueDriver {
-    /// A hold is let go of: the node is passed on, retained, or deleted. Runs on any thread.
+    /// Releases a hold: the node is passed on, retained or deleted. Runs on any thread.
     pub(super) fn release(
         self: &Arc<Self>,
         hold: HoldNumber,
@@ -453,13 +521,13 @@ impl QueueDriver {
         drop(inner);
         let step = match self.carry_out(actions) {
             _ if passed => ReleaseStep::Passed,
-            Some(left) => ReleaseStep::Deleting(left),
+            Some(outcome) => ReleaseStep::Deleting(outcome),
             None => ReleaseStep::Gone,
         };
         (end, step)
     }
 
-    /// The node of a hold that is over is taken for another entry.
+    /// Has the node of an ended hold contend again.
     pub(super) fn requeue(self: &Arc<Self>, hold: HoldNumber) {
         self.on(Event::Requeued { hold });
     }
@@ -468,24 +536,24 @@ impl QueueDriver {
         self.on(Event::NodeGone { node });
     }
 
-    /// The session is over, or left to others: the node is to be deleted one way or the other. Resolves when it is.
+    /// Deletes the node, because the session ended or is left to others. The future resolves when the node is deleted.
     pub(super) fn give_up(
         self: &Arc<Self>,
         node: NodeId,
     ) -> impl Future<Output = ()> + Send + use<> {
         let actions = self.inner.lock().step(self, Event::NodeGivenUp { node });
-        let left = self.carry_out(actions);
+        let outcome = self.carry_out(actions);
         async move {
-            if let Some(left) = left {
-                let _ = left.await;
+            if let Some(outcome) = outcome {
+                let _ = outcome.await;
             }
         }
     }
 }
 
-/// For the entry.
+/// Called by the entry.
 impl QueueDriver {
-    /// The contender whose node is to be created, and which callers may hold by it whatever comes.
+    /// Returns the request for which the next node is created, and the ticket below which waiters may hold by it.
     pub(super) fn first(&self) -> Result<(Arc<Request>, Ticket), EntryAborted> {
         let inner = self.inner.lock();
         let first = inner.queue.first().and_then(|ticket| inner.callers.get(&ticket));
@@ -493,86 +561,76 @@ impl QueueDriver {
         Ok((request, inner.queue.next_ticket()))
     }
 
-    /// The node is first: begins the hold of the first caller.
+    /// Begins the hold of the first waiter. The node is first.
     pub(super) fn admit(
         self: &Arc<Self>,
         first: First,
         request: &Request,
         max_ticket: Ticket,
     ) -> Result<(), NotAdmitted> {
-        let node = Node {
-            id: first.node.node.czxid,
-            holder: request.waiter(),
-            sole: first.sole,
-            max_ticket,
-        };
+        let holder = request.waiter.clone();
+        let node = Node { id: first.id(), holder, sole: first.sole, max_ticket };
         let mut inner = self.inner.lock();
         inner.first = Some(first);
         let mut actions = inner.step(self, Event::First(node));
         drop(inner);
-        let returned = match actions.pop_back() {
-            Some(Action::Return(first, sole)) => Some((first, sole)),
-            other => {
-                actions.extend(other);
-                None
+        let admitted = match actions.pop_back() {
+            Some(Action::Return(first, Some(sole))) => {
+                Err(NotAdmitted::NoLease(First { sole, ..first }))
+            }
+            Some(Action::Return(_, None)) => Err(NotAdmitted::Abandoned),
+            last => {
+                actions.extend(last);
+                Ok(())
             }
         };
         self.carry_out(actions);
-        match returned {
-            None => Ok(()),
-            Some((first, Some(sole))) => Err(NotAdmitted::NoLease(First { sole, ..first })),
-            Some((_, None)) => Err(NotAdmitted::Abandoned),
-        }
+        admitted
     }
 
-    /// The servers say that another contender is first: callers that asked not to wait get busy.
+    /// Takes the news that another contender is first. Callers that asked not to wait are refused.
     pub(super) fn is_behind(self: &Arc<Self>, is_held_by: impl Fn(Requester) -> bool) {
         let mut inner = self.inner.lock();
         let first_time = !inner.queue.is_busy();
         let actions = inner.step(self, Event::Behind);
         let mut callers = inner.callers.values();
-        let deadlock = callers.find(|caller| first_time && is_held_by(caller.asker));
+        let deadlock = callers.find(|caller| first_time && is_held_by(caller.requester));
         let deadlock = deadlock.map(|caller| caller.request.path.clone());
         drop(inner);
-        deadlock.inspect(|path| warn_of_deadlock(path.as_str()));
+        if let Some(path) = deadlock {
+            warn_of_deadlock(path.as_str());
+        }
         self.carry_out(actions);
     }
 
-    /// What came of a try for `request` ends the wait of all whose node would be the same.
+    /// Fails every waiter whose node would be identical to `request`'s.
     pub(super) fn fail(&self, request: &Request, error: &Error) {
-        self.fail_by(Event::Failed(request.node_spec()), |_| error.clone());
+        self.refuse_by(Event::Failed(request.waiter.node.clone()), |_| error.clone());
     }
 
-    /// Ends all waits: there will be no session.
+    /// Fails every waiter, because no session will be opened again.
     pub(super) fn session_over(&self, error: &Error) {
-        self.fail_by(Event::SessionOver, |request| request.session_error(error.clone()));
+        self.refuse_by(Event::SessionOver, |request| request.session_error(error.clone()));
     }
 
-    fn fail_by(&self, event: Event, error: impl Fn(&Request) -> Error) {
-        for action in self.refusals(event) {
-            if let Action::Refuse(callers, _) = action {
-                refuse(callers, &error);
-            }
-        }
+    fn refuse_by(&self, event: Event, error: impl Fn(&Request) -> Error) {
+        let actions = self.inner.lock().step(self, event);
+        refuse(refused(actions), error);
     }
 
-    fn refusals(&self, event: Event) -> VecDeque<Action> {
-        self.inner.lock().step(self, event)
-    }
-
-    /// A try failed: it counts for each caller; the pause before the next is that of the first one that has one left.
-    /// `anew`: all went well for so long that this is a new trouble.
-    pub(super) async fn another_try(
+    /// Counts a failed attempt against the retry policy of each waiter, and fails those whose policy is exhausted. Returns the
+    /// pause of the first waiter that has one. `reset`: the last failure is old enough to restart the policies.
+    pub(super) async fn retry_pause(
         &self,
         cause: Option<ClientError>,
-        anew: bool,
+        reset: bool,
     ) -> Option<Duration> {
         let mut pause = None;
-        let exhausted = {
+        let actions = {
             let mut inner = self.inner.lock();
             let mut exhausted = Vec::new();
             for (ticket, caller) in &mut inner.callers {
-                if anew {
+                if reset {
                     caller.began = Moment::now();
                     caller.retry = caller.request.retry.start();
                 }
@@ -584,28 +642,27 @@ impl QueueDriver {
             }
             inner.step(self, Event::Exhausted(exhausted))
         };
-        for action in exhausted {
-            if let Action::Refuse(callers, _) = action {
-                let over = is_session_over(self.connection()).await;
-                refuse(callers, |request| request.gave_up(over.clone(), cause.clone()));
-            }
+        let refused = refused(actions);
+        if !refused.is_empty() {
+            let closed = closed_error(self.connection()).await;
+            refuse(refused, |request| request.gave_up(closed.clone(), cause.clone()));
         }
         pause
     }
 
-    /// An attempt left no node. Whether the entry is over: no caller waits.
+    /// Ends an attempt that left no node. Returns true if the entry ends, because no caller waits.
     pub(super) fn attempt_ended(&self) -> bool {
         let mut inner = self.inner.lock();
-        let _nothing = inner.step(self, Event::AttemptEnded);
+        let _none = inner.step(self, Event::AttemptEnded);
         !inner.queue.has_waiters()
     }
 
-    /// Fires when there is no point in going on.
-    pub(super) async fn stopped(&self) -> EntryAborted {
+    /// Resolves when no caller is left or the connection is closing.
+    async fn stopped(&self) -> EntryAborted {
         loop {
-            let left = self.left.notified();
-            let mut left = std::pin::pin!(left);
-            left.as_mut().enable();
+            let abandoned = self.abandoned.notified();
+            let mut abandoned = std::pin::pin!(abandoned);
+            abandoned.as_mut().enable();
             if !self.inner.lock().queue.has_waiters() {
                 return EntryAborted::Abandoned;
             }
@@ -615,59 +672,48 @@ impl QueueDriver {
                     self.session_over(&Error::closed());
                     return EntryAborted::Abandoned;
                 }
-                () = left => {}
+                () = abandoned => {}
             }
         }
     }
 
-    /// Awaits `work`, unless there is no point in going on.
+    /// Awaits `work`, until no caller is left or the connection is closing.
     pub(super) async fn unless_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, EntryAborted>> + Send,
     ) -> Result<T, EntryAborted> {
         tokio::select! {
             biased;
-            stop = self.stopped() => Err(stop),
+            aborted = self.stopped() => Err(aborted),
             done = work => done,
         }
     }
 }
 
-/// First of all no task may take it for held any more; then no fenced write may follow.
-fn finish(state: &HoldState) -> End {
-    let end = state.finish(End::Released);
-    state.close_fence();
-    end
-}
-
-fn refuse(callers: Vec<Caller>, error: impl Fn(&Request) -> Error) {
-    for Caller { request, reply, .. } in callers {
-        let _ = reply.send(Err(error(&request))); // who is gone needs none
-    }
-}
-
-fn warn_of_deadlock(path: &str) {
-    tracing::warn!(
-        path,
-        "waits for a lock that this very task holds: see `Guard::reenter` and `Owner`"
-    );
-}
-
-/// For the tasks that look whether a node is the sole contender, or may be retained.
+/// Called by the [background tasks](super::background).
 impl QueueDriver {
-    /// The question whether the node is the sole one has an answer; none, if there is no way to know.
-    fn listed(&self, node: NodeId, answer: Option<(Listing, ChildrenWatch)>) -> VecDeque<Action> {
+    /// Takes the answer to [`ask_whether_sole`]; `None` if there is none.
+    pub(super) fn listed(self: &Arc<Self>, node: NodeId, answer: Option<(Listing, ChildrenWatch)>) {
+        let actions = self.take_listing(node, answer);
+        self.carry_out(actions);
+    }
+
+    fn take_listing(
+        &self,
+        node: NodeId,
+        answer: Option<(Listing, ChildrenWatch)>,
+    ) -> VecDeque<Action> {
         let mut inner = self.inner.lock();
-        let first = inner.first.as_mut().filter(|first| first.node.node.czxid == node);
-        let Some(first) = first else { return VecDeque::new() };
+        let Some(first) = inner.first.as_mut().filter(|first| first.id() == node) else {
+            return VecDeque::new();
+        };
+        let owned = &first.node;
         let sole = match answer {
-            Some((listing, watch))
-                if first.node.path_nodes.is_alone(&first.node.node, &listing) =>
-            {
+            Some((listing, watch)) if owned.path_nodes.is_sole(&owned.znode, &listing) => {
                 first.children = Some(Arc::new(Mutex::new(watch)));
                 true
             }
-            // Its watch goes here, before the delete.
+            // The watch is dropped here, before the delete.
             other => {
                 drop(other);
                 false
@@ -676,27 +722,47 @@ impl QueueDriver {
         inner.step(self, Event::Listed { node, sole })
     }
 
-    pub(super) fn answered(
-        self: &Arc<Self>,
-        node: NodeId,
-        answer: Option<(Listing, ChildrenWatch)>,
-    ) {
-        let actions = self.listed(node, answer);
-        self.carry_out(actions);
-    }
-
     pub(super) fn retention_over(self: &Arc<Self>, node: NodeId) {
         self.on(Event::RetentionOver { node });
     }
 
-    /// Something came or went at the path, while the retention that `end` is of lasted.
+    /// Takes the news that a contender came or left during the retention of which `end` is the token.
     pub(super) fn news(self: &Arc<Self>, end: &CancellationToken) {
         let node = match &self.inner.lock().first {
-            Some(first) if !end.is_cancelled() => first.node.node.czxid,
+            Some(first) if !end.is_cancelled() => first.id(),
             _ => return,
         };
         self.on(Event::RetentionOver { node });
     }
+}
+
+/// Marks the hold as ended first, then closes the fence so that no further write is sent.
+fn finish(state: &HoldState) -> End {
+    let end = state.finish(End::Released);
+    state.close_fence();
+    end
+}
+
+/// Returns the callers that the actions refuse. The event has no other commands.
+fn refused(actions: VecDeque<Action>) -> Vec<Caller> {
+    let refused = actions.into_iter().filter_map(|action| match action {
+        Action::Refuse(callers, _) => Some(callers),
+        _ => None,
+    });
+    refused.flatten().collect()
+}
+
+fn refuse(callers: Vec<Caller>, error: impl Fn(&Request) -> Error) {
+    for Caller { request, reply, .. } in callers {
+        let _ = reply.send(Err(error(&request))); // the caller may have left
+    }
+}
+
+fn warn_of_deadlock(path: &str) {
+    tracing::warn!(
+        path,
+        "waits for a lock that this very task holds: see `Guard::reenter` and `Owner`"
+    );
 }
 
 impl fmt::Debug for QueueDriver {

@@ -1,16 +1,16 @@
-//! *The* algorithm: reserve, create, decide, wait, admit. One task of the session's runs it for each node.
+//! *The* algorithm: reserve, create, decide, wait, admit. One session task runs it for each node.
 //!
 //! 1. *Reserve* room for the node's path in the session.
-//! 2. *Create* the protected ephemeral sequential node. The event that opened the entry has sent the first create already.
-//! 3. *Decide* by the listing that was sent behind it, or the gap rule: gone, first, or behind a predecessor.
-//! 4. *Wait* for the next thing that happens to the own node, the predecessor or the one before that. The head rule admits
-//!    by the predecessor's deletion; otherwise list, and decide again.
-//! 5. *Admit*: begin the hold of the first caller, if the session lease lasts. If it does not, prove the session, and list
+//! 2. *Create* the protected ephemeral sequential node. The event that started the entry has sent the first create already.
+//! 3. *Decide* by the listing that was sent behind the create, or by the gap rule: deleted, first, or behind a predecessor.
+//! 4. *Wait* for the next event of the own node, the predecessor or the contender before that. The head rule admits by the
+//!    predecessor's deletion; after any other event, list and decide again.
+//! 5. *Admit*: begin the hold of the first waiter, if the session lease lasts. If it does not, prove the session, and list
 //!    again.
 //!
-//! An event is a hint, and the next listing decides; but for the head and the stand-by rule, see [`wait`](super::wait). A
-//! contender watches its own node, and its immediate predecessor: so a release wakes one (invariant 6), and when another
-//! client deletes its node, it does not wait for ever.
+//! An event is a hint, and the next listing decides, except by the head and the stand-by rule (see [`wait`](super::wait)). A
+//! contender watches its own node and its immediate predecessor: so a release wakes one contender (invariant 6), and a
+//! contender whose node another client deletes does not wait for ever.
 
 use std::sync::Arc;
 
@@ -30,18 +30,17 @@ use crate::clock::Moment;
 use crate::error::Error;
 use crate::lock::Mutex;
 use crate::metrics::{self, Operation};
-use crate::session::NoSession;
-use crate::session::Session;
+use crate::session::{NoSession, Session};
 
-/// What an entry begins with.
+/// The node with which an entry begins.
 pub(super) enum Source {
-    /// A create, that may have been sent.
+    /// A new node, whose create may have been sent already.
     New(Option<Creating>),
     /// The node of a hold that was lost.
     Requeued(OwnedNode),
 }
 
-/// Starts the task.
+/// Starts the task of an entry.
 pub(super) fn spawn(queue: &Arc<QueueDriver>, source: Source) {
     let path = queue.first().map(|(request, _)| request.path.to_string()).unwrap_or_default();
     let span = tracing::info_span!("acquire", path, contender = Empty, session = Empty);
@@ -49,7 +48,7 @@ pub(super) fn spawn(queue: &Arc<QueueDriver>, source: Source) {
     queue.connection().spawn(entry.run(source).instrument(span));
 }
 
-/// An entry, until it is over. One that ends with its runtime leaves no caller waiting.
+/// Guard for an entry in progress: if the runtime shuts down, dropping it fails all waiters.
 struct Entry(Option<Arc<QueueDriver>>);
 
 impl Drop for Entry {
@@ -62,14 +61,13 @@ impl Drop for Entry {
 }
 
 impl Entry {
-    /// As many attempts, in as many sessions, as it takes and the callers' policies allow.
-    async fn run(mut self, source: Source) {
+    /// Makes attempts, in one session after another, until a hold begins or no caller waits.
+    async fn run(mut self, mut source: Source) {
         let Some(queue) = self.0.clone() else { return };
-        let mut source = source;
         loop {
             let mut attempt = Attempt::default();
-            let Err(stop) = attempt.run(&queue, source).await else { break };
-            match stop {
+            let Err(aborted) = attempt.run(&queue, source).await else { break };
+            match aborted {
                 EntryAborted::Abandoned | EntryAborted::Busy => {}
                 EntryAborted::Failed(error) => {
                     if let Some(request) = attempt.request {
@@ -77,17 +75,17 @@ impl Entry {
                     }
                 }
                 EntryAborted::Retry(cause) => {
-                    // It was in the queue for so long that this is a new trouble, not more of the old one.
-                    let well = queue.connection().settings.session_timeout;
-                    let anew = attempt.since.is_some_and(|since| since.elapsed() > well);
                     tracing::debug!(?cause, "enters again");
-                    if let Some(pause) = queue.another_try(cause, anew).await {
+                    // A node that was queued for longer than a session timeout: count this as a new failure.
+                    let reset_after = queue.connection().settings.session_timeout;
+                    let reset = attempt.since.is_some_and(|since| since.elapsed() > reset_after);
+                    if let Some(pause) = queue.retry_pause(cause, reset).await {
                         metrics::retried(Operation::ENTER);
                         let paused = async {
                             queue.connection().pause(pause).await;
                             Ok(())
                         };
-                        let _: Result<(), EntryAborted> = queue.unless_stopped(paused).await;
+                        let _ = queue.unless_stopped(paused).await;
                     }
                 }
             }
@@ -100,20 +98,22 @@ impl Entry {
     }
 }
 
-/// One attempt in one session: for whom, and since when its node stands in the queue.
+/// One attempt in one session.
 #[derive(Default)]
 struct Attempt {
+    /// The request for which the node is created.
     request: Option<Arc<Request>>,
+    /// When the node entered the queue.
     since: Option<Moment>,
 }
 
 impl Attempt {
-    /// Leaves nothing behind unless it succeeds.
+    /// Makes the attempt. Leaves nothing behind unless it succeeds.
     async fn run(&mut self, queue: &Arc<QueueDriver>, source: Source) -> Result<(), EntryAborted> {
         let nodes = match &source {
             Source::New(Some(sent)) => sent.nodes.clone(),
             Source::Requeued(node) => node.nodes.clone(),
-            Source::New(None) => queue.unless_stopped(present_nodes(queue)).await?,
+            Source::New(None) => queue.unless_stopped(wait_for_session(queue)).await?,
         };
         let session = nodes.session.clone();
         tokio::select! {
@@ -130,7 +130,7 @@ impl Attempt {
         nodes: &Arc<SessionNodes>,
         source: Source,
     ) -> Result<(), EntryAborted> {
-        // Dropped after the node: what they would send must not go ahead of its delete.
+        // The watches are dropped after the node: what they send must not be sent ahead of its delete.
         let mut watches = Watches::default();
         let (request, max_ticket) = match &source {
             Source::New(Some(sent)) => (sent.request.clone(), sent.max_ticket),
@@ -138,26 +138,26 @@ impl Attempt {
         };
         self.request = Some(request.clone());
 
-        // Reserve and create. Not raced with the callers: the answer to a create says what is to be removed.
-        let (mut node, known) = match source {
+        // Reserve and create. This does not stop when the callers leave: the answer to a create says what has to be deleted.
+        let (mut node, placement) = match source {
             Source::Requeued(node) => (node, None),
             Source::New(sent) => {
-                let (node, known) = create_node(nodes, &request, &queue.nodes, sent).await?;
-                (node, Some(known))
+                let (node, placement) = create_node(nodes, &request, &queue.nodes, sent).await?;
+                (node, Some(placement))
             }
         };
         self.since.get_or_insert_with(Moment::now);
-        note_node(&node);
+        record_node(&node);
 
         // Decide.
-        let Decided { mut position, mut sole, mut children } = match known {
-            Some(known) => decide(queue, &node, &request, known).await?,
-            // Only an entering contender looks for another recipe's.
+        let Decided { mut position, mut sole, mut children } = match placement {
+            Some(placement) => decide(queue, &node, &request, placement).await?,
+            // Only a contender that enters checks for another recipe.
             None => Decided::at(relist(queue, &node, &request).await?),
         };
         loop {
             position = match position {
-                // Leases are waited for elsewhere.
+                // `permits` waits for the permits of a semaphore.
                 Position::Gone | Position::Among(_) => return Err(EntryAborted::Retry(None)),
                 Position::Mixed(child) => return Err(EntryAborted::Failed(request.mixed(&child))),
 
@@ -171,7 +171,7 @@ impl Attempt {
                         Err(NotAdmitted::NoLease(first)) => first,
                     };
                     First { node, sole, children, .. } = first;
-                    request.beside_lasts()?;
+                    request.check_companion()?;
                     queue.unless_stopped(prove_session(&nodes.session, &request, queue)).await?;
                     relist(queue, &node, &request).await?
                 }
@@ -180,18 +180,18 @@ impl Attempt {
                 Position::Behind { predecessor, stand_by, predecessor_is_head } => {
                     sole = Sole::No;
                     children = None;
-                    queue.is_behind(|asker| node.path_nodes.is_held_by(asker));
+                    queue.is_behind(|requester| node.path_nodes.is_held_by(requester));
                     tracing::debug!(%predecessor, "waits");
                     let ahead =
                         Predecessors::new(&node, &predecessor, stand_by, predecessor_is_head);
                     let waiting = watches.event(&node, &request, &ahead);
-                    let name = node.node.name();
+                    let name = node.znode.name();
                     let span = tracing::info_span!("wait", path = %request.path, contender = name);
                     match queue.unless_stopped(Box::pin(waiting.instrument(span))).await? {
                         Event::Gone => Position::Gone,
                         Event::Admitted if watches.is_own_there().await => Position::First,
-                        // If our own node kept it from being admitted, the listing says whether that is there.
-                        Event::Admitted | Event::Look => relist(queue, &node, &request).await?,
+                        // If our own node is the reason for which it was not admitted, the listing shows whether the node exists.
+                        Event::Admitted | Event::List => relist(queue, &node, &request).await?,
                     }
                 }
             }
@@ -199,8 +199,8 @@ impl Attempt {
     }
 }
 
-async fn present_nodes(queue: &QueueDriver) -> Result<Arc<SessionNodes>, EntryAborted> {
-    queue.current_nodes.present_nodes().await.map_err(|none| match none {
+async fn wait_for_session(queue: &QueueDriver) -> Result<Arc<SessionNodes>, EntryAborted> {
+    queue.current_nodes.wait().await.map_err(|none| match none {
         NoSession::NotConnected => EntryAborted::Retry(None),
         NoSession::Closed(error) => {
             queue.session_over(&error);
@@ -222,32 +222,37 @@ impl Decided {
     }
 }
 
-/// What the answers to a create say.
+/// Judges the answers to a create.
 async fn decide(
     queue: &QueueDriver,
     node: &OwnedNode,
     request: &Request,
-    known: Placement,
+    placement: Placement,
 ) -> Result<Decided, EntryAborted> {
-    let entering = |listing: &Listing| node.path_nodes.judge_entering(&node.node, listing);
-    Ok(match known {
-        Placement::Position(position) => Decided::at(position),
+    let path_nodes = &node.path_nodes;
+    match placement {
+        Placement::Position(position) => Ok(Decided::at(position)),
         Placement::Listing(listing, watch) => {
-            let asked = watch.is_some();
-            let is_alone = node.path_nodes.is_alone(&node.node, &listing);
-            let children = watch.filter(|_| is_alone).map(|watch| Arc::new(Mutex::new(watch)));
-            let sole = match (asked, &children) {
-                (false, _) => Sole::NotAsked,
-                (true, Some(_)) => Sole::Yes,
-                (true, None) => Sole::No,
+            let is_sole = path_nodes.is_sole(&node.znode, &listing);
+            let sole = match (&watch, is_sole) {
+                (None, _) => Sole::NotAsked,
+                (Some(_), true) => Sole::Yes,
+                (Some(_), false) => Sole::No,
             };
-            Decided { position: entering(&listing), sole, children }
+            let watch = watch.filter(|_| is_sole);
+            let children = watch.map(|watch| Arc::new(Mutex::new(watch)));
+            let position = path_nodes.judge_entering(&node.znode, &listing);
+            Ok(Decided { position, sole, children })
         }
-        Placement::Nothing => {
+        Placement::Unknown => {
             let listing = queue.unless_stopped(list(&node.nodes, request, false)).await?;
-            Decided::at(listing.as_ref().map_or(Position::Gone, entering))
+            let position = match listing {
+                Some(listing) => path_nodes.judge_entering(&node.znode, &listing),
+                None => Position::Gone,
+            };
+            Ok(Decided::at(position))
         }
-    })
+    }
 }
 
 async fn relist(
@@ -255,18 +260,19 @@ async fn relist(
     node: &OwnedNode,
     request: &Request,
 ) -> Result<Position, EntryAborted> {
-    // Where no contender is left in the queue, we are not either.
     let listing = queue.unless_stopped(list(&node.nodes, request, false)).await?;
-    Ok(listing.map_or(Position::Gone, |listing| node.path_nodes.judge(&node.node, &listing)))
+    // Without the path there is no contender, and ours is deleted too.
+    Ok(listing.map_or(Position::Gone, |listing| node.path_nodes.judge(&node.znode, &listing)))
 }
 
-/// `None` if the path is not there. `caught_up`: as the leader has it, not only this server.
+/// Lists the contenders; `None` if the path does not exist. `caught_up`: the server catches up with the leader first.
 pub(super) async fn list(
     nodes: &SessionNodes,
     request: &Request,
     caught_up: bool,
 ) -> Result<Option<Listing>, EntryAborted> {
-    let (path, session) = (request.path.as_str(), &nodes.session);
+    let path = request.path.as_str();
+    let session = &nodes.session;
     let list = || async {
         let client = session.client()?;
         if !caught_up {
@@ -277,12 +283,12 @@ pub(super) async fn list(
     match nodes.connection.retried(&request.retry, list).await {
         Ok(listing) => Ok(Some(listing)),
         Err(Failure::NoNode) => Ok(None),
-        Err(failure) => Err(request.stop(path, "list", failure)),
+        Err(failure) => Err(request.aborted(path, "list", failure)),
     }
 }
 
-/// No term can begin, and our node is still there: the session may live. Asks the leader, and waits for a lease that
-/// lasts; then the queue is listed again. The supervisor probes while we wait.
+/// Asks the leader whether the session lives, and waits for a lease in which a hold can begin. The supervisor probes during the
+/// wait. The caller lists again afterwards.
 pub(super) async fn prove_session(
     session: &Session,
     request: &Request,
@@ -290,19 +296,19 @@ pub(super) async fn prove_session(
 ) -> Result<(), EntryAborted> {
     let mut renewals = session.lease.renewals();
     let proven = queue.connection().retried(&request.retry, || session.probe()).await;
-    proven.map_err(|failure| request.stop(request.path.as_str(), "sync", failure))?;
-    // Answered, but the anchor may be too old: it takes another answer, a quarter of the timeout later.
-    while session.lease.term(request.loss_policy, Moment::now()).is_none() {
-        // The sender lives in the session. The caller ends this with the session.
+    proven.map_err(|failure| request.aborted(request.path.as_str(), "sync", failure))?;
+    // The anchor of this answer may be too old: another answer is needed, a quarter of the timeout later.
+    while session.lease.term(request.waiter.loss_policy, Moment::now()).is_none() {
+        // The session owns the sender. The caller stops this at the end of the session.
         let _ = renewals.changed().await;
     }
     Ok(())
 }
 
-/// For readers of the trace.
-fn note_node(node: &OwnedNode) {
+/// Records the node in the span.
+fn record_node(node: &OwnedNode) {
     let session = node.nodes.session.session_id();
     tracing::Span::current()
-        .record("contender", node.node.name())
+        .record("contender", node.znode.name())
         .record("session", display(format_args!("{session:#x}")));
 }

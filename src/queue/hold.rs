@@ -1,13 +1,12 @@
-//! A node in the queue, and a hold by it: what a guard can ask, and how a hold ends.
+//! A hold: the questions that a guard asks of it, and how it ends.
 //!
-//! A hold is lost once and for good, at the first of: its lease ends, its session is over, its node is
-//! gone. A hold that was lost because its lease ended keeps its node until the guard is let go: the
-//! session may live, and then the node still keeps others out while the holder finds out.
+//! A hold is lost for good when its lease ends, when its session ends or when its znode is deleted, whichever comes first.
+//! A hold whose lease ended keeps its znode until the guard is released: the session may still live, and then the znode keeps
+//! other contenders out while the holder finds out.
 //!
-//! A hold has no task. The lease ends it, or the session's [node monitor](super::node_monitor), which looks after its node.
+//! A hold has no task. The lease ends it, or the session's [node monitor](super::node_monitor), which watches its znode.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,87 +17,22 @@ use tracing::Instrument;
 use super::contending::Waiting;
 use super::driver::{QueueDriver, ReleaseStep};
 use super::local_queue::HoldNumber;
-use super::node::{DeleteOutcome, SharedNode};
+use super::node::{DeleteOutcome, Znode};
 use super::request::Request;
-use crate::client::LinkWatch;
+use super::request::Requester;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
-use crate::lock::Mutex;
 use crate::metrics::Holding;
+use crate::session::Session;
 use crate::session::cleanup::CleanupOutcome;
 use crate::session::lease::LeaseTerm;
-use crate::session::session::{Requester, Session};
 
-/// `None`: another contender is first, and the caller asked not to wait.
-pub(crate) type Answer = Result<Option<Hold>, Error>;
+/// The answer to a caller. `None`: another contender is first, and the caller asked not to wait.
+pub(crate) type Answer = Result<Option<OwnedHold>, Error>;
 
-/// Whether the servers said that another contender is first.
+/// A flag that is true once the servers said that another contender is first.
 pub(crate) type QueuedFlag = Arc<watch::Sender<bool>>;
-
-/// A node of ours in the queue.
-#[derive(Debug)]
-pub(super) struct Znode {
-    /// Its path, under the namespace.
-    pub(super) path: String,
-    /// The transaction that created it.
-    pub(super) czxid: i64,
-    pub(super) sequence: i64,
-    /// Whether it holds together with others like it.
-    pub(super) shared: bool,
-    /// The link as it was before the create was sent, while that lasts.
-    link: Mutex<Option<LinkWatch>>,
-    /// Whether another process asked for it to be given up.
-    revoked: AtomicBool,
-    /// Held while a fenced write is handed to the client.
-    fence: Mutex<()>,
-    /// Whether the node monitor has a watch on it, from the waiter.
-    watched: AtomicBool,
-}
-
-impl Znode {
-    pub(super) fn new(
-        path: String,
-        czxid: i64,
-        sequence: i64,
-        shared: bool,
-        link: LinkWatch,
-    ) -> Self {
-        Self {
-            path,
-            czxid,
-            sequence,
-            shared,
-            link: Mutex::new(Some(link)),
-            revoked: AtomicBool::new(false),
-            fence: Mutex::new(()),
-            watched: AtomicBool::new(false),
-        }
-    }
-
-    pub(super) fn is_watched(&self) -> bool {
-        self.watched.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_watched(&self, watched: bool) {
-        self.watched.store(watched, Ordering::Relaxed);
-    }
-
-    pub(super) fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
-    }
-
-    /// Whether the connection is the one on which it was created. A change is seen once only, and kept.
-    pub(super) fn is_on_its_link(&self) -> bool {
-        let mut link = self.link.lock();
-        link.take_if(|link| link.has_changed());
-        link.is_some()
-    }
-
-    pub(super) fn is_revoked(&self) -> bool {
-        self.revoked.load(Ordering::Relaxed)
-    }
-}
 
 /// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,44 +50,42 @@ impl End {
     }
 }
 
-/// What a guard can ask its hold. Outlives the hold.
+/// The part of a hold that a guard can ask. The state outlives the hold.
 #[derive(Debug)]
 pub(crate) struct HoldState {
     path: String,
-    node: Arc<Znode>,
+    znode: Arc<Znode>,
     token: FencingToken,
-    session: Arc<Session>,
     term: Arc<LeaseTerm>,
-    /// The task that asked for it.
-    pub(super) asker: Requester,
-    /// The end of this hold alone; that of all holds is the term's.
+    /// The task or thread that asked for the hold.
+    pub(super) requester: Requester,
+    /// How this hold ended, if it ended by itself. The end of all holds of a term is the term's.
     own_end: OnceLock<End>,
     ended: CancellationToken,
-    /// Cancelled when the node asks to be revoked; once a caller wants to know.
+    /// Cancelled when another process asks for the lock. Empty until a caller wants to know.
     revocation: OnceLock<CancellationToken>,
     counted: Holding,
 }
 
 impl HoldState {
-    /// Begins to count it: not under any lock.
+    /// Begins to count the hold. The recorder of a user may run, so the caller holds no lock.
     pub(super) fn new(
         request: &Request,
-        node: Arc<Znode>,
-        session: Arc<Session>,
+        znode: Arc<Znode>,
         term: Arc<LeaseTerm>,
-        asker: Requester,
+        requester: Requester,
     ) -> Arc<Self> {
         let path = request.path.to_string();
-        let beside = request.beside.as_deref();
-        let token = beside.map_or_else(|| FencingToken::new(node.czxid), Self::fencing_token);
+        let companion = request.companion.as_deref();
+        let token = companion.map_or_else(|| FencingToken::new(znode.czxid), Self::fencing_token);
         let counted = term.holds.begin(&request.counted);
-        tracing::debug!(%path, node = node.path, %token, session = %format_args!("{:#x}", session.session_id()), "holds");
+        let session = znode.session.session_id();
+        tracing::debug!(%path, node = znode.path, %token, session = %format_args!("{session:#x}"), "holds");
         Arc::new(Self {
             path,
-            node,
+            znode,
             token,
-            session,
-            asker,
+            requester,
             own_end: OnceLock::new(),
             ended: term.ended().child_token(),
             term,
@@ -166,90 +98,86 @@ impl HoldState {
         &self.path
     }
 
-    /// The path of the contender's node.
+    /// The path of the contender's znode.
     pub(crate) fn node(&self) -> &str {
-        &self.node.path
+        &self.znode.path
     }
 
-    pub(super) fn sequence(&self) -> i64 {
-        self.node.sequence
-    }
-
-    /// The number as it ends the node's name: ten digits, since others are refused.
-    pub(super) fn digits(&self) -> &str {
-        let name = self.node.name();
-        name.get(name.len().saturating_sub(10)..).unwrap_or_default()
+    pub(super) fn znode(&self) -> &Znode {
+        &self.znode
     }
 
     pub(crate) fn session(&self) -> &Session {
-        &self.session
+        &self.znode.session
     }
 
-    /// Invariant 4: a later node of the same path was created by a later transaction. A read beside a write hold has
-    /// the token of that: its own node is younger than those of contenders that hold later.
+    /// Invariant 4: a later transaction created a later znode of the same path. A read alongside a write hold has the token
+    /// of the write hold, because the znode of the read is younger than those of contenders that hold later.
     pub(crate) fn fencing_token(&self) -> FencingToken {
         self.token
     }
 
-    /// How it ended, if it has. Looks at the clock itself: a process that was stopped learns the truth
-    /// before any timer fires (invariant 5).
+    /// Returns how the hold ended, if it has. This reads the clock itself: a process that was stopped learns the truth before
+    /// any timer fires (invariant 5).
     pub(crate) fn end(&self) -> Option<End> {
-        let own = self.own_end.get().copied();
-        own.or_else(|| self.session.lease.loss(&self.term, Moment::now()).map(End::Lost))
+        let own_end = self.own_end.get().copied();
+        own_end.or_else(|| self.session().lease.loss(&self.term, Moment::now()).map(End::Lost))
     }
 
-    /// How long the lease lasts if nothing renews it; nothing once the hold has ended.
+    /// Returns how long the lease lasts if nothing renews it. Zero once the hold has ended.
     pub(crate) fn lease_left(&self) -> Duration {
         let now = Moment::now();
-        match (self.end(), self.session.lease.end()) {
+        match (self.end(), self.session().lease.end()) {
             (None, Some(end)) => end.since(now),
             _ => Duration::ZERO,
         }
     }
 
-    /// Fires when it has ended, in whatever way.
+    /// A token that is cancelled when the hold ends, for whatever reason.
     pub(crate) fn ended(&self) -> &CancellationToken {
         &self.ended
     }
 
-    /// A server said that its node is not there; gives how it ended.
+    /// Ends the hold because a server said that the znode does not exist. Returns how the hold ended.
     pub(crate) fn node_is_gone(&self) -> End {
         self.finish(End::Lost(Loss::NodeDeleted))
     }
 
-    /// Sends a fenced write, unless the hold has ended. The task that ends it waits for that: so all fenced writes
-    /// are ahead of the delete, and of the next hold by the same node.
+    /// Sends a fenced write, unless the hold has ended. The thread that ends the hold waits for `send`, so all fenced writes are
+    /// sent before the delete, and before the next hold of the same znode.
     pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, End> {
-        let sending = self.node.fence.lock();
-        let over = self.session.lease.look(Moment::now());
-        let sent = match self.own_end.get().copied().or_else(|| self.term.loss().map(End::Lost)) {
-            Some(end) => Err(end),
-            None => Ok(send()),
-        };
-        drop(sending);
-        over.wake();
+        let (sent, ended_terms) = self.znode.fenced(|| {
+            let ended_terms = self.session().lease.look(Moment::now());
+            let own_end = self.own_end.get().copied();
+            let sent = match own_end.or_else(|| self.term.loss().map(End::Lost)) {
+                Some(end) => Err(end),
+                None => Ok(send()),
+            };
+            (sent, ended_terms)
+        });
+        ended_terms.wake();
         sent
     }
 
-    /// Waits for a fenced write that is being handed to the client. None follows on a hold that has ended.
+    /// Waits for a fenced write that another thread hands to the client at this moment. After `finish`, none follows.
     pub(super) fn close_fence(&self) {
-        drop(self.node.fence.lock());
+        self.znode.close_fence();
     }
 
-    /// `look_out` begins to look, the first time.
+    /// Returns the token that is cancelled when another process asks for the lock. The first call runs `watch`.
     pub(crate) fn revocation(
         &self,
-        look_out: impl FnOnce() -> CancellationToken,
+        watch: impl FnOnce() -> CancellationToken,
     ) -> CancellationToken {
-        self.revocation.get_or_init(look_out).clone()
+        self.revocation.get_or_init(watch).clone()
     }
 
-    /// The node asks for it: it is given up for others, with all whose turn would come under it.
+    /// Gives the znode up to other processes after this hold, with all tasks that wait under it.
     pub(crate) fn node_is_revoked(&self) {
-        self.node.revoked.store(true, Ordering::Relaxed);
+        self.znode.set_revoked();
     }
 
-    /// Ends it, unless it has ended before; gives how it ended.
+    /// Ends the hold, unless it has ended before. Returns how it ended.
     pub(super) fn finish(&self, how: End) -> End {
         let how = self.end().unwrap_or(how);
         let how = *self.own_end.get_or_init(|| how);
@@ -258,37 +186,63 @@ impl HoldState {
         how
     }
 
-    /// The same, but wakes no task, and does not look at the clock: [`finish`](Self::finish) has to follow.
+    /// Records the end of the hold without waking a task or reading the clock. [`finish`](Self::finish) has to follow.
     pub(super) fn is_over(&self, how: Loss) {
         self.own_end.get_or_init(|| End::Lost(self.term.loss().unwrap_or(how)));
     }
+
+    /// Waits for the delete, if there is one, and reports the release to the caller.
+    async fn released(&self, end: End, step: ReleaseStep) -> Result<Released, Error> {
+        let path = &self.path;
+        if let End::Lost(loss) = end {
+            tracing::warn!(path, %loss, "released what was lost before");
+            return Err(Error::lost(path, loss));
+        }
+        let outcome = match step {
+            ReleaseStep::Passed => return Ok(Released::Confirmed),
+            ReleaseStep::Gone => return Err(Error::lost(path, Loss::NodeDeleted)),
+            ReleaseStep::Deleting(outcome) => outcome.await,
+        };
+        match outcome {
+            // The hold was released before the session ended, while the hold lasted.
+            Ok(DeleteOutcome::Confirmed(CleanupOutcome::Deleted | CleanupOutcome::SessionOver)) => {
+                Ok(Released::Confirmed)
+            }
+            Ok(DeleteOutcome::Confirmed(CleanupOutcome::Gone)) => {
+                Err(Error::lost(path, Loss::NodeDeleted))
+            }
+            Ok(DeleteOutcome::NoAuth) => {
+                let node = self.node();
+                let text = format!(
+                    "no permission to delete {node}: the lock stays taken until the session ends"
+                );
+                Err(Error::new(ErrorKind::PermissionDenied, text).at(node))
+            }
+            Ok(DeleteOutcome::Late(waited)) => {
+                tracing::warn!(path, ?waited, "the release is not confirmed yet");
+                Ok(Released::Pending)
+            }
+            // The runtime has shut down.
+            Err(_) => Err(Error::lost(path, Loss::Closed)),
+        }
+    }
 }
 
-/// A hold, for its caller. Dropping it releases.
+/// A hold, owned by its caller. Dropping it releases the hold.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct OwnedHold {
     state: Arc<HoldState>,
     number: HoldNumber,
     /// Taken by the release.
     driver: Option<Arc<QueueDriver>>,
 }
 
-impl Hold {
-    /// Not under the queue's lock.
-    pub(super) fn begin(
-        driver: &Arc<QueueDriver>,
+impl OwnedHold {
+    pub(super) fn new(
+        state: Arc<HoldState>,
         number: HoldNumber,
-        node: &SharedNode,
-        request: &Request,
-        asker: Requester,
-        term: Arc<LeaseTerm>,
+        driver: &Arc<QueueDriver>,
     ) -> Self {
-        let SharedNode { node, path_nodes, nodes } = node;
-        let state = HoldState::new(request, node.clone(), nodes.session.clone(), term, asker);
-        if !path_nodes.admitted(node, driver, state.clone()) {
-            state.node_is_gone();
-            driver.node_gone(node.czxid);
-        }
         Self { state, number, driver: Some(driver.clone()) }
     }
 
@@ -300,60 +254,26 @@ impl Hold {
         self.driver.clone()
     }
 
-    /// To release it otherwise.
+    /// Takes the hold apart. The caller releases it.
     pub(super) fn into_parts(mut self) -> (HoldNumber, Arc<HoldState>) {
         self.driver = None;
         (self.number, self.state.clone())
     }
 
-    /// Releases; the future tells what is known of it. The release goes on if that is dropped, or not polled any
-    /// more.
+    /// Releases the hold. The future resolves with what is known of the release, which goes on if the future is dropped or no
+    /// longer polled.
     pub(crate) fn release(
         mut self,
     ) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
         let span = self.span();
         let (end, step) = span.in_scope(|| self.release_now());
         let state = self.state.clone();
-        let released = async move {
-            let path = state.path().to_owned();
-            if let End::Lost(loss) = end {
-                tracing::warn!(path, %loss, "released what was lost before");
-                return Err(Error::lost(path, loss));
-            }
-            let left = match step {
-                ReleaseStep::Passed => return Ok(Released::Confirmed),
-                ReleaseStep::Deleting(left) => left.await,
-                ReleaseStep::Gone => Ok(DeleteOutcome::Confirmed(CleanupOutcome::Gone)),
-            };
-            match left {
-                // When the session ended, the hold had been given up before, while it lasted.
-                Ok(DeleteOutcome::Confirmed(
-                    CleanupOutcome::Deleted | CleanupOutcome::SessionOver,
-                )) => Ok(Released::Confirmed),
-                Ok(DeleteOutcome::Confirmed(CleanupOutcome::Gone)) => {
-                    Err(Error::lost(path, Loss::NodeDeleted))
-                }
-                Ok(DeleteOutcome::NoAuth) => {
-                    let text = format!(
-                        "no permission to delete {}: the lock stays taken until the session ends",
-                        state.node()
-                    );
-                    Err(Error::new(ErrorKind::PermissionDenied, text).at(state.node()))
-                }
-                Ok(DeleteOutcome::Late(waited)) => {
-                    tracing::warn!(path, ?waited, "the release is not confirmed yet");
-                    Ok(Released::Pending)
-                }
-                // The runtime is gone.
-                Err(_) => Err(Error::lost(path, Loss::Closed)),
-            }
-        };
-        released.instrument(span)
+        async move { state.released(end, step).await }.instrument(span)
     }
 
     fn span(&self) -> tracing::Span {
-        let node = self.state.node().rsplit('/').next().unwrap_or_default();
-        tracing::info_span!("release", path = self.state.path(), contender = node)
+        let contender = self.state.znode.name();
+        tracing::info_span!("release", path = self.state.path(), contender)
     }
 
     fn release_now(&mut self) -> (End, ReleaseStep) {
@@ -363,7 +283,7 @@ impl Hold {
         }
     }
 
-    /// Ends the hold, and has its node contend again: no other contender can have held meanwhile, unless the node was gone.
+    /// Ends the hold, and has its znode contend again. No other contender can have held meanwhile, unless the znode was deleted.
     pub(super) fn requeue(
         mut self,
         driver: &Arc<QueueDriver>,
@@ -379,10 +299,10 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for OwnedHold {
     fn drop(&mut self) {
         if self.driver.is_some() {
-            // A task of the session's sees to the delete: to start one needs no runtime here.
+            // A session task deletes the znode, so no runtime is needed here.
             self.span().in_scope(|| drop(self.release_now()));
         }
     }

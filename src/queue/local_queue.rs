@@ -1,78 +1,89 @@
 //! The callers of one session that wait for one lock path, in order, and at most one node at the servers that stands for
-//! them. Pure: an [`Event`] and the [`Conditions`] at that instant go in, [`Command`]s come out, in the order in which they
-//! have to be carried out. The [driver](super::driver) owns the lock, the requests, the callers and the clock.
+//! them.
+//!
+//! Pure: an [`Event`] and the [`Conditions`] at that instant go in; [`Command`]s come out, in the order in which they have to be
+//! carried out. The [driver](super::driver) owns the lock, the requests, the callers and the clock.
 //!
 //! ```text
 //!    None --Joined--> Acquiring --First--> Held --Released--> Held again (passed on), Undecided, Retained, or Acquiring
 //!      ^                  |                 |
-//!      +------------------+-----------------+   no caller waits, or the node is gone
+//!      +------------------+-----------------+   no caller waits, or the node is deleted
 //! ```
 //!
 //! # Passing on
 //!
 //! The tasks of one process take turns under one node. That is safe because the node is first and stays first (invariant
-//! 2): the task that holds by it holds alone among all processes, and of this process one holds at a time (I3). The node is
-//! passed on only if, when the next hold begins,
+//! 2): the task that holds by it holds alone among all processes, and in this process one task holds at a time (I3). The node
+//! is passed on only if, when the next hold begins,
 //!
-//! * the session lease lasts, by the next one's loss policy (I4);
-//! * the fenced writes of the hold before are closed, and went out on this connection: it is still the one on which the
-//!   node was created. A write behind a broken link may take effect at any time until the client is connected again;
-//! * the session is not about to be closed, and has not ended;
+//! * the session lease lasts, by the next holder's loss policy (I4);
+//! * the fenced writes of the previous hold are closed, and were sent on this connection, which is still the one on which the
+//!   node was created. A write on a broken connection may take effect at any time until the client is connected again;
+//! * the session has not ended and is not about to be closed;
 //!
 //! and, so that other processes get what they asked for,
 //!
-//! * no request to give the node up was seen;
-//! * the next one's node would have the same data and ACLs, and neither wants a node of its own;
-//! * the next one joined before the node was created, or while the node was the *sole* contender: a listing sent behind
-//!   the create, with a watch on the children, showed no other, and the watch has not fired (I6). So a contender of another
-//!   process that came since is served before the tasks that joined after the news of it.
+//! * no process asked for the node to be given up;
+//! * the node of the next holder would have the same data and ACLs, and neither holder wants a node of its own;
+//! * the next holder joined before the node was created, or while the node was the *sole* contender: a listing behind the
+//!   create, with a watch on the children, showed no other, and the watch has not fired (I6). So a contender of another process
+//!   is served before the tasks that joined after the news of it.
 //!
 //! # Invariants
 //!
-//! * I1: while a caller waits there is a node, or an entry that is to make one.
+//! * I1: while a caller waits, there is a node, or an entry that creates one.
 //! * I2: there is at most one node whose delete was not handed to the client.
-//! * I3: only the present hold changes the node; a late guard of an earlier one changes nothing.
-//! * I4: a hold begins in the step in which lease, closing and session were looked at.
-//! * I5: without a hold a node is only kept while it is asked whether it is the sole one and callers wait (`Undecided`), or
-//!   while none waits and retention runs (`Retained`).
-//! * I6: no pass to a caller that joined after the news of a stranger.
-//! * I7 is the driver's: wakes, answers, counts and drops are outside the lock.
+//! * I3: only the present hold changes the node; a late guard of an earlier hold changes nothing.
+//! * I4: a hold begins in the step that checked the lease, the closing and the session.
+//! * I5: without a hold, a node is kept only while callers wait to hear whether it is the sole contender (`Undecided`), or
+//!   while none waits and its retention lasts (`Retained`).
+//! * I6: the node never passes to a caller that joined after a foreign contender was seen.
+//! * I7, which the driver keeps: wakes, answers, metrics and drops happen outside the lock.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::request::NodeSpec;
+use crate::client::Acl;
 use crate::session::lease::LossPolicy;
 
-/// The place of a caller: smaller ones joined earlier.
+/// The place of a caller: a lower ticket joined earlier.
 pub(super) type Ticket = u64;
 
-/// Counts the holds of one queue.
+/// The number of a hold in its queue.
 pub(super) type HoldNumber = u64;
 
 /// The `czxid` of a node.
 pub(super) type NodeId = i64;
 
-/// What counts of a caller's request.
+/// The part of a request that the queue decides by.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Waiter {
-    /// Data and ACLs of the node that would be made for it.
-    pub(super) node: NodeSpec,
-    /// Whether it takes turns with others under one node at all, and whether its hold wants a node of its own.
-    pub(super) takes_turns: bool,
-    pub(super) node_per_hold: bool,
-    /// It is refused rather than kept waiting.
-    pub(super) no_wait: bool,
-    /// For how long its node is kept after the hold, when no caller waits.
-    pub(super) retention: Duration,
-    pub(super) loss_policy: LossPolicy,
+pub(crate) struct Waiter {
+    /// The node that would be created for the waiter.
+    pub(crate) node: NodeSpec,
+    /// Take turns with other tasks of the session under one node.
+    pub(crate) shares_queue: bool,
+    /// Give the hold a node, and so a fencing token, of its own.
+    pub(crate) node_per_hold: bool,
+    /// Refuse the waiter rather than let it wait.
+    pub(crate) no_wait: bool,
+    /// How long the node is kept after the hold while no caller waits.
+    pub(crate) retention: Duration,
+    pub(crate) loss_policy: LossPolicy,
 }
 
-/// What only the outside knows, at the instant of the event.
+/// The content of a node. Requests with equal content can share a node.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NodeSpec {
+    pub(crate) data: Arc<[u8]>,
+    pub(crate) acls: Arc<[Acl]>,
+}
+
+/// Facts that the queue cannot know, at the instant of the event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // each is a condition of its own
 pub(super) struct Conditions {
-    /// The session is about to be closed.
+    /// The connection is about to be closed.
     pub(super) closing: bool,
     /// A hold may begin: the session has not ended, and its lease lasts by the policy that was asked about.
     pub(super) lease_lasts: bool,
@@ -80,76 +91,76 @@ pub(super) struct Conditions {
     pub(super) same_connection: bool,
     /// Another process asked for the node to be given up.
     pub(super) revoked: bool,
-    /// The watch on the children has not fired.
+    /// The watch on the children is armed and has not fired.
     pub(super) unfired: bool,
-    /// More than half of the room for nodes and for watches is free.
+    /// More than half of the session's room for nodes and for watches is free.
     pub(super) spare: bool,
 }
 
-/// What happens.
+/// An input of the queue.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
-    /// A caller joins; it gets the [next ticket](LocalQueue::next_ticket).
+    /// A caller joins. It gets the [next ticket](LocalQueue::next_ticket).
     Joined(Waiter),
-    /// A caller does not wait any longer.
+    /// A caller stopped waiting.
     Withdrawn(Ticket),
-    /// A listing shows that another contender is before the node of the entry.
+    /// A listing shows another contender before the node of the entry.
     Behind,
     /// The node of the entry is first.
     First(Node),
-    /// The entry failed for good: for all whose node would be the same.
+    /// The entry failed for good, for all waiters whose node would be identical.
     Failed(NodeSpec),
-    /// The retry policies of these callers are used up.
+    /// The retry policies of these callers are exhausted.
     Exhausted(Vec<Ticket>),
-    /// There is no session any more, or its runtime is gone.
+    /// No session will be opened again, or the runtime has shut down.
     SessionOver,
-    /// An attempt of the entry left no node.
+    /// An attempt of the entry ended without a node.
     AttemptEnded,
     /// A hold was released; `lost`: it had ended before.
     Released { hold: HoldNumber, lost: bool },
     /// The node of a lost hold is to contend again.
     Requeued { hold: HoldNumber },
-    /// The listing that was [asked for](Command::AskWhetherSole) was answered, or will not be.
+    /// The listing of [`Command::AskWhetherSole`] was answered, or will not be.
     Listed { node: NodeId, sole: bool },
-    /// The time of a retained node is over, or something happened to it or beside it.
+    /// The retention of a node has passed, or another contender came or left.
     RetentionOver { node: NodeId },
-    /// The node is not there any more.
+    /// The node was deleted by another client.
     NodeGone { node: NodeId },
-    /// The session is over or left to others: the node is to go, one way or the other.
+    /// The session ended or is left to others: the node has to be deleted, one way or the other.
     NodeGivenUp { node: NodeId },
 }
 
-/// What is to be done, in this order.
+/// An output of the queue.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
-    /// The node is not retained any longer.
+    /// End the retention of the node.
     EndRetention,
     /// Send the delete.
     Delete { node: NodeId },
-    /// The node is gone: nothing is to be deleted.
+    /// Forget the node, which is deleted already.
     Forget { node: NodeId },
-    /// Send a create for this caller, and have an entry see to it. Callers with a smaller ticket than `max_ticket` may hold
-    /// by the node. `watch_children`: with a listing and a watch on the children.
+    /// Send a create for this caller, and start an entry for it. Callers with a lower ticket than `max_ticket` may hold by the
+    /// node. `watch_children`: send a listing with a watch on the children as well.
     Create { ticket: Ticket, max_ticket: Ticket, watch_children: bool },
-    /// Have an entry take the node: it waits again.
+    /// Start an entry for the node, which waits again.
     Requeue { node: NodeId },
-    /// Tell these callers that they wait for another contender.
+    /// Notify these callers that they wait for another contender.
     NotifyQueued(Vec<Ticket>),
-    /// These callers wait no longer.
+    /// End the wait of these callers.
     Refuse(Vec<Ticket>, Refusal),
-    /// No caller waits: the entry is to stop.
+    /// Stop the entry, because no caller waits.
     StopEntry,
-    /// The retention ends when the watch on the children fires.
+    /// End the retention when the watch on the children fires.
     AwaitNews,
-    /// Send a listing with a watch on the children, if there is room for that.
+    /// Send a listing with a watch on the children, if there is room for the watch.
     AskWhetherSole,
     /// End the retention after this time, or when something happens to the node.
     Retain { retention: Duration, loss_policy: LossPolicy },
-    /// Give the hold to the caller; if it has left, the hold is released.
+    /// Give the hold to the caller. If the caller has left, the hold is released.
     Begin { ticket: Ticket, hold: HoldNumber },
-    /// To the entry whose node is first: the session lease has ended, prove the session and list again.
+    /// Answer to the entry whose node is first: the session lease has ended; prove the session and list again.
     Prove { sole: Sole },
-    /// To the entry whose node is first: there is no caller for it.
+    /// Answer to the entry whose node is first: no caller wants the node.
     Abandon,
 }
 
@@ -158,9 +169,9 @@ pub(super) enum Command {
 pub(super) enum Refusal {
     /// Another contender is first, and the caller asked not to wait.
     Busy,
-    /// The session is about to be closed.
+    /// The connection is about to be closed.
     Closed,
-    /// By the error that came with the event.
+    /// The error that came with the event.
     Failed,
 }
 
@@ -168,14 +179,14 @@ pub(super) enum Refusal {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) id: NodeId,
-    /// For whom it was made; later, whose hold was the last.
+    /// The waiter for which the node was created; later, the most recent holder.
     pub(super) holder: Waiter,
     pub(super) sole: Sole,
-    /// Callers with a smaller ticket may hold by it.
+    /// Waiters with a lower ticket may hold by the node.
     pub(super) max_ticket: Ticket,
 }
 
-/// Whether the node is the only contender. Once `No`, that is so for good.
+/// Tells whether a node is the only contender. `No` is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sole {
     NotAsked,
@@ -187,12 +198,12 @@ pub(super) enum Sole {
 #[derive(Debug)]
 enum NodeState {
     None,
-    /// An entry makes a node, or waits with it. `behind`: a listing showed that another contender is first.
+    /// An entry creates a node, or waits with it. `behind`: a listing showed that another contender is first.
     Acquiring {
         behind: bool,
     },
     Held(Node),
-    /// Callers wait, and it is not known yet whether the node may be passed on to them.
+    /// Callers wait to hear whether the node may be passed on to them.
     Undecided(Node),
     Retained(Node),
 }
@@ -200,21 +211,22 @@ enum NodeState {
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct LocalQueue {
-    /// In the order in which they joined.
+    /// The waiters in the order in which they joined.
     waiters: BTreeMap<Ticket, Waiter>,
     next_ticket: Ticket,
-    /// Whether some asked not to wait, or have not been told that they do.
+    /// True if some waiters may have asked not to wait.
     has_try_waiters: bool,
+    /// True if some waiters may not know yet that they are queued.
     has_unnotified: bool,
     node: NodeState,
-    /// The number of the last hold that began.
+    /// The number of the most recent hold.
     hold: HoldNumber,
-    /// Whether nodes are passed on or retained at all.
+    /// True if nodes are passed on and retained at all.
     passes_on: bool,
 }
 
 impl LocalQueue {
-    pub(super) fn new(passes_on: bool) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             waiters: BTreeMap::new(),
             next_ticket: 0,
@@ -222,17 +234,18 @@ impl LocalQueue {
             has_unnotified: false,
             node: NodeState::None,
             hold: 0,
-            passes_on,
+            passes_on: true,
         }
     }
 
-    /// With a node that was admitted otherwise: a lease. Its hold has number 0.
+    /// A queue that begins with a hold by `node`, a semaphore's permit, which was admitted by count. The hold has number 0.
     pub(super) fn held(node: NodeId, holder: Waiter) -> Self {
         let node = Node { id: node, holder, sole: Sole::No, max_ticket: 0 };
-        Self { node: NodeState::Held(node), ..Self::new(false) }
+        Self { node: NodeState::Held(node), passes_on: false, ..Self::new() }
     }
 
-    /// What an event comes to. `look` gives the conditions; of the lease by this policy, if there is one.
+    /// Takes an event, and returns the commands. `look` gathers the conditions, and checks the lease by the loss policy that it
+    /// gets; it is called at most once, because some of the checks change what they check.
     pub(super) fn on(
         &mut self,
         event: Event,
@@ -288,7 +301,7 @@ impl LocalQueue {
         self.next_ticket
     }
 
-    /// For whom the next node is to be made.
+    /// The waiter for which the next node is created.
     pub(super) fn first(&self) -> Option<Ticket> {
         self.waiters.keys().next().copied()
     }
@@ -297,22 +310,22 @@ impl LocalQueue {
         !self.waiters.is_empty()
     }
 
-    /// Whether the servers said that another contender is first, of this process or another.
+    /// Returns true if the servers said that another contender is first, of this process or another.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.node, NodeState::Held(_) | NodeState::Acquiring { behind: true })
     }
 
-    /// Whether this is the present hold.
+    /// Returns true if `hold` is the present hold.
     pub(super) fn is_held_by(&self, hold: HoldNumber) -> bool {
         matches!(self.node, NodeState::Held(_)) && self.hold == hold
     }
 
-    /// Whether the node can be had without a request.
+    /// Returns true if the next caller can have the node without a request.
     pub(super) fn is_kept(&self) -> bool {
         matches!(self.node, NodeState::Undecided(_) | NodeState::Retained(_))
     }
 
-    /// How many wait besides the one that the node stands for.
+    /// The number of waiters, without the one that the node stands for.
     pub(super) fn queued(&self) -> usize {
         let acquiring = matches!(self.node, NodeState::None | NodeState::Acquiring { .. });
         self.waiters.len().saturating_sub(usize::from(acquiring))
@@ -361,24 +374,27 @@ impl LocalQueue {
         out: &mut Vec<Command>,
     ) {
         let waited = self.waiters.remove(&ticket).is_some();
-        if self.waiters.is_empty() && matches!(self.node, NodeState::Acquiring { .. }) {
-            out.push(Command::StopEntry);
-        }
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::Undecided(node) if waited => self.offer(node, look, out),
+            NodeState::Acquiring { behind } => {
+                self.node = NodeState::Acquiring { behind };
+                if self.waiters.is_empty() {
+                    out.push(Command::StopEntry);
+                }
+            }
             other => self.node = other,
         }
     }
 
-    /// Takes out all that are meant.
-    fn remove(&mut self, is_meant: impl Fn(Ticket, &Waiter) -> bool) -> Vec<Ticket> {
+    /// Removes the matching waiters, and returns their tickets.
+    fn remove(&mut self, matches: impl Fn(Ticket, &Waiter) -> bool) -> Vec<Ticket> {
         let mut removed = Vec::new();
         self.waiters.retain(|ticket, waiter| {
-            let is_meant = is_meant(*ticket, waiter);
-            if is_meant {
+            let is_removed = matches(*ticket, waiter);
+            if is_removed {
                 removed.push(*ticket);
             }
-            !is_meant
+            !is_removed
         });
         removed
     }
@@ -416,16 +432,15 @@ impl LocalQueue {
     ) {
         let conditions = look(self.first_policy());
         node.refresh(&conditions, self.next_ticket);
-        // Those that it was made for may have left: the others are served by a node of their own.
-        let served = self.waiters.first_key_value().is_some_and(|(ticket, first)| {
+        // The waiters for which the node was created may have left. Later waiters need a node of their own.
+        let first = self.waiters.first_key_value();
+        let is_wanted = first.is_some_and(|(ticket, first)| {
             *ticket < node.max_ticket && node.holder.node == first.node
         });
-        if !served || conditions.closing {
-            out.push(Command::Abandon);
-        } else if !conditions.lease_lasts {
-            out.push(Command::Prove { sole: node.sole });
-        } else {
-            self.begin(node, out);
+        match (is_wanted && !conditions.closing, conditions.lease_lasts) {
+            (false, _) => out.push(Command::Abandon),
+            (true, false) => out.push(Command::Prove { sole: node.sole }),
+            (true, true) => self.begin(node, out),
         }
     }
 
@@ -439,7 +454,7 @@ impl LocalQueue {
         out: &mut Vec<Command>,
     ) {
         match self.take_held(hold) {
-            Some(node) if lost => self.leave(&node, look(None).closing, out),
+            Some(node) if lost => self.delete(&node, look(None).closing, out),
             Some(node) => self.offer(node, look, out),
             None => {}
         }
@@ -468,7 +483,7 @@ impl LocalQueue {
                     self.node = NodeState::Retained(node);
                 } else {
                     out.push(Command::EndRetention);
-                    self.leave(&node, conditions.closing, out);
+                    self.delete(&node, conditions.closing, out);
                 }
             }
             NodeState::Undecided(node) => self.offer(node, look, out),
@@ -476,7 +491,7 @@ impl LocalQueue {
         }
     }
 
-    /// The node is first, and no caller holds by it.
+    /// Passes the node on to the first waiter, keeps it, or deletes it. The node is first, and no caller holds by it.
     fn offer(
         &mut self,
         mut node: Node,
@@ -488,25 +503,22 @@ impl LocalQueue {
         let Some((&ticket, first)) = self.waiters.first_key_value() else {
             return self.retain(node, &conditions, out);
         };
-        if self.keeps(&conditions) && node.holder.passes_to(first) {
-            if ticket < node.max_ticket {
-                if conditions.lease_lasts {
-                    return self.begin(node, out);
-                }
-            } else if node.sole == Sole::Asked {
-                self.node = NodeState::Undecided(node);
-                return;
-            }
+        let may_pass = self.keeps(&conditions) && node.holder.passes_to(first);
+        let joined_in_time = ticket < node.max_ticket;
+        match (may_pass, joined_in_time, conditions.lease_lasts) {
+            (true, true, true) => self.begin(node, out),
+            (true, false, _) if node.sole == Sole::Asked => self.node = NodeState::Undecided(node),
+            _ => self.delete(&node, conditions.closing, out),
         }
-        self.leave(&node, conditions.closing, out);
     }
 
-    /// Keeps the node without a hold, if the last holder asked for that.
+    /// Keeps the node without a hold, if the last holder asked for that and no other contender is known.
     fn retain(&mut self, mut node: Node, conditions: &Conditions, out: &mut Vec<Command>) {
-        let (retention, loss_policy) = (node.holder.retention, node.holder.loss_policy);
+        let retention = node.holder.retention;
+        let loss_policy = node.holder.loss_policy;
         let keeps = !retention.is_zero() && self.keeps(conditions) && conditions.spare;
         if !keeps || node.sole == Sole::No {
-            return self.leave(&node, conditions.closing, out);
+            return self.delete(&node, conditions.closing, out);
         }
         if node.sole == Sole::Yes {
             out.push(Command::AwaitNews);
@@ -516,12 +528,12 @@ impl LocalQueue {
         self.node = NodeState::Retained(node);
     }
 
-    /// The conditions of keeping the node after a hold, whoever is next.
+    /// Returns true if the node may be kept after a hold, whichever caller is next.
     fn keeps(&self, conditions: &Conditions) -> bool {
         self.passes_on && !conditions.closing && conditions.same_connection && !conditions.revoked
     }
 
-    /// I4: called in the step in which the conditions were looked at.
+    /// Begins the hold of the first waiter. I4: the conditions were gathered in the same step.
     fn begin(&mut self, mut node: Node, out: &mut Vec<Command>) {
         let Some((ticket, waiter)) = self.waiters.pop_first() else { return };
         self.hold += 1;
@@ -531,20 +543,20 @@ impl LocalQueue {
         if !self.waiters.is_empty() {
             node.ask(out);
         }
-        // What is asked of the holder counts for the node.
+        // From here on the new holder's options apply to the node.
         node.holder = waiter;
         self.node = NodeState::Held(node);
         out.push(Command::Begin { ticket, hold: self.hold });
     }
 
-    /// The delete goes first, and right behind it the create for the next caller: so both are in one packet.
-    fn leave(&mut self, node: &Node, closing: bool, out: &mut Vec<Command>) {
+    /// Deletes the node. The create for the next waiter is sent right behind the delete, so that both are in one packet.
+    fn delete(&mut self, node: &Node, closing: bool, out: &mut Vec<Command>) {
         self.node = NodeState::None;
         out.push(Command::Delete { node: node.id });
         self.open(true, closing, out);
     }
 
-    /// I1: whoever waits gets an entry.
+    /// I1: starts an entry for the first waiter.
     fn open(&mut self, watch_children: bool, closing: bool, out: &mut Vec<Command>) {
         if closing {
             return refuse(self.remove(|_, _| true), Refusal::Closed, out);
@@ -553,12 +565,12 @@ impl LocalQueue {
         out.push(Command::Create {
             ticket,
             max_ticket: self.next_ticket,
-            watch_children: watch_children && first.takes_turns,
+            watch_children: watch_children && first.shares_queue,
         });
         self.node = NodeState::Acquiring { behind: false };
     }
 
-    /// The node is gone, or to be given up.
+    /// Drops the node, which was deleted by another client or is given up, by the command `how`.
     fn lose(
         &mut self,
         node: NodeId,
@@ -576,7 +588,7 @@ impl LocalQueue {
         self.open(false, look(None).closing, out);
     }
 
-    /// I3: the node, if it is that of the hold.
+    /// I3: takes the node out, if `hold` is the present hold.
     fn take_held(&mut self, hold: HoldNumber) -> Option<Node> {
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::Held(node) if self.hold == hold => Some(node),
@@ -608,7 +620,7 @@ impl NodeState {
 }
 
 impl Node {
-    /// While it is the sole contender, it serves all that have joined by now.
+    /// Extends a node that is the sole contender to all callers that have joined by now.
     fn refresh(&mut self, conditions: &Conditions, next_ticket: Ticket) {
         if self.sole == Sole::Yes {
             if conditions.unfired {
@@ -619,7 +631,7 @@ impl Node {
         }
     }
 
-    /// Asks whether it is the sole contender, once.
+    /// Asks once whether the node is the sole contender.
     fn ask(&mut self, out: &mut Vec<Command>) {
         if self.sole == Sole::NotAsked {
             self.sole = Sole::Asked;
@@ -629,9 +641,9 @@ impl Node {
 }
 
 impl Waiter {
-    /// Whether a node that was made for it may pass to `next`.
+    /// Returns true if a node of this holder may pass to `next`.
     fn passes_to(&self, next: &Self) -> bool {
-        self.takes_turns && self.node == next.node && !self.node_per_hold && !next.node_per_hold
+        self.shares_queue && self.node == next.node && !self.node_per_hold && !next.node_per_hold
     }
 }
 

@@ -1,14 +1,14 @@
-//! The node monitor: one task for each session, that looks after the nodes of holds, and has them removed
-//! when the session is over or left to others.
+//! The node monitor: one task for each session, which notices that another client deleted the znode of a hold, and deletes all
+//! znodes when the session ends or is left to others.
 //!
-//! Let `T` be the session timeout. It watches a node once that has been first for `T/12`, not before: a short hold
-//! costs no read; and it does so within `T/6`, so that a deletion by another client is seen by then. A waiter's watch on its
-//! own node is handed over when its hold begins, and nothing is asked for. It uses half of the
-//! session's room for watches, since a waiter for another client's node needs some, too. At what is beyond that it
-//! [looks in turn](super::poller), at [`BATCH`](super::poller::BATCH) nodes each `T/12`, and so it does with nodes that
-//! we may not read. With `n` of them, each is looked at every `n / BATCH * T/12`.
+//! Let `T` be the session timeout. The monitor sets a watch on a znode that has been first for `T/12`, and does so within `T/6`:
+//! a short hold costs no read, and a deletion is seen by then. A waiter hands the watch on its own znode over when its hold
+//! begins, which needs no request. The monitor uses at most half of the session's room for watches, since waiters need some too.
+//! Znodes beyond that, and znodes that we may not read, are [polled](NodePoller): [`BATCH`] of them each `T/12`, so of `n` znodes
+//! each is polled every `n / BATCH * T/12`.
 
-use std::future::Future;
+use std::collections::VecDeque;
+use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,119 +19,239 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::poller::{Monitored, NodePoller};
-use super::session_nodes::{SessionNodes, Watched};
+use super::hold::End;
+use super::node::Znode;
+use super::path_nodes::PathNodes;
+use super::session_nodes::SessionNodes;
 use crate::client::{Failure, NodeEvent, NodeWatch};
 use crate::clock::Moment;
 use crate::error::Loss;
-use crate::queue::hold::End;
+use crate::session::Session;
 
-/// The shortest time to wait for anything.
-const MOMENT: Duration = Duration::from_millis(1);
+/// The shortest pause between two rounds.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// What a watch, or the request for it, has shown.
+/// A znode of a hold.
+#[derive(Clone, Debug)]
+pub(super) struct Monitored {
+    pub(super) znode: Arc<Znode>,
+    pub(super) path_nodes: Arc<PathNodes>,
+}
+
+/// A znode, with a watch that its waiter had.
+pub(super) struct Watched {
+    pub(super) node: Monitored,
+    pub(super) watch: NodeWatch,
+    pub(super) room: OwnedSemaphorePermit,
+}
+
+/// The result of a watch, or of the request for it.
 enum Seen {
     Gone,
-    /// To be looked at without a watch.
-    Unwatched,
-    /// Nothing is known: the node is watched again.
+    /// The znode may not be read, and is polled from now on.
+    Unreadable,
+    /// Nothing is known. The znode is watched again.
     Nothing,
 }
 
-type Looking = Pin<Box<dyn Future<Output = (Monitored, Seen)> + Send>>;
+type Watching = Pin<Box<dyn Future<Output = (Monitored, Seen)> + Send>>;
 
-/// Looks after the nodes of a session, until it is over or left to others.
-pub(super) async fn look_after(
-    nodes: Arc<SessionNodes>,
-    mut handed_over: UnboundedReceiver<Watched>,
-) {
-    let mut looking = FuturesUnordered::<Looking>::new();
+/// Monitors the znodes of a session, until it ends or is left to others.
+pub(super) async fn monitor(nodes: Arc<SessionNodes>, mut handed_over: UnboundedReceiver<Watched>) {
+    let mut watching = FuturesUnordered::<Watching>::new();
     let mut poller = NodePoller::default();
     let session = &nodes.session;
-    let pace = (session.timeout() / 12).max(MOMENT);
-    let mut ticks = interval(pace);
+    let pause = (session.timeout() / 12).max(SHORTEST_PAUSE);
+    let mut ticks = interval(pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
             () = session.ended().cancelled() => break,
             () = session.detached().cancelled() => break,
-            Some((own, seen)) = looking.next(), if !looking.is_empty() => match seen {
-                Seen::Gone => own.path_nodes.gone(&own.node),
-                Seen::Unwatched => poller.add(own),
-                Seen::Nothing => own.path_nodes.is_unmonitored(&own.node),
+            Some((node, seen)) = watching.next(), if !watching.is_empty() => match seen {
+                Seen::Gone => node.path_nodes.gone(&node.znode),
+                Seen::Unreadable => poller.add(node),
+                Seen::Nothing => node.path_nodes.is_unmonitored(&node.znode),
             },
-            Some((own, watch, room)) = handed_over.recv() => {
-                looking.push(Box::pin(async { (own, event(watch, room).await) }));
+            Some(Watched { node, watch, room }) = handed_over.recv() => {
+                watching.push(Box::pin(async { (node, event(watch, room).await) }));
             }
-            gone = poller.looked() => gone.iter().for_each(|own| own.path_nodes.gone(&own.node)),
+            gone = poller.results() => {
+                for node in gone {
+                    node.path_nodes.gone(&node.znode);
+                }
+            }
             _ = ticks.tick() => {
-                let since = Moment::now().before(pace);
+                let since = Moment::now().before(pause);
                 for path_nodes in nodes.all() {
-                    for node in path_nodes.unmonitored(since) {
-                        let own = Monitored { path_nodes: path_nodes.clone(), node };
-                        match watch(&nodes, &own) {
-                            Some(watching) => looking.push(watching),
-                            None => poller.add(own),
+                    for znode in path_nodes.unmonitored(since) {
+                        let node = Monitored { znode, path_nodes: path_nodes.clone() };
+                        match watch(session, &node) {
+                            Some(watch) => watching.push(watch),
+                            None => poller.add(node),
                         }
                     }
                 }
-                poller.go_on(session);
+                poller.poll(session);
             }
         }
     }
-    hand_on(&nodes).await;
+    give_up(&nodes).await;
     nodes.forget();
-    // Watches go with their nodes: to drop them before would have each taken back at the servers.
-    drop(looking);
+    // The watches are dropped after their znodes: dropping one earlier would send a `RemoveWatches` for each.
+    drop(watching);
 }
 
-/// Waits for what happens to a watched node.
+/// Waits for the event of a watch.
 async fn event(watch: NodeWatch, room: OwnedSemaphorePermit) -> Seen {
     let seen = match watch.await {
         NodeEvent::Deleted => Seen::Gone,
         NodeEvent::Changed => Seen::Nothing,
         // The monitor ends with the session.
-        NodeEvent::SessionOver => std::future::pending().await,
+        NodeEvent::SessionOver => pending().await,
     };
     drop(room);
     seen
 }
 
-/// Has a node watched, if there is room.
-fn watch(nodes: &SessionNodes, own: &Monitored) -> Option<Looking> {
-    let own = own.clone();
-    let room = nodes.session.spare_room(&own.node.path)?;
-    let session = nodes.session.clone();
+/// Watches a znode, if there is room.
+fn watch(session: &Arc<Session>, node: &Monitored) -> Option<Watching> {
+    let room = session.spare_room(&node.znode.path)?;
+    let session = session.clone();
+    let node = node.clone();
     Some(Box::pin(async move {
-        let watch = async { session.client()?.watch(&own.node.path).await };
+        let watch = async { session.client()?.watch(&node.znode.path).await };
         let seen = match watch.await {
             Ok(watch) => event(watch, room).await,
             Err(Failure::NoNode) => Seen::Gone,
             Err(Failure::Refused(error)) => {
-                tracing::warn!(node = own.node.path, %error, "the node cannot be watched, only looked for");
-                Seen::Unwatched
+                tracing::warn!(node = node.znode.path, %error, "the node cannot be watched, only looked for");
+                Seen::Unreadable
             }
             Err(_) => Seen::Nothing,
         };
-        (own, seen)
+        (node, seen)
     }))
 }
 
-/// The session is over, or left to others: what is held is lost, and no node is left.
-async fn hand_on(nodes: &SessionNodes) {
-    let over = nodes.session.ended().is_cancelled();
-    let loss = if over { Loss::SessionExpired } else { Loss::Closed };
-    let mut leaving = Vec::new();
+/// Ends all holds of the session, and waits until the znodes are deleted.
+async fn give_up(nodes: &SessionNodes) {
+    let expired = nodes.session.ended().is_cancelled();
+    let loss = if expired { Loss::SessionExpired } else { Loss::Closed };
+    let mut deletes = Vec::new();
     for path_nodes in nodes.all() {
         let path = &path_nodes.path;
-        leaving.extend(path_nodes.give_up(|hold| {
+        deletes.extend(path_nodes.give_up(|hold| {
             let how = hold.finish(End::Lost(loss));
-            if over {
+            if expired {
                 tracing::warn!(%path, node = hold.node(), ?how, "the hold is lost");
             }
         }));
     }
-    // All at once: one that the servers do not let us remove must not stop the others.
-    join_all(leaving).await;
+    // All at once: a znode that the servers do not let us delete must not delay the others.
+    join_all(deletes).await;
+}
+
+/// The number of znodes in one poll.
+const BATCH: usize = 64;
+
+/// The number of znodes in one poll of servers that cannot check several znodes in one request.
+const SINGLY: usize = 8;
+
+/// After this many failures in a row, requests for several znodes are assumed to be unsupported.
+const FAILURES: u32 = 3;
+
+/// Below this number of znodes, deleted ones are pruned only when their turn comes.
+const FEW: usize = 1024;
+
+type Poll = Pin<Box<dyn Future<Output = (Vec<Monitored>, Result<Vec<bool>, Failure>)> + Send>>;
+
+/// Polls znodes that have no watch, a batch at a time.
+#[derive(Default)]
+struct NodePoller {
+    nodes: VecDeque<Monitored>,
+    /// The number of znodes at which deleted ones are pruned again.
+    prune_at: usize,
+    in_flight: Option<Poll>,
+    /// The number of failures in a row.
+    failures: u32,
+}
+
+impl NodePoller {
+    fn add(&mut self, node: Monitored) {
+        self.nodes.push_back(node);
+        if self.nodes.len() > self.prune_at.max(FEW) {
+            self.nodes.retain(|node| node.path_nodes.has(&node.znode));
+            self.prune_at = 2 * self.nodes.len();
+        }
+    }
+
+    /// Sends the next poll, unless the last one has no answer yet.
+    fn poll(&mut self, session: &Arc<Session>) {
+        if self.in_flight.is_some() {
+            return;
+        }
+        let together = self.failures < FAILURES;
+        let batch = if together { BATCH } else { SINGLY };
+        let mut next = Vec::new();
+        while next.len() < batch
+            && let Some(node) = self.nodes.pop_front()
+        {
+            if node.path_nodes.has(&node.znode) {
+                next.push(node);
+            }
+        }
+        if !next.is_empty() {
+            self.in_flight = Some(Box::pin(poll(session.clone(), next, together)));
+        }
+    }
+
+    /// Waits for the answer to the last poll. Returns the znodes that are deleted.
+    async fn results(&mut self) -> Vec<Monitored> {
+        let (nodes, answer) = match &mut self.in_flight {
+            Some(poll) => poll.await,
+            None => pending().await,
+        };
+        self.in_flight = None;
+        if self.failures < FAILURES {
+            self.failures = match &answer {
+                Ok(_) => 0,
+                Err(Failure::Refused(_)) => FAILURES,
+                Err(_) => self.failures + 1,
+            };
+        }
+        let is_gone = answer.unwrap_or_default();
+        let mut gone = Vec::new();
+        for (place, node) in nodes.into_iter().enumerate() {
+            if is_gone.get(place) == Some(&true) {
+                gone.push(node);
+            } else {
+                self.nodes.push_back(node);
+            }
+        }
+        gone
+    }
+}
+
+/// Asks which of `nodes` are deleted.
+async fn poll(
+    session: Arc<Session>,
+    nodes: Vec<Monitored>,
+    together: bool,
+) -> (Vec<Monitored>, Result<Vec<bool>, Failure>) {
+    let answer = async {
+        let client = session.client()?;
+        if together {
+            return client.are_gone(nodes.iter().map(|node| node.znode.path.as_str())).await;
+        }
+        let sent: Vec<_> = nodes.iter().map(|node| client.exists(&node.znode.path)).collect();
+        let mut gone = Vec::new();
+        for exists in sent {
+            gone.push(matches!(exists.await, Ok(false) | Err(Failure::NoNode)));
+        }
+        Ok(gone)
+    };
+    let answer = answer.await;
+    (nodes, answer)
 }

@@ -1,9 +1,8 @@
-//! What a session knows of the children of one lock path: the own nodes among them, and what the
-//! [parent](super::parent) tells of the others, under one lock.
+//! The znodes under one lock path, as one session knows them: our own, and whether other clients created any.
 //!
-//! An own node is registered before its create is counted: so of the nodes that were created before one that the
-//! [gap rule](super::rules::gap) lets pass, all are known. It is taken out when its delete is handed to the client. One whose
-//! delete is lost keeps strangers out for longer, and own contenders that list; no task holds by it any more.
+//! One lock guards both. A znode is registered before its create is counted, so all of our znodes that are older than the one
+//! that the [gap rule](super::rules::gap) admits are known. A znode is unregistered when its delete is handed to the client.
+//! If that delete is lost, the znode keeps other contenders out until the delete is retried; no task holds by it any more.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,19 +12,19 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::driver::QueueDriver;
-use super::hold::{End, HoldState, Znode};
-use super::parent::Parent;
-use super::shortcuts::Shortcuts;
+use super::hold::{End, HoldState};
+use super::node::Znode;
+use super::request::Requester;
 use crate::client::{LinkWatch, Listing, NodeWatch};
 use crate::clock::Moment;
 use crate::error::Loss;
 use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
+use crate::queue::rules::gap::{Creates, Gap};
 use crate::queue::rules::node_name::ContenderName;
-use crate::session::session::Requester;
 
-/// Where a node stands in the queue.
+/// The place of a znode in the queue.
 #[derive(Debug)]
 pub(super) enum Position {
     First,
@@ -34,101 +33,116 @@ pub(super) enum Position {
         stand_by: Option<ContenderName>,
         predecessor_is_head: bool,
     },
-    /// A lease among so many at most.
+    /// One of at most this many leases.
     Among(usize),
-    /// This child contends by the rules of another recipe.
+    /// This child belongs to another recipe.
     Mixed(String),
-    /// It is not there any more.
+    /// The znode does not exist.
     Gone,
 }
 
-/// A node that was admitted, and since when the node monitor has to do with it.
-#[derive(Debug)]
-struct Admitted {
-    owner: Weak<QueueDriver>,
-    /// By the node, the last one.
-    hold: Arc<HoldState>,
-    since: Moment,
-    monitored: bool,
+/// The requests that have to be sent together with a create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CreateWith {
+    /// The gap rule can judge the answer.
+    Nothing,
+    Listing,
+    /// First a watch on the parent, then the listing. The caller reports the answer to
+    /// [`parent_watched`](PathNodes::parent_watched).
+    WatchAndListing,
 }
 
-#[derive(Debug)]
-struct Own {
-    node: Arc<Znode>,
-    admitted: Option<Admitted>,
-}
-
-/// Where a semaphore has its leases.
+/// The child that a semaphore at the same path has.
 const SEMAPHORE: &str = "leases";
 
 #[derive(Debug)]
 pub(super) struct PathNodes {
     pub(super) path: LockPath,
     pub(super) family: Family,
-    pub(super) rules: Shortcuts,
-    /// Of a semaphore at the same path.
+    /// True once a warning of a semaphore at this path was logged.
     warned: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// By their `czxid`.
-    own: BTreeMap<i64, Own>,
+    /// By `czxid`.
+    own: BTreeMap<i64, OwnNode>,
     parent: Parent,
-    /// How many of other clients were in the last listing. Where there are any, the gap rule has nothing to go by;
-    /// but for leases, which are only counted.
+    /// The number of other clients' contenders in the last listing. The gap rule admits nobody while there are any,
+    /// except leases, which are only counted.
     strangers: usize,
 }
 
+#[derive(Debug)]
+struct OwnNode {
+    znode: Arc<Znode>,
+    admitted: Option<Admitted>,
+}
+
+/// The hold of a znode that was admitted.
+#[derive(Debug)]
+struct Admitted {
+    driver: Weak<QueueDriver>,
+    /// The most recent hold by the znode.
+    hold: Arc<HoldState>,
+    since: Moment,
+    /// True if the node monitor watches or polls the znode.
+    monitored: bool,
+}
+
 impl PathNodes {
-    pub(super) fn new(path: LockPath, family: Family, rules: Shortcuts) -> Self {
-        let rules = rules.of(&family);
+    pub(super) fn new(path: LockPath, family: Family) -> Self {
         let state = State { own: BTreeMap::new(), parent: Parent::new(), strangers: 0 };
-        Self { path, family, rules, warned: AtomicBool::new(false), state: Mutex::new(state) }
+        Self { path, family, warned: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    /// What has to come along with a create: a listing, and a watch on the parent before it.
-    pub(super) fn lacks(&self) -> (bool, bool) {
-        let mut state = self.state.lock();
-        let list = !self.rules.gap || !state.parent.knows();
-        (list, list && self.rules.gap && state.parent.asks())
+    // --- Creates and listings.
+
+    /// Returns what has to be sent together with the next create.
+    pub(super) fn next_create(&self) -> CreateWith {
+        let parent = &mut self.state.lock().parent;
+        if parent.knows() {
+            CreateWith::Nothing
+        } else if parent.asks() {
+            CreateWith::WatchAndListing
+        } else {
+            CreateWith::Listing
+        }
     }
 
-    /// The answer to the watch on the parent that [`lacks`](Self::lacks) asked for.
+    /// Takes the answer to the watch of [`CreateWith::WatchAndListing`].
     pub(super) fn parent_watched(&self, armed: Option<(NodeWatch, LinkWatch)>) {
         self.state.lock().parent.watched(armed);
     }
 
-    /// A create was answered.
-    pub(super) fn enter(&self, node: &Arc<Znode>) {
-        self.state.lock().own.insert(node.czxid, Own { node: node.clone(), admitted: None });
+    /// Registers a znode whose create was answered.
+    pub(super) fn enter(&self, znode: &Arc<Znode>) {
+        let own = OwnNode { znode: znode.clone(), admitted: None };
+        self.state.lock().own.insert(znode.czxid, own);
     }
 
-    /// A create has no known outcome: its node may stand anywhere.
+    /// Forgets what is known of the parent, because a create without an answer may have left a znode anywhere.
     pub(super) fn unanswered(&self) {
         self.state.lock().parent.forget();
     }
 
-    /// Counts a create that was answered; says what it means, if that is known without a listing.
-    pub(super) fn by_gap(&self, node: &Znode) -> Option<Position> {
-        if !self.rules.gap {
-            return None;
-        }
+    /// Counts a create that was answered. Returns the position, if the gap rule tells it.
+    pub(super) fn by_gap(&self, znode: &Znode) -> Option<Position> {
         let mut state = self.state.lock();
-        // Those of an earlier incarnation are gone, though we may not know it yet.
-        let incarnation = state.parent.created(node.sequence, node.czxid)?;
+        // Znodes of an earlier incarnation of the parent are deleted, although we may not know it yet.
+        let incarnation = state.parent.created(znode.sequence, znode.czxid)?;
         if self.family == Family::Leases {
             return Some(Position::Among(state.strangers + state.own.len()));
         }
-        let mut before = state.own.range(incarnation..node.czxid).map(|(_, own)| &own.node);
-        let is_kept_out = before.any(|own| !(node.shared && own.shared));
+        let mut before = state.own.range(incarnation..znode.czxid).map(|(_, own)| &own.znode);
+        let is_kept_out = before.any(|own| !(znode.shared && own.shared));
         (!is_kept_out).then_some(Position::First)
     }
 
-    /// What the first listing means, and any other that may have a contender that does not keep to our rules.
-    pub(super) fn judge_entering(&self, node: &Znode, listing: &Listing) -> Position {
-        // Not later: one that comes to the wrong path must not end the waits of all that are there.
+    /// Judges the first listing after a create, and any other listing that may show a contender of another recipe.
+    pub(super) fn judge_entering(&self, znode: &Znode, listing: &Listing) -> Position {
+        // Only an entering contender checks: a contender on the wrong path must not fail existing waiters.
         if listing.children.iter().any(|child| child == SEMAPHORE)
             && !self.warned.swap(true, Ordering::Relaxed)
         {
@@ -136,27 +150,30 @@ impl PathNodes {
         }
         match self.family.other_recipe(&listing.children) {
             Some(child) => Position::Mixed(child.to_owned()),
-            None => self.judge_listing(node, listing, true),
+            None => self.judge_listing(znode, listing, true),
         }
     }
 
-    /// What a listing that was sent after the own create means.
-    pub(super) fn judge(&self, node: &Znode, listing: &Listing) -> Position {
-        self.judge_listing(node, listing, false)
+    /// Judges a listing that was sent after the create of `znode`.
+    pub(super) fn judge(&self, znode: &Znode, listing: &Listing) -> Position {
+        self.judge_listing(znode, listing, false)
     }
 
-    /// `unmixed`: it is known that no other recipe's are in it.
-    fn judge_listing(&self, node: &Znode, listing: &Listing, unmixed: bool) -> Position {
+    /// `unmixed`: the listing is known to show no other recipe.
+    fn judge_listing(&self, znode: &Znode, listing: &Listing, unmixed: bool) -> Position {
         let mut state = self.state.lock();
-        state.learn(listing, self, unmixed);
-        if !state.own.contains_key(&node.czxid) {
+        state.learn(&self.family, listing, unmixed);
+        if !state.own.contains_key(&znode.czxid) {
             return Position::Gone;
         }
         if self.family == Family::Leases {
-            let there = listing.children.iter().any(|name| name == node.name());
-            return if there { Position::Among(listing.children.len()) } else { Position::Gone };
+            let is_there = listing.children.iter().any(|name| name == znode.name());
+            return match is_there {
+                true => Position::Among(listing.children.len()),
+                false => Position::Gone,
+            };
         }
-        match decide(&listing.children, node.name(), &self.family) {
+        match decide(&listing.children, znode.name(), &self.family) {
             Decision::Gone => Position::Gone,
             Decision::Admitted => Position::First,
             Decision::WaitFor { predecessor, stand_by, head } => {
@@ -166,126 +183,140 @@ impl PathNodes {
         }
     }
 
-    /// Whether a listing has the node, and no other contender, of this recipe or another.
-    pub(super) fn is_alone(&self, node: &Znode, listing: &Listing) -> bool {
+    /// Returns true if a listing shows the znode and no other contender, of this recipe or another.
+    pub(super) fn is_sole(&self, znode: &Znode, listing: &Listing) -> bool {
         let mut contenders = listing.children.iter().filter(|name| self.family.counts(name));
         self.family.other_recipe(&listing.children).is_none()
-            && contenders.next().is_some_and(|name| name == node.name())
+            && contenders.next().is_some_and(|name| name == znode.name())
             && contenders.next().is_none()
     }
 
-    /// Whether a listing, which has none of another recipe's, has a contender that keeps out one that comes now.
+    /// Returns true if a listing, which shows no other recipe, has a contender that keeps out a new one.
     pub(super) fn is_busy(&self, listing: &Listing, shared: bool) -> bool {
-        self.state.lock().learn(listing, self, true);
+        self.state.lock().learn(&self.family, listing, true);
         is_busy(&listing.children, &self.family, shared)
     }
 
-    /// Whether `asker` has a hold.
-    pub(super) fn is_held_by(&self, asker: Requester) -> bool {
+    // --- Own znodes.
+
+    /// Returns true if `requester` has a hold.
+    pub(super) fn is_held_by(&self, requester: Requester) -> bool {
         let state = self.state.lock();
         let mut admitted = state.own.values().filter_map(|own| own.admitted.as_ref());
-        admitted.any(|admitted| admitted.hold.asker == asker)
+        admitted.any(|admitted| admitted.hold.requester == requester)
     }
 
-    /// The node is admitted, and `owner`'s; `hold` is by it. `false` if it is gone.
+    /// Registers the most recent hold by the znode. Returns false if the znode is deleted.
     pub(super) fn admitted(
         &self,
-        node: &Znode,
-        owner: &Arc<QueueDriver>,
+        znode: &Znode,
+        driver: &Arc<QueueDriver>,
         hold: Arc<HoldState>,
     ) -> bool {
         let mut state = self.state.lock();
-        let Some(own) = state.own.get_mut(&node.czxid) else { return false };
+        let Some(own) = state.own.get_mut(&znode.czxid) else { return false };
         match &mut own.admitted {
             Some(admitted) => admitted.hold = hold,
-            none => {
-                let (owner, since) = (Arc::downgrade(owner), Moment::now());
-                *none = Some(Admitted { owner, hold, since, monitored: false });
+            None => {
+                own.admitted = Some(Admitted {
+                    driver: Arc::downgrade(driver),
+                    hold,
+                    since: Moment::now(),
+                    monitored: false,
+                });
             }
         }
         true
     }
 
-    /// Its delete is handed to the client, or it waits again: `false` if it is gone.
-    pub(super) fn is_left(&self, node: &Znode) -> bool {
-        self.state.lock().own.remove(&node.czxid).is_some()
+    /// Unregisters a znode whose delete is handed to the client. Returns false if the znode is deleted already.
+    pub(super) fn unregister(&self, znode: &Znode) -> bool {
+        self.state.lock().own.remove(&znode.czxid).is_some()
     }
 
-    /// A node that held waits again.
-    pub(super) fn waits_again(&self, node: &Znode) {
-        if let Some(own) = self.state.lock().own.get_mut(&node.czxid) {
+    /// Ends the admission of a znode that held and waits again.
+    pub(super) fn waits_again(&self, znode: &Znode) {
+        if let Some(own) = self.state.lock().own.get_mut(&znode.czxid) {
             own.admitted = None;
         }
     }
 
-    /// Its node is gone.
-    pub(super) fn gone(&self, node: &Znode) {
-        let Some(Own { admitted: Some(admitted), .. }) = ({
-            let mut state = self.state.lock();
-            let own = state.own.remove(&node.czxid);
-            // Before another task sees the path without it: a read beside it counts as no contender there until then.
-            if let Some(admitted) = own.as_ref().and_then(|own| own.admitted.as_ref()) {
-                admitted.hold.is_over(Loss::NodeDeleted);
-            }
-            own
-        }) else {
-            return;
-        };
-        // First of all no task may take it for held any more.
+    /// Takes the news that the znode is deleted: its hold is lost.
+    pub(super) fn gone(&self, znode: &Znode) {
+        let mut state = self.state.lock();
+        let own = state.own.remove(&znode.czxid);
+        let Some(admitted) = own.and_then(|own| own.admitted) else { return };
+        // The hold ends before another task sees the path without the znode: until then a companion read must not count as a
+        // contender.
+        admitted.hold.is_over(Loss::NodeDeleted);
+        drop(state);
         let how = admitted.hold.node_is_gone();
         if let End::Lost(how) = how {
-            tracing::warn!(path = %self.path, node = node.path, %how, "the hold's node is gone");
+            tracing::warn!(path = %self.path, node = znode.path, %how, "the hold's node is gone");
         }
-        if let Some(owner) = admitted.owner.upgrade() {
-            owner.node_gone(node.czxid);
+        if let Some(driver) = admitted.driver.upgrade() {
+            driver.node_gone(znode.czxid);
         }
     }
 
-    pub(super) fn has(&self, node: &Znode) -> bool {
-        self.state.lock().own.contains_key(&node.czxid)
+    /// Returns true while the znode is registered.
+    pub(super) fn has(&self, znode: &Znode) -> bool {
+        self.state.lock().own.contains_key(&znode.czxid)
     }
 
-    /// The nodes that were admitted before `since`, and that no task looks after; the caller does from now on.
+    /// Ends all holds, because the session ended or is left to others. The futures resolve when the znodes are deleted.
+    pub(super) fn give_up(&self, end: impl Fn(&HoldState)) -> Vec<BoxFuture<'static, ()>> {
+        let mut state = self.state.lock();
+        let own = state.own.iter_mut();
+        let admitted = own.filter_map(|(czxid, own)| Some((*czxid, own.admitted.take()?)));
+        let admitted: Vec<_> = admitted.collect();
+        drop(state);
+        for (_, admitted) in &admitted {
+            end(&admitted.hold);
+        }
+        let mut deletes = Vec::new();
+        for (czxid, admitted) in &admitted {
+            if let Some(driver) = admitted.driver.upgrade() {
+                deletes.push(driver.give_up(*czxid).boxed());
+            }
+        }
+        deletes
+    }
+
+    // --- The node monitor.
+
+    /// Returns the znodes that were admitted before `since` and that no task monitors. The caller monitors them from now on.
     pub(super) fn unmonitored(&self, since: Moment) -> Vec<Arc<Znode>> {
-        let mut state = self.state.lock();
-        let unmonitored = state.own.values_mut().filter_map(|own| {
-            let admitted = own.admitted.as_mut()?;
-            let seen = admitted.monitored || own.node.is_watched();
-            let new = !seen && admitted.since <= since;
-            admitted.monitored |= new;
-            new.then(|| own.node.clone())
-        });
-        unmonitored.collect()
+        let mut unmonitored = Vec::new();
+        for own in self.state.lock().own.values_mut() {
+            let Some(admitted) = &mut own.admitted else { continue };
+            let is_seen = admitted.monitored || own.znode.is_watched();
+            if !is_seen && admitted.since <= since {
+                admitted.monitored = true;
+                unmonitored.push(own.znode.clone());
+            }
+        }
+        unmonitored
     }
 
-    /// The monitor has lost sight of it, and will find it again.
-    pub(super) fn is_unmonitored(&self, node: &Znode) {
+    /// Hands the znode back to [`unmonitored`](Self::unmonitored), because its watch fired or failed.
+    pub(super) fn is_unmonitored(&self, znode: &Znode) {
         let mut state = self.state.lock();
-        node.set_watched(false);
-        let admitted = state.own.get_mut(&node.czxid).and_then(|own| own.admitted.as_mut());
-        if let Some(admitted) = admitted {
+        znode.set_watched(false);
+        let own = state.own.get_mut(&znode.czxid);
+        if let Some(admitted) = own.and_then(|own| own.admitted.as_mut()) {
             admitted.monitored = false;
         }
     }
 
-    /// The session is over, or left to others: all holds are lost. Resolves when the nodes are deleted.
-    pub(super) fn give_up(&self, end: impl Fn(&HoldState)) -> Vec<BoxFuture<'static, ()>> {
-        let own: Vec<_> = {
-            let own = &mut self.state.lock().own;
-            own.iter_mut().filter_map(|(czxid, own)| Some((*czxid, own.admitted.take()?))).collect()
-        };
-        own.iter().for_each(|(_, admitted)| end(&admitted.hold));
-        let owned =
-            own.iter().filter_map(|(czxid, admitted)| Some((admitted.owner.upgrade()?, *czxid)));
-        owned.map(|(owner, czxid)| owner.give_up(czxid).boxed()).collect()
-    }
+    // --- The watch on the parent.
 
-    /// Gives room to watch the parent.
+    /// Gives the path room to watch the parent.
     pub(super) fn remember(&self, room: OwnedSemaphorePermit) {
         self.state.lock().parent.remember(room);
     }
 
-    /// Whether the path is remembered, and since when it was not used.
+    /// Returns when the path was last used, if it is remembered.
     pub(super) fn remembered(&self) -> Option<Moment> {
         self.state.lock().parent.remembered()
     }
@@ -296,22 +327,134 @@ impl PathNodes {
 }
 
 impl State {
-    /// Ours is what is registered. A create whose answer was not seen is not: it counts as another client's.
-    fn learn(&mut self, listing: &Listing, path_nodes: &PathNodes, unmixed: bool) {
-        let (knows, leases) = (self.parent.knows(), path_nodes.family == Family::Leases);
-        if !path_nodes.rules.gap || knows && !leases || !self.parent.can_learn(listing) {
+    /// Learns from a listing how many contenders of other clients there are. Znodes whose create was not answered are not
+    /// registered, and count as another client's.
+    fn learn(&mut self, family: &Family, listing: &Listing, unmixed: bool) {
+        let leases = *family == Family::Leases;
+        let knows = self.parent.knows();
+        if (knows && !leases) || !self.parent.can_learn(listing) {
             return;
         }
-        let counts = |name: &&String| leases || path_nodes.family.counts(name);
-        let ours: HashSet<_> = self.own.values().map(|own| own.node.name()).collect();
+        let ours: HashSet<_> = self.own.values().map(|own| own.znode.name()).collect();
+        let counts = |name: &&String| leases || family.counts(name);
         let names = listing.children.iter().filter(counts);
         let strangers = names.filter(|name| !ours.contains(name.as_str())).count();
-        let can_learn = leases
-            || strangers == 0
-                && (unmixed || path_nodes.family.other_recipe(&listing.children).is_none());
+        let is_unmixed = || unmixed || family.other_recipe(&listing.children).is_none();
+        let can_learn = leases || strangers == 0 && is_unmixed();
         // A stale listing may miss a newer contender.
         if !can_learn || self.parent.learn(listing) {
             self.strangers = strangers;
         }
+    }
+}
+
+/// The parent of the contenders: what the gap rule knows of it, and the watch that says when this is no longer true.
+#[derive(Debug)]
+struct Parent {
+    gap: Gap,
+    watch: ParentWatch,
+    /// Room for the watch, while the path is remembered.
+    room: Option<OwnedSemaphorePermit>,
+    used: Moment,
+}
+
+/// The watch on the parent's data.
+#[derive(Debug)]
+enum ParentWatch {
+    None,
+    /// A task waits for the answer.
+    Asked,
+    Armed {
+        watch: NodeWatch,
+        /// The connection as it was before the watch was asked for.
+        link: LinkWatch,
+    },
+}
+
+impl Parent {
+    fn new() -> Self {
+        Self { gap: Gap::default(), watch: ParentWatch::None, room: None, used: Moment::now() }
+    }
+
+    /// Returns true if the gap rule has a baseline that is still true.
+    fn knows(&mut self) -> bool {
+        self.used = Moment::now();
+        let incarnation = self.incarnation();
+        if incarnation.is_none() || self.gap.incarnation() != incarnation {
+            self.gap.forget();
+            return false;
+        }
+        true
+    }
+
+    /// Returns the incarnation of the parent, while the watch proves that it has not changed.
+    fn incarnation(&mut self) -> Option<i64> {
+        let ParentWatch::Armed { watch, link } = &mut self.watch else {
+            return None;
+        };
+        if watch.fired().is_none() && !link.has_changed() {
+            return Some(watch.czxid());
+        }
+        self.watch = ParentWatch::None;
+        None
+    }
+
+    /// Returns true if the next task that lists has to watch the parent first.
+    fn asks(&mut self) -> bool {
+        let asks = self.incarnation().is_none()
+            && self.room.is_some()
+            && matches!(self.watch, ParentWatch::None);
+        if asks {
+            self.watch = ParentWatch::Asked;
+        }
+        asks
+    }
+
+    /// Takes the answer, after [`asks`](Self::asks).
+    fn watched(&mut self, armed: Option<(NodeWatch, LinkWatch)>) {
+        if matches!(self.watch, ParentWatch::Asked) {
+            self.watch = match armed {
+                Some((watch, link)) => ParentWatch::Armed { watch, link },
+                None => ParentWatch::None,
+            };
+        }
+    }
+
+    /// Returns true if a listing is of the incarnation that is watched.
+    fn can_learn(&mut self, listing: &Listing) -> bool {
+        self.incarnation() == Some(listing.czxid)
+    }
+
+    /// Takes the count of a listing that showed only our own znodes, or only leases. Returns false if the listing is older
+    /// than the baseline.
+    fn learn(&mut self, listing: &Listing) -> bool {
+        let creates = Creates::of(listing.cversion, listing.num_children);
+        self.gap.learn(listing.czxid, creates)
+    }
+
+    /// Counts a create of ours. Returns the incarnation of the parent, if only our own znodes can be before the new one.
+    fn created(&mut self, sequence: i64, czxid: i64) -> Option<i64> {
+        self.knows();
+        let sequence = i32::try_from(sequence).unwrap_or(-1);
+        if self.gap.created(sequence, czxid) { self.gap.incarnation() } else { None }
+    }
+
+    /// Forgets the baseline.
+    fn forget(&mut self) {
+        self.gap.forget();
+    }
+
+    fn remember(&mut self, room: OwnedSemaphorePermit) {
+        self.room = Some(room);
+    }
+
+    fn remembered(&self) -> Option<Moment> {
+        self.room.as_ref().map(|_| self.used)
+    }
+
+    fn unwatch(&mut self) {
+        self.gap.forget();
+        self.room = None;
+        self.watch = ParentWatch::None;
     }
 }

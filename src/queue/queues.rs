@@ -1,38 +1,35 @@
-//! The local queues of a session, by their paths.
+//! The local queues of a connection.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::contending::Contending;
-use super::current_nodes::CurrentNodes;
 use super::driver::QueueDriver;
-use super::hold::{Hold, QueuedFlag};
-use super::leases::{self, LeaseContending, LeaseRequest};
+use super::hold::{OwnedHold, QueuedFlag};
 use super::path_registry::PathRegistry;
+use super::permits::{self, ContendingForPermits, PermitRequest};
 use super::request::Request;
 use super::rules::admission::Family;
-use super::shortcuts::Shortcuts;
+use super::session_nodes::CurrentNodes;
 use crate::lock_path::LockPath;
 use crate::session::Connection;
 
-/// All local queues of a session.
+/// All local queues of a connection.
 pub(crate) struct Queues {
     current_nodes: Arc<CurrentNodes>,
-    /// Those in which tasks take turns.
+    /// The queues that all tasks of this connection share.
     shared: PathRegistry<QueueDriver>,
 }
 
 impl Queues {
-    pub(crate) fn new(connection: Arc<Connection>, rules: Shortcuts) -> Arc<Self> {
-        Arc::new(Self {
-            current_nodes: CurrentNodes::new(connection, rules),
-            shared: PathRegistry::new(),
-        })
+    pub(crate) fn new(connection: Arc<Connection>) -> Arc<Self> {
+        let current_nodes = CurrentNodes::new(connection);
+        Arc::new(Self { current_nodes, shared: PathRegistry::new() })
     }
 
     fn queue(&self, request: &Request) -> Arc<QueueDriver> {
         let new = || QueueDriver::new(&self.current_nodes, request.family.clone());
-        if request.takes_turns {
+        if request.waiter.shares_queue {
             self.shared.at(&request.path, |queue| queue.family == request.family, new)
         } else {
             new()
@@ -45,34 +42,33 @@ impl Queues {
         Contending::new(queue, request, queued)
     }
 
-    /// How many tasks wait under a node that another one holds or waits with.
+    /// The number of tasks that wait under the node of another task.
     pub(crate) fn waiting(&self, path: &LockPath, family: &Family) -> usize {
         let queue = self.shared.find(path, |queue| queue.family == *family);
         queue.map_or(0, |queue| queue.queued())
     }
 
-    /// Queues up with the node of a hold that was lost, if that is still there: no other contender can have held meanwhile, unless the
-    /// node was gone.
+    /// Queues up with the node of a hold that was lost, if the node still exists: no other contender can have held meanwhile,
+    /// unless the node was deleted.
     pub(crate) fn contend_again(
         &self,
         request: Request,
         queued: QueuedFlag,
-        lost: Hold,
+        lost: OwnedHold,
     ) -> Contending {
         let queue = lost.driver().unwrap_or_else(|| self.queue(&request));
         Contending::again(queue, request, queued, lost)
     }
 
-    /// Asks for leases.
-    pub(crate) fn contend_for_leases(&self, request: LeaseRequest) -> LeaseContending {
-        leases::contend(&self.current_nodes, self.queue(&request.lock), request)
+    /// Asks for permits of a semaphore.
+    pub(crate) fn contend_for_permits(&self, request: PermitRequest) -> ContendingForPermits {
+        permits::contend(&self.current_nodes, self.queue(&request.mutex), request)
     }
 }
 
 impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queues")
-            .field("session", &self.current_nodes.connection)
-            .finish_non_exhaustive()
+        let connection = &self.current_nodes.connection;
+        f.debug_struct("Queues").field("connection", connection).finish_non_exhaustive()
     }
 }

@@ -1,76 +1,60 @@
-//! What is asked for, and what is said of it when it fails.
+//! The request of a caller, and the errors that its failures become.
 
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use super::hold::{End, HoldState};
 use super::local_queue::Waiter;
-use crate::client::{Acl, ClientError, Failure};
+use crate::client::{ClientError, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
 use crate::metrics::Lock;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
-use crate::session::lease::LossPolicy;
 use crate::session::retry::RetryPolicy;
 use crate::session::{Connection, NoSession};
 
-/// What is asked for.
+/// The task or thread that asks for a lock. Good enough for a warning, never for ownership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requester {
+    Task(tokio::task::Id),
+    Thread(ThreadId),
+}
+
+impl Requester {
+    pub(crate) fn current() -> Self {
+        match tokio::task::try_id() {
+            Some(task) => Self::Task(task),
+            None => Self::Thread(std::thread::current().id()),
+        }
+    }
+}
+
+/// A request for a hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) path: LockPath,
     pub(crate) family: Family,
     pub(crate) kind: Kind,
-    /// Whether it takes turns with others of its session under one node.
-    pub(crate) takes_turns: bool,
-    /// Whether its hold has a node, and so a fencing token, of its own.
-    pub(crate) node_per_hold: bool,
-    /// For how long the node is kept when no task of this session wants it.
-    pub(crate) retention: Duration,
-    /// A read beside this write hold, which must be there: it needs no turn of its own.
-    pub(crate) beside: Option<Arc<HoldState>>,
-    /// The node's data.
-    pub(crate) data: Arc<[u8]>,
-    pub(crate) acls: Arc<[Acl]>,
+    /// The part that the local queue decides by.
+    pub(crate) waiter: Waiter,
+    /// The write hold of which a read is a companion. The read needs no place in the queue while the write hold lasts.
+    pub(crate) companion: Option<Arc<HoldState>>,
     pub(crate) retry: RetryPolicy,
-    pub(crate) loss_policy: LossPolicy,
-    /// Leave rather than wait.
-    pub(crate) only_if_free: bool,
-    /// Lists before it makes a node.
-    pub(crate) looks_first: bool,
-    /// What it is counted as.
+    /// List the contenders before a node is created.
+    pub(crate) check_first: bool,
+    /// The labels of the request's metrics.
     pub(crate) counted: Lock,
 }
 
-/// What makes one node as another: data and ACLs.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct NodeSpec {
-    pub(super) data: Arc<[u8]>,
-    pub(super) acls: Arc<[Acl]>,
-}
-
 impl Request {
-    /// Whether it holds together with others like it.
+    /// Returns true if the hold is shared with others of its kind.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.kind, Kind::Read | Kind::Lease)
     }
 
-    pub(super) fn node_spec(&self) -> NodeSpec {
-        NodeSpec { data: self.data.clone(), acls: self.acls.clone() }
-    }
-
-    /// What counts of it in the queue.
-    pub(super) fn waiter(&self) -> Waiter {
-        Waiter {
-            node: self.node_spec(),
-            takes_turns: self.takes_turns,
-            node_per_hold: self.node_per_hold,
-            no_wait: self.only_if_free,
-            retention: self.retention,
-            loss_policy: self.loss_policy,
-        }
-    }
-
+    /// The error for a path on which another recipe's `child` was found.
     pub(super) fn mixed(&self, child: &str) -> Error {
         let path = &self.path;
         let text = format!(
@@ -88,17 +72,18 @@ impl Request {
         Error::unavailable(&self.path, None).because(source)
     }
 
-    /// What a caller gets whose policy allows no further try; `over`: there will be no session again.
-    pub(super) fn gave_up(&self, over: Option<Error>, cause: Option<ClientError>) -> Error {
-        match over {
+    /// The error for a caller whose retry policy is exhausted. `closed` is the error of a connection that opens no further
+    /// session.
+    pub(super) fn gave_up(&self, closed: Option<Error>, cause: Option<ClientError>) -> Error {
+        match closed {
             Some(error) => self.session_error(error),
             None => self.exhausted(cause),
         }
     }
 
-    /// Fails when the write hold that a read was to be beside is over.
-    pub(super) fn beside_lasts(&self) -> Result<(), EntryAborted> {
-        match self.beside.as_ref().and_then(|write| write.end()) {
+    /// Fails if the write hold of a companion read has ended.
+    pub(super) fn check_companion(&self) -> Result<(), EntryAborted> {
+        match self.companion.as_ref().and_then(|write| write.end()) {
             None => Ok(()),
             Some(End::Lost(loss)) => Err(EntryAborted::Failed(Error::lost(&self.path, loss))),
             Some(End::Released) => {
@@ -109,8 +94,8 @@ impl Request {
         }
     }
 
-    /// What a request means that the policy does not repeat any more.
-    pub(super) fn stop(
+    /// Converts a failure that is not retried.
+    pub(super) fn aborted(
         &self,
         path: &str,
         operation: &'static str,
@@ -124,22 +109,30 @@ impl Request {
             failure => EntryAborted::Failed(self.exhausted(failure.into_source())),
         }
     }
+
+    /// Converts the reason for which there is no session to enter in.
+    pub(super) fn no_session(&self, none: NoSession) -> EntryAborted {
+        match none {
+            NoSession::NotConnected => EntryAborted::Retry(None),
+            NoSession::Closed(error) => EntryAborted::Failed(self.session_error(error)),
+        }
+    }
 }
 
-/// Why an entering did not come to its end.
+/// Why an attempt to enter the queue was aborted.
 #[derive(Debug)]
 pub(super) enum EntryAborted {
-    /// No task waits any more.
+    /// No caller waits any longer.
     Abandoned,
     /// Another contender is first, and the caller asked not to wait.
     Busy,
-    /// The node is gone, or the session, or a request was not answered: it can be tried anew.
+    /// The znode was deleted, the session ended, or a request was not answered: the entry can be retried.
     Retry(Option<ClientError>),
     Failed(Error),
 }
 
-/// Why there will never be a session again, if so. The supervisor may be about to say it.
-pub(super) async fn is_session_over(connection: &Connection) -> Option<Error> {
+/// Returns the error if no further session will be opened. The supervisor may be about to report it, so this waits a moment.
+pub(super) async fn closed_error(connection: &Connection) -> Option<Error> {
     match connection.session(Duration::from_millis(100)).await {
         Err(NoSession::Closed(error)) => Some(error),
         Ok(_) | Err(NoSession::NotConnected) => None,

@@ -1,99 +1,136 @@
-//! The own nodes of one session, by their [lock paths](super::path_nodes), and which of these are remembered.
+//! The znodes of one session, by [lock path](super::path_nodes), and the paths whose parent is watched.
 //!
-//! A path is remembered while a watch on it is kept for the [gap rule](super::rules::gap), and each takes some of the
-//! session's room for watches. So they are few, and the one that was not used for longest makes room for another,
-//! but not before it was idle for a session timeout: a caller that goes round many more paths than fit shall not set and
-//! remove a watch for each.
+//! A path is *remembered* while it may keep a watch on its parent for the [gap rule](super::rules::gap). Each such watch takes
+//! room from the session, so few paths are remembered. The path that was unused for the longest time is forgotten when another
+//! needs the room, but not before it was idle for a session timeout: a caller that cycles through many more paths than fit must
+//! not set and remove a watch each time.
 
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{self, UnboundedSender};
 
+use super::node::Znode;
+use super::node_monitor::{Monitored, Watched, monitor};
 use super::path_nodes::PathNodes;
 use super::path_registry::PathRegistry;
-use super::poller::Monitored;
-use super::shortcuts::Shortcuts;
 use crate::client::NodeWatch;
 use crate::clock::Moment;
 use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::Family;
-use crate::session::Connection;
-use crate::session::Session;
+use crate::session::{Connection, NoSession, Session};
 
-/// How many lock paths are remembered.
+/// The greatest number of remembered paths.
 const REMEMBERED: usize = 256;
 
-/// How many bytes their paths may have in all: a quarter of the room for watches.
+/// The greatest sum of their lengths in bytes: a quarter of the room for watches.
 const REMEMBERED_BYTES: usize = 24 * 1024;
 
+/// The znodes of the current session of a connection.
+#[derive(Debug)]
+pub(super) struct CurrentNodes {
+    pub(super) connection: Arc<Connection>,
+    current: Mutex<Option<Arc<SessionNodes>>>,
+}
+
+impl CurrentNodes {
+    pub(super) fn new(connection: Arc<Connection>) -> Arc<Self> {
+        Arc::new(Self { connection, current: Mutex::default() })
+    }
+
+    /// Returns the znodes of the current session, or of the next one if it opens within the connection timeout.
+    pub(super) async fn wait(&self) -> Result<Arc<SessionNodes>, NoSession> {
+        let session = self.connection.session(self.connection.settings.connection_timeout).await?;
+        Ok(self.of(&session))
+    }
+
+    /// Returns the znodes of `session`. The first call for a session starts its node monitor.
+    pub(super) fn of(&self, session: &Arc<Session>) -> Arc<SessionNodes> {
+        let mut current = self.current.lock();
+        if let Some(nodes) = current.as_ref().filter(|nodes| Arc::ptr_eq(&nodes.session, session)) {
+            return nodes.clone();
+        }
+        let (watched, handed_over) = mpsc::unbounded_channel();
+        let nodes = Arc::new(SessionNodes::new(&self.connection, session, watched));
+        self.connection.spawn(monitor(nodes.clone(), handed_over));
+        // A caller that comes late, with a session that has ended, must not displace the next session.
+        if !session.ended().is_cancelled() {
+            current.replace(nodes.clone());
+        }
+        nodes
+    }
+}
+
+/// The znodes of one session.
 #[derive(Debug)]
 pub(super) struct SessionNodes {
     pub(super) connection: Arc<Connection>,
     pub(super) session: Arc<Session>,
-    rules: Shortcuts,
     paths: PathRegistry<PathNodes>,
     remembered: Mutex<Remembered>,
-    /// To the node monitor.
+    /// The channel to the node monitor.
     watched: UnboundedSender<Watched>,
 }
 
-/// A node, and a watch on it.
-pub(super) type Watched = (Monitored, NodeWatch, OwnedSemaphorePermit);
-
 impl SessionNodes {
-    pub(super) fn new(
+    fn new(
         connection: &Arc<Connection>,
         session: &Arc<Session>,
-        rules: Shortcuts,
         watched: UnboundedSender<Watched>,
     ) -> Self {
-        let (connection, session) = (connection.clone(), session.clone());
         Self {
-            connection,
-            session,
-            rules,
+            connection: connection.clone(),
+            session: session.clone(),
             paths: PathRegistry::new(),
             remembered: Mutex::default(),
             watched,
         }
     }
 
-    /// The node monitor looks after a node by this watch. Dropping a watch that has not fired sends a request, which must
-    /// not go ahead of the delete.
-    pub(super) fn monitor(&self, own: Monitored, watch: NodeWatch, room: OwnedSemaphorePermit) {
-        own.node.set_watched(true);
+    /// Hands a watch on a znode to the node monitor. Dropping a watch that has not fired would send a request, which must not be
+    /// sent ahead of the delete.
+    pub(super) fn monitor(
+        &self,
+        znode: &Arc<Znode>,
+        path_nodes: &Arc<PathNodes>,
+        watch: NodeWatch,
+        room: OwnedSemaphorePermit,
+    ) {
+        znode.set_watched(true);
+        let node = Monitored { znode: znode.clone(), path_nodes: path_nodes.clone() };
         // At the end of the session there is no monitor, and no hold.
-        let _ = self.watched.send((own, watch, room));
+        let _ = self.watched.send(Watched { node, watch, room });
     }
 
-    /// The children of `path`; remembers the path if there is room.
+    /// Returns the znodes under `path`, and remembers the path if there is room.
     pub(super) fn at(&self, path: &LockPath, family: &Family) -> Arc<PathNodes> {
-        let new = || Arc::new(PathNodes::new(path.clone(), family.clone(), self.rules));
-        let path_nodes = self.paths.at(path, |it| it.family == *family, new);
-        if self.rules.gap && path_nodes.remembered().is_none() {
+        let new = || Arc::new(PathNodes::new(path.clone(), family.clone()));
+        let path_nodes = self.paths.at(path, |nodes| nodes.family == *family, new);
+        if path_nodes.remembered().is_none() {
             self.remember(&path_nodes);
         }
         path_nodes
     }
 
-    /// All there are.
+    /// Returns the znodes of all paths in use.
     pub(super) fn all(&self) -> Vec<Arc<PathNodes>> {
         self.paths.all()
     }
 
-    /// Lets go of the watches on lock paths.
+    /// Drops the watches on all parents.
     pub(super) fn forget(&self) {
         let mut remembered = self.remembered.lock();
         let paths = std::mem::take(&mut remembered.paths);
         remembered.bytes = 0;
         drop(remembered);
-        paths.iter().for_each(|path_nodes| path_nodes.forget());
+        for path_nodes in &paths {
+            path_nodes.forget();
+        }
     }
 
     fn remember(&self, path_nodes: &Arc<PathNodes>) {
-        let bytes = |it: &PathNodes| self.session.watched_bytes(it.path.as_str());
+        let bytes = |nodes: &PathNodes| self.session.watched_bytes(nodes.path.as_str());
         let now = Moment::now();
         let mut remembered = self.remembered.lock();
         if now < remembered.full_until.unwrap_or(now)
@@ -101,16 +138,9 @@ impl SessionNodes {
         {
             return;
         }
-        let is_full = |remembered: &Remembered| {
-            remembered.paths.len() >= REMEMBERED
-                || remembered.bytes + bytes(path_nodes) > REMEMBERED_BYTES
-        };
-        while is_full(&remembered) {
-            let paths = remembered.paths.iter().enumerate();
-            let oldest = paths.min_by_key(|(_, path_nodes)| path_nodes.remembered());
-            let Some((place, used)) = oldest.map(|(place, oldest)| (place, oldest.remembered()))
-            else {
-                return; // its path alone is too long
+        while remembered.is_full(bytes(path_nodes)) {
+            let Some((place, used)) = remembered.least_recently_used() else {
+                return; // this path alone is too long
             };
             let idle_at = used.unwrap_or(now).after(self.session.timeout());
             if now < idle_at {
@@ -133,6 +163,19 @@ impl SessionNodes {
 struct Remembered {
     paths: Vec<Arc<PathNodes>>,
     bytes: usize,
-    /// Before that none of them can have been idle for long enough.
+    /// No path can have been idle for long enough before this time.
     full_until: Option<Moment>,
+}
+
+impl Remembered {
+    fn is_full(&self, more: usize) -> bool {
+        self.paths.len() >= REMEMBERED || self.bytes + more > REMEMBERED_BYTES
+    }
+
+    /// Returns the place of the path that was unused for the longest time, and when it was used last.
+    fn least_recently_used(&self) -> Option<(usize, Option<Moment>)> {
+        let paths = self.paths.iter().enumerate();
+        let used = paths.map(|(place, path_nodes)| (place, path_nodes.remembered()));
+        used.min_by_key(|(_, used)| *used)
+    }
 }

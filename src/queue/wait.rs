@@ -1,28 +1,27 @@
 //! The watches of a waiter, and what their events mean.
 //!
-//! They are one-shot data watches: those survive a reconnect, and leave nothing on a node that is not there.
+//! All watches are one-shot data watches: they survive a reconnect and leave no watch behind on a missing znode.
 //!
-//! *Head.* When the predecessor was the head of the last listing, its deletion admits us with no further
-//! listing: that listing contained our own node, so only the head stood before us, and no contender can come to
-//! stand there. Only if
+//! *Head rule.* If the predecessor was the head of the last listing, its deletion admits the waiter without another listing.
+//! That listing contained our own znode, so only the head stood before it, and no contender can enter before it later. The rule
+//! holds if
 //!
-//! * our own node is there still: its watch was armed before the predecessor's, has not fired, and is looked at
-//!   first. Then its deletion, if it came first, would be seen first. (A transaction that deletes both, as
-//!   recursive deletes do, tells of one after the other. A waiter that sees the predecessor's first holds without a node
-//!   until it sees the other, as if its own had been deleted an instant later.);
-//! * the event is a deletion, or the request to watch was answered that the node is not there. A change of its
-//!   data lists;
-//! * the link was not broken since the own watch was armed: the client arms its watches again in any order;
-//! * no hold that keeps us out can turn up again in another form, with an old number. In a read-write lock that is so
-//!   for readers alone: before a writer, the down-graded read of another writer may turn up; writers never do.
+//! * our own znode still exists: its watch was armed before the predecessor's, has not fired, and is checked first, so an
+//!   earlier deletion of our znode would be seen first. (A transaction that deletes both, as a recursive delete does, reports one
+//!   after the other. A waiter that sees the predecessor's deletion first holds without a znode until it sees its own, as if its
+//!   own had been deleted an instant later.);
+//! * the event is a deletion, or the request for the watch was answered with "no node". After a change of data the waiter lists;
+//! * the connection is the one on which the own watch was armed: after a reconnect the client arms its watches in any order;
+//! * no hold that keeps us out can turn up in another form, with an old number. In a read-write lock this is so for readers alone:
+//!   a writer may meet the downgraded read of another writer, and a reader never meets a new writer.
 //!
-//! *Stand-by.* A contender in third place or later watches the one before its predecessor as well. When that goes,
-//! it lists *while the predecessor holds*, and sees that it is the head. It only moves the one listing to an
-//! earlier time, and the head rule does the rest. A release wakes two contenders at most.
+//! *Stand-by rule.* A contender in third place or later watches the contender before its predecessor as well. When that one is
+//! deleted, the waiter lists *while the predecessor holds*, and sees that its predecessor is the head. This moves the one listing
+//! to an earlier time, and the head rule does the rest. A release wakes at most two contenders.
 //!
-//! Where the session's budget of watches is used up, a waiter looks now and then instead, and takes
-//! its turn for a watch; then it uses neither rule.
+//! Without room for watches in the session, a waiter polls, and takes its turn for room; then it uses neither rule.
 
+use std::future::Future;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -30,26 +29,25 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::node::OwnedNode;
-use super::poller::Monitored;
 use super::request::{EntryAborted, Request};
-use crate::client::{Failure, LinkWatch, NodeEvent, NodeWatch};
+use crate::client::{Client, Failure, LinkWatch, NodeEvent, NodeWatch};
 use crate::clock::Moment;
 use crate::metrics::{self, Operation};
 use crate::queue::rules::node_name::ContenderName;
 use crate::session::Session;
 
-/// How often a waiter looks for its predecessor that has no room for a watch.
-pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// The pause between two polls of a waiter that has no room for a watch.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// In how many of those looks it looks once for its own node, which no client deletes in the normal course of things.
-const LOOKS_FOR_OWN: u32 = 10;
+/// A waiter polls its own znode once in this many polls, because clients do not usually delete it.
+const POLLS_PER_OWN_POLL: u32 = 10;
 
-/// The node that a contender waits for.
+/// The contenders that a waiter waits for, as paths.
 pub(super) struct Predecessors {
     predecessor: String,
-    /// The one before it.
+    /// The contender before the predecessor, if the stand-by rule applies.
     stand_by: Option<String>,
-    /// Whether the deletion of the predecessor admits.
+    /// True if the deletion of the predecessor admits the waiter.
     head: bool,
 }
 
@@ -60,25 +58,25 @@ impl Predecessors {
         stand_by: Option<ContenderName>,
         predecessor_is_head: bool,
     ) -> Self {
-        let (path_nodes, child) = (&node.path_nodes, |name: &str| node.path_nodes.path.child(name));
-        let stand_by = stand_by.filter(|_| path_nodes.rules.stand_by && !predecessor_is_head);
+        let parent = &node.path_nodes.path;
+        let is_exclusive = node.path_nodes.family.is_exclusive();
+        let stand_by = stand_by.filter(|_| is_exclusive && !predecessor_is_head);
         Self {
-            predecessor: child(predecessor.as_str()),
-            stand_by: stand_by.map(|name| child(name.as_str())),
-            head: path_nodes.rules.head
-                && predecessor_is_head
-                && (path_nodes.family.is_exclusive() || node.node.shared),
+            predecessor: parent.child(predecessor.as_str()),
+            stand_by: stand_by.map(|name| parent.child(name.as_str())),
+            head: predecessor_is_head && (is_exclusive || node.znode.shared),
         }
     }
 }
 
-/// What came of waiting.
+/// The result of a wait.
 pub(super) enum Event {
-    /// The own node is not there any more.
+    /// The own znode does not exist.
     Gone,
-    /// By the head rule.
+    /// The head rule admits the waiter.
     Admitted,
-    Look,
+    /// The next listing decides.
+    List,
 }
 
 /// The watches of one waiter.
@@ -87,35 +85,41 @@ pub(super) struct Watches {
     own: Option<Watch>,
     predecessor: Option<Watch>,
     stand_by: Option<Watch>,
-    /// From before the own watch was asked for.
+    /// The connection as it was before the own watch was requested.
     link: Option<LinkWatch>,
-    /// Room for the next watches.
+    /// Room for the next watches, after a wait for it.
     room: Option<OwnedSemaphorePermit>,
-    /// So many were asked for.
-    asked: u64,
+    /// The number of watches that were requested.
+    requested: u64,
 }
 
 #[derive(Debug)]
 struct Watch {
     node: String,
     watch: NodeWatch,
-    /// The place in the order in which they were armed.
+    /// The place in the order in which the watches were armed.
     order: u64,
     room: OwnedSemaphorePermit,
 }
 
+/// Room for the watches that are not armed.
+struct Missing {
+    own: Option<OwnedSemaphorePermit>,
+    predecessor: Option<OwnedSemaphorePermit>,
+    stand_by: Option<OwnedSemaphorePermit>,
+}
+
 impl Watches {
-    /// The own node's watch is the node monitor's from now on, where there is room to spare.
+    /// Hands the watch on the own znode over to the node monitor, if the session has room to spare.
     pub(super) fn hand_over(&mut self, node: &OwnedNode) {
         if node.nodes.session.has_spare_room()
             && let Some(Watch { watch, room, .. }) = self.own.take()
         {
-            let own = Monitored { path_nodes: node.path_nodes.clone(), node: node.node.clone() };
-            node.nodes.monitor(own, watch, room);
+            node.nodes.monitor(&node.znode, &node.path_nodes, watch, room);
         }
     }
 
-    /// Waits for the next thing that happens to those ahead, or to the own node.
+    /// Waits for the next event of the own znode or of those ahead.
     pub(super) async fn event(
         &mut self,
         node: &OwnedNode,
@@ -124,41 +128,45 @@ impl Watches {
     ) -> Result<Event, EntryAborted> {
         let began = Moment::now();
         let mut retry = request.retry.start();
-        let (session, connection, own) =
-            (&node.nodes.session, &node.nodes.connection, &node.node.path);
+        let session = &node.nodes.session;
+        let own = &node.znode.path;
         self.keep(ahead);
         loop {
-            let failed = match self.arm(session, own, ahead).await {
+            let Failed { node: failed, failure } = match self.try_event(session, own, ahead).await {
                 Ok(Some(event)) => return Ok(event),
-                Ok(None) => {
-                    let event = if self.is_armed() {
-                        Ok(self.next(ahead).await)
-                    } else {
-                        self.look(session, own, ahead).await
-                    };
-                    match event {
-                        Ok(Some(event)) => return Ok(event),
-                        Ok(None) => continue,
-                        Err(failed) => failed,
-                    }
-                }
+                Ok(None) => continue,
                 Err(failed) => failed,
             };
-            let Failed { node, failure } = failed;
             let pause = match failure {
                 Failure::Unknown(_) | Failure::NotNow(_) => retry.next_pause(began.elapsed()),
                 _ => None,
             };
             let Some(pause) = pause else {
-                return Err(request.stop(&node, "read", failure));
+                return Err(request.aborted(&failed, "read", failure));
             };
             tracing::debug!(?failure, ?pause, "watches again");
             metrics::retried(Operation::WATCH);
-            connection.pause(pause).await;
+            node.nodes.connection.pause(pause).await;
         }
     }
 
-    /// Lets go of watches on nodes that are not ahead any more.
+    /// Arms what is not armed, and waits. `None` if something has to be armed again.
+    async fn try_event(
+        &mut self,
+        session: &Session,
+        own: &str,
+        ahead: &Predecessors,
+    ) -> Result<Option<Event>, Failed> {
+        if let Some(event) = self.arm(session, own, ahead).await? {
+            return Ok(Some(event));
+        }
+        if self.own.is_some() && self.predecessor.is_some() {
+            return Ok(self.next(ahead).await);
+        }
+        self.poll(session, own, ahead).await
+    }
+
+    /// Drops the watches on znodes that are no longer ahead.
     fn keep(&mut self, ahead: &Predecessors) {
         if self.predecessor.as_ref().is_some_and(|watch| watch.node != ahead.predecessor) {
             self.predecessor = None;
@@ -171,40 +179,26 @@ impl Watches {
         }
     }
 
-    fn is_armed(&self) -> bool {
-        self.own.is_some() && self.predecessor.is_some()
-    }
-
-    /// Arms what is not armed, as far as there is room; the own watch first. An event if there is no need to
-    /// wait for one.
+    /// Arms the watches that are not armed, the own one first, if there is room. Returns an event if no wait is needed.
     async fn arm(
         &mut self,
         session: &Session,
         node: &str,
         ahead: &Predecessors,
     ) -> Result<Option<Event>, Failed> {
-        let Some([own, predecessor, stand_by]) = self.rooms(session, node, ahead) else {
+        let Some(missing) = self.reserve(session, node, ahead) else {
             return Ok(None);
         };
         let client = session.client().map_err(|failure| Failed::at(node, failure))?;
-        if own.is_some() {
+        if missing.own.is_some() {
             self.link = Some(client.watch_link());
         }
-        // All are sent before the first is awaited, and answered in this order.
-        let mut order = self.asked;
-        let mut ask = |(node, room): (&str, OwnedSemaphorePermit)| {
-            order += 1;
-            let (node, order, sent) = (node.to_owned(), order, client.watch(node));
-            async move {
-                match sent.await {
-                    Ok(watch) => Ok(Some(Watch { node, watch, order, room })),
-                    Err(Failure::NoNode) => Ok(None),
-                    Err(failure) => Err(Failed { node, failure }),
-                }
-            }
-        };
-        let [own, predecessor, stand_by] = [own, predecessor, stand_by].map(|it| it.map(&mut ask));
-        self.asked = order;
+        // All requests are sent before the first is awaited, and answered in this order.
+        let own = missing.own.map(|room| self.request(&client, node, room));
+        let predecessor =
+            missing.predecessor.map(|room| self.request(&client, &ahead.predecessor, room));
+        let stand_by = ahead.stand_by.as_deref().zip(missing.stand_by);
+        let stand_by = stand_by.map(|(node, room)| self.request(&client, node, room));
         if let Some(own) = own {
             self.own = own.await?;
             if self.own.is_none() {
@@ -214,84 +208,102 @@ impl Watches {
         if let Some(predecessor) = predecessor {
             self.predecessor = predecessor.await?;
             if self.predecessor.is_none() {
-                return Ok(Some(self.deleted(ahead, order)));
+                return Ok(Some(self.deleted(ahead, self.requested)));
             }
         }
         if let Some(stand_by) = stand_by {
             self.stand_by = stand_by.await?;
             if self.stand_by.is_none() {
-                return Ok(Some(Event::Look));
+                return Ok(Some(Event::List));
             }
         }
         Ok(None)
     }
 
-    /// Room for what is not watched yet: the own node, the predecessor, the stand-by. `None` if it does not do
-    /// for the first two.
-    fn rooms<'a>(
-        &mut self,
-        session: &Session,
-        node: &'a str,
-        ahead: &'a Predecessors,
-    ) -> Option<[Option<(&'a str, OwnedSemaphorePermit)>; 3]> {
-        let Self { own, predecessor, stand_by, room: waited_for, .. } = self;
-        let mut room = |watch: &Option<Watch>, node: &'a str| {
-            if watch.is_some() {
-                return Some(None);
-            }
-            let bytes = session.watched_bytes(node);
-            let room = waited_for.as_mut().and_then(|room| room.split(bytes));
-            let room = room.or_else(|| session.room_at_once(node))?;
-            Some(Some((node, room)))
+    /// Reserves room for the watches that are not armed. `None` if there is no room for the own one and the predecessor's.
+    fn reserve(&mut self, session: &Session, node: &str, ahead: &Predecessors) -> Option<Missing> {
+        let own = match self.own {
+            Some(_) => None,
+            None => Some(self.permit(session, node)?),
         };
-        let own = room(own, node)?;
-        let predecessor = room(predecessor, &ahead.predecessor)?;
-        // It can be done without.
-        let stand_by = ahead.stand_by.as_deref().and_then(|node| room(stand_by, node).flatten());
+        let predecessor = match self.predecessor {
+            Some(_) => None,
+            None => Some(self.permit(session, &ahead.predecessor)?),
+        };
+        let stand_by = match (&self.stand_by, &ahead.stand_by) {
+            (None, Some(node)) => self.permit(session, node),
+            _ => None,
+        };
         self.room = None;
-        Some([own, predecessor, stand_by])
+        Some(Missing { own, predecessor, stand_by })
     }
 
-    /// Waits for an event of an armed watch; `None` if it only has to be armed again.
-    async fn next(&mut self, ahead: &Predecessors) -> Option<Event> {
-        // The own node's first: its deletion must not be overlooked.
-        tokio::select! {
-            biased;
-            event = fired(&mut self.own) => {
-                self.own = None;
-                // After a change it is watched again.
-                (event == NodeEvent::Deleted).then_some(Event::Gone)
-            }
-            event = fired(&mut self.predecessor) => {
-                let order = self.predecessor.take().map_or(0, |watch| watch.order);
-                // A change of its data never admits.
-                let deleted = event == NodeEvent::Deleted;
-                Some(if deleted { self.deleted(ahead, order) } else { Event::Look })
-            }
-            _ = fired(&mut self.stand_by) => {
-                self.stand_by = None;
-                Some(Event::Look)
+    /// Takes room for one watch, from the room that was waited for or from the session.
+    fn permit(&mut self, session: &Session, node: &str) -> Option<OwnedSemaphorePermit> {
+        let bytes = session.watched_bytes(node);
+        let waited_for = self.room.as_mut().and_then(|room| room.split(bytes));
+        waited_for.or_else(|| session.room_at_once(node))
+    }
+
+    /// Sends the request for a watch. The future resolves with `None` if the znode does not exist.
+    fn request<'a>(
+        &mut self,
+        client: &'a Client,
+        node: &'a str,
+        room: OwnedSemaphorePermit,
+    ) -> impl Future<Output = Result<Option<Watch>, Failed>> + Send + use<'a> {
+        self.requested += 1;
+        let order = self.requested;
+        let sent = client.watch(node);
+        async move {
+            match sent.await {
+                Ok(watch) => Ok(Some(Watch { node: node.to_owned(), watch, order, room })),
+                Err(Failure::NoNode) => Ok(None),
+                Err(failure) => Err(Failed::at(node, failure)),
             }
         }
     }
 
-    /// Looks once more, when the client has told all that it had received: one transaction can delete the
-    /// predecessor first and our own node with it.
+    /// Waits for an event of an armed watch. `None` if the watch only has to be armed again.
+    async fn next(&mut self, ahead: &Predecessors) -> Option<Event> {
+        // The own watch comes first: a deletion of the own znode must not be overlooked.
+        tokio::select! {
+            biased;
+            event = fired(&mut self.own) => {
+                self.own = None;
+                // After a change of data the znode is watched again.
+                (event == NodeEvent::Deleted).then_some(Event::Gone)
+            }
+            event = fired(&mut self.predecessor) => {
+                let order = self.predecessor.take().map_or(0, |watch| watch.order);
+                // A change of data never admits.
+                let deleted = event == NodeEvent::Deleted;
+                Some(if deleted { self.deleted(ahead, order) } else { Event::List })
+            }
+            _ = fired(&mut self.stand_by) => {
+                self.stand_by = None;
+                Some(Event::List)
+            }
+        }
+    }
+
+    /// Checks the own watch again, after the client has delivered all events that it had received: one transaction can delete
+    /// the predecessor first and our own znode with it.
     pub(super) async fn is_own_there(&mut self) -> bool {
         yield_now().await;
         self.own.as_mut().is_some_and(|own| own.watch.fired().is_none())
     }
 
-    /// What the deletion of the predecessor means, whose watch was asked for as the `order`th: the head rule.
+    /// Applies the head rule to the deletion of the predecessor, whose watch was the `order`th.
     fn deleted(&mut self, ahead: &Predecessors, order: u64) -> Event {
         let own = self.own.as_mut();
         let is_ours_there = own.is_some_and(|own| own.order < order && own.watch.fired().is_none());
         let same_link = self.link.as_mut().is_some_and(|link| !link.has_changed());
-        if ahead.head && is_ours_there && same_link { Event::Admitted } else { Event::Look }
+        if ahead.head && is_ours_there && same_link { Event::Admitted } else { Event::List }
     }
 
-    /// Without room for watches: looks now and then, until there is; `None` if there is.
-    async fn look(
+    /// Polls the znodes until there is room for watches. `None` if there is.
+    async fn poll(
         &mut self,
         session: &Session,
         node: &str,
@@ -301,7 +313,7 @@ impl Watches {
         let missing = if self.own.is_some() { &both[1..] } else { &both };
         let room = session.room_to_watch(missing);
         tokio::pin!(room);
-        let mut looks = 0;
+        let mut polls = 0;
         loop {
             tokio::select! {
                 biased;
@@ -313,13 +325,13 @@ impl Watches {
                     self.room = Some(room);
                     return Ok(None);
                 }
-                () = sleep(LOOK) => {}
+                () = sleep(POLL_INTERVAL) => {}
             }
-            looks += 1;
+            polls += 1;
             if is_gone(session, &ahead.predecessor).await? {
-                return Ok(Some(Event::Look));
+                return Ok(Some(Event::List));
             }
-            if looks % LOOKS_FOR_OWN == 0 && is_gone(session, node).await? {
+            if polls % POLLS_PER_OWN_POLL == 0 && is_gone(session, node).await? {
                 return Ok(Some(Event::Gone));
             }
         }
@@ -342,7 +354,7 @@ impl Failed {
 async fn fired(watch: &mut Option<Watch>) -> NodeEvent {
     if let Some(watch) = watch {
         let event = (&mut watch.watch).await;
-        // A caller that waits for this waits for the end of the session as well.
+        // The caller waits for the end of the session as well.
         if event != NodeEvent::SessionOver {
             return event;
         }
@@ -355,7 +367,7 @@ async fn is_gone(session: &Session, node: &str) -> Result<bool, Failed> {
     match exists.await {
         Ok(exists) => Ok(!exists),
         Err(Failure::NoNode) => Ok(true),
-        // Looks again, whatever the policy: nothing was tried but to look.
+        // The waiter polls again, whatever the retry policy: a failed poll is no failed try.
         Err(Failure::Unknown(_) | Failure::NotNow(_)) => Ok(false),
         Err(failure) => Err(Failed::at(node, failure)),
     }

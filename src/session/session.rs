@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -40,21 +39,6 @@ pub(crate) struct Session {
     watched: Arc<Semaphore>,
     /// Bytes of the paths of its nodes, and of those that are being created.
     ephemerals: AtomicUsize,
-}
-
-/// The asker of a lock: a task, or a thread that runs no task. Good enough for a warning, never for
-/// ownership.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Requester {
-    Task(tokio::task::Id),
-    Thread(ThreadId),
-}
-
-impl Requester {
-    pub(crate) fn current() -> Self {
-        tokio::task::try_id()
-            .map_or_else(|| Requester::Thread(std::thread::current().id()), Requester::Task)
-    }
 }
 
 impl Session {

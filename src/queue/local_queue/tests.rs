@@ -22,7 +22,7 @@ const FINE: Conditions = Conditions {
 fn waiter() -> Waiter {
     Waiter {
         node: NodeSpec { data: Arc::from(&b"us"[..]), acls: Arc::from([]) },
-        takes_turns: true,
+        shares_queue: true,
         node_per_hold: false,
         no_wait: false,
         retention: Duration::ZERO,
@@ -73,7 +73,7 @@ impl LocalQueue {
 
     /// Caller 0 holds by a node of which that is known, as hold 1; the others joined before the create if `before`.
     fn held_with(holder: Waiter, sole: Sole, before: bool, waiters: Vec<Waiter>) -> Self {
-        let mut queue = Self::new(true);
+        let mut queue = Self::new();
         queue.fine(Event::Joined(holder));
         let count = u64::try_from(waiters.len()).unwrap();
         if before {
@@ -103,7 +103,7 @@ const NEXT: Command = Command::Begin { ticket: 1, hold: 2 };
 
 #[test]
 fn the_first_caller_has_a_node_made_and_the_others_wait_for_it() {
-    let mut queue = LocalQueue::new(true);
+    let mut queue = LocalQueue::new();
     assert_eq!(queue.fine(Event::Joined(waiter())), [create(0, 1, false)]);
     assert_eq!(queue.fine(Event::Joined(waiter())), []);
     assert_eq!(
@@ -253,11 +253,11 @@ fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
         ),
     ];
     for (name, conditions, caller, max_ticket, commands) in table {
-        let mut queue = LocalQueue::new(true);
+        let mut queue = LocalQueue::new();
         queue.fine(Event::Joined(caller));
         assert_eq!(queue.on(first(Sole::No, max_ticket), |_| conditions), commands, "{name}");
     }
-    let mut queue = LocalQueue::new(true);
+    let mut queue = LocalQueue::new();
     queue.joined([waiter()]);
     assert_eq!(queue.fine(Event::Withdrawn(0)), [Command::StopEntry]);
     assert_eq!(queue.fine(first(Sole::No, 1)), abandon);
@@ -270,18 +270,18 @@ fn a_try_is_refused_as_soon_as_another_is_first() {
     let refused = |ticket| vec![Command::Refuse(vec![ticket], Refusal::Busy)];
     let mut queue = LocalQueue::held_with(waiter(), Sole::No, true, vec![]);
     assert_eq!(queue.fine(Event::Joined(a_try())), refused(1));
-    let mut queue = LocalQueue::new(true);
+    let mut queue = LocalQueue::new();
     queue.joined([waiter(), a_try()]);
     assert_eq!(
         queue.fine(Event::Behind),
         [Command::NotifyQueued(vec![0]), Command::Refuse(vec![1], Refusal::Busy)]
     );
     assert_eq!(queue.fine(Event::Joined(a_try())), refused(2));
-    let mut queue = LocalQueue::new(true);
+    let mut queue = LocalQueue::new();
     queue.joined([a_try(), a_try()]);
     let begin = Command::Begin { ticket: 0, hold: 1 };
     assert_eq!(queue.fine(first(Sole::No, 2)), [refused(1), vec![begin]].concat());
-    let mut queue = LocalQueue::new(true);
+    let mut queue = LocalQueue::new();
     queue.joined([a_try()]);
     assert_eq!(queue.fine(Event::Behind), [refused(0), vec![Command::StopEntry]].concat());
 }
@@ -361,7 +361,7 @@ fn a_node_that_is_gone_is_followed_by_another_if_callers_wait() {
 
 #[test]
 fn an_error_is_for_those_whose_node_would_be_the_same() {
-    let mut queue = LocalQueue::new(true);
+    let mut queue = LocalQueue::new();
     queue.joined([waiter(), Waiter { node: other(), ..waiter() }, waiter()]);
     let failed = Event::Failed(waiter().node);
     assert_eq!(queue.fine(failed), [Command::Refuse(vec![0, 2], Refusal::Failed)]);
@@ -399,7 +399,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            queue: LocalQueue::new(true),
+            queue: LocalQueue::new(),
             waiting: BTreeMap::new(),
             entry: None,
             node: None,

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Released};
 use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
-use crate::queue::{self, Contending, QueuedFlag, Request};
+use crate::queue::{Contending, OwnedHold, QueuedFlag};
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::recipe::{Patience, Recipe};
 
@@ -42,16 +42,16 @@ impl Candidate {
     }
 
     /// A term of the leader.
-    pub(super) fn leadership(&self, hold: &queue::Hold) -> Hold {
+    pub(super) fn leadership(&self, hold: &OwnedHold) -> Hold {
         Hold::new(hold.state(), &self.recipe).with_stop()
     }
 
     /// Queues up, and waits until it holds or is closed.
     pub(super) async fn contend(
         &self,
-        lost: Option<queue::Hold>,
+        lost: Option<OwnedHold>,
         close: &CancellationToken,
-    ) -> Result<queue::Hold, Stopped> {
+    ) -> Result<OwnedHold, Stopped> {
         let mut contending = self.enter(lost);
         loop {
             let held = tokio::select! {
@@ -72,11 +72,11 @@ impl Candidate {
     }
 
     /// Queues up; with the node of a lost hold, if that is still there.
-    fn enter(&self, lost: Option<queue::Hold>) -> Contending {
+    fn enter(&self, lost: Option<OwnedHold>) -> Contending {
         let Self { recipe, family, kind } = self;
-        let request = recipe.request(family.clone(), *kind, Patience::Forever);
+        let mut request = recipe.request(family.clone(), *kind, Patience::Forever);
         // Each candidate has a node of its own.
-        let request = Request { takes_turns: false, ..request };
+        request.waiter.shares_queue = false;
         let queues = recipe.curator.queues();
         match lost {
             None => queues.contend(request, QueuedFlag::default()),

@@ -155,8 +155,9 @@ impl Contender {
             // Also while the write lock is held.
             request.counted = request.counted.as_of(metrics::Recipe::READ_LOCK);
         }
-        (request.retention, request.node_per_hold) = (self.retention, self.node_per_hold);
-        request.beside = beside.map(|write| write.state().clone());
+        request.waiter.retention = self.retention;
+        request.waiter.node_per_hold = self.node_per_hold;
+        request.companion = beside.map(|write| write.state().clone());
         let mut contending = self.recipe.curator.queues().contend(request, queued);
         Ok(contending.answer().await?.map(|hold| Guard::new(hold, &self.recipe)))
     }

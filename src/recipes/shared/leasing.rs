@@ -13,7 +13,7 @@ use crate::metrics::Lock;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::{Kind, kind_of};
-use crate::queue::{LeaseRequest, Limit, QueuedFlag, Request};
+use crate::queue::{Limit, PermitRequest, QueuedFlag};
 use crate::session::Session;
 use crate::session::lease::LossPolicy;
 use crate::session::tries::{Effect, Failed, tried};
@@ -70,23 +70,22 @@ impl Leasing {
             return Ok(None);
         }
         let exclusive = Family::Exclusive(ContenderFilter::Curator);
-        let request = LeaseRequest {
-            lease: self.leases.request(Family::Leases, Kind::Lease, patience),
-            lock: Request {
-                // It keeps leases in order, not safe: to be in doubt does not end it.
-                loss_policy: LossPolicy::SessionExpired,
-                // Of its own.
-                counted: Lock::default(),
-                // The leases were looked at. A waiter in `locks` has nodes among them.
-                looks_first: false,
-                ..self.locks.request(exclusive, Kind::Lock, patience)
-            },
+        let mut mutex = self.locks.request(exclusive, Kind::Lock, patience);
+        // The mutex keeps permits in order, not safe, so doubt does not end a hold of it.
+        mutex.waiter.loss_policy = LossPolicy::SessionExpired;
+        // The metrics count permits only.
+        mutex.counted = Lock::default();
+        // The permits were listed already. A waiter for the mutex has nodes among them.
+        mutex.check_first = false;
+        let request = PermitRequest {
+            permit: self.leases.request(Family::Leases, Kind::Lease, patience),
+            mutex,
             count,
             limit: self.limit.clone(),
             full: full.clone(),
             behind: behind.clone(),
         };
-        let contending = self.recipe.curator.queues().contend_for_leases(request);
+        let contending = self.recipe.curator.queues().contend_for_permits(request);
         let leases = contending.answer().await?;
         let guard = |hold| Guard::new(hold, &self.recipe);
         Ok(leases.map(|leases| Guards::new(leases.into_iter().map(guard).collect())))

@@ -11,9 +11,9 @@ use crate::curator::Curator;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Lock};
-use crate::queue::Request;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
+use crate::queue::{NodeSpec, Request, Waiter};
 use crate::session::retry::RetryPolicy;
 
 /// How long a caller waits.
@@ -89,21 +89,22 @@ impl Recipe {
 
     pub(crate) fn request(&self, family: Family, kind: Kind, patience: Patience) -> Request {
         let options = self.curator.options();
-        let only_if_free = matches!(patience, Patience::OnlyIfFree);
+        let no_wait = matches!(patience, Patience::OnlyIfFree);
         Request {
             path: self.path.clone(),
-            takes_turns: matches!(family, Family::Exclusive(_)),
-            node_per_hold: false,
-            retention: Duration::ZERO,
+            waiter: Waiter {
+                node: NodeSpec { data: options.identity.clone(), acls: options.acls.clone() },
+                shares_queue: matches!(family, Family::Exclusive(_)),
+                node_per_hold: false,
+                no_wait,
+                retention: Duration::ZERO,
+                loss_policy: options.loss_policy,
+            },
             family,
             kind,
-            beside: None,
-            data: options.identity.clone(),
-            acls: options.acls.clone(),
+            companion: None,
             retry: self.retry.clone(),
-            loss_policy: options.loss_policy,
-            only_if_free,
-            looks_first: only_if_free,
+            check_first: no_wait,
             counted: self.counted.clone(),
         }
     }

@@ -5,12 +5,11 @@ use futures_util::stream::{StreamExt, iter};
 use super::link::Linked;
 use crate::prelude::*;
 
-const ALL: Shortcuts = Shortcuts::ALL;
 /// A request about several nodes (`multiRead`), each twelfth of a session timeout.
 const LOOK: Operation = Operation::MultiRead;
 
 async fn short_lived(arena: &Arena) -> Linked {
-    Linked::built(arena, arena.short_lived_builder().shortcuts(ALL)).await
+    Linked::built(arena, arena.short_lived_builder()).await
 }
 
 /// The data of its node were changed before, twice.
@@ -77,7 +76,7 @@ async fn ten_thousand_holds_are_renewed_as_one_is() {
     let real = TestServer::builder().jvm_flag("-Djute.maxbuffer=67108864");
     let arena = Arena::with(real, |simulated| simulated).await;
     let build = || {
-        let builder = arena.builder().session_timeout(T).shortcuts(ALL);
+        let builder = arena.builder().session_timeout(T);
         Linked::built(&arena, builder.ephemeral_limit(64 << 20))
     };
     let (many, one) = (build().await, build().await);

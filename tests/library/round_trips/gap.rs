@@ -29,8 +29,6 @@ async fn after_a_reconnect_it_lists_and_watches_again() {
     }
 }
 
-const ALL: Shortcuts = Shortcuts::ALL;
-
 /// Makes the path again, so that the next create gets the number `expected`, and the one before it holds.
 async fn drive_to(arena: &Arena, other: &Linked, expected: usize) -> Guard {
     arena.make_again().await;
@@ -62,7 +60,7 @@ async fn is_not_fooled(arena: &Arena, linked: &Linked, theirs: Guard, ours: Wait
 #[tokio::test(start_paused = true)]
 async fn a_path_made_again_before_the_watch_is_not_mistaken_for_the_one_that_was_listed() {
     let arena = Arena::with_parent().await;
-    let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
+    let (linked, other) = (Linked::new(&arena).await, Linked::new(&arena).await);
     let late = linked.proxy.hold(Message::request(Operation::GetData));
     let ours = spawn(&arena, &linked);
     within("the watch", late.struck()).await;

@@ -4,11 +4,9 @@ use super::link::{Linked, linked, without_removals};
 use crate::prelude::*;
 use crate::recipes::conformance::{Held, mutex};
 
-const ALL: Shortcuts = Shortcuts::ALL;
-
 /// The holder's client and the next one's, the hold, and the next one.
 async fn held_and_awaited(arena: &Arena) -> (Linked, Linked, Guard, Waiting<Held>) {
-    let [first, second] = linked(arena, ALL).await;
+    let [first, second] = linked(arena).await;
     let holder = arena.mutex(&first.curator).acquire().await.unwrap();
     let next = second.enters(arena, mutex, 3).await;
     (first, second, holder, next)
@@ -58,7 +56,7 @@ async fn where_the_order_of_the_watches_is_unknown_the_deletion_lists() {
 #[tokio::test(start_paused = true)]
 async fn a_predecessor_that_goes_before_it_is_watched() {
     let arena = Arena::with_parent().await;
-    let [first, second] = linked(&arena, ALL).await;
+    let [first, second] = linked(&arena).await;
     let holder = arena.mutex(&first.curator).acquire().await.unwrap();
     // The third is the predecessor's, after those of the parent and the own node.
     let late = second.proxy.hold(Message::request(Operation::GetData).nth(3));

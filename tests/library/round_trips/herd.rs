@@ -17,7 +17,7 @@ struct Cost {
 /// Neighbours in the queue are of different clients.
 async fn queue(waiters: usize) -> Cost {
     let arena = Arena::own().await;
-    let clients: [_; CLIENTS] = linked(&arena, Shortcuts::ALL).await;
+    let clients: [_; CLIENTS] = linked(&arena).await;
     let mut holder = arena.leading(&clients[0].curator).await;
     let requests = || clients.iter().map(Linked::requests).sum::<usize>();
     let before = requests();

@@ -5,7 +5,6 @@ use crate::harness::Operation::{Exists, GetData, List};
 use crate::prelude::*;
 use crate::recipes::latches::leadership;
 
-const ALL: Shortcuts = Shortcuts::ALL;
 const CLIENTS: usize = 4;
 
 async fn closed(latch: &LeaderLatch) {
@@ -27,7 +26,7 @@ async fn waits(linked: &Linked, arena: &Arena, reads: usize) -> JoinHandle<(Lead
 #[tokio::test(start_paused = true)]
 async fn a_latch_that_leads_again_by_its_old_node_asks_once() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::new(&arena, ALL).await;
+    let linked = Linked::new(&arena).await;
     let latch = arena.latch(&linked.curator.with_loss_policy(LossPolicy::Suspended));
     let before = leadership(&latch).await;
     linked.took();
@@ -67,8 +66,8 @@ async fn answered(clients: &[Linked]) {
 async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
     const OBSERVERS: usize = 200;
     let arena = Arena::own().await;
-    let candidates: [_; 3] = linked(&arena, ALL).await;
-    let clients: [_; CLIENTS] = linked(&arena, ALL).await;
+    let candidates: [_; 3] = linked(&arena).await;
+    let clients: [_; CLIENTS] = linked(&arena).await;
     let first = arena.latch(&candidates[0].curator);
     let leader = leadership(&first).await;
     let second = waits(&candidates[1], &arena, 3).await;
@@ -114,7 +113,7 @@ async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
 #[tokio::test(start_paused = true)]
 async fn without_a_leader_an_observer_looks_once_and_waits() {
     let arena = Arena::new().await;
-    let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
+    let (linked, other) = (Linked::new(&arena).await, Linked::new(&arena).await);
     linked.took();
     let mut observer = arena.observer(&linked.curator);
     let mut changed = async || within("the leader", observer.changed()).await.unwrap();
@@ -138,7 +137,7 @@ async fn without_a_leader_an_observer_looks_once_and_waits() {
 #[tokio::test(start_paused = true)]
 async fn the_last_observer_takes_the_watch_along() {
     let arena = Arena::with_parent().await;
-    let (linked, other) = (Linked::new(&arena, ALL).await, Linked::new(&arena, ALL).await);
+    let (linked, other) = (Linked::new(&arena).await, Linked::new(&arena).await);
     let latch = arena.latch(&other.curator);
     let leader = leadership(&latch).await;
     let mut observers = [arena.observer(&linked.curator), arena.observer(&linked.curator)];

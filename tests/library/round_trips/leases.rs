@@ -5,7 +5,6 @@ use crate::harness::Operation::{self, Create, Delete, GetData, List};
 use crate::prelude::*;
 use crate::recipes::leases::{asks, asks_for, served};
 
-const ALL: Shortcuts = Shortcuts::ALL;
 const LIMIT: usize = 3;
 
 /// The folders are there.
@@ -18,8 +17,8 @@ async fn arena() -> Arena {
 }
 
 /// A client, and its semaphore.
-async fn client(arena: &Arena, rules: Shortcuts) -> (Linked, InterProcessSemaphore) {
-    let linked = Linked::new(arena, rules).await;
+async fn client(arena: &Arena) -> (Linked, InterProcessSemaphore) {
+    let linked = Linked::new(arena).await;
     let semaphore = linked.curator.semaphore(&arena.path, LIMIT).unwrap();
     linked.proxy.clear_log();
     (linked, semaphore)
@@ -49,27 +48,22 @@ async fn released(linked: &Linked, leases: Guards) {
     assert_eq!(linked.took(), vec![Delete; count]);
 }
 
-/// Without the gap rule each create is followed by a listing.
 #[tokio::test(start_paused = true)]
 async fn leases_of_a_known_path_cost_a_create_and_a_delete_each_and_the_same_for_the_lock() {
-    for (rules, each) in [(ALL, &[Create][..]), (Shortcuts::NONE, &[Create, List])] {
-        for count in 1..=LIMIT {
-            let arena = arena().await;
-            let (linked, semaphore) = client(&arena, rules).await;
-            let (leases, mut took) = acquired(&linked, &semaphore, 1).await;
-            if rules == ALL {
-                // Beside it, once in a session, the path is listed for other recipes.
-                let order = [Create, GetData, List, Delete];
-                took.sort_by_key(|one| order.iter().position(|of| of == one));
-                let expected = [Create, Create, GetData, GetData, List, List, List, Delete];
-                assert_eq!(took, expected);
-            }
+    for count in 1..=LIMIT {
+        let arena = arena().await;
+        let (linked, semaphore) = client(&arena).await;
+        let (leases, mut took) = acquired(&linked, &semaphore, 1).await;
+        // The third listing, once in a session, checks the path for other recipes.
+        let order = [Create, GetData, List, Delete];
+        took.sort_by_key(|one| order.iter().position(|of| of == one));
+        let expected = [Create, Create, GetData, GetData, List, List, List, Delete];
+        assert_eq!(took, expected);
+        released(&linked, leases).await;
+        for _ in 0..3 {
+            let (leases, took) = acquired(&linked, &semaphore, count).await;
+            assert_eq!(took, [vec![Create; 1 + count], vec![Delete]].concat(), "{count}");
             released(&linked, leases).await;
-            for _ in 0..3 {
-                let (leases, took) = acquired(&linked, &semaphore, count).await;
-                assert_eq!(took, [each.repeat(1 + count), vec![Delete]].concat(), "{count}");
-                released(&linked, leases).await;
-            }
         }
     }
 }
@@ -78,8 +72,8 @@ async fn leases_of_a_known_path_cost_a_create_and_a_delete_each_and_the_same_for
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_others_nothing() {
     let arena = arena().await;
-    let (first, second) = (client(&arena, ALL).await, client(&arena, ALL).await);
-    let third = client(&arena, ALL).await;
+    let (first, second) = (client(&arena).await, client(&arena).await);
+    let third = client(&arena).await;
     let (leases, _) = acquired(&first.0, &first.1, 3).await;
     for (linked, semaphore) in [&second, &third] {
         for _ in 0..2 {

@@ -22,8 +22,8 @@ pub(crate) struct Linked {
 }
 
 impl Linked {
-    pub(crate) async fn new(arena: &Arena, rules: Shortcuts) -> Self {
-        Self::built(arena, arena.builder().session_timeout(LONG_SESSION).shortcuts(rules)).await
+    pub(crate) async fn new(arena: &Arena) -> Self {
+        Self::built(arena, arena.builder().session_timeout(LONG_SESSION)).await
     }
 
     pub(crate) async fn built(arena: &Arena, builder: CuratorBuilder) -> Self {
@@ -32,8 +32,8 @@ impl Linked {
     }
 
     /// The parent is there, and this client has acquired and released: it knows the path.
-    pub(crate) async fn knowing(arena: &Arena, rules: Shortcuts) -> Self {
-        let linked = Self::new(arena, rules).await;
+    pub(crate) async fn knowing(arena: &Arena) -> Self {
+        let linked = Self::new(arena).await;
         let mutex = arena.mutex(&linked.curator);
         mutex.acquire().await.unwrap().release().await.unwrap();
         linked.proxy.clear_log();
@@ -43,7 +43,7 @@ impl Linked {
     /// The same, at a path of its own.
     pub(crate) async fn known() -> (Arena, Self) {
         let arena = Arena::with_parent().await;
-        let linked = Self::knowing(&arena, Shortcuts::ALL).await;
+        let linked = Self::knowing(&arena).await;
         (arena, linked)
     }
 
@@ -104,13 +104,10 @@ impl Linked {
 }
 
 /// So many of them.
-pub(crate) async fn linked<const CLIENTS: usize>(
-    arena: &Arena,
-    rules: Shortcuts,
-) -> [Linked; CLIENTS] {
+pub(crate) async fn linked<const CLIENTS: usize>(arena: &Arena) -> [Linked; CLIENTS] {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        clients.push(Linked::new(arena, rules).await);
+        clients.push(Linked::new(arena).await);
     }
     clients.try_into().ok().unwrap()
 }

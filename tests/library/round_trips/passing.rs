@@ -8,7 +8,7 @@ use crate::prelude::*;
 #[tokio::test(start_paused = true)]
 async fn a_node_passes_only_to_those_whose_node_would_be_the_same() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, Shortcuts::ALL).await;
+    let linked = Linked::knowing(&arena).await;
     let mutex = arena.mutex(&linked.curator);
     let named = arena.mutex(&linked.curator.with_identity("another"));
     for other in [named, mutex.clone().with_node_per_hold()] {
@@ -28,7 +28,7 @@ async fn a_node_passes_only_to_those_whose_node_would_be_the_same() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_broken_link_nothing_is_passed_on() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, Shortcuts::ALL).await;
+    let linked = Linked::knowing(&arena).await;
     let counter = format!("{}-counter", arena.path);
     arena.create(&counter, CreateMode::Persistent).await;
     let mutex = arena.mutex(&linked.curator);
@@ -68,7 +68,7 @@ async fn behind_a_broken_link_nothing_is_passed_on() {
 #[tokio::test(start_paused = true)]
 async fn a_kept_node_is_given_up_when_a_stranger_comes() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::knowing(&arena, Shortcuts::ALL).await;
+    let linked = Linked::knowing(&arena).await;
     let mutex = arena.mutex(&linked.curator).with_retention(Duration::from_secs(10));
     let guard = mutex.acquire().await.unwrap();
     let node = guard.node().to_owned();

@@ -8,7 +8,7 @@ use crate::recipes::conformance::{read, write};
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
     let arena = Arena::with_parent().await;
-    let linked = Linked::new(&arena, Shortcuts::ALL).await;
+    let linked = Linked::new(&arena).await;
     let lock = arena.read_write(&linked.curator);
     let write = lock.write().await.unwrap();
     linked.took();
@@ -49,7 +49,7 @@ async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
 #[tokio::test(start_paused = true)]
 async fn a_release_wakes_its_successors_only() {
     let arena = Arena::with_parent().await;
-    let clients: [_; 6] = linked(&arena, Shortcuts::ALL).await;
+    let clients: [_; 6] = linked(&arena).await;
     let first = arena.read_write(&clients[0].curator).write().await.unwrap();
     let second = clients[1].enters(&arena, read, 3).await;
     let third = clients[2].enters(&arena, read, 3).await;

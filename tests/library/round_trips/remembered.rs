@@ -14,7 +14,7 @@ async fn more_lock_paths_than_are_remembered() {
     let arena = Arena::own().await;
     // A path that was idle for a session timeout makes room.
     let timeout = Duration::from_secs(20);
-    let builder = arena.builder().session_timeout(timeout).shortcuts(Shortcuts::ALL);
+    let builder = arena.builder().session_timeout(timeout);
     let linked = Linked::built(&arena, builder).await;
     let lock = |number: usize| linked.curator.mutex(format!("{}/{number}", arena.path)).unwrap();
     let once = async |number| {

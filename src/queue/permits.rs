@@ -1,15 +1,15 @@
-//! Leases: several nodes of one asker, admitted together, by a count.
+//! Permits of a semaphore, which Curator calls leases: several nodes of one caller, admitted together, by count.
 //!
-//! A contender that creates leases holds the mutex beside them, so only one at a time has nodes that are not admitted. That is what
-//! Curator's waiters rely on: with two such, each could count the other, and both wait for ever. When the mutex is lost,
-//! the nodes go, and it is taken again. All of the asker's nodes are made before it counts, so that of two callers that ask for several neither
-//! waits with a part of them.
+//! A contender that creates permits holds the semaphore's mutex meanwhile, so at most one contender has nodes that are not
+//! admitted. Curator's waiters rely on that: two such contenders could count each other, and both would wait for ever. If the
+//! mutex is lost, the nodes are deleted, and the mutex is acquired again. All nodes of a caller are created before they are
+//! counted, so that of two callers that ask for several permits neither waits with a part of them.
 //!
-//! A task of the session's does all of it: a caller that does not poll its future must not keep the mutex.
+//! One session task does all of it: a caller that does not poll its future must not keep the mutex.
 //!
-//! A contender that counts too many waits for a change of the children, or of the limit. When the [gap rule](super::rules::gap) says that
-//! no other client created anything since a listing, no listing is needed: the contenders of that time, which can only have
-//! left since, and ours are the most there can be.
+//! A contender that counts too many children waits for a change of the children or of the limit. If the
+//! [gap rule](super::rules::gap) says that no other client created anything since a listing, no listing is needed: the contenders
+//! of that time, which can only have left since, and ours are the most there can be.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,33 +19,30 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::create::{Placement, create_node};
-use super::current_nodes::CurrentNodes;
 use super::driver::QueueDriver;
 use super::entry::{list, prove_session};
-use super::hold::{Hold, QueuedFlag};
+use super::hold::{OwnedHold, QueuedFlag};
 use super::node::OwnedNode;
 use super::path_nodes::Position;
-use super::request::{EntryAborted, Request, is_session_over};
-use super::session_nodes::SessionNodes;
-use super::wait::LOOK;
+use super::request::{EntryAborted, Request, Requester, closed_error};
+use super::session_nodes::{CurrentNodes, SessionNodes};
+use super::wait::POLL_INTERVAL;
 use crate::client::{ChildrenWatch, Failure, Listing};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
-use crate::session::NoSession;
 use crate::session::lease::LeaseTerm;
-use crate::session::session::Requester;
 
-/// How many leases there are.
+/// The number of permits of a semaphore.
 #[derive(Debug)]
 pub(crate) struct Limit {
     fixed: i32,
-    /// In place of `fixed`.
+    /// Replaces `fixed`.
     live: Option<watch::Receiver<i32>>,
 }
 
-/// The clone counts earlier changes as seen.
+/// The clone has seen all earlier changes.
 impl Clone for Limit {
     fn clone(&self) -> Self {
         let mut live = self.live.clone();
@@ -63,13 +60,13 @@ impl Limit {
         Self { fixed: 0, live: Some(live) }
     }
 
-    /// 0 if it is negative.
+    /// Returns the limit; 0 if it is negative.
     pub(crate) fn now(&self) -> usize {
         let now = self.live.as_ref().map_or(self.fixed, |live| *live.borrow());
         usize::try_from(now).unwrap_or(0)
     }
 
-    /// Whether `asked` leases can ever be had. A live limit may be zero for a while.
+    /// Fails if `asked` permits can never be acquired. A live limit may be zero for a while.
     pub(crate) fn check(&self, path: &LockPath, asked: usize) -> Result<(), Error> {
         let limit = self.now().max(usize::from(self.live.is_some()));
         if (1..=limit).contains(&asked) {
@@ -90,90 +87,99 @@ impl Limit {
     }
 }
 
-/// `None`: there are too few, and the caller asked not to wait.
-type Answer = Result<Option<Vec<Hold>>, Error>;
+/// The answer to a caller. `None`: there are too few permits, and the caller asked not to wait.
+type Answer = Result<Option<Vec<OwnedHold>>, Error>;
 
-/// The caller's end. Dropping it withdraws.
+/// A caller's wait for permits. Dropping it withdraws.
 #[derive(Debug)]
-pub(crate) struct LeaseContending {
+pub(crate) struct ContendingForPermits {
     path: LockPath,
     reply: oneshot::Receiver<Answer>,
 }
 
-impl LeaseContending {
+impl ContendingForPermits {
     pub(crate) async fn answer(self) -> Answer {
-        // The task answers before it ends, unless its runtime is gone.
+        // The task answers before it ends, unless its runtime shuts down.
         self.reply.await.unwrap_or_else(|_| Err(Error::closed().at(&self.path)))
     }
 }
 
-/// What is asked for.
+/// A request for several permits.
 #[derive(Debug)]
-pub(crate) struct LeaseRequest {
-    /// For each of the nodes.
-    pub(crate) lease: Request,
-    /// For the mutex.
-    pub(crate) lock: Request,
+pub(crate) struct PermitRequest {
+    /// The request for each of the nodes.
+    pub(crate) permit: Request,
+    /// The request for the mutex.
+    pub(crate) mutex: Request,
     pub(crate) count: usize,
     pub(crate) limit: Limit,
-    /// Whether the servers said that there are too few.
+    /// True once the servers said that there are too few permits.
     pub(crate) full: QueuedFlag,
-    /// Whether they said that another contender has the mutex.
+    /// True once the servers said that another contender has the mutex.
     pub(crate) behind: QueuedFlag,
 }
 
-/// Asks for leases; `locks` is where one at a time queues for them.
+/// Starts the task that acquires permits. `mutex` is the queue of the semaphore's mutex.
 pub(super) fn contend(
     current_nodes: &Arc<CurrentNodes>,
-    locks: Arc<QueueDriver>,
-    request: LeaseRequest,
-) -> LeaseContending {
-    let LeaseRequest { lease, lock, count, limit, full, behind } = request;
+    mutex: Arc<QueueDriver>,
+    request: PermitRequest,
+) -> ContendingForPermits {
+    let PermitRequest { permit, mutex: mutex_request, count, limit, full, behind } = request;
     let (caller, reply) = oneshot::channel();
-    let path = lease.path.clone();
+    let path = permit.path.clone();
     let span = tracing::info_span!("acquire", %path, leases = count);
-    let (request, lock, current_nodes) = (Arc::new(lease), Arc::new(lock), current_nodes.clone());
-    let asker = Requester::current();
-    let leasing = Leasing { current_nodes, request, lock, locks, full, behind, asker, count };
-    let connection = leasing.current_nodes.connection.clone();
-    connection.spawn(leasing.run(limit, caller).instrument(span));
-    LeaseContending { path, reply }
+    let task = PermitTask {
+        current_nodes: current_nodes.clone(),
+        request: Arc::new(permit),
+        mutex,
+        mutex_request: Arc::new(mutex_request),
+        full,
+        behind,
+        requester: Requester::current(),
+        count,
+    };
+    current_nodes.connection.spawn(task.run(limit, caller).instrument(span));
+    ContendingForPermits { path, reply }
 }
 
-struct Leasing {
+struct PermitTask {
     current_nodes: Arc<CurrentNodes>,
     request: Arc<Request>,
-    lock: Arc<Request>,
-    locks: Arc<QueueDriver>,
+    mutex: Arc<QueueDriver>,
+    mutex_request: Arc<Request>,
     full: QueuedFlag,
     behind: QueuedFlag,
-    asker: Requester,
+    requester: Requester,
     count: usize,
 }
 
-impl Leasing {
+impl PermitTask {
+    /// Makes attempts, in one session after another, until one succeeds or the caller leaves.
     async fn run(self, mut limit: Limit, mut caller: oneshot::Sender<Answer>) {
         let connection = self.current_nodes.connection.clone();
-        let (mut began, mut retry) = (Moment::now(), self.request.retry.start());
+        let mut began = Moment::now();
+        let mut retry = self.request.retry.start();
         loop {
             let since = Moment::now();
-            let tried = tokio::select! {
+            let attempt = tokio::select! {
                 biased;
                 () = caller.closed() => return,
                 () = connection.closing().cancelled() => {
                     Err(EntryAborted::Failed(self.request.session_error(Error::closed())))
                 }
-                tried = self.once(&mut limit) => tried,
+                attempt = self.attempt(&mut limit) => attempt,
             };
-            let answer = match tried {
+            let answer = match attempt {
                 Ok(holds) => Ok(Some(holds)),
                 Err(EntryAborted::Abandoned) => return,
                 Err(EntryAborted::Busy) => Ok(None),
                 Err(EntryAborted::Failed(error)) => Err(error),
                 Err(EntryAborted::Retry(cause)) => {
                     if since.elapsed() > connection.settings.session_timeout {
-                        // It went well for so long that this is a new trouble.
-                        (began, retry) = (Moment::now(), self.request.retry.start());
+                        // The attempt went well for so long that this is a new failure.
+                        began = Moment::now();
+                        retry = self.request.retry.start();
                     }
                     match retry.next_pause(began.elapsed()) {
                         Some(pause) => {
@@ -188,63 +194,59 @@ impl Leasing {
                             continue;
                         }
                         None => {
-                            let over = is_session_over(&connection).await;
-                            Err(self.request.gave_up(over, cause))
+                            let closed = closed_error(&connection).await;
+                            Err(self.request.gave_up(closed, cause))
                         }
                     }
                 }
             };
-            // If the caller is gone, the holds come back, and are dropped.
-            return drop(caller.send(answer));
+            // If the caller has left, the holds come back, and are dropped.
+            drop(caller.send(answer));
+            return;
         }
     }
 
-    /// One try in one session, with the mutex, which is let go of at the end. Leaves nothing behind unless it succeeds.
-    async fn once(&self, limit: &mut Limit) -> Result<Vec<Hold>, EntryAborted> {
-        let mut waiting = self.locks.join(self.lock.clone(), &self.behind, Moment::now());
-        let lock = match waiting.answer().await {
+    /// Makes one attempt in one session, under the mutex. Leaves nothing behind unless it succeeds.
+    async fn attempt(&self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
+        let mut waiting = self.mutex.join(self.mutex_request.clone(), &self.behind, Moment::now());
+        let mutex = match waiting.answer().await {
             Some(answer) => answer.map_err(EntryAborted::Failed)?.ok_or(EntryAborted::Busy)?,
             None => return Err(EntryAborted::Abandoned),
         };
-        // The wait for it says nothing of leases.
+        // The wait for the mutex says nothing of permits.
         self.behind.send_replace(false);
-        let nodes = self.current_nodes.present_nodes().await.map_err(|none| match none {
-            NoSession::NotConnected => EntryAborted::Retry(None),
-            NoSession::Closed(error) => EntryAborted::Failed(self.request.session_error(error)),
-        })?;
+        let nodes = self.current_nodes.wait().await;
+        let nodes = nodes.map_err(|none| self.request.no_session(none))?;
         let session = nodes.session.clone();
-        let mut entering = Entering { leasing: self, nodes, made: Vec::new() };
+        let mut entering = Entering { task: self, nodes, created: Vec::new() };
         let term = tokio::select! {
             biased;
             () = session.ended().cancelled() => Err(EntryAborted::Retry(None)),
-            // Another contender may have it now: to wait here would be in its way.
-            () = lock.state().ended().cancelled() => Err(EntryAborted::Retry(None)),
+            // Another contender may have the mutex now, and must not find nodes that are not admitted.
+            () = mutex.state().ended().cancelled() => Err(EntryAborted::Retry(None)),
             term = entering.until_admitted(limit) => term,
         }?;
-        let hold = |node| {
-            QueueDriver::hold_lease(
-                &self.current_nodes,
-                node,
-                &self.request,
-                self.asker,
-                term.clone(),
-            )
-        };
-        let holds: Vec<_> = std::mem::take(&mut entering.made).into_iter().map(hold).collect();
-        // If one is gone, the others go with this; and so if the session is about to be closed.
-        let lasts = holds.iter().all(|hold| hold.state().end().is_none());
+        let mut holds = Vec::new();
+        for node in std::mem::take(&mut entering.created) {
+            let term = term.clone();
+            let nodes = &self.current_nodes;
+            holds.push(QueueDriver::hold_permit(nodes, node, &self.request, self.requester, term));
+        }
+        // If one of the holds has ended, all are dropped; so they are if the connection is about to be closed.
+        let all_last = holds.iter().all(|hold| hold.state().end().is_none());
         let closing = self.current_nodes.connection.closing().is_cancelled();
-        if lasts && !closing { Ok(holds) } else { Err(EntryAborted::Retry(None)) }
+        if all_last && !closing { Ok(holds) } else { Err(EntryAborted::Retry(None)) }
     }
 }
 
+/// One attempt, while its nodes are created and counted.
 struct Entering<'a> {
-    leasing: &'a Leasing,
+    task: &'a PermitTask,
     nodes: Arc<SessionNodes>,
-    made: Vec<OwnedNode>,
+    created: Vec<OwnedNode>,
 }
 
-/// How many children there are, ours among them.
+/// The number of children, ours included.
 enum Count {
     /// By a listing.
     Of(usize),
@@ -254,16 +256,17 @@ enum Count {
 }
 
 impl Entering<'_> {
-    /// Admitted with the lease lasting at that instant.
+    /// Creates the nodes, and waits until they are admitted. Returns the term of a lease that lasts at that instant.
     async fn until_admitted(&mut self, limit: &mut Limit) -> Result<Arc<LeaseTerm>, EntryAborted> {
-        let Self { leasing: Leasing { request, locks, count, .. }, nodes, .. } = self;
+        let request = &self.task.request;
         let mut children = Count::Unknown;
-        while self.made.len() < *count {
-            let (node, known) = create_node(nodes, request, &locks.nodes, None).await?;
-            children = match known {
+        while self.created.len() < self.task.count {
+            let created = create_node(&self.nodes, request, &self.task.mutex.nodes, None).await?;
+            let (node, placement) = created;
+            children = match placement {
                 Placement::Position(Position::Among(count)) => Count::AtMost(count),
                 Placement::Listing(listing, _) => {
-                    match node.path_nodes.judge_entering(&node.node, &listing) {
+                    match node.path_nodes.judge_entering(&node.znode, &listing) {
                         Position::Among(count) => Count::Of(count),
                         Position::Mixed(child) => {
                             return Err(EntryAborted::Failed(request.mixed(&child)));
@@ -271,9 +274,9 @@ impl Entering<'_> {
                         _ => return Err(EntryAborted::Retry(None)),
                     }
                 }
-                Placement::Position(_) | Placement::Nothing => Count::Unknown,
+                Placement::Position(_) | Placement::Unknown => Count::Unknown,
             };
-            self.made.push(node);
+            self.created.push(node);
         }
         self.wait(children, limit).await
     }
@@ -283,25 +286,26 @@ impl Entering<'_> {
         mut children: Count,
         limit: &mut Limit,
     ) -> Result<Arc<LeaseTerm>, EntryAborted> {
-        let Leasing { request, full, locks, .. } = self.leasing;
+        let PermitTask { request, full, mutex, .. } = self.task;
         let mut entering = matches!(children, Count::Unknown);
-        // What came with the last listing.
+        // The watch of the last listing.
         let mut watch = None;
         loop {
             if let Count::Of(count) | Count::AtMost(count) = children
                 && count <= limit.now()
             {
                 // Invariant 2: our nodes were seen in this session, and the lease lasts now.
-                match self.nodes.session.lease.term(request.loss_policy, Moment::now()) {
+                let lease = &self.nodes.session.lease;
+                match lease.term(request.waiter.loss_policy, Moment::now()) {
                     Some(term) => return Ok(term),
-                    None => prove_session(&self.nodes.session, request, locks).await?,
+                    None => prove_session(&self.nodes.session, request, mutex).await?,
                 }
             } else if let Count::Of(count) = children {
                 full.send_replace(true);
-                if request.only_if_free {
+                if request.waiter.no_wait {
                     return Err(EntryAborted::Busy);
                 }
-                limit.check(&request.path, self.made.len()).map_err(EntryAborted::Failed)?;
+                limit.check(&request.path, self.created.len()).map_err(EntryAborted::Failed)?;
                 if let Some(watch) = watch.take() {
                     tracing::debug!(count, limit = limit.now(), "waits");
                     tokio::select! {
@@ -311,37 +315,38 @@ impl Entering<'_> {
                     }
                 }
             }
-            // Also after a change of the limit: of our own nodes the count is old.
+            // The count of our own nodes is old also after a change of the limit.
             let (listing, watching) = self.list_and_watch().await?;
             watch = Some(watching);
-            children = Count::Of(self.all_there(&listing, entering)?);
+            children = Count::Of(self.count(&listing, entering)?);
             entering = false;
         }
     }
 
-    /// How many children there are, if all of ours are among them.
-    fn all_there(&self, listing: &Listing, entering: bool) -> Result<usize, EntryAborted> {
-        let Some(OwnedNode { path_nodes, .. }) = self.made.first() else {
+    /// Returns the number of children, if all of ours are among them.
+    fn count(&self, listing: &Listing, entering: bool) -> Result<usize, EntryAborted> {
+        let Some(OwnedNode { path_nodes, .. }) = self.created.first() else {
             return Err(EntryAborted::Retry(None));
         };
         let other = path_nodes.family.other_recipe(&listing.children).filter(|_| entering);
         if let Some(child) = other {
-            return Err(EntryAborted::Failed(self.leasing.request.mixed(child)));
+            return Err(EntryAborted::Failed(self.task.request.mixed(child)));
         }
-        let there: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
-        if !self.made.iter().all(|own| there.contains(own.node.name())) {
+        let children: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
+        if !self.created.iter().all(|own| children.contains(own.znode.name())) {
             return Err(EntryAborted::Retry(None));
         }
-        let last = self.made.last().map(|own| path_nodes.judge(&own.node, listing));
+        let last = self.created.last().map(|own| path_nodes.judge(&own.znode, listing));
         match last {
             Some(Position::Among(count)) => Ok(count),
             _ => Err(EntryAborted::Retry(None)),
         }
     }
 
-    /// Without room for a watch there is none.
+    /// Lists the children, with a watch if there is room for it.
     async fn list_and_watch(&self) -> Result<(Listing, Option<ChildrenWatch>), EntryAborted> {
-        let (nodes, request) = (&self.nodes, &self.leasing.request);
+        let nodes = &self.nodes;
+        let request = &self.task.request;
         let path = request.path.as_str();
         let Some(room) = nodes.session.room_at_once(path) else {
             let listing = list(nodes, request, false).await?;
@@ -350,17 +355,17 @@ impl Entering<'_> {
         let ask = || async { nodes.session.client()?.list_and_watch(path).await };
         match nodes.connection.retried(&request.retry, ask).await {
             Ok((listing, watch)) => Ok((listing, Some(watch.with(room)))),
-            // Our nodes went with it.
+            // The path was deleted with our nodes.
             Err(Failure::NoNode) => Err(EntryAborted::Retry(None)),
-            Err(failure) => Err(request.stop(path, "list", failure)),
+            Err(failure) => Err(request.aborted(path, "list", failure)),
         }
     }
 }
 
-/// Waits for a change, or a while where there was no room for a watch.
+/// Waits for a change of the children, or for a while if there was no room for a watch.
 async fn changed(watch: Option<ChildrenWatch>) {
     match watch {
         Some(watch) => watch.fired().await,
-        None => sleep(LOOK).await,
+        None => sleep(POLL_INTERVAL).await,
     }
 }
