@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo quick test test-all conformance soak margins simulate bench comparison lint versions fix doc package clean
+.PHONY: help setup image demo quick test test-all conformance soak margins simulate mutants bench comparison lint versions fix doc package clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -44,8 +44,11 @@ simulate: ## random work and faults in virtual time; SECONDS=600, FIRST=n, SEED=
 ifdef SABOTAGE
 	@scripts/sabotage.sh $(SABOTAGE)
 else
-	@$(CARGO) test --quiet --profile simulate --features simulation --test simulation -- $(foreach option,SECONDS FIRST SEED SEEDS SAME UNORDERED THREADS,$(if $($(option)),$(option)=$($(option))))
+	@$(CARGO) test --quiet --profile simulate --features simulation --test simulation -- $(foreach option,SECONDS FIRST SEED SEEDS HASHES SAME UNORDERED THREADS,$(if $($(option)),$(option)=$($(option))))
 endif
+
+mutants: ## build the mutants of scripts/mutants.txt, and run the tests that have to catch them; ONLY="core: .*" for some
+	@scripts/mutants.sh $(if $(ONLY),"$(ONLY)",all)
 
 bench: ## this crate beside Curator, kazoo and others, about twenty minutes on an idle machine; BENCH="--rounds 5 tasks16" for some
 	@scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing

@@ -51,11 +51,11 @@ drop() {
 
 conditions() {
   drop 'head: the predecessor was the head of the listing' \
-    wait.rs 's/&& predecessor_is_head\n/\n/'
+    wait.rs 's/head: predecessor_is_head && /head: /'
   drop 'head: the event is a deletion' \
     wait.rs 's/let deleted = event == NodeEvent::Deleted;/let deleted = event != NodeEvent::SessionOver;/'
   drop 'stand-by: it lists, and admits nobody' \
-    wait.rs 's/self\.stand_by = None;\n                Some\(Event::Look\)/self.stand_by = None;\n                Some(Event::Admitted)/'
+    wait.rs 's/self\.stand_by = None;\n                Some\(Event::List\)/self.stand_by = None;\n                Some(Event::Admitted)/'
 
   drop 'passing on: by the loss policy of the next one' \
     driver.rs 's/term_quietly\(policy,/term_quietly(crate::session::lease::LossPolicy::SessionExpired,/'
@@ -69,31 +69,31 @@ conditions() {
   drop 'passing on: same data and ACLs' \
     local_queue.rs 's/self\.node == next\.node/true/'
   drop 'passing on: to those that asked before the news' \
-    local_queue.rs 's/if ticket < node\.max_ticket \{/if true {/'
+    local_queue.rs 's/let joined_in_time = ticket < node\.max_ticket;/let joined_in_time = true;/'
   drop 'passing on: the watch has not fired' \
     driver.rs 's/watch\.lock\(\)\.has_fired\(\)/{ let _ = watch; false }/'
   drop 'seat: those that wait have one after a release' \
     local_queue.rs 's/self\.open\(true, closing, out\);/let _ = closing;/'
   drop 'create: an unknown outcome is resolved' \
-    create.rs 's/match sent\.resolved\(\)\.await\? \{/match { sent.room = None; None } {/'
+    create.rs 's/let Some\(\(node, placement\)\) = creating\.resolved\(\)\.await\? else/creating.room = None;\n                let Some((node, placement)) = None else/'
   drop 'create: a node that is found is adopted only from the own session' \
     create.rs 's/Ok\(node\) if node\.owner == session\.session_id\(\) =>/Ok(node) =>/'
 
   drop 'gap: any event of the parent discards what is known' \
-    parent.rs 's/watch\.fired\(\)\.is_none\(\) && !link\.has_changed\(\)/!link.has_changed()/'
+    path_nodes.rs 's/watch\.fired\(\)\.is_none\(\) && !link\.has_changed\(\)/!link.has_changed()/'
   drop 'gap: the listing showed nobody else' \
-    path_nodes.rs 's/\|\| strangers == 0\n\s*&& \(/|| (/'
+    path_nodes.rs 's/\|\| strangers == 0 && /|| /'
   drop 'gap: exactly the number that was expected' \
     rules/gap.rs 's/sequence\.wrapping_mul\(2\) == self\.0/sequence.wrapping_mul(2) >= self.0/'
   drop 'gap: what was noted is of that incarnation' \
     rules/gap.rs 's/self\.noted\.retain\([^;]*;//'
 
   drop 'read-write: head: for readers only' \
-    wait.rs 's/\s*&& \(path_nodes\.family\.is_exclusive\(\) \|\| node\.node\.shared\)//'
+    wait.rs 's/ && \(is_exclusive \|\| node\.znode\.shared\)//'
   drop 'read-write: gap: readers keep a writer out' \
-    path_nodes.rs 's/!\(node\.shared && own\.shared\)/!own.shared/'
+    path_nodes.rs 's/!\(znode\.shared && own\.shared\)/!own.shared/'
   drop 'read-write: gap: a writer keeps readers out' \
-    path_nodes.rs 's/!\(node\.shared && own\.shared\)/!node.shared/'
+    path_nodes.rs 's/!\(znode\.shared && own\.shared\)/!znode.shared/'
   drop 'read-write: a read begins while the write hold is there' \
     create.rs 's/write_while_there\(write\.node\(\),/write_while_there(request.path.as_str(),/'
   drop 'leases: strangers of the last listing count' \
