@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// A point in local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Duration);
+pub(crate) struct BootInstant(Duration);
 
-impl Moment {
+impl BootInstant {
     pub(crate) fn now() -> Self {
         #[cfg(feature = "simulation")]
         if let Some(now) = crate::simulation::now() {
@@ -46,7 +46,7 @@ impl Moment {
         Self::now().since(self)
     }
 
-    pub(crate) fn since(self, earlier: Moment) -> Duration {
+    pub(crate) fn since(self, earlier: BootInstant) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 

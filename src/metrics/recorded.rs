@@ -10,7 +10,7 @@ use ::metrics::{
 };
 
 use super::{Operation, Recipe};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Loss;
 use crate::lock::Mutex;
 
@@ -160,14 +160,14 @@ impl Lock {
 #[derive(Debug)]
 struct Timed {
     labels: Labels,
-    since: Moment,
+    since: BootInstant,
     _counted: Counted,
 }
 
 impl Timed {
     fn begin(name: &'static str, labels: &Labels) -> Self {
         let _counted = Counted::new(|| gauge!(name, labels.with(None)), 1.0);
-        Self { labels: labels.clone(), since: Moment::now(), _counted }
+        Self { labels: labels.clone(), since: BootInstant::now(), _counted }
     }
 
     fn hold_ended(self, how: Option<Loss>) {

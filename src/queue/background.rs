@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::{QueueDriver, SharedWatch};
 use super::node::SharedNode;
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::session::lease::LossPolicy;
 
 /// Lists the children of a node's path, with a watch.
@@ -42,7 +42,7 @@ pub(super) async fn retain(
     let SharedNode { node, nodes, .. } = node;
     let epoch = &nodes.epoch;
     let happens = async {
-        let term = epoch.lease.term(loss_policy, Moment::now())?;
+        let term = epoch.lease.term(loss_policy, BootInstant::now())?;
         let mut link = epoch.client().ok()?.watch_link();
         let room = epoch.spare_room(&node.node)?;
         let watch = {

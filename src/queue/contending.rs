@@ -11,7 +11,7 @@ use super::entry::list;
 use super::hold::{Answer, Hold, Queued};
 use super::local_queue::Ticket;
 use super::request::{Request, Stop};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, Released};
 use crate::metrics::Acquiring;
 use crate::session::NoEpoch;
@@ -22,7 +22,7 @@ pub(crate) struct Contending {
     queue: Arc<QueueDriver>,
     request: Arc<Request>,
     queued: Queued,
-    began: Moment,
+    began: BootInstant,
     stage: Stage,
     acquiring: Acquiring,
 }
@@ -41,7 +41,7 @@ impl Contending {
         queued.send_replace(false);
         let acquiring = request.counted.acquiring();
         let request = Arc::new(request);
-        let began = Moment::now();
+        let began = BootInstant::now();
         let looks =
             request.looks_first && request.beside.is_none() && queue.epochs.rules.look_first;
         let stage = match looks && !queue.is_kept() {
@@ -63,7 +63,7 @@ impl Contending {
         let acquiring = request.counted.acquiring();
         let request = Arc::new(request);
         let stage = Stage::Waits(lost.requeue(&queue, request.clone(), &queued));
-        Self { queue, request, queued, began: Moment::now(), stage, acquiring }
+        Self { queue, request, queued, began: BootInstant::now(), stage, acquiring }
     }
 
     /// Needs no runtime.

@@ -25,7 +25,7 @@ use super::node::{OwnedNode, Room};
 use super::request::{Request, Stop};
 use super::siblings::{Position, Siblings};
 use crate::client::{ChildrenWatch, Client, Failure, LinkWatch, Listing, Write, WriteFailure};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
 use crate::queue::rules::node_name::{is_safe_sequence, last_number, protected_prefix};
@@ -143,7 +143,7 @@ async fn create(
 ) -> Answered {
     let (name, path) = (request.path.child(&prefix), request.path.as_str());
     let (lacks, watches) = siblings.lacks();
-    let stamp = Moment::now();
+    let stamp = BootInstant::now();
     let create = client.create_contender(&name, &request.data, &request.acls);
     // Before the listing: that is to be from after the watch.
     let parent = watches.then(|| watch_parent(&siblings, &client));
@@ -175,7 +175,7 @@ async fn create_beside(
     write: Arc<HoldState>,
 ) -> Answered {
     let name = request.path.child(&prefix);
-    let stamp = Moment::now();
+    let stamp = BootInstant::now();
     let read = Write::Create { data: &request.data, acls: &request.acls, ephemeral: true };
     let sent = client.write_while_there(write.node(), &name, &read);
     let created = match write.epoch().proven(stamp, sent).await {

@@ -27,7 +27,7 @@ use super::node::{Leaving, Left, OwnedNode, SharedNode};
 use super::request::{Request, Stop, is_session_over};
 use super::rules::admission::Family;
 use crate::client::{ChildrenWatch, ClientError, Listing};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Error;
 use crate::lock::Mutex;
 use crate::session::Session;
@@ -62,7 +62,7 @@ struct Caller {
     asker: Asker,
     queued: Queued,
     /// Of the present trouble.
-    began: Moment,
+    began: BootInstant,
     retry: Retry,
     reply: oneshot::Sender<Answer>,
 }
@@ -214,7 +214,7 @@ fn look(
     let epoch = &first.node.nodes.epoch;
     let lease = policy
         .filter(|_| !epoch.over().is_cancelled())
-        .map(|policy| epoch.lease.term_quietly(policy, Moment::now()));
+        .map(|policy| epoch.lease.term_quietly(policy, BootInstant::now()));
     let conditions = Conditions {
         closing,
         lease_lasts: matches!(&lease, Some((_, Some(_)))),
@@ -376,7 +376,7 @@ impl QueueDriver {
         self: &Arc<Self>,
         request: Arc<Request>,
         queued: &Queued,
-        began: Moment,
+        began: BootInstant,
     ) -> Waiting {
         let (reply, answer) = oneshot::channel();
         let asker = Asker::current();
@@ -565,7 +565,7 @@ impl QueueDriver {
             let mut exhausted = Vec::new();
             for (ticket, caller) in &mut inner.callers {
                 if anew {
-                    caller.began = Moment::now();
+                    caller.began = BootInstant::now();
                     caller.retry = caller.request.retry.start();
                 }
                 let next = caller.retry.next_pause(caller.began.elapsed());

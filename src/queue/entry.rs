@@ -26,7 +26,7 @@ use super::request::{Request, Stop};
 use super::siblings::Position;
 use super::wait::{Ahead, Event, Watches};
 use crate::client::{Failure, Listing};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Error;
 use crate::lock::Mutex;
 use crate::metrics::{self, Operation};
@@ -104,7 +104,7 @@ impl Entry {
 #[derive(Default)]
 struct Attempt {
     request: Option<Arc<Request>>,
-    since: Option<Moment>,
+    since: Option<BootInstant>,
 }
 
 impl Attempt {
@@ -146,7 +146,7 @@ impl Attempt {
                 (node, Some(known))
             }
         };
-        self.since.get_or_insert_with(Moment::now);
+        self.since.get_or_insert_with(BootInstant::now);
         note_node(&node);
 
         // Decide.
@@ -291,7 +291,7 @@ pub(super) async fn prove_session(
     let proven = queue.session().retried(&request.retry, || epoch.probe()).await;
     proven.map_err(|failure| request.stop(request.path.as_str(), "sync", failure))?;
     // Answered, but the anchor may be too old: it takes another answer, a quarter of the timeout later.
-    while epoch.lease.term(request.loss_policy, Moment::now()).is_none() {
+    while epoch.lease.term(request.loss_policy, BootInstant::now()).is_none() {
         // The sender lives in the epoch. The caller ends this with the epoch.
         let _ = renewals.changed().await;
     }

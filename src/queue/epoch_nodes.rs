@@ -15,7 +15,7 @@ use super::rounds::Monitored;
 use super::shortcuts::Shortcuts;
 use super::siblings::Siblings;
 use crate::client::NodeWatch;
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::Family;
@@ -87,7 +87,7 @@ impl EpochNodes {
 
     fn remember(&self, siblings: &Arc<Siblings>) {
         let bytes = |it: &Siblings| self.epoch.watched_bytes(it.path.as_str());
-        let now = Moment::now();
+        let now = BootInstant::now();
         let mut remembered = self.remembered.lock();
         if now < remembered.full_until.unwrap_or(now)
             || remembered.paths.iter().any(|other| Arc::ptr_eq(other, siblings))
@@ -127,5 +127,5 @@ struct Remembered {
     paths: Vec<Arc<Siblings>>,
     bytes: usize,
     /// Before that none of them can have been idle for long enough.
-    full_until: Option<Moment>,
+    full_until: Option<BootInstant>,
 }

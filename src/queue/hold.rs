@@ -21,7 +21,7 @@ use super::local_queue::HoldNumber;
 use super::node::{Left, SharedNode};
 use super::request::Request;
 use crate::client::LinkWatch;
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::lock::Mutex;
@@ -189,12 +189,12 @@ impl HoldState {
     /// before any timer fires (invariant 5).
     pub(crate) fn end(&self) -> Option<End> {
         let own = self.own_end.get().copied();
-        own.or_else(|| self.epoch.lease.loss(&self.term, Moment::now()).map(End::Lost))
+        own.or_else(|| self.epoch.lease.loss(&self.term, BootInstant::now()).map(End::Lost))
     }
 
     /// How long the lease lasts if nothing renews it; nothing once the hold has ended.
     pub(crate) fn lease_left(&self) -> Duration {
-        let now = Moment::now();
+        let now = BootInstant::now();
         match (self.end(), self.epoch.lease.end()) {
             (None, Some(end)) => end.since(now),
             _ => Duration::ZERO,
@@ -215,7 +215,7 @@ impl HoldState {
     /// are ahead of the delete, and of the next hold by the same node.
     pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, End> {
         let sending = self.node.fence.lock();
-        let over = self.epoch.lease.look(Moment::now());
+        let over = self.epoch.lease.look(BootInstant::now());
         let sent = match self.own_end.get().copied().or_else(|| self.term.loss().map(End::Lost)) {
             Some(end) => Err(end),
             None => Ok(send()),
@@ -365,7 +365,7 @@ impl Hold {
         self.state.finish(End::Released);
         self.state.close_fence();
         self.driver = None;
-        let waiting = driver.join(request, queued, Moment::now());
+        let waiting = driver.join(request, queued, BootInstant::now());
         driver.requeue(self.number);
         waiting
     }

@@ -29,7 +29,7 @@ use super::request::{Request, Stop, is_session_over};
 use super::siblings::Position;
 use super::wait::LOOK;
 use crate::client::{ChildrenWatch, Failure, Listing};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
@@ -154,9 +154,9 @@ struct Leasing {
 impl Leasing {
     async fn run(self, mut limit: Limit, mut caller: oneshot::Sender<Answer>) {
         let session = self.epochs.session.clone();
-        let (mut began, mut retry) = (Moment::now(), self.request.retry.start());
+        let (mut began, mut retry) = (BootInstant::now(), self.request.retry.start());
         loop {
-            let since = Moment::now();
+            let since = BootInstant::now();
             let tried = tokio::select! {
                 biased;
                 () = caller.closed() => return,
@@ -173,7 +173,7 @@ impl Leasing {
                 Err(Stop::Again(cause)) => {
                     if since.elapsed() > session.settings.session_timeout {
                         // It went well for so long that this is a new trouble.
-                        (began, retry) = (Moment::now(), self.request.retry.start());
+                        (began, retry) = (BootInstant::now(), self.request.retry.start());
                     }
                     match retry.next_pause(began.elapsed()) {
                         Some(pause) => {
@@ -201,7 +201,7 @@ impl Leasing {
 
     /// One try in one epoch, with the mutex, which is let go of at the end. Leaves nothing behind unless it succeeds.
     async fn once(&self, limit: &mut Limit) -> Result<Vec<Hold>, Stop> {
-        let mut waiting = self.locks.join(self.lock.clone(), &self.behind, Moment::now());
+        let mut waiting = self.locks.join(self.lock.clone(), &self.behind, BootInstant::now());
         let lock = match waiting.answer().await {
             Some(answer) => answer.map_err(Stop::Failed)?.ok_or(Stop::Busy)?,
             None => return Err(Stop::Abandoned),
@@ -280,7 +280,7 @@ impl Entering<'_> {
                 && count <= limit.now()
             {
                 // Invariant 2: our nodes were seen in this epoch, and the lease lasts now.
-                match self.nodes.epoch.lease.term(request.loss_policy, Moment::now()) {
+                match self.nodes.epoch.lease.term(request.loss_policy, BootInstant::now()) {
                     Some(term) => return Ok(term),
                     None => prove_session(&self.nodes.epoch, request, locks).await?,
                 }

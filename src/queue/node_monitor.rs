@@ -22,7 +22,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::epoch_nodes::{EpochNodes, Watched};
 use super::rounds::{Monitored, Rounds};
 use crate::client::{Failure, NodeEvent, NodeWatch};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Loss;
 use crate::queue::hold::End;
 
@@ -66,7 +66,7 @@ pub(super) async fn look_after(
             }
             gone = rounds.looked() => gone.iter().for_each(|own| own.siblings.gone(&own.node)),
             _ = ticks.tick() => {
-                let since = Moment::now().before(pace);
+                let since = BootInstant::now().before(pace);
                 for siblings in nodes.all() {
                     for node in siblings.unmonitored(since) {
                         let own = Monitored { siblings: siblings.clone(), node };

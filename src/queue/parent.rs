@@ -5,7 +5,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::rules::gap::{Creates, Gap};
 use crate::client::{LinkWatch, Listing, NodeWatch};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 
 #[derive(Debug)]
 pub(super) struct Parent {
@@ -13,7 +13,7 @@ pub(super) struct Parent {
     watch: ParentWatch,
     /// Set while the path is remembered.
     room: Option<OwnedSemaphorePermit>,
-    used: Moment,
+    used: BootInstant,
 }
 
 /// The watch on the parent's data.
@@ -32,12 +32,12 @@ enum ParentWatch {
 impl Parent {
     pub(super) fn new() -> Self {
         let (gap, watch) = (Gap::default(), ParentWatch::None);
-        Self { gap, watch, room: None, used: Moment::now() }
+        Self { gap, watch, room: None, used: BootInstant::now() }
     }
 
     /// Whether something is known, and true still.
     pub(super) fn knows(&mut self) -> bool {
-        self.used = Moment::now();
+        self.used = BootInstant::now();
         let lasts = self.lasts();
         if lasts.is_none() || self.gap.incarnation() != lasts {
             self.gap.forget();
@@ -107,7 +107,7 @@ impl Parent {
     }
 
     /// Whether it is remembered, and since when it was not used.
-    pub(super) fn remembered(&self) -> Option<Moment> {
+    pub(super) fn remembered(&self) -> Option<BootInstant> {
         self.room.as_ref().map(|_| self.used)
     }
 

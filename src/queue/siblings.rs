@@ -17,7 +17,7 @@ use super::hold::{End, HoldState, QueueNode};
 use super::parent::Parent;
 use super::shortcuts::Shortcuts;
 use crate::client::{LinkWatch, Listing, NodeWatch};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Loss;
 use crate::lock::Mutex;
 use crate::lock_path::LockPath;
@@ -48,7 +48,7 @@ struct Admitted {
     owner: Weak<QueueDriver>,
     /// By the node, the last one.
     hold: Arc<HoldState>,
-    since: Moment,
+    since: BootInstant,
     monitored: bool,
 }
 
@@ -199,7 +199,7 @@ impl Siblings {
         match &mut own.admitted {
             Some(admitted) => admitted.hold = hold,
             none => {
-                let (owner, since) = (Arc::downgrade(owner), Moment::now());
+                let (owner, since) = (Arc::downgrade(owner), BootInstant::now());
                 *none = Some(Admitted { owner, hold, since, monitored: false });
             }
         }
@@ -246,7 +246,7 @@ impl Siblings {
     }
 
     /// The nodes that were admitted before `since`, and that no task looks after; the caller does from now on.
-    pub(super) fn unmonitored(&self, since: Moment) -> Vec<Arc<QueueNode>> {
+    pub(super) fn unmonitored(&self, since: BootInstant) -> Vec<Arc<QueueNode>> {
         let mut state = self.state.lock();
         let unmonitored = state.own.values_mut().filter_map(|own| {
             let admitted = own.admitted.as_mut()?;
@@ -286,7 +286,7 @@ impl Siblings {
     }
 
     /// Whether the path is remembered, and since when it was not used.
-    pub(super) fn remembered(&self) -> Option<Moment> {
+    pub(super) fn remembered(&self) -> Option<BootInstant> {
         self.state.lock().parent.remembered()
     }
 

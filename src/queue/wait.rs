@@ -33,7 +33,7 @@ use super::node::OwnedNode;
 use super::request::{Request, Stop};
 use super::rounds::Monitored;
 use crate::client::{Failure, LinkWatch, NodeEvent, NodeWatch};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::metrics::{self, Operation};
 use crate::queue::rules::node_name::ContenderName;
 use crate::session::epoch::Epoch;
@@ -122,7 +122,7 @@ impl Watches {
         request: &Request,
         ahead: &Ahead,
     ) -> Result<Event, Stop> {
-        let began = Moment::now();
+        let began = BootInstant::now();
         let mut retry = request.retry.start();
         let (epoch, session, own) = (&node.nodes.epoch, &node.nodes.session, &node.node.node);
         self.keep(ahead);

@@ -19,7 +19,7 @@ use super::epoch::Epoch;
 use super::retry::RetryPolicy;
 use super::{NoEpoch, Session};
 use crate::client::{ClientError, Failure};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::random;
@@ -143,7 +143,7 @@ pub(crate) fn delete(
     node: &str,
 ) -> impl Future<Output = Result<Cleaned, Failure>> + Send + use<> {
     let epoch = epoch.clone();
-    let stamp = Moment::now();
+    let stamp = BootInstant::now();
     let sent = epoch.client().map(|client| client.delete(node));
     async move {
         match epoch.proven(stamp, sent?).await {

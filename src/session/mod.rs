@@ -32,7 +32,7 @@ use self::epoch::Epoch;
 use self::state::Finish;
 use self::tasks::Home;
 use crate::client::{Acl, Failure};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Connection, Operation, PathLabel};
@@ -202,7 +202,7 @@ impl Session {
         T: Send,
         F: Future<Output = Result<T, Failure>> + Send,
     {
-        let started = Moment::now();
+        let started = BootInstant::now();
         let mut retry = policy.start();
         loop {
             let failure = match operation().await {

@@ -14,7 +14,7 @@ use super::retry::RetryPolicy;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
 use super::{NoEpoch, Session, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
@@ -32,7 +32,7 @@ const LOOKS_PER_TIMEOUT: u32 = 28;
 /// Opens the first session, and starts to supervise.
 pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Session>, Error> {
     let patience = settings.connection_timeout;
-    let began = Moment::now();
+    let began = BootInstant::now();
     let mut last = None;
     let dialing = dial(&dialer, &settings, true, &mut last);
     let (client, opened) = match timeout(patience, dialing).await {
@@ -49,13 +49,13 @@ pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Se
 /// Supervises a session of the user's client, which cannot be opened again.
 pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Session> {
     // With the defaults the client would say so if it had heard nothing for that long; if the process runs.
-    let opened = Moment::now().before(client.session_timeout() / 2);
+    let opened = BootInstant::now().before(client.session_timeout() / 2);
     supervise(client, opened, None, settings)
 }
 
 fn supervise(
     client: Client,
-    opened: Moment,
+    opened: BootInstant,
     dialer: Option<Dialer>,
     settings: Settings,
 ) -> Arc<Session> {
@@ -76,10 +76,10 @@ async fn dial(
     settings: &Settings,
     needs_root: bool,
     last: &mut Option<ClientError>,
-) -> Result<(Client, Moment), Error> {
+) -> Result<(Client, BootInstant), Error> {
     let mut retry = RetryPolicy::endless().start();
     loop {
-        let opened = Moment::now();
+        let opened = BootInstant::now();
         let dialed = async {
             let client = dialer.dial().await?;
             match make_root(&client, settings).await {
@@ -200,7 +200,7 @@ impl Supervisor {
         self.closed.send_replace(Some(self.outcome));
     }
 
-    fn begin_epoch(&mut self, client: Client, opened: Moment) -> LinkWatch {
+    fn begin_epoch(&mut self, client: Client, opened: BootInstant) -> LinkWatch {
         let link = client.watch_link();
         let epoch = Epoch::new(client, self.session.settings.session_timeout, opened);
         tracing::info!(session = %format_args!("{:#x}", epoch.session_id()), timeout = ?epoch.timeout(), "session established");
@@ -276,14 +276,14 @@ impl Supervisor {
         let (mut used, _budget) = epoch.watch_budget();
         used.comes_to(epoch.used_room());
         let event = loop {
-            let lease_left = epoch.lease.end().map(|end| end.since(Moment::now()));
+            let lease_left = epoch.lease.end().map(|end| end.since(BootInstant::now()));
             tokio::select! {
                 biased;
                 () = self.session.close.cancelled() => break Event::Close,
                 state = link.changed() => break event_of(state),
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
                     // The clock says whether it ended; the timer only wakes us.
-                    epoch.lease.look(Moment::now()).wake();
+                    epoch.lease.look(BootInstant::now()).wake();
                     if epoch.lease.end().is_none() && epoch.is_demanded() {
                         tracing::warn!(session = %format_args!("{:#x}", epoch.session_id()), "the lease ended: what was held is lost");
                     }
@@ -291,7 +291,7 @@ impl Supervisor {
                 // Before the probe: a connection that broke is no other one's proof. Also while nothing is held: the
                 // first hold after a reconnect starts with the anchor of that reconnect.
                 _ = looks.tick(), if answering => {
-                    let now = Moment::now();
+                    let now = BootInstant::now();
                     if link.has_changed() {
                         break event_of(link.now());
                     }
@@ -389,7 +389,7 @@ impl Supervisor {
     }
 
     /// Opens a new session, for as long as it takes.
-    async fn dial(&mut self) -> Result<(Client, Moment), Event> {
+    async fn dial(&mut self) -> Result<(Client, BootInstant), Event> {
         let Some(dialer) = &self.dialer else {
             return Err(Event::Over);
         };
