@@ -107,7 +107,6 @@ mod error;
 mod fencing_token;
 #[cfg(any(doc, doctest))]
 pub mod guide;
-mod lock;
 mod lock_path;
 mod metrics;
 mod queue;
@@ -116,6 +115,7 @@ mod recipes;
 pub mod session;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod sync;
 
 pub use tokio_util::sync::CancellationToken;
 pub use zookeeper_client;

@@ -12,7 +12,7 @@ use ::metrics::{
 use super::{Operation, Recipe};
 use crate::clock::BootInstant;
 use crate::error::Loss;
-use crate::lock::Mutex;
+use crate::sync::Mutex;
 
 const WAITING: &str = "zookeeper_recipes_waiting";
 const HOLDING: &str = "zookeeper_recipes_holding";

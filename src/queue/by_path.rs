@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use crate::lock::Mutex;
 use crate::lock_path::LockPath;
+use crate::sync::Mutex;
 
 /// In the order of their paths.
 #[derive(Debug)]

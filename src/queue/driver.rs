@@ -29,11 +29,11 @@ use super::rules::admission::Family;
 use crate::client::{ChildrenWatch, ClientError, Listing};
 use crate::clock::BootInstant;
 use crate::error::Error;
-use crate::lock::Mutex;
 use crate::session::Session;
 use crate::session::epoch::Asker;
 use crate::session::lease::{LossPolicy, Over, Term};
 use crate::session::retry::Retry;
+use crate::sync::Mutex;
 
 /// See the [module](self).
 pub(super) struct QueueDriver {

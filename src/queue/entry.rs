@@ -28,10 +28,10 @@ use super::wait::{Ahead, Event, Watches};
 use crate::client::{Failure, Listing};
 use crate::clock::BootInstant;
 use crate::error::Error;
-use crate::lock::Mutex;
 use crate::metrics::{self, Operation};
 use crate::session::NoEpoch;
 use crate::session::epoch::Epoch;
+use crate::sync::Mutex;
 
 /// What an entry begins with.
 pub(super) enum Source {

@@ -16,11 +16,11 @@ use super::shortcuts::Shortcuts;
 use super::siblings::Siblings;
 use crate::client::NodeWatch;
 use crate::clock::BootInstant;
-use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::Family;
 use crate::session::Session;
 use crate::session::epoch::Epoch;
+use crate::sync::Mutex;
 
 /// How many lock paths are remembered.
 const REMEMBERED: usize = 256;

@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 use super::epoch_nodes::EpochNodes;
 use super::node_monitor::look_after;
 use super::shortcuts::Shortcuts;
-use crate::lock::Mutex;
 use crate::session::epoch::Epoch;
 use crate::session::{NoEpoch, Session};
+use crate::sync::Mutex;
 
 #[derive(Debug)]
 pub(super) struct Epochs {

@@ -24,11 +24,11 @@ use crate::client::LinkWatch;
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
-use crate::lock::Mutex;
 use crate::metrics::Holding;
 use crate::session::duty::Cleaned;
 use crate::session::epoch::{Asker, Epoch};
 use crate::session::lease::Term;
+use crate::sync::Mutex;
 
 /// `None`: another contender is first, and the caller asked not to wait.
 pub(crate) type Answer = Result<Option<Hold>, Error>;

@@ -13,9 +13,9 @@ use super::epoch_nodes::EpochNodes;
 use super::hold::QueueNode;
 use super::siblings::Siblings;
 use crate::client::{ChildrenWatch, ClientError, Failure};
-use crate::lock::Mutex;
 use crate::session::duty::{Cleaned, Duty, clean_up, delete};
 use crate::session::epoch::Reservation;
+use crate::sync::Mutex;
 
 /// What a node takes of its epoch, until it is gone.
 #[derive(Debug)]

@@ -19,11 +19,11 @@ use super::shortcuts::Shortcuts;
 use crate::client::{LinkWatch, Listing, NodeWatch};
 use crate::clock::BootInstant;
 use crate::error::Loss;
-use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
 use crate::queue::rules::node_name::ContenderName;
 use crate::session::epoch::Asker;
+use crate::sync::Mutex;
 
 /// Where a node stands in the queue.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use super::lease::Lease;
 use crate::client::{Client, Failure};
 use crate::clock::BootInstant;
 use crate::error::Loss;
-use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Counted};
+use crate::sync::Mutex;
 
 /// Bytes of watched paths that one session may have. With more than 128 KiB the client restores its
 /// watches in two packets after a reconnect, takes the second answer for a fault, and cuts the

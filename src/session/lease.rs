@@ -46,8 +46,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::BootInstant;
 use crate::error::Loss;
-use crate::lock::Mutex;
 use crate::metrics::Holds;
+use crate::sync::Mutex;
 
 /// Chooses when a hold counts as lost in a disconnection. The end of its session, or of its node, always ends it.
 ///
