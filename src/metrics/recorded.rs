@@ -84,7 +84,7 @@ impl Counted {
         Self { gauge: tell(count), by }
     }
 
-    pub(crate) fn comes_to(&mut self, by: usize) {
+    pub(crate) fn set(&mut self, by: usize) {
         let by = by as f64;
         if let Some(gauge) = &self.gauge {
             tell(|| gauge.increment(by - self.by));
@@ -106,7 +106,7 @@ pub(crate) type PathLabel = Option<Arc<dyn Fn(&str) -> Option<String> + Send + S
 
 /// The labels of a lock. The default is for a lock that another recipe uses inside, which is not counted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lock(Option<Labels>);
+pub(crate) struct LockLabels(Option<Labels>);
 
 #[derive(Clone, Debug)]
 struct Labels {
@@ -137,7 +137,7 @@ impl Labels {
     }
 }
 
-impl Lock {
+impl LockLabels {
     pub(crate) fn new(recipe: Recipe, label: &PathLabel, path: &str) -> Self {
         let path = label.as_ref().and_then(|label| label(path)).map(Arc::from);
         let labels = Labels { recipe, path };
@@ -218,7 +218,7 @@ struct Held {
 }
 
 impl Holds {
-    pub(crate) fn begin(&self, lock: &Lock) -> Holding {
+    pub(crate) fn begin(&self, lock: &LockLabels) -> Holding {
         let begun = lock.0.as_ref().map(|labels| Timed::begin(HOLDING, labels));
         let (number, over) = {
             let mut state = self.0.lock();
@@ -289,7 +289,7 @@ pub(crate) struct Connection(Mutex<Option<(&'static str, Counted)>>);
 
 impl Connection {
     /// If several tasks call it at the same time, the last one counts.
-    pub(crate) fn is(&self, state: Option<&'static str>) {
+    pub(crate) fn set_state(&self, state: Option<&'static str>) {
         if self.0.lock().as_ref().map(|(now, _)| *now) != state {
             let counted =
                 |state| (state, Counted::new(|| gauge!(CONNECTIONS, "state" => state), 1.0));

@@ -8,7 +8,7 @@ use super::local_queue::Waiter;
 use crate::client::{Acl, ClientError, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
-use crate::metrics::Lock;
+use crate::metrics::LockLabels;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
 use crate::session::lease::LossPolicy;
@@ -39,7 +39,7 @@ pub(crate) struct Request {
     /// Lists before it makes a node.
     pub(crate) looks_first: bool,
     /// What it is counted as.
-    pub(crate) counted: Lock,
+    pub(crate) counted: LockLabels,
 }
 
 /// What makes one node as another: data and ACLs.

@@ -169,7 +169,7 @@ impl Session {
         // The supervisor may be gone with its runtime, and the connection with it.
         let outcome = closed.wait_for(Option::is_some).await.ok().and_then(|outcome| *outcome);
         // One that failed before.
-        self.connection.is(Finish::Closed.word());
+        self.connection.set_state(Finish::Closed.word());
         outcome.unwrap_or(Released::Pending)
     }
 

@@ -148,7 +148,7 @@ impl Drop for Supervisor {
         if ended_early {
             let finish =
                 if self.session.close.is_cancelled() { Finish::Closed } else { Finish::Expired };
-            self.session.connection.is(finish.word());
+            self.session.connection.set_state(finish.word());
         }
     }
 }
@@ -162,7 +162,7 @@ impl Supervisor {
         };
         metrics::describe();
         let session = Session::new(settings, root, published, closed_receiver);
-        session.connection.is(published.word());
+        session.connection.set_state(published.word());
         let (epoch, refused, outcome) = (None, None, Released::Confirmed);
         Self { session, dialer, state, epoch, refused, outcome, closed }
     }
@@ -226,7 +226,7 @@ impl Supervisor {
                     tracing::info!(?state, "connection state");
                     self.session.state.send_replace(state);
                     if let Some(word) = state.word() {
-                        self.session.connection.is(Some(word));
+                        self.session.connection.set_state(Some(word));
                     }
                 }
                 Action::EndEpoch(loss) => {
@@ -237,7 +237,7 @@ impl Supervisor {
                 Action::Finish(finish) => {
                     let error = self.error_of(finish);
                     drop(self.session.link.send_replace(Err(NoEpoch::Over(error))));
-                    self.session.connection.is(finish.word());
+                    self.session.connection.set_state(finish.word());
                 }
             }
         }
@@ -274,7 +274,7 @@ impl Supervisor {
         // The first tick is at once, and sends one.
         let mut idle = IDLE_PROBES - 1;
         let (mut used, _budget) = epoch.watch_budget();
-        used.comes_to(epoch.used_room());
+        used.set(epoch.used_room());
         let event = loop {
             let lease_left = epoch.lease.end().map(|end| end.since(BootInstant::now()));
             tokio::select! {
@@ -303,7 +303,7 @@ impl Supervisor {
                 // A request made now would wait for the link, and its stamp grow stale. No contender postpones a tick:
                 // the anchor must advance also while contenders come and go.
                 _ = ticks.tick(), if answering => {
-                    used.comes_to(epoch.used_room());
+                    used.set(epoch.used_room());
                     idle = if epoch.is_demanded() { 0 } else { (idle + 1) % IDLE_PROBES };
                     if idle > 0 {
                         continue;

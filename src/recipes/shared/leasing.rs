@@ -9,7 +9,7 @@ use super::participants::Participant;
 use super::recipe::{Patience, Recipe};
 use crate::client::Failure;
 use crate::error::Error;
-use crate::metrics::Lock;
+use crate::metrics::LockLabels;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::{Kind, kind_of};
@@ -76,7 +76,7 @@ impl Leasing {
                 // It keeps leases in order, not safe: to be in doubt does not end it.
                 loss_policy: LossPolicy::SessionExpired,
                 // Of its own.
-                counted: Lock::default(),
+                counted: LockLabels::default(),
                 // The leases were looked at. A waiter in `locks` has nodes among them.
                 looks_first: false,
                 ..self.locks.request(exclusive, Kind::Lock, patience)
