@@ -1,4 +1,4 @@
-//! [`LockPath`]: a znode path that was checked once, at the edge.
+//! [`LockPath`]: a znode path that was validated once, when the user gave it.
 //!
 //! Pure: no I/O, no clock.
 
@@ -24,7 +24,7 @@ impl LockPath {
         Self("/".into())
     }
 
-    /// The path of the child `name`, which is known to be a good one.
+    /// The path of the child `name`, which must be a valid segment.
     pub(crate) fn below(&self, name: &'static str) -> Self {
         Self(self.child(name).into())
     }
@@ -33,13 +33,13 @@ impl LockPath {
         &self.0
     }
 
-    /// The path of the child `name`, for the root as well.
+    /// The path of the child `name`, also below the root.
     pub(crate) fn child(&self, name: &str) -> String {
         let parent = if self.is_root() { "" } else { &self.0 };
         format!("{parent}/{name}")
     }
 
-    /// `relative`, an absolute path seen from `self`, as seen from the root.
+    /// Returns `relative`, an absolute path within `self`, as a path from the root.
     pub(crate) fn join(&self, relative: &LockPath) -> LockPath {
         if relative.is_root() { self.clone() } else { Self(self.child(&relative.0[1..]).into()) }
     }
@@ -48,13 +48,13 @@ impl LockPath {
         &*self.0 == "/"
     }
 
-    /// The path above; none above the root.
+    /// The parent's path, or `None` for the root.
     pub(crate) fn parent(&self) -> Option<LockPath> {
         let end = if self.is_root() { None } else { self.0.rfind('/') };
         end.map(|end| Self(if end == 0 { "/".into() } else { self.0[..end].into() }))
     }
 
-    /// This path and all above it, the longest first, without the root.
+    /// This path and its ancestors, the longest first, without the root.
     pub(crate) fn ancestors(&self) -> impl Iterator<Item = &str> {
         let whole = if self.is_root() { "" } else { &*self.0 };
         std::iter::successors(Some(whole), |path| path.rfind('/').map(|end| &path[..end]))
@@ -74,7 +74,7 @@ impl fmt::Debug for LockPath {
     }
 }
 
-/// `id` as one segment of a path: characters that a segment cannot have are escaped as in a URL.
+/// Escapes `id` as one segment of a path: characters that a segment cannot have are percent-encoded, as in a URL.
 pub(crate) fn escape_segment(id: &str) -> String {
     let is_relative = matches!(id, "." | "..");
     let mut segment = String::with_capacity(id.len());
@@ -104,8 +104,8 @@ fn validate(path: &str) -> Result<(), &'static str> {
     Err(fault)
 }
 
-/// The union of what Apache Curator's, the server's and the client's path checks refuse: control characters,
-/// the private use area, the specials, and all that Java writes as two surrogates.
+/// True for each character that the path check of Apache Curator, of the server or of the client refuses: control
+/// characters, the private use area, the specials, and all characters that Java encodes as surrogate pairs.
 fn is_forbidden(c: char) -> bool {
     matches!(c, '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }

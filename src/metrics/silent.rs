@@ -1,4 +1,4 @@
-//! Without the feature `metrics`: nothing. No type has a size, and no function does anything.
+//! The implementation without the feature `metrics`: no type has a size, and no function does anything.
 
 use super::{Operation, Recipe};
 use crate::error::Loss;
@@ -67,7 +67,7 @@ pub(crate) fn retried(_: Operation) {}
 pub(crate) fn unknown(_: Operation) {}
 pub(crate) fn lease_left(_: f64) {}
 
-/// No cost: a value that keeps one of these is as large as without, and dropping it does nothing.
+/// Asserts that the types cost nothing: they add no size to a value that contains them, and no work to its drop.
 const _: () = {
     type All = (PathLabel, LockLabels, Holds, Counted, Connection);
     assert!(size_of::<All>() == 0 && align_of::<All>() == 1 && !std::mem::needs_drop::<All>());
