@@ -43,7 +43,7 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl Settings {
-    /// Reads the settings that were not given from the environment and the configuration files.
+    /// Reads the settings that are not in `given` from the environment and the configuration files.
     ///
     /// # Errors
     ///

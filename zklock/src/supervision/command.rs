@@ -99,7 +99,7 @@ impl Supervised {
         self.terminal.is_some()
     }
 
-    /// Kills all processes of the command, without the supervisor.
+    /// Kills all processes of the command directly, not through the supervisor.
     pub(super) fn kill(&self) {
         self.family().signal(self.which(), &[Signal::KILL]);
     }

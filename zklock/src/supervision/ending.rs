@@ -28,7 +28,7 @@ pub(crate) enum Cause {
     LeaseEnding,
     /// The lock was lost without a warning.
     Lost,
-    /// The process `zklock` has ended.
+    /// `zklock` has ended.
     Orphaned,
 }
 
@@ -52,7 +52,7 @@ enum Phase {
     Running,
     /// TERM is due.
     TermDue,
-    /// The command got TERM, and KILL is due at this instant.
+    /// KILL is due at the given instant.
     Terminated(BootInstant),
     Killed,
 }

@@ -1,8 +1,8 @@
 //! The processes of a command, as `/proc` shows them.
 //!
-//! A process counts as ended only if `/proc` shows that: an entry that cannot be read for another reason may hide a
-//! living process. Missing permission is the exception: where `/proc` hides the processes of other users (`hidepid`),
-//! they count as ended, or no command would ever be known to have ended.
+//! A process counts as ended only if `/proc` shows that: any other unreadable entry may hide a living process.
+//! Missing permission is the exception: where `/proc` hides the processes of other users (`hidepid`), they count as
+//! ended, or no command would ever be known to have ended.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

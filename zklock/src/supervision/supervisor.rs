@@ -300,7 +300,7 @@ impl Supervisor {
         }
     }
 
-    /// Reaps adopted processes while the command is supervised. At the end, `zklock` reaps them, so that it need not
+    /// Reaps adopted processes while the command is supervised. At the end `zklock` reaps the rest, so it does not
     /// wait for a scan of all processes.
     fn reap_adopted(&self) {
         let Some(command) = self.command else { return };

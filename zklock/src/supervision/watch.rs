@@ -301,7 +301,7 @@ fn why(cause: Cause) -> &'static str {
     }
 }
 
-/// The interval may not be polled for hours, so missed ticks are skipped.
+/// Hours may pass without a poll of this interval, so missed ticks are skipped.
 fn looks() -> Interval {
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
