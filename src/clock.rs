@@ -1,14 +1,14 @@
-//! The clock that leases are measured by: monotonic, and counting the time the machine slept where
-//! the system has such a clock (Linux, Android, Apple's). Elsewhere a sleep of the machine stays
-//! unseen, and fencing is what helps.
+//! The clock that measures leases. It is monotonic, and counts the time for which the machine sleeps where the system
+//! has such a clock (Linux, Android, Apple's). On other systems a sleep goes unnoticed, and only fencing protects
+//! against it.
 
 use std::time::Duration;
 
-/// A point in local time.
+/// A point in time on this machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Duration);
+pub(crate) struct BootInstant(Duration);
 
-impl Moment {
+impl BootInstant {
     pub(crate) fn now() -> Self {
         #[cfg(feature = "simulation")]
         if let Some(now) = crate::simulation::now() {
@@ -41,12 +41,12 @@ impl Moment {
         Self(BASE.elapsed())
     }
 
-    /// How long ago, or nothing for a point in the future.
+    /// The time since this point; zero for a point in the future.
     pub(crate) fn elapsed(self) -> Duration {
         Self::now().since(self)
     }
 
-    pub(crate) fn since(self, earlier: Moment) -> Duration {
+    pub(crate) fn since(self, earlier: BootInstant) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 

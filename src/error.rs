@@ -1,16 +1,16 @@
-//! [`Error`]: one error with a kind; what a loss is, and what a release came to.
+//! [`Error`]: one error type with a kind, the causes of a loss, and the results of a release.
 //!
-//! Contention is never an error. A failure that leaves the outcome unknown never looks like one that did not happen.
+//! Contention is never an error. A failure whose outcome is unknown never looks like a failure that changed nothing.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why an operation failed.
+/// The error of a failed operation.
 ///
-/// [`kind`](Self::kind) is for programs, and `Display` for people: it names what was wrong, where, and what to do. What
-/// caused it is the [`source`](std::error::Error::source): where a server answered that is a
-/// [`zookeeper_client::Error`], by `downcast_ref`.
+/// Programs match on the [`kind`](Self::kind). The `Display` text is for people: it names the problem, the place, and
+/// what to do. The [`source`](std::error::Error::source) is the cause. If a server answered, `downcast_ref` gives a
+/// [`zookeeper_client::Error`].
 ///
 /// ```
 /// use zookeeper_recipes::{Error, ErrorKind};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// fn status(error: &Error) -> u16 {
 ///     match error.kind() {
 ///         _ if error.is_transient() => 503,
-///         ErrorKind::Lost => 503, // what was done may not have been done alone
+///         ErrorKind::Lost => 503, // work may have overlapped with another holder
 ///         ErrorKind::InvalidInput => 400,
 ///         _ => 500,
 ///     }
@@ -39,7 +39,7 @@ struct Inner {
     source: Option<Source>,
 }
 
-/// What an [`Error`] means to a program.
+/// The kind of an [`Error`], for programs to match on.
 ///
 /// ```
 /// use zookeeper_recipes::{ErrorKind, FencingToken};
@@ -51,40 +51,41 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A path, an option, a count or an ACL cannot be used as it is. Nothing was sent, or a server refused it.
+    /// A path, an option, a count or an ACL is invalid. No request was sent, or a server refused it.
     InvalidInput,
-    /// No server answered in time, or the retry policy is used up. Nothing was done.
+    /// No server answered in time, or the retry policy is exhausted. The operation had no effect.
     Unavailable,
-    /// This session has as many nodes as it may
-    /// ([`CuratorBuilder::ephemeral_limit`](crate::CuratorBuilder::ephemeral_limit)). Nothing was done.
+    /// This session has reached its limit of ephemeral nodes
+    /// ([`CuratorBuilder::ephemeral_limit`](crate::CuratorBuilder::ephemeral_limit)). The operation had no effect.
     LimitReached,
-    /// A hold was lost: what was done under it may not have been done alone. [`Error::loss`] says how.
+    /// A hold was lost: work done under it may have overlapped with another holder. [`Error::loss`] gives the cause.
     Lost,
-    /// No server answered a write: it may have been done, or may yet be. Look before you repeat it.
+    /// No server confirmed a write, which may have taken effect or may still do so. Check before you repeat it.
     OutcomeUnknown,
-    /// The [`Curator`](crate::Curator) is closed, or the session of a client that was given to it is over.
+    /// The [`Curator`](crate::Curator) is closed, or the session of a client that was given to it has ended.
     Closed,
     /// The servers refuse the credentials.
     AuthenticationFailed,
-    /// These credentials may not do it.
+    /// The credentials do not permit the operation.
     PermissionDenied,
-    /// A server refused for another reason, which trying again does not change.
+    /// A server refused the request for another reason. Trying again does not help.
     Refused,
-    /// The path has something that this recipe cannot work beside: another recipe's nodes, foreign data, used-up numbers.
+    /// The path has content that this recipe cannot work with: another recipe's nodes, foreign data, or used-up
+    /// sequence numbers.
     UnusablePath,
     /// The caller would wait for itself.
     WouldDeadlock,
-    /// The node is not there.
+    /// The node does not exist.
     NotFound,
-    /// The node is there already.
+    /// The node already exists.
     AlreadyExists,
     /// The body of a leader's term panicked. [`Error::loss`] says whether the leadership was lost by then.
     BodyPanicked,
-    /// The body of a leader's term did not end within its grace, and was dropped.
+    /// The body of a leader's term did not end within its grace period, and was dropped.
     BodyDropped,
 }
 
-/// How a hold was lost.
+/// The cause of a lost hold.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Guard, Loss};
@@ -102,7 +103,7 @@ pub enum Loss {
     LeaseEnded,
     /// The connection broke, and the lock's [`LossPolicy`](crate::interop::LossPolicy) does not wait.
     Suspended,
-    /// The ZooKeeper session is over.
+    /// The ZooKeeper session has ended.
     SessionExpired,
     /// The [`Curator`](crate::Curator) was closed.
     Closed,
@@ -110,7 +111,7 @@ pub enum Loss {
     NodeDeleted,
 }
 
-/// What a release or a close came to.
+/// The result of a release or a close.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Error, Guard, Released};
@@ -124,44 +125,53 @@ pub enum Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// The next contender can have it: the node is deleted, kept for a while, or passed on to another task of the session.
+    /// The next contender can have the lock: the node is deleted, retained for a while, or passed on to another task
+    /// of the session.
     Confirmed,
     /// No server confirmed it in time; the session keeps trying to delete the node.
     Pending,
-    /// Other guards of the same hold are left; the lock is released with the last.
+    /// Other guards of the same hold remain. The lock is released with the last one.
     StillHeld,
 }
 
 impl Error {
-    /// What it means to a program.
+    /// Returns the kind of the error, for programs to match on.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The path that it is about, if it is about one: of the lock, of a node, or of a member of several locks.
+    /// Returns the path that the error is about, if any: the path of the lock, of a node, or of one of several locks.
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
     }
 
-    /// Which option was wrong, for [`ErrorKind::InvalidInput`]: `"namespace"`, `"connect string"`, `"acls"` and so on.
+    /// Returns the name of the invalid option, for [`ErrorKind::InvalidInput`]: `"namespace"`, `"connect string"`,
+    /// `"acls"` and so on.
     pub fn option(&self) -> Option<&'static str> {
         self.0.option
     }
 
-    /// How the hold was lost, for [`ErrorKind::Lost`], and for the body of a leader that did not end as the leader.
+    /// Returns the cause of the loss, for [`ErrorKind::Lost`] and for the body of a leader that did not end as the
+    /// leader.
     pub fn loss(&self) -> Option<Loss> {
         self.0.loss
     }
 
-    /// Whether nothing was done, and the same call may succeed later: [`ErrorKind::Unavailable`] and
-    /// [`ErrorKind::LimitReached`]. A service answers 503.
+    /// Returns true if the operation had no effect and the same call may succeed later: [`ErrorKind::Unavailable`]
+    /// and [`ErrorKind::LimitReached`]. A service answers 503.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::LimitReached)
     }
 
     pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
-        let (text, path, option) = (text.into(), None, None);
-        Self(Arc::new(Inner { kind, text, path, option, loss: None, source: None }))
+        Self(Arc::new(Inner {
+            kind,
+            text: text.into(),
+            path: None,
+            option: None,
+            loss: None,
+            source: None,
+        }))
     }
 
     pub(crate) fn invalid(option: &'static str, value: impl fmt::Display, reason: &str) -> Self {
@@ -186,7 +196,7 @@ impl Error {
         Self::new(ErrorKind::Closed, "the Curator is closed")
     }
 
-    /// The time was up, or the tries were.
+    /// The error after a timeout of `waited`, or if that is `None`, for an exhausted retry policy.
     pub(crate) fn unavailable(path: impl fmt::Display, waited: Option<Duration>) -> Self {
         let text = match waited {
             Some(waited) => {
@@ -214,7 +224,7 @@ impl Error {
         self.changed(|inner| inner.source = source.map(Into::into))
     }
 
-    /// Puts the operation that failed before the text.
+    /// Prefixes the text with the operation that failed.
     pub(crate) fn while_doing(self, what: impl fmt::Display) -> Self {
         self.changed(|inner| inner.text = format!("{what}: {}", inner.text))
     }

@@ -1,4 +1,4 @@
-//! [`FencingToken`]: a number by which others can tell a newer hold from an older one.
+//! [`FencingToken`]: a number that tells a newer hold from an older one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,12 +11,12 @@ use crate::error::Error;
 /// of its loss yet does no harm once its successor has written. Writes to ZooKeeper itself need no token: see
 /// [`Hold::fenced`](crate::Hold::fenced).
 ///
-/// Tokens of one lock path never decrease, and grow whenever the lock passes between processes (invariant 4), even if the
-/// path was deleted and created again. Holds that tasks of one process pass on to each other share one. A token is
-/// the `czxid`, the transaction that created the hold's node.
+/// Tokens of one lock path never decrease, and grow whenever the lock passes between processes (invariant 4), even if
+/// the path was deleted and created again. Holds that tasks of one process pass on to each other share one token. A
+/// token is the `czxid`, the transaction that created the hold's node.
 ///
-/// It is a positive number of 63 bits; [`value`](Self::value) and `TryFrom<i64>` pass it through a
-/// database, `Display` and `FromStr` through text.
+/// A token is a positive 63-bit number. Pass it through a database with [`value`](Self::value) and `TryFrom<i64>`,
+/// and as text with `Display` and `FromStr`.
 ///
 /// ```
 /// use zookeeper_recipes::FencingToken;
@@ -63,7 +63,7 @@ impl TryFrom<i64> for FencingToken {
     }
 }
 
-/// Reads what `Display` writes: digits only.
+/// Parses the output of `Display`: digits only.
 impl FromStr for FencingToken {
     type Err = Error;
 
@@ -97,7 +97,8 @@ mod tests {
     proptest! {
         #[test]
         fn text_and_number_keep_token_and_order(a in 1..=i64::MAX, b in 1..=i64::MAX) {
-            let (x, y) = (FencingToken::try_from(a).unwrap(), FencingToken::try_from(b).unwrap());
+            let x = FencingToken::try_from(a).unwrap();
+            let y = FencingToken::try_from(b).unwrap();
             prop_assert_eq!(x.to_string().parse::<FencingToken>().unwrap(), x);
             prop_assert_eq!(FencingToken::try_from(x.value()).unwrap(), x);
             prop_assert_eq!(x.cmp(&y), a.cmp(&b));

@@ -1,9 +1,9 @@
 //! The guide for users: what recipes have in common, what each adds, and how to run, test and watch them.
 //!
-//! The pages are those of `docs/guide`. The program `zklock` has a page, too.
+//! The pages are the files of `docs/guide`, including one for the program `zklock`.
 
-/// Each page is a module. The pages are read as files, too, and define their links at their end; here the definitions before the text
-/// come first, and lead to the modules.
+/// Makes a module of each page. The pages are also read as plain files and define their links at their end. The
+/// definitions here come before the text, so rustdoc prefers them, and they point to the modules.
 macro_rules! pages {
     ($($page:ident = $file:literal,)*) => {$(
         #[doc = "[recipes]: crate::guide::recipes"]

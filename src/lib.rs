@@ -21,8 +21,8 @@
 //! | a ZooKeeper in your own tests | the module `simulation`, the crate `zookeeper-testkit` |
 //!
 //! Each recipe needs a [`Curator`]: a supervised connection that opens a new ZooKeeper session when one has expired. Use a
-//! mutex for occasional pieces of work, and a latch for a long-lived role. The [guide] describes each recipe, what is
-//! [guaranteed], and the way [from Curator].
+//! mutex for occasional work, and a latch for a long-lived role. The [guide] describes each recipe, what is [guaranteed],
+//! and how to migrate [from Curator].
 //!
 //! # A first lock
 //!
@@ -64,7 +64,7 @@
 //!
 //! # What is guaranteed
 //!
-//! * By the order of the servers, at most one process at a time holds an exclusive lock.
+//! * In the order in which the servers process requests, at most one process at a time holds an exclusive lock.
 //! * A holder learns of a loss *before* the servers can expire its session and give the lock to the next waiter: its session
 //!   lease lasts at most two thirds of the session timeout. If another client deletes the holder's node, the next
 //!   waiter may get the lock before the holder is notified.
@@ -73,8 +73,8 @@
 //!   dropping it does.
 //! * Fencing tokens never decrease, and grow whenever a lock passes between processes.
 //!
-//! A leader is a holder, so the same is true of leaders. [guaranteed] has the assumptions, the tests that show each
-//! promise, and what is not guaranteed.
+//! A leader is a holder, so all of this applies to leaders as well. The page [guaranteed] lists the assumptions, the
+//! tests that show each promise, and what is not guaranteed.
 //!
 //! # When not to use this
 //!
@@ -88,7 +88,7 @@
 //! | --- | --- |
 //! | `tls` | TLS to the servers |
 //! | `sasl` | SASL DIGEST-MD5 to the servers |
-//! | `metrics` | metrics of waiters, holds and losses, by the `metrics` facade |
+//! | `metrics` | metrics of waiters, holds and losses, through the `metrics` facade |
 //! | `simulation` | a ZooKeeper in memory and in virtual time, for tests (module `simulation`) |
 //!
 //! No feature is on by default.
@@ -107,7 +107,6 @@ mod error;
 mod fencing_token;
 #[cfg(any(doc, doctest))]
 pub mod guide;
-mod lock;
 mod lock_path;
 mod metrics;
 mod queue;
@@ -116,6 +115,7 @@ mod recipes;
 pub mod session;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod sync;
 
 pub use tokio_util::sync::CancellationToken;
 pub use zookeeper_client;
@@ -136,7 +136,7 @@ pub use crate::recipes::shared::hold::{Guard, Hold};
 pub use crate::recipes::shared::lock::Lock;
 pub use crate::recipes::shared::participants::Participant;
 
-/// For a path that Curator or kazoo use as well, and for code that is ported.
+/// Types for paths that Curator or kazoo use as well, and for code that is ported from them.
 pub mod interop {
     pub use crate::queue::rules::filter::{ContenderFilter, CustomFilter};
     pub use crate::queue::rules::node_name::Kind as ContenderKind;

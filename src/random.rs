@@ -1,8 +1,8 @@
-//! Where every random number of the library comes from.
+//! The source of every random number of the library.
 
 use uuid::Uuid;
 
-/// What makes a node's name its own.
+/// A new id, which makes a node's name unique.
 pub(crate) fn guid() -> Uuid {
     #[cfg(feature = "simulation")]
     if let Some(guid) = crate::simulation::guid() {
@@ -11,7 +11,7 @@ pub(crate) fn guid() -> Uuid {
     Uuid::new_v4()
 }
 
-/// Seeds the jitter of pauses; `None` leaves that to chance.
+/// The seed for the jitter of pauses; `None` for a random one.
 pub(crate) fn seed() -> Option<u64> {
     #[cfg(feature = "simulation")]
     if let Some(seed) = crate::simulation::seed() {

@@ -117,7 +117,7 @@ impl Client {
             |level: &str, failure| Failed { path: level.to_owned(), operation: "create", failure };
         let mut missing = Vec::new();
         // Upwards first: a client that may not read or create near the root need not.
-        for level in path.lineage() {
+        for level in path.ancestors() {
             match server.make_parent(level, acls).await {
                 Ok(()) => break,
                 Err(Failure::NoNode) => missing.push(level),

@@ -1,14 +1,14 @@
-//! Metrics for operators, by the `metrics` facade (feature `metrics`). This module owns all names and labels.
-//! `docs/guide/observability.md` says what they mean.
+//! Metrics for operators, through the `metrics` facade (feature `metrics`). This module owns all names and labels,
+//! which `docs/guide/observability.md` explains.
 //!
-//! Gauges are kept by values that are counted for as long as they live, never by calls in pairs: so they are right
-//! whatever is dropped where. Each keeps the handle that it was counted with, also if another recorder is installed
+//! A gauge counts values for as long as they live, and never depends on calls in pairs. So the gauges stay correct
+//! wherever a value is dropped. Each value keeps the handle that counted it, even if another recorder is installed
 //! meanwhile.
 //!
-//! The recorder is the user's code. A caller that counts holds no lock, and has done before what others wait for: above all, it has
-//! notified holders of their loss. A panic of the recorder ends there.
+//! The recorder is the user's code. A caller of these functions holds no lock, and has already done what others wait
+//! for: above all, it has notified holders of their loss. A panic of the recorder is caught here.
 //!
-//! Without the feature the types have no size and the functions no body, so that no caller has to ask.
+//! Without the feature, the types are zero-sized and the functions are empty, so callers need no `cfg`.
 
 #[cfg(feature = "metrics")]
 mod recorded;
@@ -34,28 +34,28 @@ impl Recipe {
     pub(crate) const LEADER_SELECTOR: Self = Self("leader_selector");
 }
 
-/// The label `operation`: a request that was tried again, or a write of unknown outcome.
+/// The label `operation`: a request that was retried, or a write whose outcome is unknown.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "metrics"), expect(dead_code))]
 pub(crate) struct Operation(&'static str);
 
 impl Operation {
-    /// A contender enters the queue anew.
+    /// A contender's attempt to enter the queue.
     pub(crate) const ENTER: Self = Self("enter");
     /// The create of a contender's node.
     pub(crate) const CREATE: Self = Self("create");
     /// The watches of a waiter.
     pub(crate) const WATCH: Self = Self("watch");
-    /// Reading, asking for a sign of life, making parents.
+    /// A read, a probe, or the creation of parents.
     pub(crate) const REQUEST: Self = Self("request");
-    /// Following a count, or a leader.
+    /// An attempt to follow a count or a leader.
     pub(crate) const FOLLOW: Self = Self("follow");
     /// A write to a shared count, or to another contender's node.
     pub(crate) const WRITE: Self = Self("write");
     /// A write that takes effect only while a hold lasts.
     pub(crate) const FENCED_WRITE: Self = Self("fenced_write");
-    /// The delete of a node of ours, or the search for one.
+    /// The delete of one of our nodes, or the search for one.
     pub(crate) const CLEANUP: Self = Self("cleanup");
-    /// Opening a session.
+    /// An attempt to open a session.
     pub(crate) const CONNECT: Self = Self("connect");
 }

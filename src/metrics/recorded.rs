@@ -1,4 +1,4 @@
-//! With the feature `metrics`: by its facade.
+//! The implementation with the feature `metrics`: all values go to the `metrics` facade.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,9 +10,9 @@ use ::metrics::{
 };
 
 use super::{Operation, Recipe};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Loss;
-use crate::lock::Mutex;
+use crate::sync::Mutex;
 
 const WAITING: &str = "zookeeper_recipes_waiting";
 const HOLDING: &str = "zookeeper_recipes_holding";
@@ -29,7 +29,7 @@ const CONNECTIONS: &str = "zookeeper_recipes_connections";
 const SESSIONS_OPENED: &str = "zookeeper_recipes_sessions_opened_total";
 const SESSIONS_LOST: &str = "zookeeper_recipes_sessions_lost_total";
 
-/// The operations that are tried again.
+/// The operations that are retried.
 const RETRIED: [Operation; 8] = [
     Operation::ENTER,
     Operation::CREATE,
@@ -41,7 +41,7 @@ const RETRIED: [Operation; 8] = [
     Operation::CONNECT,
 ];
 
-/// The operations that may come to no known outcome.
+/// The operations whose outcome may stay unknown.
 const WRITES: [Operation; 4] =
     [Operation::CREATE, Operation::WRITE, Operation::FENCED_WRITE, Operation::CLEANUP];
 
@@ -59,17 +59,17 @@ fn cause(loss: Loss) -> &'static str {
 const LOST: [Loss; 5] =
     [Loss::LeaseEnded, Loss::Suspended, Loss::SessionExpired, Loss::Closed, Loss::NodeDeleted];
 
-/// Calls the recorder. If that panics, its panic hook says so, and what was to be counted is not: the supervisor would
-/// end by it, and the process, where it is called in a destructor.
-fn tell<T>(recorder: impl FnOnce() -> T) -> Option<T> {
-    // Nothing of ours is changed in there.
+/// Calls the recorder and catches its panic, which the panic hook reports; the value is then not counted. An uncaught
+/// panic would end the supervisor, or the whole process if it came from a destructor.
+fn record<T>(recorder: impl FnOnce() -> T) -> Option<T> {
+    // Unwind safe, because the closures change none of our data.
     catch_unwind(AssertUnwindSafe(recorder)).ok()
 }
 
-/// Counts one in a gauge, for as long as it lives.
+/// Adds `by` to a gauge for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Counted {
-    /// `None` if the recorder did not count it.
+    /// `None` if the recorder panicked.
     gauge: Option<Gauge>,
     by: f64,
 }
@@ -81,13 +81,13 @@ impl Counted {
             gauge.increment(by);
             gauge
         };
-        Self { gauge: tell(count), by }
+        Self { gauge: record(count), by }
     }
 
-    pub(crate) fn comes_to(&mut self, by: usize) {
+    pub(crate) fn set(&mut self, by: usize) {
         let by = by as f64;
         if let Some(gauge) = &self.gauge {
-            tell(|| gauge.increment(by - self.by));
+            record(|| gauge.increment(by - self.by));
         }
         self.by = by;
     }
@@ -96,17 +96,17 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         if let Some(gauge) = &self.gauge {
-            tell(|| gauge.decrement(self.by));
+            record(|| gauge.decrement(self.by));
         }
     }
 }
 
-/// Gives the label `path` of a lock, if the lock has one.
+/// Computes the label `path` of a lock, if the lock has one.
 pub(crate) type PathLabel = Option<Arc<dyn Fn(&str) -> Option<String> + Send + Sync>>;
 
-/// The labels of a lock. The default is for a lock that another recipe uses inside, which is not counted.
+/// The labels of a lock. The default is for a lock that another recipe uses internally; such a lock is not counted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lock(Option<Labels>);
+pub(crate) struct LockLabels(Option<Labels>);
 
 #[derive(Clone, Debug)]
 struct Labels {
@@ -122,14 +122,16 @@ impl Labels {
         std::iter::once(recipe).chain(path).chain(more).collect()
     }
 
-    /// A counter that first appears with its first loss has not grown, to a query of its growth; and a query whether
-    /// no task holds finds no gauge that never was. Nothing is set: the others of its kind may hold by now.
+    /// Registers the gauges and counters of the lock with the value zero. A counter that first appears with its first
+    /// loss shows no growth to a query, and a query for locks that no task holds finds no gauge that was never
+    /// registered. The gauges are incremented by zero, not set to it, because other locks with these labels may be
+    /// held.
     fn begin_at_zero(&self) {
         for name in [WAITING, HOLDING] {
-            tell(|| gauge!(name, self.with(None)).increment(0.0));
+            record(|| gauge!(name, self.with(None)).increment(0.0));
         }
         for cause in LOST.into_iter().map(cause) {
-            tell(|| counter!(LOSSES, self.with(Some(("cause", cause)))).increment(0));
+            record(|| counter!(LOSSES, self.with(Some(("cause", cause)))).increment(0));
         }
         if self.recipe == Recipe::WRITE_LOCK {
             Self { recipe: Recipe::READ_LOCK, path: self.path.clone() }.begin_at_zero();
@@ -137,7 +139,7 @@ impl Labels {
     }
 }
 
-impl Lock {
+impl LockLabels {
     pub(crate) fn new(recipe: Recipe, label: &PathLabel, path: &str) -> Self {
         let path = label.as_ref().and_then(|label| label(path)).map(Arc::from);
         let labels = Labels { recipe, path };
@@ -145,41 +147,41 @@ impl Lock {
         Self(Some(labels))
     }
 
-    /// The same lock, in another use.
+    /// The labels of the same lock for another recipe.
     pub(crate) fn as_of(&self, recipe: Recipe) -> Self {
         Self(self.0.clone().map(|labels| Labels { recipe, ..labels }))
     }
 
-    /// A caller wants it from now on.
+    /// Counts and times a caller that wants the lock from now on.
     pub(crate) fn acquiring(&self) -> Acquiring {
         Acquiring(self.0.as_ref().map(|labels| Timed::begin(WAITING, labels)))
     }
 }
 
-/// A wait or a hold, which is counted and timed for as long as it lives.
+/// A wait or a hold, counted and timed for as long as this value lives.
 #[derive(Debug)]
 struct Timed {
     labels: Labels,
-    since: Moment,
+    since: BootInstant,
     _counted: Counted,
 }
 
 impl Timed {
     fn begin(name: &'static str, labels: &Labels) -> Self {
         let _counted = Counted::new(|| gauge!(name, labels.with(None)), 1.0);
-        Self { labels: labels.clone(), since: Moment::now(), _counted }
+        Self { labels: labels.clone(), since: BootInstant::now(), _counted }
     }
 
     fn hold_ended(self, how: Option<Loss>) {
         let Self { labels, since, _counted } = self;
-        tell(|| histogram!(HOLD, labels.with(None)).record(since.elapsed()));
+        record(|| histogram!(HOLD, labels.with(None)).record(since.elapsed()));
         if let Some(loss) = how {
-            tell(|| counter!(LOSSES, labels.with(Some(("cause", cause(loss))))).increment(1));
+            record(|| counter!(LOSSES, labels.with(Some(("cause", cause(loss))))).increment(1));
         }
     }
 }
 
-/// A caller that wants a lock. One that drops it before the answer gives up.
+/// A caller that wants a lock. If it is dropped before the answer, the caller has given up.
 #[derive(Debug)]
 pub(crate) struct Acquiring(Option<Timed>);
 
@@ -195,7 +197,7 @@ impl Acquiring {
     fn ended(&mut self, outcome: &'static str) {
         if let Some(Timed { labels, since, _counted }) = self.0.take() {
             let labels = labels.with(Some(("outcome", outcome)));
-            tell(|| histogram!(ACQUIRE, labels).record(since.elapsed()));
+            record(|| histogram!(ACQUIRE, labels).record(since.elapsed()));
         }
     }
 }
@@ -218,7 +220,7 @@ struct Held {
 }
 
 impl Holds {
-    pub(crate) fn begin(&self, lock: &Lock) -> Holding {
+    pub(crate) fn begin(&self, lock: &LockLabels) -> Holding {
         let begun = lock.0.as_ref().map(|labels| Timed::begin(HOLDING, labels));
         let (number, over) = {
             let mut state = self.0.lock();
@@ -234,19 +236,19 @@ impl Holds {
         holding
     }
 
-    /// All of them, and whatever begins later.
+    /// Ends all holds, and each hold that begins later.
     pub(crate) fn ended(&self, loss: Loss) {
         let holds = {
             let mut state = self.0.lock();
             state.over.get_or_insert(loss);
             std::mem::take(&mut state.holds)
         };
-        // Outside the lock: the recorder is the user's.
+        // Outside the lock, because the recorder is the user's code.
         holds.into_values().for_each(|hold| hold.hold_ended(Some(loss)));
     }
 }
 
-/// One hold, which ends once: by itself, or with its term.
+/// One hold, which ends once, either by itself or with its term.
 #[derive(Debug)]
 pub(crate) struct Holding {
     holds: Holds,
@@ -265,76 +267,76 @@ impl Holding {
     }
 }
 
-/// A hold that never ended does not count as one.
+/// A hold that is dropped without an end is not recorded.
 impl Drop for Holding {
     fn drop(&mut self) {
         drop(self.take());
     }
 }
 
-/// A clean-up duty, until it is done.
+/// Counts a clean-up duty until it is done.
 pub(crate) fn cleaning_up() -> Counted {
     Counted::new(|| gauge!(CLEANUP_DUTIES), 1.0)
 }
 
-/// The bytes of watched paths and the limit for them, while the epoch lasts.
+/// Counts the bytes of watched paths, and the limit for them, for as long as the session lasts.
 pub(crate) fn watch_budget(limit: usize) -> (Counted, Counted) {
     let used = Counted::new(|| gauge!(WATCH_BUDGET_USED), 0.0);
     (used, Counted::new(|| gauge!(WATCH_BUDGET_LIMIT), limit as f64))
 }
 
-/// One `Curator`, in the state that its connection is in; `None` if it wants none any more.
+/// Counts one `Curator` under the state of its connection; `None` once it no longer wants a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Connection(Mutex<Option<(&'static str, Counted)>>);
 
 impl Connection {
-    /// If several tasks call it at the same time, the last one counts.
-    pub(crate) fn is(&self, state: Option<&'static str>) {
+    /// If several tasks call this at the same time, the last call wins.
+    pub(crate) fn set_state(&self, state: Option<&'static str>) {
         if self.0.lock().as_ref().map(|(now, _)| *now) != state {
             let counted =
                 |state| (state, Counted::new(|| gauge!(CONNECTIONS, "state" => state), 1.0));
             let next = state.map(counted);
             let last = std::mem::replace(&mut *self.0.lock(), next);
-            // Outside the lock: the recorder is the user's.
+            // Outside the lock, because the recorder is the user's code.
             drop(last);
         }
     }
 }
 
 pub(crate) fn session_opened() {
-    tell(|| counter!(SESSIONS_OPENED).increment(1));
+    record(|| counter!(SESSIONS_OPENED).increment(1));
 }
 
 pub(crate) fn session_lost() {
-    tell(|| counter!(SESSIONS_LOST).increment(1));
+    record(|| counter!(SESSIONS_LOST).increment(1));
 }
 
-/// It is tried again.
+/// Counts a retry.
 pub(crate) fn retried(operation: Operation) {
-    tell(|| counter!(RETRIES, "operation" => operation.0).increment(1));
+    record(|| counter!(RETRIES, "operation" => operation.0).increment(1));
 }
 
-/// It was written, or not.
+/// Counts a write whose outcome is unknown.
 pub(crate) fn unknown(operation: Operation) {
-    tell(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.0).increment(1));
+    record(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.0).increment(1));
 }
 
-/// Which part of the lease was left when it was renewed.
+/// Records the part of the lease that was left when it was renewed.
 pub(crate) fn lease_left(left: f64) {
-    tell(|| histogram!(LEASE_LEFT).record(left));
+    record(|| histogram!(LEASE_LEFT).record(left));
 }
 
-/// Describes the metrics to the recorder, and begins those at zero that have a known set of labels.
+/// Describes the metrics to the recorder, and starts those at zero whose labels are known in advance.
 pub(crate) fn describe() {
-    tell(describe_all);
+    record(describe_all);
     for name in [SESSIONS_OPENED, SESSIONS_LOST] {
-        tell(|| counter!(name).increment(0));
+        record(|| counter!(name).increment(0));
     }
     for operation in RETRIED {
-        tell(|| counter!(RETRIES, "operation" => operation.0).increment(0));
+        record(|| counter!(RETRIES, "operation" => operation.0).increment(0));
     }
     for operation in WRITES {
-        tell(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.0).increment(0));
+        record(|| counter!(UNKNOWN_OUTCOMES, "operation" => operation.0).increment(0));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Without the feature `metrics`: nothing. No type has a size, and no function does anything.
+//! The implementation without the feature `metrics`: no type has a size, and no function does anything.
 
 use super::{Operation, Recipe};
 use crate::error::Loss;
@@ -6,9 +6,9 @@ use crate::error::Loss;
 pub(crate) type PathLabel = ();
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lock(());
+pub(crate) struct LockLabels(());
 
-impl Lock {
+impl LockLabels {
     pub(crate) fn new(_: Recipe, (): &PathLabel, _: &str) -> Self {
         Self(())
     }
@@ -26,7 +26,7 @@ impl Lock {
 pub(crate) struct Holds(());
 
 impl Holds {
-    pub(crate) fn begin(&self, _: &Lock) -> Holding {
+    pub(crate) fn begin(&self, _: &LockLabels) -> Holding {
         Counted
     }
 
@@ -42,14 +42,14 @@ pub(crate) type Holding = Counted;
 impl Counted {
     pub(crate) fn answered<T, E>(&mut self, _: &Result<Option<T>, E>) {}
     pub(crate) fn ended(&self, _: Option<Loss>) {}
-    pub(crate) fn comes_to(&mut self, _: usize) {}
+    pub(crate) fn set(&mut self, _: usize) {}
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Connection(());
 
 impl Connection {
-    pub(crate) fn is(&self, _: Option<&'static str>) {}
+    pub(crate) fn set_state(&self, _: Option<&'static str>) {}
 }
 
 pub(crate) fn watch_budget(_: usize) -> (Counted, Counted) {
@@ -67,8 +67,8 @@ pub(crate) fn retried(_: Operation) {}
 pub(crate) fn unknown(_: Operation) {}
 pub(crate) fn lease_left(_: f64) {}
 
-/// No cost: a value that keeps one of these is as large as without, and dropping it does nothing.
+/// Asserts that the types cost nothing: they add no size to a value that contains them, and no work to its drop.
 const _: () = {
-    type All = (PathLabel, Lock, Holds, Counted, Connection);
+    type All = (PathLabel, LockLabels, Holds, Counted, Connection);
     assert!(size_of::<All>() == 0 && align_of::<All>() == 1 && !std::mem::needs_drop::<All>());
 };

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::driver::{QueueDriver, SharedWatch};
 use super::node::Znode;
 use super::path_nodes::PathNodes;
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::session::lease::LossPolicy;
 
 /// Lists the contenders, with a watch on the children, to see whether the znode is the sole one.
@@ -43,7 +43,7 @@ pub(super) async fn retain(
 ) {
     let session = &znode.session;
     let event = async {
-        let term = session.lease.term(loss_policy, Moment::now())?;
+        let term = session.lease.term(loss_policy, BootInstant::now())?;
         let mut link = session.client().ok()?.watch_link();
         let room = session.spare_room(&znode.path)?;
         let watch = {

@@ -11,7 +11,7 @@ use super::entry::list;
 use super::hold::{Answer, OwnedHold, QueuedFlag};
 use super::local_queue::Ticket;
 use super::request::{EntryAborted, Request};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, Released};
 use crate::metrics::Acquiring;
 
@@ -21,7 +21,7 @@ pub(crate) struct Contending {
     queue: Arc<QueueDriver>,
     request: Arc<Request>,
     queued: QueuedFlag,
-    began: Moment,
+    began: BootInstant,
     stage: Stage,
     acquiring: Acquiring,
 }
@@ -42,7 +42,7 @@ impl Contending {
         queued.send_replace(false);
         let acquiring = request.counted.acquiring();
         let request = Arc::new(request);
-        let began = Moment::now();
+        let began = BootInstant::now();
         let checks = request.check_first && request.companion.is_none() && !queue.is_kept();
         let stage = match checks {
             true if queue.is_busy() => Stage::Busy,
@@ -63,7 +63,7 @@ impl Contending {
         let acquiring = request.counted.acquiring();
         let request = Arc::new(request);
         let stage = Stage::Waiting(lost.requeue(&queue, request.clone(), &queued));
-        Self { queue, request, queued, began: Moment::now(), stage, acquiring }
+        Self { queue, request, queued, began: BootInstant::now(), stage, acquiring }
     }
 
     /// Waits for the answer. Needs no runtime.

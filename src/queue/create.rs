@@ -24,7 +24,7 @@ use super::path_nodes::{CreateWith, PathNodes, Position};
 use super::request::{EntryAborted, Request};
 use super::session_nodes::SessionNodes;
 use crate::client::{ChildrenWatch, Client, Failure, LinkWatch, Listing, Write, WriteFailure};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
 use crate::queue::rules::node_name::{is_safe_sequence, last_number, protected_prefix};
@@ -152,7 +152,7 @@ async fn create(
     let path = request.path.as_str();
     let name = request.path.child(&prefix);
     let with = path_nodes.next_create();
-    let stamp = Moment::now();
+    let stamp = BootInstant::now();
     let node = &request.waiter.node;
     let create = client.create_contender(&name, &node.data, &node.acls);
     // The watch on the parent is sent before the listing, so that the listing is from after it.
@@ -192,7 +192,7 @@ async fn create_companion(
 ) -> Answered {
     let name = request.path.child(&prefix);
     let node = &request.waiter.node;
-    let stamp = Moment::now();
+    let stamp = BootInstant::now();
     let read = Write::Create { data: &node.data, acls: &node.acls, ephemeral: true };
     let sent = client.write_while_there(write.node(), &name, &read);
     let created = match write.session().proven(stamp, sent).await {

@@ -28,12 +28,12 @@ use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::rules::admission::Family;
 use super::session_nodes::CurrentNodes;
 use crate::client::{ChildrenWatch, ClientError, Listing};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Error;
-use crate::lock::Mutex;
 use crate::session::Connection;
 use crate::session::lease::{LeaseTerm, LossPolicy, Over};
 use crate::session::retry::Retry;
+use crate::sync::Mutex;
 
 /// See the [module](self).
 pub(super) struct QueueDriver {
@@ -62,7 +62,7 @@ struct Caller {
     requester: Requester,
     queued: QueuedFlag,
     /// The start of the present series of failures.
-    began: Moment,
+    began: BootInstant,
     retry: Retry,
     reply: oneshot::Sender<Answer>,
 }
@@ -276,7 +276,7 @@ fn look(
     let session = &znode.session;
     let policy = policy.filter(|_| !session.ended().is_cancelled());
     let terms = policy.map(|policy| {
-        let (ended, current) = session.lease.term_quietly(policy, Moment::now());
+        let (ended, current) = session.lease.term_quietly(policy, BootInstant::now());
         LeaseTerms { ended, current }
     });
     let conditions = Conditions {
@@ -451,7 +451,7 @@ impl QueueDriver {
         self: &Arc<Self>,
         request: Arc<Request>,
         queued: &QueuedFlag,
-        began: Moment,
+        began: BootInstant,
     ) -> Waiting {
         let (reply, answer) = oneshot::channel();
         let requester = Requester::current();
@@ -631,7 +631,7 @@ impl QueueDriver {
             let mut exhausted = Vec::new();
             for (ticket, caller) in &mut inner.callers {
                 if reset {
-                    caller.began = Moment::now();
+                    caller.began = BootInstant::now();
                     caller.retry = caller.request.retry.start();
                 }
                 let next = caller.retry.next_pause(caller.began.elapsed());

@@ -26,11 +26,11 @@ use super::request::{EntryAborted, Request};
 use super::session_nodes::SessionNodes;
 use super::wait::{Event, Predecessors, Watches};
 use crate::client::{Failure, Listing};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Error;
-use crate::lock::Mutex;
 use crate::metrics::{self, Operation};
 use crate::session::{NoSession, Session};
+use crate::sync::Mutex;
 
 /// The node with which an entry begins.
 pub(super) enum Source {
@@ -104,7 +104,7 @@ struct Attempt {
     /// The request for which the node is created.
     request: Option<Arc<Request>>,
     /// When the node entered the queue.
-    since: Option<Moment>,
+    since: Option<BootInstant>,
 }
 
 impl Attempt {
@@ -146,7 +146,7 @@ impl Attempt {
                 (node, Some(placement))
             }
         };
-        self.since.get_or_insert_with(Moment::now);
+        self.since.get_or_insert_with(BootInstant::now);
         record_node(&node);
 
         // Decide.
@@ -298,7 +298,7 @@ pub(super) async fn prove_session(
     let proven = queue.connection().retried(&request.retry, || session.probe()).await;
     proven.map_err(|failure| request.aborted(request.path.as_str(), "sync", failure))?;
     // The anchor of this answer may be too old: another answer is needed, a quarter of the timeout later.
-    while session.lease.term(request.waiter.loss_policy, Moment::now()).is_none() {
+    while session.lease.term(request.waiter.loss_policy, BootInstant::now()).is_none() {
         // The session owns the sender. The caller stops this at the end of the session.
         let _ = renewals.changed().await;
     }

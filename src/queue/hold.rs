@@ -20,7 +20,7 @@ use super::local_queue::HoldNumber;
 use super::node::{DeleteOutcome, Znode};
 use super::request::Request;
 use super::request::Requester;
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::metrics::Holding;
@@ -121,12 +121,12 @@ impl HoldState {
     /// any timer fires (invariant 5).
     pub(crate) fn end(&self) -> Option<End> {
         let own_end = self.own_end.get().copied();
-        own_end.or_else(|| self.session().lease.loss(&self.term, Moment::now()).map(End::Lost))
+        own_end.or_else(|| self.session().lease.loss(&self.term, BootInstant::now()).map(End::Lost))
     }
 
     /// Returns how long the lease lasts if nothing renews it. Zero once the hold has ended.
     pub(crate) fn lease_left(&self) -> Duration {
-        let now = Moment::now();
+        let now = BootInstant::now();
         match (self.end(), self.session().lease.end()) {
             (None, Some(end)) => end.since(now),
             _ => Duration::ZERO,
@@ -147,7 +147,7 @@ impl HoldState {
     /// sent before the delete, and before the next hold of the same znode.
     pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, End> {
         let (sent, ended_terms) = self.znode.fenced(|| {
-            let ended_terms = self.session().lease.look(Moment::now());
+            let ended_terms = self.session().lease.look(BootInstant::now());
             let own_end = self.own_end.get().copied();
             let sent = match own_end.or_else(|| self.term.loss().map(End::Lost)) {
                 Some(end) => Err(end),
@@ -293,7 +293,7 @@ impl OwnedHold {
         self.state.finish(End::Released);
         self.state.close_fence();
         self.driver = None;
-        let waiting = driver.join(request, queued, Moment::now());
+        let waiting = driver.join(request, queued, BootInstant::now());
         driver.requeue(self.number);
         waiting
     }

@@ -13,10 +13,10 @@ use tracing::Instrument;
 use super::path_nodes::PathNodes;
 use super::session_nodes::SessionNodes;
 use crate::client::{ChildrenWatch, ClientError, Failure, LinkWatch};
-use crate::lock::Mutex;
 use crate::session::Session;
 use crate::session::cleanup::{CleanupOutcome, CleanupTask, clean_up, delete};
 use crate::session::session::Reservation;
+use crate::sync::Mutex;
 
 /// A znode of ours in the queue.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use super::node::Znode;
 use super::path_nodes::PathNodes;
 use super::session_nodes::SessionNodes;
 use crate::client::{Failure, NodeEvent, NodeWatch};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Loss;
 use crate::session::Session;
 
@@ -83,7 +83,7 @@ pub(super) async fn monitor(nodes: Arc<SessionNodes>, mut handed_over: Unbounded
                 }
             }
             _ = ticks.tick() => {
-                let since = Moment::now().before(pause);
+                let since = BootInstant::now().before(pause);
                 for path_nodes in nodes.all() {
                     for znode in path_nodes.unmonitored(since) {
                         let node = Monitored { znode, path_nodes: path_nodes.clone() };

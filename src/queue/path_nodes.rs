@@ -16,13 +16,13 @@ use super::hold::{End, HoldState};
 use super::node::Znode;
 use super::request::Requester;
 use crate::client::{LinkWatch, Listing, NodeWatch};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Loss;
-use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
 use crate::queue::rules::gap::{Creates, Gap};
 use crate::queue::rules::node_name::ContenderName;
+use crate::sync::Mutex;
 
 /// The place of a znode in the queue.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ struct Admitted {
     driver: Weak<QueueDriver>,
     /// The most recent hold by the znode.
     hold: Arc<HoldState>,
-    since: Moment,
+    since: BootInstant,
     /// True if the node monitor watches or polls the znode.
     monitored: bool,
 }
@@ -221,7 +221,7 @@ impl PathNodes {
                 own.admitted = Some(Admitted {
                     driver: Arc::downgrade(driver),
                     hold,
-                    since: Moment::now(),
+                    since: BootInstant::now(),
                     monitored: false,
                 });
             }
@@ -286,7 +286,7 @@ impl PathNodes {
     // --- The node monitor.
 
     /// Returns the znodes that were admitted before `since` and that no task monitors. The caller monitors them from now on.
-    pub(super) fn unmonitored(&self, since: Moment) -> Vec<Arc<Znode>> {
+    pub(super) fn unmonitored(&self, since: BootInstant) -> Vec<Arc<Znode>> {
         let mut unmonitored = Vec::new();
         for own in self.state.lock().own.values_mut() {
             let Some(admitted) = &mut own.admitted else { continue };
@@ -317,7 +317,7 @@ impl PathNodes {
     }
 
     /// Returns when the path was last used, if it is remembered.
-    pub(super) fn remembered(&self) -> Option<Moment> {
+    pub(super) fn remembered(&self) -> Option<BootInstant> {
         self.state.lock().parent.remembered()
     }
 
@@ -355,7 +355,7 @@ struct Parent {
     watch: ParentWatch,
     /// Room for the watch, while the path is remembered.
     room: Option<OwnedSemaphorePermit>,
-    used: Moment,
+    used: BootInstant,
 }
 
 /// The watch on the parent's data.
@@ -373,12 +373,12 @@ enum ParentWatch {
 
 impl Parent {
     fn new() -> Self {
-        Self { gap: Gap::default(), watch: ParentWatch::None, room: None, used: Moment::now() }
+        Self { gap: Gap::default(), watch: ParentWatch::None, room: None, used: BootInstant::now() }
     }
 
     /// Returns true if the gap rule has a baseline that is still true.
     fn knows(&mut self) -> bool {
-        self.used = Moment::now();
+        self.used = BootInstant::now();
         let incarnation = self.incarnation();
         if incarnation.is_none() || self.gap.incarnation() != incarnation {
             self.gap.forget();
@@ -448,7 +448,7 @@ impl Parent {
         self.room = Some(room);
     }
 
-    fn remembered(&self) -> Option<Moment> {
+    fn remembered(&self) -> Option<BootInstant> {
         self.room.as_ref().map(|_| self.used)
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use crate::lock::Mutex;
 use crate::lock_path::LockPath;
+use crate::sync::Mutex;
 
 /// Holds the values weakly, in the order of their paths.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::session_nodes::{CurrentNodes, SessionNodes};
 use super::wait::POLL_INTERVAL;
 use crate::client::{ChildrenWatch, Failure, Listing};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
@@ -158,10 +158,10 @@ impl PermitTask {
     /// Makes attempts, in one session after another, until one succeeds or the caller leaves.
     async fn run(self, mut limit: Limit, mut caller: oneshot::Sender<Answer>) {
         let connection = self.current_nodes.connection.clone();
-        let mut began = Moment::now();
+        let mut began = BootInstant::now();
         let mut retry = self.request.retry.start();
         loop {
-            let since = Moment::now();
+            let since = BootInstant::now();
             let attempt = tokio::select! {
                 biased;
                 () = caller.closed() => return,
@@ -178,7 +178,7 @@ impl PermitTask {
                 Err(EntryAborted::Retry(cause)) => {
                     if since.elapsed() > connection.settings.session_timeout {
                         // The attempt went well for so long that this is a new failure.
-                        began = Moment::now();
+                        began = BootInstant::now();
                         retry = self.request.retry.start();
                     }
                     match retry.next_pause(began.elapsed()) {
@@ -208,7 +208,8 @@ impl PermitTask {
 
     /// Makes one attempt in one session, under the mutex. Leaves nothing behind unless it succeeds.
     async fn attempt(&self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
-        let mut waiting = self.mutex.join(self.mutex_request.clone(), &self.behind, Moment::now());
+        let mut waiting =
+            self.mutex.join(self.mutex_request.clone(), &self.behind, BootInstant::now());
         let mutex = match waiting.answer().await {
             Some(answer) => answer.map_err(EntryAborted::Failed)?.ok_or(EntryAborted::Busy)?,
             None => return Err(EntryAborted::Abandoned),
@@ -296,7 +297,7 @@ impl Entering<'_> {
             {
                 // Invariant 2: our nodes were seen in this session, and the lease lasts now.
                 let lease = &self.nodes.session.lease;
-                match lease.term(request.waiter.loss_policy, Moment::now()) {
+                match lease.term(request.waiter.loss_policy, BootInstant::now()) {
                     Some(term) => return Ok(term),
                     None => prove_session(&self.nodes.session, request, mutex).await?,
                 }

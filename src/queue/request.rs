@@ -9,7 +9,7 @@ use super::local_queue::Waiter;
 use crate::client::{ClientError, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
-use crate::metrics::Lock;
+use crate::metrics::LockLabels;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
 use crate::session::retry::RetryPolicy;
@@ -45,7 +45,7 @@ pub(crate) struct Request {
     /// List the contenders before a node is created.
     pub(crate) check_first: bool,
     /// The labels of the request's metrics.
-    pub(crate) counted: Lock,
+    pub(crate) counted: LockLabels,
 }
 
 impl Request {

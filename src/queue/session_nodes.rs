@@ -15,11 +15,11 @@ use super::node_monitor::{Monitored, Watched, monitor};
 use super::path_nodes::PathNodes;
 use super::path_registry::PathRegistry;
 use crate::client::NodeWatch;
-use crate::clock::Moment;
-use crate::lock::Mutex;
+use crate::clock::BootInstant;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::Family;
 use crate::session::{Connection, NoSession, Session};
+use crate::sync::Mutex;
 
 /// The greatest number of remembered paths.
 const REMEMBERED: usize = 256;
@@ -131,7 +131,7 @@ impl SessionNodes {
 
     fn remember(&self, path_nodes: &Arc<PathNodes>) {
         let bytes = |nodes: &PathNodes| self.session.watched_bytes(nodes.path.as_str());
-        let now = Moment::now();
+        let now = BootInstant::now();
         let mut remembered = self.remembered.lock();
         if now < remembered.full_until.unwrap_or(now)
             || remembered.paths.iter().any(|other| Arc::ptr_eq(other, path_nodes))
@@ -164,7 +164,7 @@ struct Remembered {
     paths: Vec<Arc<PathNodes>>,
     bytes: usize,
     /// No path can have been idle for long enough before this time.
-    full_until: Option<Moment>,
+    full_until: Option<BootInstant>,
 }
 
 impl Remembered {
@@ -173,7 +173,7 @@ impl Remembered {
     }
 
     /// Returns the place of the path that was unused for the longest time, and when it was used last.
-    fn least_recently_used(&self) -> Option<(usize, Option<Moment>)> {
+    fn least_recently_used(&self) -> Option<(usize, Option<BootInstant>)> {
         let paths = self.paths.iter().enumerate();
         let used = paths.map(|(place, path_nodes)| (place, path_nodes.remembered()));
         used.min_by_key(|(_, used)| *used)

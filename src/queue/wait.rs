@@ -31,7 +31,7 @@ use tokio::time::sleep;
 use super::node::OwnedNode;
 use super::request::{EntryAborted, Request};
 use crate::client::{Client, Failure, LinkWatch, NodeEvent, NodeWatch};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::metrics::{self, Operation};
 use crate::queue::rules::node_name::ContenderName;
 use crate::session::Session;
@@ -126,7 +126,7 @@ impl Watches {
         request: &Request,
         ahead: &Predecessors,
     ) -> Result<Event, EntryAborted> {
-        let began = Moment::now();
+        let began = BootInstant::now();
         let mut retry = request.retry.start();
         let session = &node.nodes.session;
         let own = &node.znode.path;

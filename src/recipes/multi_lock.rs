@@ -12,7 +12,7 @@ use super::shared::guards::Guards;
 use super::shared::hold::Hold;
 use super::shared::lock::Lock;
 use super::shared::recipe::Patience;
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::curator::Curator;
 use crate::error::Error;
 
@@ -189,7 +189,7 @@ impl InterProcessMultiLock {
     }
 
     async fn acquire_with(&self, patience: Patience) -> Result<Option<Guards>, Error> {
-        let began = Moment::now();
+        let began = BootInstant::now();
         let left = |limit: Duration| limit.saturating_sub(began.elapsed());
         let rest = || match patience {
             Patience::For(limit) => Some(left(limit)),

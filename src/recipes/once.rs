@@ -28,7 +28,7 @@ use super::shared::recipe::{Patience, Recipe};
 use crate::client::{Failure, Node};
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
-use crate::lock_path::{LockPath, segment_of};
+use crate::lock_path::{LockPath, escape_segment};
 use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
@@ -109,7 +109,10 @@ impl Curator {
             return Err(Error::invalid("key", "\"\"", "it is empty"));
         }
         let below = |folder| {
-            LockPath::parse("key", &format!("{}/{}", recipe.path.child(folder), segment_of(&key)))
+            LockPath::parse(
+                "key",
+                &format!("{}/{}", recipe.path.child(folder), escape_segment(&key)),
+            )
         };
         let (runs, record, path) = (below("runs")?, below("done")?, recipe.path.clone());
         let family = Family::Exclusive(ContenderFilter::Curator);

@@ -19,7 +19,7 @@ use super::retry::RetryPolicy;
 use super::session::Session;
 use super::{Connection, NoSession};
 use crate::client::{ClientError, Failure};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::random;
@@ -148,7 +148,7 @@ pub(crate) fn delete(
     node: &str,
 ) -> impl Future<Output = Result<CleanupOutcome, Failure>> + Send + use<> {
     let session = session.clone();
-    let stamp = Moment::now();
+    let stamp = BootInstant::now();
     let sent = session.client().map(|client| client.delete(node));
     async move {
         match session.proven(stamp, sent?).await {

@@ -16,7 +16,7 @@ use super::session::Session;
 use super::state::{ConnectionState, Finish};
 use super::tasks::Home;
 use crate::client::{Acl, Failure};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation, PathLabel};
@@ -155,7 +155,7 @@ impl Connection {
         // The supervisor may be gone with its runtime, and the connection with it.
         let outcome = closed.wait_for(Option::is_some).await.ok().and_then(|outcome| *outcome);
         // One that failed before.
-        self.gauge.is(Finish::Closed.word());
+        self.gauge.set_state(Finish::Closed.word());
         outcome.unwrap_or(Released::Pending)
     }
 
@@ -188,7 +188,7 @@ impl Connection {
         T: Send,
         F: Future<Output = Result<T, Failure>> + Send,
     {
-        let started = Moment::now();
+        let started = BootInstant::now();
         let mut retry = policy.start();
         loop {
             let failure = match operation().await {

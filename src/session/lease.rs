@@ -44,10 +44,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Loss;
-use crate::lock::Mutex;
 use crate::metrics::Holds;
+use crate::sync::Mutex;
 
 /// Chooses when a hold counts as lost in a disconnection. The end of its session, or of its node, always ends it.
 ///
@@ -118,7 +118,7 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct State {
     /// `None` before the first answer, after the end, and once closed.
-    end: Option<Moment>,
+    end: Option<BootInstant>,
     /// Those that last; made when first asked for.
     terms: Vec<Arc<LeaseTerm>>,
     anchors: Anchors,
@@ -129,11 +129,11 @@ struct State {
 /// Which answered probe is certain to have reached the leader's clock.
 #[derive(Debug)]
 struct Anchors {
-    certain: Moment,
+    certain: BootInstant,
     /// When the present connection was last seen up.
-    up: Moment,
+    up: BootInstant,
     /// Stamp and answer of later probes, in order.
-    candidates: VecDeque<(Moment, Moment)>,
+    candidates: VecDeque<(BootInstant, BootInstant)>,
 }
 
 impl Anchors {
@@ -141,7 +141,7 @@ impl Anchors {
     const CANDIDATES: u32 = 16;
 
     /// The anchor of a probe handed over at `stamp`.
-    fn advance(&mut self, stamp: Moment, timeout: Duration) -> Moment {
+    fn advance(&mut self, stamp: BootInstant, timeout: Duration) -> BootInstant {
         while let Some((candidate, answered)) = self.candidates.front()
             && answered.after(timeout / 4) <= stamp
         {
@@ -158,7 +158,7 @@ impl Anchors {
 
     /// Whether the lease is carried on from now, with probes on time: each probe becomes the anchor before the lease of the one
     /// before it ends.
-    fn bears(&self, now: Moment, timeout: Duration) -> bool {
+    fn bears(&self, now: BootInstant, timeout: Duration) -> bool {
         let next = (now, now.after(timeout * 5 / 28));
         let mut anchor = self.certain;
         self.candidates.iter().copied().chain([next]).all(|(stamp, answered)| {
@@ -170,13 +170,13 @@ impl Anchors {
     }
 
     /// Whether a probe that is sent now moves the anchor, and the next on the timer could come too late for that.
-    fn want_early(&self, now: Moment, timeout: Duration) -> bool {
+    fn want_early(&self, now: BootInstant, timeout: Duration) -> bool {
         let oldest = self.candidates.front();
         let moves = oldest.is_some_and(|(_, answered)| answered.after(timeout / 4) <= now);
         moves && now.after(timeout * 5 / 28) > self.certain.after(timeout * 23 / 24)
     }
 
-    fn answered(&mut self, stamp: Moment, now: Moment, timeout: Duration) {
+    fn answered(&mut self, stamp: BootInstant, now: BootInstant, timeout: Duration) {
         let apart = timeout / 4 / Self::CANDIDATES;
         if self.candidates.back().is_none_or(|(last, _)| last.after(apart) <= stamp) {
             self.candidates.push_back((stamp, now));
@@ -187,7 +187,7 @@ impl Anchors {
 impl Lease {
     /// `timeout` is `T`, the negotiated session timeout; at `opened` the session was asked for at the
     /// earliest.
-    pub(crate) fn new(timeout: Duration, opened: Moment) -> Self {
+    pub(crate) fn new(timeout: Duration, opened: BootInstant) -> Self {
         let anchors = Anchors { certain: opened, up: opened, candidates: VecDeque::new() };
         let (end, terms) = (None, Vec::new());
         let state = State { end, terms, anchors, suspended: false, closed: false };
@@ -195,7 +195,7 @@ impl Lease {
     }
 
     /// A probe that was handed to the client at `stamp` is answered.
-    pub(crate) fn renew(&self, stamp: Moment, now: Moment) {
+    pub(crate) fn renew(&self, stamp: BootInstant, now: BootInstant) {
         let over = {
             let mut state = self.state.lock();
             let over = state.end_if_over(now);
@@ -220,7 +220,7 @@ impl Lease {
 
     /// The term of `policy` that lasts at this instant. None begins without a lease that the next probes carry on. A
     /// later one begins with one of the [`renewals`](Self::renewals).
-    pub(crate) fn term(&self, policy: LossPolicy, now: Moment) -> Option<Arc<LeaseTerm>> {
+    pub(crate) fn term(&self, policy: LossPolicy, now: BootInstant) -> Option<Arc<LeaseTerm>> {
         let (over, term) = self.term_quietly(policy, now);
         over.wake();
         term
@@ -230,41 +230,41 @@ impl Lease {
     pub(crate) fn term_quietly(
         &self,
         policy: LossPolicy,
-        now: Moment,
+        now: BootInstant,
     ) -> (Over, Option<Arc<LeaseTerm>>) {
         let mut state = self.state.lock();
         (state.end_if_over(now), state.term(policy, now, self.timeout))
     }
 
     /// Whether a probe is to be sent now, at a look, ahead of the timer.
-    pub(crate) fn wants_early_probe(&self, now: Moment) -> bool {
+    pub(crate) fn wants_early_probe(&self, now: BootInstant) -> bool {
         self.state.lock().anchors.want_early(now, self.timeout)
     }
 
     /// How `term` has ended, if it has at this instant.
-    pub(crate) fn loss(&self, term: &LeaseTerm, now: Moment) -> Option<Loss> {
+    pub(crate) fn loss(&self, term: &LeaseTerm, now: BootInstant) -> Option<Loss> {
         self.look(now).wake();
         term.loss()
     }
 
     /// Ends what is over at this instant, for a caller that wakes them when it has released its own locks.
-    pub(crate) fn look(&self, now: Moment) -> Over {
+    pub(crate) fn look(&self, now: BootInstant) -> Over {
         self.state.lock().end_if_over(now)
     }
 
     /// When the lease ends unless it is renewed.
-    pub(crate) fn end(&self) -> Option<Moment> {
+    pub(crate) fn end(&self) -> Option<BootInstant> {
         self.state.lock().end
     }
 
     /// The part of a whole lease that is left; `None` without one.
-    pub(crate) fn left_ratio(&self, now: Moment) -> Option<f64> {
+    pub(crate) fn left_ratio(&self, now: BootInstant) -> Option<f64> {
         let left = self.end().filter(|end| *end > now)?.since(now);
         Some(left.as_secs_f64() / (self.timeout * 2 / 3).as_secs_f64())
     }
 
     /// The connection that the session has was up after `moment`: there was no other one by then.
-    pub(crate) fn seen_up(&self, moment: Moment) {
+    pub(crate) fn seen_up(&self, moment: BootInstant) {
         let mut state = self.state.lock();
         state.anchors.up = state.anchors.up.max(moment);
     }
@@ -302,7 +302,7 @@ impl State {
     fn term(
         &mut self,
         policy: LossPolicy,
-        now: Moment,
+        now: BootInstant,
         timeout: Duration,
     ) -> Option<Arc<LeaseTerm>> {
         self.end?;
@@ -320,7 +320,7 @@ impl State {
         }))
     }
 
-    fn end_if_over(&mut self, now: Moment) -> Over {
+    fn end_if_over(&mut self, now: BootInstant) -> Over {
         match self.end {
             Some(end) if now >= end => {
                 self.end = None;
@@ -371,9 +371,9 @@ mod tests {
     const LEASE: LossPolicy = LossPolicy::Lease;
 
     /// Milliseconds after an arbitrary point.
-    fn at(milliseconds: u64) -> Moment {
+    fn at(milliseconds: u64) -> BootInstant {
         use std::sync::LazyLock;
-        static BASE: LazyLock<Moment> = LazyLock::new(Moment::now);
+        static BASE: LazyLock<BootInstant> = LazyLock::new(BootInstant::now);
         BASE.after(Duration::from_millis(milliseconds))
     }
 

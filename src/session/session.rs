@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::Lease;
 use crate::client::{Client, Failure};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Loss;
-use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Counted};
+use crate::sync::Mutex;
 
 /// Bytes of watched paths that one session may have. With more than 128 KiB the client restores its
 /// watches in two packets after a reconnect, takes the second answer for a fault, and cuts the
@@ -44,7 +44,7 @@ pub(crate) struct Session {
 impl Session {
     /// `asked` bounds the session timeout that is reckoned with: a server may give more than was
     /// asked for, but not be trusted to keep it. At `opened` the session was asked for at the earliest.
-    pub(super) fn new(client: Client, asked: Duration, opened: Moment) -> Arc<Self> {
+    pub(super) fn new(client: Client, asked: Duration, opened: BootInstant) -> Arc<Self> {
         let timeout = client.session_timeout().min(asked);
         Arc::new(Self {
             session_id: client.session_id(),
@@ -124,12 +124,12 @@ impl Session {
     /// renews the lease.
     pub(crate) async fn proven<T, E>(
         &self,
-        stamp: Moment,
+        stamp: BootInstant,
         answer: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, E> {
         let answer = answer.await;
         if answer.is_ok() {
-            self.lease.renew(stamp, Moment::now());
+            self.lease.renew(stamp, BootInstant::now());
         }
         answer
     }
@@ -137,10 +137,10 @@ impl Session {
     /// Asks the leader for a sign of life, which renews the lease.
     pub(crate) async fn probe(&self) -> Result<(), Failure> {
         let client = self.client()?;
-        let stamp = Moment::now();
+        let stamp = BootInstant::now();
         let answer = client.sync().await;
         let counts = answer.is_ok() && self.is_demanded();
-        let left = self.lease.left_ratio(Moment::now()).filter(|_| counts);
+        let left = self.lease.left_ratio(BootInstant::now()).filter(|_| counts);
         let answer = self.proven(stamp, std::future::ready(answer)).await;
         // After the renewal: a recorder that takes its time does not shorten the lease.
         if let Some(left) = left {
@@ -160,7 +160,7 @@ impl Session {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let stamp = Moment::now();
+        let stamp = BootInstant::now();
         // Both are sent before the first is awaited.
         let (sync, read) = (client.sync(), read(client));
         self.proven(stamp, sync).await?;

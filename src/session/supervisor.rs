@@ -14,7 +14,7 @@ use super::session::Session;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
 use super::{Connection, NoSession, Settings};
 use crate::client::{Client, ClientError, DialError, Dialer, Failure, LinkState, LinkWatch};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
@@ -32,7 +32,7 @@ const LOOKS_PER_TIMEOUT: u32 = 28;
 /// Opens the first session, and starts to supervise.
 pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Connection>, Error> {
     let patience = settings.connection_timeout;
-    let began = Moment::now();
+    let began = BootInstant::now();
     let mut last = None;
     let dialing = dial(&dialer, &settings, true, &mut last);
     let (client, opened) = match timeout(patience, dialing).await {
@@ -49,13 +49,13 @@ pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Co
 /// Supervises a session of the user's client, which cannot be opened again.
 pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Connection> {
     // With the defaults the client would say so if it had heard nothing for that long; if the process runs.
-    let opened = Moment::now().before(client.session_timeout() / 2);
+    let opened = BootInstant::now().before(client.session_timeout() / 2);
     supervise(client, opened, None, settings)
 }
 
 fn supervise(
     client: Client,
-    opened: Moment,
+    opened: BootInstant,
     dialer: Option<Dialer>,
     settings: Settings,
 ) -> Arc<Connection> {
@@ -76,10 +76,10 @@ async fn dial(
     settings: &Settings,
     needs_root: bool,
     last: &mut Option<ClientError>,
-) -> Result<(Client, Moment), Error> {
+) -> Result<(Client, BootInstant), Error> {
     let mut retry = RetryPolicy::endless().start();
     loop {
-        let opened = Moment::now();
+        let opened = BootInstant::now();
         let dialed = async {
             let client = dialer.dial().await?;
             match make_root(&client, settings).await {
@@ -148,7 +148,7 @@ impl Drop for Supervisor {
         if ended_early {
             let finish =
                 if self.connection.close.is_cancelled() { Finish::Closed } else { Finish::Expired };
-            self.connection.gauge.is(finish.word());
+            self.connection.gauge.set_state(finish.word());
         }
     }
 }
@@ -162,7 +162,7 @@ impl Supervisor {
         };
         metrics::describe();
         let connection = Connection::new(settings, root, published, closed_receiver);
-        connection.gauge.is(published.word());
+        connection.gauge.set_state(published.word());
         let (session, refused, outcome) = (None, None, Released::Confirmed);
         Self { connection, dialer, state, session, refused, outcome, closed }
     }
@@ -200,7 +200,7 @@ impl Supervisor {
         self.closed.send_replace(Some(self.outcome));
     }
 
-    fn begin_session(&mut self, client: Client, opened: Moment) -> LinkWatch {
+    fn begin_session(&mut self, client: Client, opened: BootInstant) -> LinkWatch {
         let link = client.watch_link();
         let session = Session::new(client, self.connection.settings.session_timeout, opened);
         tracing::info!(session = %format_args!("{:#x}", session.session_id()), timeout = ?session.timeout(), "session established");
@@ -226,7 +226,7 @@ impl Supervisor {
                     tracing::info!(?state, "connection state");
                     self.connection.state.send_replace(state);
                     if let Some(word) = state.word() {
-                        self.connection.gauge.is(Some(word));
+                        self.connection.gauge.set_state(Some(word));
                     }
                 }
                 Action::EndSession(loss) => {
@@ -237,7 +237,7 @@ impl Supervisor {
                 Action::Finish(finish) => {
                     let error = self.error_of(finish);
                     drop(self.connection.current.send_replace(Err(NoSession::Closed(error))));
-                    self.connection.gauge.is(finish.word());
+                    self.connection.gauge.set_state(finish.word());
                 }
             }
         }
@@ -274,16 +274,16 @@ impl Supervisor {
         // The first tick is at once, and sends one.
         let mut idle = IDLE_PROBES - 1;
         let (mut used, _budget) = session.watch_budget();
-        used.comes_to(session.used_room());
+        used.set(session.used_room());
         let event = loop {
-            let lease_left = session.lease.end().map(|end| end.since(Moment::now()));
+            let lease_left = session.lease.end().map(|end| end.since(BootInstant::now()));
             tokio::select! {
                 biased;
                 () = self.connection.close.cancelled() => break Event::Close,
                 state = link.changed() => break event_of(state),
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
                     // The clock says whether it ended; the timer only wakes us.
-                    session.lease.look(Moment::now()).wake();
+                    session.lease.look(BootInstant::now()).wake();
                     if session.lease.end().is_none() && session.is_demanded() {
                         tracing::warn!(session = %format_args!("{:#x}", session.session_id()), "the lease ended: what was held is lost");
                     }
@@ -291,7 +291,7 @@ impl Supervisor {
                 // Before the probe: a connection that broke is no other one's proof. Also while nothing is held: the
                 // first hold after a reconnect starts with the anchor of that reconnect.
                 _ = looks.tick(), if answering => {
-                    let now = Moment::now();
+                    let now = BootInstant::now();
                     if link.has_changed() {
                         break event_of(link.now());
                     }
@@ -303,7 +303,7 @@ impl Supervisor {
                 // A request made now would wait for the link, and its stamp grow stale. No contender postpones a tick:
                 // the anchor must advance also while contenders come and go.
                 _ = ticks.tick(), if answering => {
-                    used.comes_to(session.used_room());
+                    used.set(session.used_room());
                     idle = if session.is_demanded() { 0 } else { (idle + 1) % IDLE_PROBES };
                     if idle > 0 {
                         continue;
@@ -389,7 +389,7 @@ impl Supervisor {
     }
 
     /// Opens a new session, for as long as it takes.
-    async fn dial(&mut self) -> Result<(Client, Moment), Event> {
+    async fn dial(&mut self) -> Result<(Client, BootInstant), Event> {
         let Some(dialer) = &self.dialer else {
             return Err(Event::Over);
         };

@@ -8,7 +8,7 @@ use super::session::Session;
 use super::{Connection, NoSession};
 pub(crate) use crate::client::Failed;
 use crate::client::{ClientError, Failure};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
@@ -36,7 +36,7 @@ where
     F: Future<Output = Result<T, Failed>> + Send,
 {
     let patience = connection.settings.connection_timeout;
-    let (began, mut retry) = (Moment::now(), policy.start());
+    let (began, mut retry) = (BootInstant::now(), policy.start());
     // The first request that no server answered.
     let mut lost: Option<ClientError> = None;
     let error = loop {

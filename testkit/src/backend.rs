@@ -1,21 +1,21 @@
-//! The three ways to a server.
+//! The three backends that provide a server.
 
 use std::fmt;
 
-/// Where a [`TestServer`](super::TestServer) comes from.
+/// The kind of server behind a [`TestServer`](super::TestServer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// A server that is there already, named by `ZOOKEEPER_CONNECT`. It cannot be stopped, killed or paused.
+    /// An existing server, named by `ZOOKEEPER_CONNECT`. It cannot be stopped, killed or paused.
     External,
-    /// A Docker container of our own. It takes the feature `testcontainers`.
+    /// A Docker container that the testkit starts. This needs the feature `testcontainers`.
     Docker,
-    /// A Java process of our own.
+    /// A Java process that the testkit starts.
     Process,
 }
 
 impl Backend {
-    /// In the order in which they are tried.
+    /// All backends, in the order in which they are tried.
     pub(super) const ALL: [Self; 3] = [Self::External, Self::Docker, Self::Process];
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A set but empty variable counts as unset, as shells and CI files cannot always unset one.
+/// Reads a variable. A set but empty one counts as unset, as shells and CI files cannot always unset a variable.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name)
         .map(|value| value.to_string_lossy().trim().to_owned())

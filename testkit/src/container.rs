@@ -1,7 +1,7 @@
 //! A server in a Docker container.
 //!
-//! Its data lies in the image's own volumes: they outlive a stop and a kill, and are removed with the container. A folder
-//! of ours mounted into it would need the image's user to own it.
+//! The server's data is in the image's own volumes, which outlive a stop and a kill and are removed with the
+//! container. A mounted folder of ours would have to belong to the image's user.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -21,17 +21,17 @@ use super::owner::Owner;
 use super::seat::Seat;
 use super::{Backend, TestkitError, security};
 
-/// How often a pause is tried before that is an error.
+/// Attempts to pause before the failure is reported.
 const PAUSES: usize = 5;
-/// Where our files are, inside the container.
+/// The folder of our files inside the container.
 const FOLDER: &str = "/testkit";
-/// From the request to end until the kill.
+/// Seconds from the request to stop until the kill.
 const GRACE_SECONDS: i32 = 10;
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 const START: &str = "start a container";
 
 pub(super) struct Container {
-    /// `name` removes it: its own destructor panics outside a runtime.
+    /// Removed by `name`, because its own destructor panics outside a runtime.
     container: ManuallyDrop<ContainerAsync<ZooKeeper>>,
     name: Name,
     seat: Seat,
@@ -51,8 +51,8 @@ impl Container {
         );
         let request = request(image, &name.text, options, &seat);
         let (sender, receiver) = oneshot::channel();
-        // Once begun it is not given up: the daemon may create the container of a request that nobody waits for, after a
-        // look for something to remove. If the caller cancels the start, `name` waits for its end.
+        // A start that has begun is not abandoned: the daemon may create the container for an abandoned request after
+        // we looked for one to remove. If the caller cancels the start, `name` waits until it is done.
         name.creation = docker::spawn(async move {
             let _ = sender.send(request.start().await.map(ManuallyDrop::new)); // cancelled
         });
@@ -80,7 +80,7 @@ impl Container {
     pub(super) async fn launch_again(&self) -> Result<(), TestkitError> {
         let running = self.container.is_running().await;
         if running.map_err(TestkitError::cannot("inspect the container"))? {
-            // It may be paused.
+            // The container may be paused.
             return self.resume().await;
         }
         tracing::info!("starting the ZooKeeper container {} again", self.name.text);
@@ -102,7 +102,7 @@ impl Container {
     pub(super) async fn pause(&self) -> Result<(), TestkitError> {
         let mut paused = self.container.pause().await;
         for _ in 1..PAUSES {
-            // On a busy machine the kernel may take longer than runc waits for it.
+            // On a busy machine, freezing may take the kernel longer than runc waits for it.
             match &paused {
                 Err(error) if error.to_string().contains("unable to freeze") => {}
                 _ => break,
@@ -121,8 +121,8 @@ impl Container {
         docker::remove(self.container.id()).await
     }
 
-    /// A container that ends at once has mostly been given a bad option. The daemon's own way to await the end is a
-    /// stream, for which alone we would need another library.
+    /// Returns when the container has ended; one that ends at once usually got an invalid option. This polls, because
+    /// the daemon's own way to wait for the end is a stream, for which we would need another library.
     async fn ended(&self) {
         while !matches!(self.container.is_running().await, Ok(false)) {
             sleep(CHECK_INTERVAL).await;
@@ -130,7 +130,7 @@ impl Container {
     }
 }
 
-/// Without the container's files, which have passwords.
+/// Omits the container's files, which contain passwords.
 impl fmt::Debug for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Container").field(&self.name.text).finish()
@@ -145,7 +145,7 @@ fn request(
 ) -> ContainerRequest<ZooKeeper> {
     let secure = seat.secure.as_ref();
     image.has_tls = secure.is_some();
-    let mut lines = security::lines(options, secure, FOLDER, ("0.0.0.0", SECURE_PORT));
+    let mut lines = security::lines(options, secure, FOLDER, "0.0.0.0", SECURE_PORT);
     lines.extend(options.extra_lines());
     let logins = security::jvm_flag(options, FOLDER);
     let flags: Vec<_> = logins.into_iter().chain(options.all_jvm_flags()).collect();
@@ -166,7 +166,7 @@ fn request(
             ("ZOO_SYNC_LIMIT", SYNC_LIMIT.to_string()),
         ]);
     }
-    // The members of an ensemble reach each other through our proxies, which listen on the loopback address.
+    // Members of an ensemble reach each other through our proxies, which listen on the loopback address.
     let shares_network = seat.voter.is_some();
     let mut ports = vec![(CLIENT_PORT, seat.client.number())];
     ports.extend(secure.map(|seat| (SECURE_PORT, seat.port.number())));
@@ -188,8 +188,9 @@ fn request(
     environment.into_iter().fold(request, |request, (key, value)| request.with_env_var(key, value))
 }
 
-/// Only the clients' ports, and not for the world: the default is all of the image's on all addresses.
+/// Publishes one client port on 127.0.0.1. The default is to publish all ports of the image on all addresses.
 fn binding((inside, outside): &(u16, u16)) -> (String, Option<Vec<PortBinding>>) {
-    let (host_ip, host_port) = (Some("127.0.0.1".to_owned()), Some(outside.to_string()));
-    (format!("{inside}/tcp"), Some(vec![PortBinding { host_ip, host_port }]))
+    let published =
+        PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some(outside.to_string()) };
+    (format!("{inside}/tcp"), Some(vec![published]))
 }

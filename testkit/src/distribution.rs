@@ -1,4 +1,4 @@
-//! Where Java and ZooKeeper are on this machine.
+//! Finds Java and ZooKeeper on this machine.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use super::backend::variable;
 use super::{Backend, TestkitError};
 
-/// Where Debian's packages put their libraries.
+/// The folder of the libraries of Debian's packages.
 const SYSTEM_JARS: &str = "/usr/share/java";
-/// The manifest of the first names the rest, save the logger and what TLS needs.
+/// The manifest of the first names the others, except the logger and the libraries for TLS.
 const REQUIRED_JARS: [&str; 2] = ["zookeeper.jar", "zookeeper-jute.jar"];
 const OPTIONAL_JARS: [&str; 4] =
     ["slf4j-log4j12.jar", "log4j-1.2.jar", "netty-codec.jar", "netty-resolver.jar"];
 
-/// What it takes to run a server.
+/// The files that are needed to run a server.
 #[derive(Debug, Clone)]
 pub(super) struct Distribution {
     pub(super) java: PathBuf,
@@ -26,7 +26,7 @@ impl Distribution {
         found.map_err(|reason| TestkitError::Unavailable { backend: Backend::Process, reason })
     }
 
-    /// The folder `first` goes ahead, for the log's configuration in it.
+    /// Returns the class path, beginning with the folder `first`, which has the configuration of the log.
     pub(super) fn class_path(&self, first: &Path) -> OsString {
         let mut joined = first.as_os_str().to_owned();
         for part in &self.class_path {

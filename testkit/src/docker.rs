@@ -1,4 +1,4 @@
-//! The Docker daemon: whether it is one for us, what others left in it, how it is reached from anywhere.
+//! The Docker daemon: the check that we can use it, the removal of abandoned containers, and calls from any context.
 
 use std::fmt;
 use std::io::Write;
@@ -24,19 +24,20 @@ use super::owner::Owner;
 use super::scratch::unique_name;
 use super::{Backend, TestkitError};
 
-/// Every container of ours has it.
+/// The label of all containers of the testkit.
 pub(super) const OWNER_LABEL: &str = "zookeeper-recipes.owner";
 const PULL_LIMIT: Duration = Duration::from_secs(600);
-/// Waits for a line from us, or for our end. At our end it removes the container `$1`, if there is Docker's command.
+/// Waits for a line from us, or for our end. At our end, removes the container `$1` if the command `docker` is
+/// installed.
 const LAST_WILL: &str = r#"read -r _ || exec docker rm --force --volumes "$1""#;
 
-/// The name of a container, from before Docker knows of it. Dropping it removes the container.
+/// The name of a container, chosen before Docker creates it. Dropping the name removes the container.
 #[derive(Debug)]
 pub(super) struct Name {
     pub(super) text: String,
-    /// Creates and starts it.
+    /// The thread that creates and starts the container.
     pub(super) creation: Option<JoinHandle<()>>,
-    /// Without it the container of a process that a signal ends stays until the next start sweeps it.
+    /// Removes the container if a signal ends this process. Otherwise it would stay until the next start sweeps it.
     last_will: Option<Child>,
 }
 
@@ -72,7 +73,8 @@ impl Drop for Name {
     }
 }
 
-/// On a thread and a runtime of its own, as the caller may be on a runtime, on one that shuts down, or on none.
+/// Runs `work` on a thread and a runtime of its own, as the caller may be on a runtime, on one that shuts down, or on
+/// none.
 pub(super) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Option<JoinHandle<()>> {
     let run = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(work),
@@ -82,18 +84,18 @@ pub(super) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Option<J
     thread.inspect_err(|error| tracing::warn!("no thread to talk to Docker on: {error}")).ok()
 }
 
-/// By its name or its number.
+/// Removes a container, given its name or its id.
 pub(super) async fn remove(name: &str) -> Result<(), TestkitError> {
     let docker = connect().await?;
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     match docker.remove_container(name, Some(options)).await {
-        // It is not there, or another process removes it.
+        // The container does not exist, or another process is removing it.
         Err(DockerError::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
         result => result.map_err(TestkitError::cannot("remove the container")),
     }
 }
 
-/// A daemon that answers, on this machine.
+/// Connects to a daemon on this machine, and checks that it answers.
 pub(super) async fn connect() -> Result<Docker, TestkitError> {
     let unavailable = |reason| TestkitError::Unavailable { backend: Backend::Docker, reason };
     if let Some(host) = variable("DOCKER_HOST").filter(|host| !is_local(host)) {
@@ -116,7 +118,7 @@ fn is_local(host: &str) -> bool {
         || ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| rest.starts_with(name))
 }
 
-/// Removes, once in this process, the containers of dead owners.
+/// Removes the containers of dead owners, once in each process.
 pub(super) async fn sweep(docker: &Docker) {
     static SWEPT: OnceCell<()> = OnceCell::const_new();
     let sweeping = async {
@@ -139,7 +141,7 @@ pub(super) async fn sweep(docker: &Docker) {
     SWEPT.get_or_init(|| sweeping).await;
 }
 
-/// The image, pulled if it is not here. Tried once in this process: a registry out of reach can take its time.
+/// Returns the image, pulled if it is missing. A process tries that once, because an unreachable registry costs time.
 pub(super) async fn image(docker: &Docker) -> Result<ZooKeeper, TestkitError> {
     static PRESENT: OnceCell<Result<(), String>> = OnceCell::const_new();
     let image = ZooKeeper::default();
@@ -161,8 +163,8 @@ pub(super) async fn image(docker: &Docker) -> Result<ZooKeeper, TestkitError> {
     present.await.clone().map(|()| image).map_err(unavailable)
 }
 
-/// The daemon refuses what has no effect: to kill or to pause what does not run, to resume what is not paused. It has no
-/// code for it.
+/// Turns the errors of a request without effect into success: to kill or pause a container that does not run, or to
+/// resume one that is not paused. The daemon has no error code for them.
 pub(super) fn unless_so_already<E: fmt::Display>(result: Result<(), E>) -> Result<(), E> {
     let already = ["is not running", "is not paused", "is already paused"];
     match result {
@@ -171,7 +173,7 @@ pub(super) fn unless_so_already<E: fmt::Display>(result: Result<(), E>) -> Resul
     }
 }
 
-/// The daemon has no code for it.
+/// Returns true if the port is taken. The daemon has no error code for that.
 pub(super) fn is_port_taken(error: &TestcontainersError) -> bool {
     let text = error.to_string();
     text.contains("port is already allocated") || text.contains("address already in use")

@@ -13,15 +13,15 @@ use super::proxy::{Direction, Fault, FaultProxy};
 use super::seat::{Seat, Voter};
 use super::{Backend, TestkitError};
 
-/// Between two looks at who leads.
+/// The pause between two queries of the members' roles.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Who looks for a leader asks again after twice the time, up to a minute: after a long fault the next one would come late.
+/// Limits the interval of a looking member's notifications, which doubles each time, up to a minute by default. After
+/// a long fault, the next one would come late.
 const SHORT_NOTIFICATIONS: &str = "-Dzookeeper.fastleader.maxNotificationInterval=1000";
-/// A frozen member must not keep the others from being asked.
+/// Time limit for one answer: a frozen member must not delay the queries to the others.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 
-/// A real ZooKeeper ensemble, as containers or as processes; see [the module](super) for where it comes from and how it
-/// ends.
+/// A real ZooKeeper ensemble of containers or processes; see [the module](super) for its backends and its end.
 ///
 /// All of its methods take `&self`: share it freely between the tasks of a test.
 ///
@@ -33,7 +33,7 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 ///
 /// let ensemble = TestEnsemble::start(3).await?;
 /// let leader = ensemble.leader().await?;
-/// let fault = ensemble.isolate(leader); // its clients stay connected to it
+/// let fault = ensemble.isolate(leader); // clients still reach it
 /// ensemble.member((leader + 1) % 3).restart().await?;
 /// fault.heal();
 /// ensemble.serving().await?;
@@ -48,12 +48,13 @@ pub struct TestEnsemble {
     backend: Backend,
     patience: Duration,
     members: Vec<Member>,
-    /// After the members, which would complain.
+    /// Dropped after the members, which would complain about lost connections.
     links: Links,
 }
 
 impl TestEnsemble {
-    /// Starts an ensemble with the default options: [`TestEnsemble::builder`] and [`TestEnsembleBuilder::start`].
+    /// Starts an ensemble with the default options, as [`TestEnsemble::builder`] and [`TestEnsembleBuilder::start`]
+    /// do.
     ///
     /// # Cancel safety
     ///
@@ -61,37 +62,37 @@ impl TestEnsemble {
     ///
     /// # Errors
     ///
-    /// Those of [`TestEnsembleBuilder::start`].
+    /// The errors of [`TestEnsembleBuilder::start`].
     pub async fn start(size: usize) -> Result<Self, TestkitError> {
         Self::builder(size).start().await
     }
 
-    /// Options for an ensemble of `size` members.
+    /// Returns a builder for an ensemble of `size` members.
     pub fn builder(size: usize) -> TestEnsembleBuilder {
         TestEnsembleBuilder { size, options: ServerOptions::default() }
     }
 
-    /// Where clients connect: the addresses of all members, `127.0.0.1:PORT,127.0.0.1:PORT,…`.
+    /// Returns the connect string for clients, with the addresses of all members: `127.0.0.1:PORT,127.0.0.1:PORT,…`.
     ///
-    /// It stays the same over stops and starts.
+    /// The addresses stay the same when members stop and start.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
     }
 
-    /// What the members run on.
+    /// Returns the backend of the members.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
     }
 
-    /// All members.
+    /// Returns all members.
     #[must_use]
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// A member by its number, from 0 on.
+    /// Returns a member by its number, counted from 0.
     ///
     /// # Panics
     ///
@@ -101,14 +102,14 @@ impl TestEnsemble {
         &self.members[number]
     }
 
-    /// Waits until exactly one member says that it leads, and returns its number.
+    /// Waits until exactly one member reports that it leads, and returns its number.
     ///
-    /// A leader that was cut off from the others goes on leading, by its own words, until `syncLimit` ticks have passed;
-    /// members that were killed, stopped or frozen do not count.
+    /// A leader that is cut off from the others reports that it leads until `syncLimit` ticks have passed. Members
+    /// that were killed, stopped or frozen do not count.
     ///
     /// # Cancel safety
     ///
-    /// Nothing remains.
+    /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
     ///
@@ -121,7 +122,7 @@ impl TestEnsemble {
     ///
     /// # Cancel safety
     ///
-    /// Nothing remains.
+    /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
     ///
@@ -137,11 +138,11 @@ impl TestEnsemble {
         .await
     }
 
-    /// Cuts a member off from all others, **while clients still reach it**: nothing that they send each other arrives, and
-    /// nobody is told.
+    /// Cuts a member off from all others, **while clients still reach it**: no bytes between it and them arrive, and
+    /// no connection is closed.
     ///
-    /// A follower goes on answering reads, from what it has, until `syncLimit` ticks have passed without a word of its
-    /// leader.
+    /// A follower still answers reads, from the data that it has, until `syncLimit` ticks have passed without a
+    /// message from its leader.
     ///
     /// # Panics
     ///
@@ -151,8 +152,8 @@ impl TestEnsemble {
         Fault::all(others.map(|other| self.links.part(number, other, Partition::Silent)))
     }
 
-    /// Cuts two members off from each other and leaves them connected to everybody else: nothing that they send each other
-    /// arrives, and nobody is told.
+    /// Cuts two members off from each other, and leaves their other connections alone: no bytes between the two
+    /// arrive, and no connection is closed.
     ///
     /// # Panics
     ///
@@ -161,7 +162,7 @@ impl TestEnsemble {
         self.part_with(one, other, Partition::Silent)
     }
 
-    /// [`part`](Self::part), in a way of one's choice.
+    /// Cuts two members off from each other like [`part`](Self::part), in the given way.
     ///
     /// # Panics
     ///
@@ -170,10 +171,10 @@ impl TestEnsemble {
         self.links.part(one, other, how)
     }
 
-    /// Clients do not reach this member, and it does not reach them: nothing that they send each other arrives, and nobody
-    /// is told. The other members do reach it.
+    /// Cuts a member off from its clients: no bytes between it and them arrive, and no connection is closed. The
+    /// other members still reach it.
     ///
-    /// For other faults there is its [`proxy`](Member::proxy).
+    /// Use its [`proxy`](Member::proxy) for other faults.
     ///
     /// # Panics
     ///
@@ -182,15 +183,15 @@ impl TestEnsemble {
         self.member(number).proxy().stall(Direction::Both)
     }
 
-    /// Ends all members and removes all that is theirs.
+    /// Ends all members and removes their data.
     ///
     /// # Cancel safety
     ///
-    /// Everything is removed all the same, as when the ensemble is dropped.
+    /// Everything is still removed, as when the ensemble is dropped.
     ///
     /// # Errors
     ///
-    /// The first error of the backend, and what is left then is tried once more.
+    /// The first error of the backend. The failed removal is then tried once more.
     pub async fn close(self) -> Result<(), TestkitError> {
         let mut result = Ok(());
         for member in self.members {
@@ -199,7 +200,7 @@ impl TestEnsemble {
         result
     }
 
-    /// `None` for a member that does not run or does not answer soon.
+    /// Returns the role of each member, `None` for one that does not run or does not answer soon.
     async fn roles(&self) -> Vec<Option<Role>> {
         let mut roles = Vec::with_capacity(self.members.len());
         for member in &self.members {
@@ -231,7 +232,7 @@ impl TestEnsemble {
     }
 }
 
-/// `None` too while a former leader does not know yet that it is none any more.
+/// Returns the only leader. `None` also while a former leader still believes that it leads.
 fn the_leader(roles: &[Option<Role>]) -> Option<usize> {
     let mut leaders = (0..roles.len()).filter(|number| roles[*number] == Some(Role::Leader));
     leaders.next().filter(|_| leaders.next().is_none())
@@ -248,7 +249,7 @@ pub struct TestEnsembleBuilder {
 common_options!(TestEnsembleBuilder);
 
 impl TestEnsembleBuilder {
-    /// Starts the members, all at once, and waits until each of them serves.
+    /// Starts all members at the same time, and waits until each of them serves.
     ///
     /// # Cancel safety
     ///
@@ -262,9 +263,11 @@ impl TestEnsembleBuilder {
     pub async fn start(self) -> Result<TestEnsemble, TestkitError> {
         self.options.check()?;
         if self.size == 0 {
-            let (option, value) = ("size", self.size.to_string());
-            let reason = "an ensemble has at least one member";
-            return Err(TestkitError::InvalidOption { option, value, reason });
+            return Err(TestkitError::InvalidOption {
+                option: "size",
+                value: self.size.to_string(),
+                reason: "an ensemble has at least one member",
+            });
         }
         Backend::choose(self.options.backend, |backend| self.start_on(backend)).await
     }
@@ -311,7 +314,7 @@ impl TestEnsembleBuilder {
     }
 }
 
-/// The lines `server.ID=…` as one member sees them: the others behind their proxies.
+/// Returns the lines `server.ID=…` as one member sees them: the others behind their proxies.
 fn servers(number: usize, client: u16, voting: &[[u16; 2]], links: &Links) -> Vec<String> {
     let line = |(other, own): (usize, &[u16; 2])| {
         let [quorum, election] = links.ports(number, other).unwrap_or(*own);

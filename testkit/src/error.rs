@@ -1,28 +1,28 @@
-//! What can go wrong with a test server, and what to do about it.
+//! The errors of a test server, each with advice.
 
 use std::time::Duration;
 
 use super::Backend;
 
-/// Why a test server cannot do what it was asked.
+/// The error of a test server's operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TestkitError {
-    /// None of the ways to a server works.
+    /// No backend works.
     #[error("no ZooKeeper to test against; make one of these work:{reasons}")]
     NoBackend {
-        /// Why each of them does not work, a line each.
+        /// The reason for each backend, one on a line.
         reasons: String,
     },
-    /// A backend misses something on this machine.
+    /// A backend cannot be used on this machine.
     #[error("the backend `{backend}` cannot be used: {reason}")]
     Unavailable {
         /// The backend.
         backend: Backend,
-        /// What it misses.
+        /// The missing requirement.
         reason: String,
     },
-    /// The backend has no such operation.
+    /// The backend does not support the operation.
     #[error(
         "a server of the backend `{backend}` cannot {operation}; use one that the testkit owns (docker, process)"
     )]
@@ -37,9 +37,9 @@ pub enum TestkitError {
     InvalidOption {
         /// The option's name.
         option: &'static str,
-        /// Its value.
+        /// The given value.
         value: String,
-        /// Why it is impossible.
+        /// The reason why the value is impossible.
         reason: &'static str,
     },
     /// The server did not begin to serve in time, or ended instead. The message carries the end of its log.
@@ -47,31 +47,31 @@ pub enum TestkitError {
     NotServing {
         /// The server's backend.
         backend: Backend,
-        /// Its address.
+        /// The server's address.
         address: String,
         /// `did not serve within ...` or `ended while it was starting`.
         fate: String,
-        /// The last lines of its log.
+        /// The last lines of the server's log.
         log: String,
     },
-    /// Another process took the port between our check and the server's start. The testkit tries others first.
+    /// Another process took the port between our check and the server's start, on several ports in turn.
     #[error("another process took every port tried on 127.0.0.1, the last was {port}")]
     PortTaken {
         /// The last port tried.
         port: u16,
     },
-    /// Something did not happen in time.
+    /// An operation did not finish in time.
     #[error("cannot {operation}: not done after {waited:?}")]
     Timeout {
-        /// What was tried.
+        /// The failed operation.
         operation: String,
-        /// How long.
+        /// The time that the operation had.
         waited: Duration,
     },
     /// A file, a process, a connection or a request to the Docker daemon failed.
     #[error("cannot {operation}")]
     Failed {
-        /// What was tried.
+        /// The failed operation.
         operation: String,
         /// The error of the system, the daemon or the client.
         #[source]

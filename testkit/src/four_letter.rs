@@ -1,4 +1,4 @@
-//! ZooKeeper's four-letter words: one word over a fresh connection, the answer until the server closes it.
+//! ZooKeeper's four-letter words: one word over a new connection, and the answer until the server closes it.
 
 use std::io;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio::time::{sleep, timeout};
 /// An answer takes milliseconds; a server that needs longer hangs.
 const LIMIT: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(20);
-/// What a server that starts is given for its first answer; twice as long after each that did not come, up to `LIMIT`. One
-/// that accepts a connection while it starts may never answer on it.
+/// Time limit for the first answer of a starting server, doubled after each timeout up to `LIMIT`. A server that
+/// accepts a connection while it starts may never answer on it.
 const FIRST_LIMIT: Duration = Duration::from_millis(300);
 
-/// Asks the server at `address` (`HOST:PORT`).
+/// Sends `word` to the server at `address` (`HOST:PORT`) and returns the answer.
 pub(super) async fn ask(address: &str, word: &str) -> io::Result<String> {
     ask_within(LIMIT, address, word).await
 }
@@ -30,10 +30,10 @@ async fn ask_within(limit: Duration, address: &str, word: &str) -> io::Result<St
     timeout(limit, exchange).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Returns when the server at `address` serves clients, which may be never.
+/// Returns when the server at `address` serves clients, or never if it does not.
 ///
-/// Nothing announces it, hence the polling: a published port accepts connections before the server behind it does, and
-/// a server answers that it does not serve yet.
+/// This has to poll, as no event announces it: a published port accepts connections before the server behind it does,
+/// and a server that does not serve yet answers so.
 pub(super) async fn until_serving(address: &str) {
     let mut limit = FIRST_LIMIT;
     loop {
@@ -57,8 +57,8 @@ mod tests {
 
     use super::*;
 
-    /// The first connection is accepted by the system and never answered, as by a server that starts. A question with the
-    /// limit of one that serves, asked at the same time, is the clock.
+    /// The system accepts the first connection and the server never answers it, like a server that starts. A query
+    /// with the limit of a serving server starts at the same time and is the clock.
     #[tokio::test]
     async fn a_probe_that_is_never_answered_does_not_hold_up_the_next() {
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -67,10 +67,10 @@ mod tests {
             (silent.local_addr().unwrap().to_string(), starting.local_addr().unwrap().to_string());
         let server = async {
             let _first = starting.accept().await.unwrap();
-            // On a busy machine the second may come too late as well.
+            // On a busy machine the second connection may come too late as well.
             loop {
                 let (mut next, _) = starting.accept().await.unwrap();
-                // What is left unread would reset the connection, answer and all.
+                // Unread bytes would reset the connection, and the answer would be lost with it.
                 let _ = next.read_exact(&mut [0; 4]).await;
                 let _ = next.write_all(b"Mode: standalone\n").await;
             }

@@ -6,16 +6,16 @@ use testcontainers::core::{ContainerPort, WaitFor};
 use super::backend::variable;
 
 const DEFAULT: &str = "zookeeper:3.9.4";
-/// ZooKeeper's own, inside the container.
+/// ZooKeeper's standard port, inside the container.
 pub(super) const CLIENT_PORT: u16 = 2181;
 pub(super) const SECURE_PORT: u16 = 2281;
 const PORTS: [ContainerPort; 2] =
     [ContainerPort::Tcp(CLIENT_PORT), ContainerPort::Tcp(SECURE_PORT)];
-/// A standalone server logs it right after the start of its request processors.
+/// A standalone server logs this right after the start of its request processors.
 const SERVES: &str = "Using checkIntervalMs=";
 
-/// A standalone ZooKeeper server as an image of `testcontainers`: `ZOOKEEPER_IMAGE`, by default the official one. It serves
-/// clients at port 2181 when its start returns.
+/// A standalone ZooKeeper server as an image of `testcontainers`: the image in `ZOOKEEPER_IMAGE`, by default the
+/// official one. When its start returns, it serves clients at port 2181.
 ///
 /// Use [`TestServer`](super::TestServer) for a server that your test stops, pauses or restarts, or that may be a local
 /// process.

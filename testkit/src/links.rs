@@ -1,5 +1,5 @@
-//! What lies between the members of an ensemble: for each ordered pair a proxy of the quorum protocol and one of the
-//! election protocol, so that two members can be parted while clients still reach both.
+//! The links between the members of an ensemble: for each ordered pair, a proxy of the quorum protocol and one of the
+//! election protocol. So two members can be parted while clients still reach both.
 
 use tokio::net::TcpListener;
 
@@ -7,22 +7,22 @@ use super::TestkitError;
 use super::port::listen_anew;
 use super::proxy::{Cut, Direction, Fault, FaultProxy, Protocol};
 
-/// How two members are parted.
+/// The way in which two members are parted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Partition {
-    /// What is sent does not arrive, new connections neither, and nobody is told: a black hole. What was sent arrives when
-    /// it heals.
+    /// A black hole: no bytes arrive, no new connection is made, and no connection is closed. The bytes arrive when
+    /// the fault is healed.
     Silent,
-    /// Connections are reset, new ones at once: the other machine's system answers, its server does not.
+    /// Connections are reset, and so are new ones at once, as if the other machine were up and its server down.
     Refused,
 }
 
-/// All proxies. They end with this value.
+/// All proxies of an ensemble. Dropping this value ends them.
 #[derive(Debug)]
 pub(super) struct Links(Vec<Vec<Option<Link>>>);
 
-/// The way by which one member dials another.
+/// The proxies through which one member dials another.
 #[derive(Debug)]
 struct Link {
     quorum: FaultProxy,
@@ -30,7 +30,7 @@ struct Link {
 }
 
 impl Links {
-    /// `members` are the ports of the quorum and of the election, on which the members themselves listen.
+    /// Starts the proxies. `members` has each member's own ports for the quorum and the election.
     pub(super) async fn start(members: &[[u16; 2]]) -> Result<Self, TestkitError> {
         let size = members.len();
         let mut elections = Vec::with_capacity(size * size);
@@ -56,12 +56,13 @@ impl Links {
         Ok(Self(rows))
     }
 
-    /// The ports of the quorum and of the election of `to`, for `from`; `None` if these are the same.
+    /// Returns the ports for the quorum and the election at which `from` reaches `to`; `None` if they are the same
+    /// member.
     pub(super) fn ports(&self, from: usize, to: usize) -> Option<[u16; 2]> {
         self.0[from][to].as_ref().map(|link| [link.quorum.port(), link.election.port()])
     }
 
-    /// Both protocols, both directions, whoever dials.
+    /// Parts two members in both protocols and both directions, whichever of them dials.
     pub(super) fn part(&self, one: usize, other: usize, how: Partition) -> Fault {
         let links = [&self.0[one][other], &self.0[other][one]];
         let proxies = links.into_iter().flatten().flat_map(|link| [&link.quorum, &link.election]);

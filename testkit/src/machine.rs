@@ -1,4 +1,4 @@
-//! A server of any backend: which one it is, and what a single server and a member of an ensemble have in common.
+//! A server of any backend, and the code that a single server and a member of an ensemble share.
 
 use super::backend::variable;
 #[cfg(feature = "testcontainers")]
@@ -8,11 +8,11 @@ use super::process::Process;
 use super::seat::Seat;
 use super::{Backend, TestkitError};
 
-/// Forces a backend.
+/// The variable that forces a backend.
 const VARIABLE: &str = "ZOOKEEPER_BACKEND";
 
 impl Backend {
-    /// What `start` gives on the backend that is forced, or else on the first backend on which it succeeds.
+    /// Calls `start` with the forced backend, or else with each backend until one succeeds.
     pub(super) async fn choose<T, F>(
         forced: Option<Self>,
         start: impl Fn(Self) -> F,
@@ -51,15 +51,17 @@ pub(super) enum Machine {
     Process(Box<Process>),
 }
 
-/// Calls that both backends of our own have.
+/// Defines the calls that both of our own backends have.
 macro_rules! calls {
     ($($(#[$doc:meta])* $call:ident: $operation:literal;)*) => {
         $($(#[$doc])*
         pub(super) async fn $call(&self) -> Result<(), TestkitError> {
             match self {
                 Self::External => {
-                    let (operation, backend) = ($operation, Backend::External);
-                    Err(TestkitError::Unsupported { operation, backend })
+                    Err(TestkitError::Unsupported {
+                        operation: $operation,
+                        backend: Backend::External,
+                    })
                 }
                 #[cfg(feature = "testcontainers")]
                 Self::Docker(container) => container.$call().await,
@@ -70,7 +72,7 @@ macro_rules! calls {
 }
 
 impl Machine {
-    /// Starts a server of our own and does not wait until it serves.
+    /// Starts a server of our own, and does not wait until it serves.
     pub(super) async fn launch(
         backend: Backend,
         options: &ServerOptions,
@@ -90,9 +92,9 @@ impl Machine {
     }
 
     calls! {
-        /// Without waiting until it serves.
+        /// Starts the server if it does not run, and does not wait until it serves.
         launch_again: "be started";
-        /// Starts it if it does not run, and waits until it serves.
+        /// Starts the server if it does not run, and waits until it serves.
         start_again: "be started";
         stop: "be stopped";
         kill: "be killed";

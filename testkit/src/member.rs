@@ -6,15 +6,15 @@ use super::machine::Machine;
 use super::proxy::FaultProxy;
 use super::{TestkitError, four_letter};
 
-/// What a member is to its ensemble, by its own words.
+/// A member's role in its ensemble, as the member reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Role {
-    /// It leads.
+    /// The member leads.
     Leader,
-    /// It follows a leader.
+    /// The member follows a leader.
     Follower,
-    /// It belongs to no quorum at the moment and serves nobody.
+    /// The member belongs to no quorum at the moment, and does not serve clients.
     Looking,
 }
 
@@ -25,13 +25,13 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Member {
     machine: Machine,
-    /// Of the server itself.
+    /// The address of the server itself.
     address: String,
     proxy: FaultProxy,
     condition: Mutex<Condition>,
 }
 
-/// What its user has made of it.
+/// The state into which the user has put a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Up,
@@ -44,30 +44,31 @@ impl Member {
         Self { machine, address, proxy, condition: Mutex::new(Condition::Up) }
     }
 
-    /// Where clients reach this member alone, through its proxy: `127.0.0.1:PORT`.
+    /// Returns the connect string for this member alone, through its proxy: `127.0.0.1:PORT`.
     ///
-    /// It stays the same over stops and starts.
+    /// The address stays the same when the member stops and starts.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         self.proxy.connect_string()
     }
 
-    /// What lies between clients and this member; the other members do not pass it.
+    /// Returns the proxy between clients and this member. The other members bypass it.
     pub fn proxy(&self) -> &FaultProxy {
         &self.proxy
     }
 
-    /// What the member says that it is.
+    /// Asks the member for its role.
     ///
-    /// One that was cut off from the others believes in its old role until `syncLimit` ticks have passed.
+    /// A member that is cut off from the others reports its old role until `syncLimit` ticks have passed.
     ///
     /// # Cancel safety
     ///
-    /// Nothing remains.
+    /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
     ///
-    /// [`TestkitError::Failed`] if it does not answer within five seconds: it does not run, or is frozen.
+    /// [`TestkitError::Failed`] if the member does not answer within five seconds because it does not run or is
+    /// frozen.
     pub async fn role(&self) -> Result<Role, TestkitError> {
         let answer = self.four_letter_word("srvr").await?;
         let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: "));
@@ -82,7 +83,7 @@ impl Member {
     ///
     /// # Cancel safety
     ///
-    /// The member may stop all the same; call again to await it.
+    /// The member may still stop; call again to await it.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl Member {
     ///
     /// # Cancel safety
     ///
-    /// The member may end all the same; call again to await it.
+    /// The member may still end; call again to await it.
     ///
     /// # Errors
     ///
@@ -106,18 +107,19 @@ impl Member {
         self.machine.kill().await
     }
 
-    /// Starts a member that was stopped or killed, on the same ports and with the same data, and waits until it serves.
-    /// Without a quorum none serves: use [`launch`](Self::launch) where it takes others to have one. A
-    /// [paused](Self::pause) member is resumed. Nothing happens if it is running and serves.
+    /// Starts a member that was stopped or killed, on the same ports and with the same data, and waits until it
+    /// serves. Without a quorum no member serves: if this member needs others for a quorum, use
+    /// [`launch`](Self::launch). A [paused](Self::pause) member is resumed. Nothing happens if it is running and
+    /// serves.
     ///
     /// # Cancel safety
     ///
-    /// The member may start all the same; call again to await it.
+    /// The member may still start; call again to await it.
     ///
     /// # Errors
     ///
-    /// [`TestkitError::NotServing`] if it does not serve in time, and a local process is then ended; otherwise an error
-    /// of the backend.
+    /// [`TestkitError::NotServing`] if the member does not serve in time; a local process is then ended. Otherwise an
+    /// error of the backend.
     pub async fn start_again(&self) -> Result<(), TestkitError> {
         self.launch().await?;
         self.machine.start_again().await
@@ -127,7 +129,7 @@ impl Member {
     ///
     /// # Cancel safety
     ///
-    /// The member may start all the same.
+    /// The member may still start.
     ///
     /// # Errors
     ///
@@ -138,7 +140,7 @@ impl Member {
         Ok(())
     }
 
-    /// [`stop`](Self::stop), then [`start_again`](Self::start_again).
+    /// Stops and starts the member: [`stop`](Self::stop), then [`start_again`](Self::start_again).
     ///
     /// # Cancel safety
     ///
@@ -146,18 +148,18 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// Those of the two.
+    /// The errors of the two.
     pub async fn restart(&self) -> Result<(), TestkitError> {
         self.stop().await?;
         self.start_again().await
     }
 
-    /// Freezes the member: connections stay, answers do not come, until [`resume`](Self::resume). Nothing happens if it
-    /// is not running.
+    /// Freezes the member until [`resume`](Self::resume): connections stay open, and answers do not come. Nothing
+    /// happens if it is not running.
     ///
     /// # Cancel safety
     ///
-    /// The member may be frozen all the same.
+    /// The member may still be frozen.
     ///
     /// # Errors
     ///
@@ -167,11 +169,11 @@ impl Member {
         self.machine.pause().await
     }
 
-    /// Lets a frozen member go on. Nothing happens if it is not frozen.
+    /// Resumes a frozen member. Nothing happens if it is not frozen.
     ///
     /// # Cancel safety
     ///
-    /// The member may go on all the same.
+    /// The member may still be resumed.
     ///
     /// # Errors
     ///
@@ -182,12 +184,12 @@ impl Member {
         Ok(())
     }
 
-    /// Asks the member one of the [four-letter words](https://zookeeper.apache.org/doc/current/zookeeperAdmin.html):
-    /// `srvr`, `cons`, `dump`, `mntr` and so on; past its proxy, whatever that does to clients.
+    /// Sends the member one of the [four-letter words](https://zookeeper.apache.org/doc/current/zookeeperAdmin.html),
+    /// `srvr`, `cons`, `dump`, `mntr` and so on. The request bypasses the proxy and its faults.
     ///
     /// # Cancel safety
     ///
-    /// Nothing remains.
+    /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
     ///
@@ -197,7 +199,7 @@ impl Member {
         answer.map_err(TestkitError::cannot(format!("ask {} the word `{word}`", self.address)))
     }
 
-    /// Whether it should serve if it has a quorum.
+    /// Returns true if the member should serve when it has a quorum.
     pub(super) fn is_up(&self) -> bool {
         *self.condition() == Condition::Up
     }

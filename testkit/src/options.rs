@@ -1,27 +1,27 @@
-//! What a server is started with, the same for every backend.
+//! The options of a server, the same for every backend.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{Backend, TestkitError};
 
-/// Users may ask for any session timeout in between.
+/// The limits of the session timeouts that clients may request.
 const SHORTEST_SESSION: Duration = Duration::from_secs(1);
 const LONGEST_SESSION: Duration = Duration::from_secs(60);
 
-/// Ticks that a follower may take to find its leader and to copy its data.
+/// Ticks within which a follower must find its leader and copy its data.
 pub(super) const INIT_LIMIT: u32 = 20;
-/// Ticks that leader and follower may hear nothing of each other.
+/// Ticks after which a leader and a follower part if they hear nothing of each other.
 pub(super) const SYNC_LIMIT: u32 = 10;
 
-/// Whether a server with TLS asks for the client's certificate.
+/// The certificates that a server with TLS uses: only its own, or the client's as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tls {
     OfServer,
     Mutual,
 }
 
-/// A secret: not for people.
+/// A secret, which `Debug` does not show.
 #[derive(Clone)]
 pub(super) struct Hidden(pub(super) String);
 
@@ -33,14 +33,14 @@ impl fmt::Debug for Hidden {
 
 #[derive(Debug, Clone)]
 pub(super) struct ServerOptions {
-    /// The one to use, whatever the environment says.
+    /// The forced backend, which overrides the environment.
     pub(super) backend: Option<Backend>,
     pub(super) tick_time: Duration,
     pub(super) start_timeout: Duration,
     pub(super) properties: Vec<(String, String)>,
     pub(super) jvm_flags: Vec<String>,
     pub(super) tls: Option<Tls>,
-    /// Names and passwords.
+    /// The names and passwords of the users.
     pub(super) sasl_users: Vec<(String, Hidden)>,
 }
 
@@ -59,42 +59,43 @@ impl Default for ServerOptions {
     }
 }
 
-/// The options that a server and an ensemble have in common, as methods of a builder with a field `options`.
+/// Defines the options that a server and an ensemble share, as methods of a builder with a field `options`.
 macro_rules! common_options {
     ($builder:ty) => {
         impl $builder {
-            /// Only this backend, whatever `ZOOKEEPER_BACKEND` says.
+            /// Forces a backend, whatever `ZOOKEEPER_BACKEND` says.
             pub fn backend(mut self, backend: Backend) -> Self {
                 self.options.backend = Some(backend);
                 self
             }
 
-            /// ZooKeeper's unit of time, by default 200 ms. Sessions expire at ticks. A member of an ensemble and its
-            /// leader part when they have not heard of each other for `syncLimit` ticks, by default ten.
+            /// Sets ZooKeeper's unit of time, by default 200 ms. Sessions expire at ticks. A member of an ensemble
+            /// and its leader part when they have not heard of each other for `syncLimit` ticks, by default ten.
             pub fn tick_time(mut self, tick_time: Duration) -> Self {
                 self.options.tick_time = tick_time;
                 self
             }
 
-            /// How often a server looks for empty containers to delete; its own default is one minute.
+            /// Sets the interval at which a server checks for empty containers to delete; ZooKeeper's own default is
+            /// one minute.
             pub fn container_check_interval(self, interval: Duration) -> Self {
                 self.jvm_flag(format!("-Dznode.container.checkIntervalMs={}", interval.as_millis()))
             }
 
-            /// A further line `KEY=VALUE` for every `zoo.cfg`, such as `syncLimit=5`.
+            /// Adds a line `KEY=VALUE` to every `zoo.cfg`, such as `syncLimit=5`.
             pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
                 self.options.properties.push((key.into(), value.into()));
                 self
             }
 
-            /// A further flag for every Java, such as `-Dkey=value`.
+            /// Adds a flag for every Java process, such as `-Dkey=value`.
             pub fn jvm_flag(mut self, flag: impl Into<String>) -> Self {
                 self.options.jvm_flags.push(flag.into());
                 self
             }
 
-            /// How long it may take until all servers serve, at the start and whenever that is waited for; by default one
-            /// minute. Pulling an image is not counted.
+            /// Sets the time within which all servers must serve, at the start and whenever a method waits for that;
+            /// by default one minute. The time to pull an image is not counted.
             pub fn start_timeout(mut self, limit: Duration) -> Self {
                 self.options.start_timeout = limit;
                 self
@@ -105,7 +106,7 @@ macro_rules! common_options {
 pub(super) use common_options;
 
 impl ServerOptions {
-    /// The official image takes extra lines and flags as lists separated by spaces.
+    /// Checks the options. The official image takes extra lines and flags as lists separated by spaces.
     pub(super) fn check(&self) -> Result<(), TestkitError> {
         let invalid = |option, value: &str, reason| {
             Err(TestkitError::InvalidOption { option, value: value.to_owned(), reason })
@@ -139,7 +140,8 @@ impl ServerOptions {
         }
     }
 
-    /// The lines of `zoo.cfg` for which the official image has no variable of its own. The caller's come last and win.
+    /// Returns the lines of `zoo.cfg` for which the official image has no variable. The caller's lines come last and
+    /// win.
     pub(super) fn extra_lines(&self) -> impl Iterator<Item = String> {
         let shortest = SHORTEST_SESSION.min(self.tick_time * 2).as_millis();
         let longest = LONGEST_SESSION.max(self.tick_time * 20).as_millis();
@@ -148,7 +150,7 @@ impl ServerOptions {
         ours.into_iter().chain(self.properties.iter().map(|(key, value)| format!("{key}={value}")))
     }
 
-    /// The caller's come last and win.
+    /// Returns the flags of Java. The caller's flags come last and win.
     pub(super) fn all_jvm_flags(&self) -> impl Iterator<Item = String> {
         // A test server lives for seconds: no time for the second compiler, no use for parallel collectors.
         let ours =

@@ -1,10 +1,9 @@
-//! Who owns a container, a data folder or a port: the identity that outlives the owner, so that others can tell
-//! whether it is dead.
+//! The owner of a container, a data folder or a port: an identity that outlives the process, so that others can check
+//! whether the process is dead.
 //!
-//! A process number alone is a trap, for numbers are given out again. The time at which the process started tells two
-//! processes with one number apart, the boot id two runs of the machine, and the namespace two containers that share a
-//! Docker daemon or a folder. The last kind cannot see each other's processes, so an owner in another namespace is
-//! always taken for alive.
+//! A process id alone is not enough, because ids are reused. The start time tells two processes with one id apart,
+//! the boot id two runs of the machine, and the namespace two containers that share a Docker daemon or a folder.
+//! Processes of two namespaces cannot see each other, so an owner in another namespace always counts as alive.
 
 use std::fmt;
 use std::fs;
@@ -24,7 +23,7 @@ static CURRENT: LazyLock<Owner> = LazyLock::new(|| {
     }
 });
 
-/// A process, for good. As text: `BOOT-NAMESPACE-PID-STARTED`.
+/// The permanent identity of a process. As text: `BOOT-NAMESPACE-PID-STARTED`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     boot: String,
@@ -49,11 +48,11 @@ impl Owner {
         parts.next().is_none().then_some(owner)
     }
 
-    /// Whether nobody owns what this one owned. In doubt no.
+    /// Returns true if the process is certainly dead.
     pub(super) fn is_dead(&self) -> bool {
         let current = Self::current();
         if self.boot != current.boot {
-            // All we look at is on this machine, hence of an earlier run of it.
+            // Everything that we check is on this machine, so it is from an earlier boot.
             return true;
         }
         self.namespace == current.namespace && !is_alive(self.pid, self.started)
@@ -70,20 +69,20 @@ fn is_alive(pid: u32, started: u64) -> bool {
     if started != 0 {
         return start_time(pid) == Some(started);
     }
-    // No /proc on this system: the number is all there is.
+    // Without /proc there is only the process id.
     i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
 }
 
-/// In ticks since the boot; `None` for a process that is gone, or dead and not yet waited for.
+/// Returns the start time in ticks since the boot; `None` for a process that does not exist, or is a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold spaces and parentheses of its own; the state follows the last one.
+    // The name in parentheses may contain spaces and parentheses of its own; the state follows the last one.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
         return None;
     }
-    // Field 22 of the whole line, and the state is field 3.
+    // The start time is field 22 of the line, and the state is field 3.
     fields.nth(18)?.parse().ok()
 }
 

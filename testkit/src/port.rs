@@ -1,9 +1,10 @@
-//! A port on 127.0.0.1 that stays ours over restarts of its server.
+//! A port on 127.0.0.1 that stays ours while its server restarts.
 //!
-//! It is taken from below the range from which the system serves outgoing connections. From inside that range a
-//! client's connection could get the port of a server that is stopped, even a reconnecting client of that very server.
+//! The port is below the range from which the system takes ports for outgoing connections. Inside that range, a
+//! client's connection could get the port of a stopped server, even that of a client that reconnects to this very
+//! server.
 //!
-//! A proxy does not need its port again after it was closed; [`listen_anew`] takes one of the system's.
+//! A closed proxy does not need its port again, so [`listen_anew`] takes one of the system's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,19 +16,20 @@ use super::TestkitError;
 use super::scratch::PortClaim;
 
 const LOWEST: u16 = 20_000;
-/// Fewer than these are not worth the evasion.
+/// The smallest number of ports below that range that makes it worth using.
 const ENOUGH: u16 = 1_000;
 const CANDIDATES: usize = 200;
-/// Another process would have to take a port in the half second between our check and the server's start, each time.
+/// Attempts to start. All fail only if another process takes a port in the half second between our check and the
+/// server's start each time.
 const STARTS: usize = 5;
 
-/// All that [`listen_anew`] has given.
+/// All ports that [`listen_anew`] has returned.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// Listens on a free port that this process has not had before, as long as there is one: a client
-/// looks for a closed proxy at its port until its session ends, and would connect to the next proxy on that port.
+/// Listens on a free port that this process has not used before, as long as there is one: a client retries a closed
+/// proxy at its port until its session ends, and would connect to the next proxy on that port.
 pub(super) async fn listen_anew() -> Result<tokio::net::TcpListener, TestkitError> {
-    // Not closed before the end, so that the system gives another each time.
+    // These stay open until the end, so that the system gives another port each time.
     let mut had = Vec::new();
     loop {
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
@@ -42,7 +44,7 @@ pub(super) async fn listen_anew() -> Result<tokio::net::TcpListener, TestkitErro
     }
 }
 
-/// Repeats a start as long as another process takes one of its ports.
+/// Repeats a start while another process takes one of its ports.
 pub(super) async fn on_free_ports<T, F>(start: impl Fn() -> F) -> Result<T, TestkitError>
 where
     F: Future<Output = Result<T, TestkitError>>,
@@ -56,7 +58,7 @@ where
     start().await
 }
 
-/// A port, and the claim that keeps other test servers off it.
+/// A port, with the claim that keeps other test servers off it.
 #[derive(Debug)]
 pub(super) struct Port {
     number: u16,
@@ -89,7 +91,7 @@ impl Port {
     }
 }
 
-/// Where to look, given the system's own range (`LOW HIGH`).
+/// Returns the range to use, given the system's own range (`LOW HIGH`).
 fn range(ephemeral: Option<&str>) -> Range<u16> {
     let low = ephemeral
         .and_then(|text| text.split_whitespace().next()?.parse().ok())
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!(range(None), 20_000..32_768);
     }
 
-    /// Of 1,000 that the system chooses from its 28,000, two are the same.
+    /// The system chooses from 28,000 ports, so among 1,000 of its choices two would be the same.
     #[tokio::test]
     async fn no_port_is_given_twice() {
         let mut ports = BTreeSet::new();

@@ -16,7 +16,7 @@ use super::seat::Seat;
 use super::wrapper::Supervised;
 use super::{Backend, TestkitError, security};
 
-/// From the request to end until the kill.
+/// Time from the request to stop until the kill.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Debian's package logs by log4j 1.2, the upstream archive by logback; each reads its own and ignores the other's.
@@ -33,7 +33,7 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// The fields are dropped in this order: first the process, then what it uses.
+/// The fields are dropped in this order: first the process, then the things that it uses.
 #[derive(Debug)]
 pub(super) struct Process {
     running: Mutex<Option<Supervised>>,
@@ -69,7 +69,7 @@ impl Process {
     ) -> Result<&'a Supervised, TestkitError> {
         let server = match running.take() {
             Some(server) if !server.has_ended() => {
-                // It may be paused.
+                // The server may be paused.
                 signal(&server, Signal::SIGCONT)?;
                 server
             }
@@ -80,7 +80,7 @@ impl Process {
 
     pub(super) async fn start_again(&self) -> Result<(), TestkitError> {
         let mut running = self.running.lock().await;
-        // One that runs already need not serve yet.
+        // A running server does not necessarily serve yet.
         let server = self.ensure_running(&mut running)?;
         let serving = self.seat.until_serving(self.options.start_timeout, server.ended());
         let Err(fate) = serving.await else { return Ok(()) };
@@ -101,7 +101,7 @@ impl Process {
         let mut running = self.running.lock().await;
         let Some(server) = running.as_ref() else { return Ok(()) };
         signal(server, by)?;
-        // A paused server must wake up to see that it is to end.
+        // A paused server must wake up to handle the signal.
         signal(server, Signal::SIGCONT)?;
         if timeout(GRACE, server.ended()).await.is_err() {
             tracing::warn!("the server at {} ignores {by}", self.seat.client.address());
@@ -138,7 +138,7 @@ impl Process {
             self.options.all_jvm_flags().map(OsString::from).collect();
         let logins = security::jvm_flag(&self.options, &folder.to_string_lossy());
         arguments.extend(logins.map(OsString::from));
-        // What a killed Java leaves in the system's folder of temporary files would be swept by nobody.
+        // A killed Java would leave a file in the system's temporary folder that nothing removes.
         arguments.push("-XX:-UsePerfData".into());
         arguments.push([OsString::from("-Djava.io.tmpdir="), folder.into()].into_iter().collect());
         arguments.push("-cp".into());
@@ -174,8 +174,9 @@ impl Process {
             lines.extend(voter.servers.iter().cloned());
         }
         let secure = self.seat.secure.as_ref();
-        let at = ("127.0.0.1", secure.map_or(0, |seat| seat.port.number()));
-        lines.extend(security::lines(&self.options, secure, &folder.to_string_lossy(), at));
+        let port = secure.map_or(0, |seat| seat.port.number());
+        let files = folder.to_string_lossy();
+        lines.extend(security::lines(&self.options, secure, &files, "127.0.0.1", port));
         lines.extend(self.options.extra_lines());
         lines.push(String::new());
         write(&folder.join("zoo.cfg"), &lines.join("\n"))?;

@@ -1,5 +1,5 @@
-//! What the testkit keeps in the file system: data folders and claims on ports, each named after its owner, and the
-//! sweep that removes those of dead owners.
+//! The testkit's files: data folders and claims on ports, each with the identity of its owner, and the sweep that
+//! removes those of dead owners.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -14,13 +14,14 @@ use super::owner::Owner;
 const FOLDER: &str = "zookeeper-recipes.data.";
 const CLAIM: &str = "zookeeper-recipes.port.";
 
-/// A name that no other server of any process has: the owner, then a number.
+/// Returns a name that no other server of any process has: the owner, then a number.
 pub(super) fn unique_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{}.{}", Owner::current(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// In memory where the system has such a place: test data need not survive the machine.
+/// Returns the parent of all files: in memory where the system has such a place, as test data need not survive a
+/// reboot.
 fn root() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() && nix::unistd::access(memory, nix::unistd::AccessFlags::W_OK).is_ok() {
@@ -30,7 +31,7 @@ fn root() -> PathBuf {
     }
 }
 
-/// A folder that is removed with its value.
+/// A folder that is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
@@ -38,7 +39,8 @@ impl Folder {
     pub(super) fn create() -> Result<Self, TestkitError> {
         sweep();
         let path = root().join(format!("{FOLDER}{}", unique_name()));
-        // Fails on an existing folder, so nobody can prepare one for us in a place that all users may write to.
+        // This fails on an existing folder, so no other user can prepare one for us in a place where all users may
+        // write.
         let created = DirBuilder::new().mode(0o700).create(&path);
         created
             .map_err(TestkitError::cannot(format!("create the data folder {}", path.display())))?;
@@ -69,12 +71,12 @@ impl Drop for Folder {
 
 /// The right to a port among all testkits of this machine, also while its server is stopped.
 ///
-/// A symbolic link is created whole or not at all, so nobody ever sees a claim without its owner.
+/// A symbolic link is created whole or not at all, so no process ever sees a claim without its owner.
 #[derive(Debug)]
 pub(super) struct PortClaim(PathBuf);
 
 impl PortClaim {
-    /// `None` if another has it.
+    /// Claims a port; `None` if it is taken.
     pub(super) fn take(port: u16) -> Result<Option<Self>, TestkitError> {
         sweep();
         let path = root().join(format!("{CLAIM}{port}"));
@@ -93,7 +95,7 @@ impl Drop for PortClaim {
     }
 }
 
-/// Removes, once in this process, the folders and claims of dead owners.
+/// Removes the folders and claims of dead owners, once in each process.
 fn sweep() {
     static SWEPT: Once = Once::new();
     SWEPT.call_once(|| {
@@ -120,7 +122,7 @@ fn sweep_entry(path: &Path) {
     };
     match removed {
         Ok(()) => tracing::info!("removed {}, its owner is dead", path.display()),
-        // Another process sweeps at the same time, or it is another user's.
+        // Another process sweeps at the same time, or the file is another user's.
         Err(error) => tracing::debug!("cannot remove {}: {error}", path.display()),
     }
 }

@@ -1,4 +1,4 @@
-//! What a server listens on, and for a member of an ensemble who the others are.
+//! The ports of a server, and the other members if it is a member of an ensemble.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Backend, TestkitError, four_letter};
 
 const LOG_LINES: usize = 40;
 
-/// The claims on the ports last as long as the server that has this.
+/// A server's ports. The claims on them last as long as the server that has this value.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) client: Port,
@@ -21,16 +21,16 @@ pub(super) struct Seat {
 /// A member with a vote.
 #[derive(Debug)]
 pub(super) struct Voter {
-    /// From 1 on.
+    /// The member's number, from 1 on.
     pub(super) id: usize,
     /// The lines `server.ID=…` of `zoo.cfg`, as this member sees the ensemble.
     pub(super) servers: Vec<String>,
-    /// Of the quorum and of the election, in its own line.
+    /// The ports of the quorum and of the election, as in the member's own line.
     pub(super) _ports: [Port; 2],
 }
 
 impl Seat {
-    /// The error says what happened instead.
+    /// Waits until the server serves. The error describes what happened instead.
     pub(super) async fn until_serving(
         &self,
         limit: Duration,

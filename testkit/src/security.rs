@@ -1,4 +1,5 @@
-//! TLS and SASL of a test server: the files it reads, the lines and flags that name them, and what clients need.
+//! TLS and SASL of a test server: the files that it reads, the lines and flags that name them, and the client's
+//! certificates.
 
 use std::fmt;
 
@@ -15,7 +16,8 @@ const SERVER_STORE: &str = "server.pem";
 const TRUST_STORE: &str = "ca.pem";
 const LOGINS: &str = "jaas.conf";
 
-/// What a client needs for the TLS of a [`TestServer`](super::TestServer), as PEM text. Made anew for every server.
+/// The certificates and the key that a client needs for the TLS of a [`TestServer`](super::TestServer), as PEM text.
+/// Every server has its own.
 ///
 /// # Examples
 ///
@@ -40,7 +42,7 @@ const LOGINS: &str = "jaas.conf";
 pub struct ClientTls {
     /// The certificate authority that signed the server's certificate.
     pub ca: String,
-    /// The client's certificate, for a server that asks for one. Its name is `CN=client`.
+    /// The client's certificate, for a server that asks for one. The certificate's name is `CN=client`.
     pub certificate: String,
     /// The private key of the client's certificate.
     pub key: String,
@@ -52,11 +54,11 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-/// The second port of a server, and its certificate.
+/// The TLS port of a server, and the server's certificate.
 #[derive(Debug)]
 pub(super) struct SecureSeat {
     pub(super) port: Port,
-    /// Certificate and private key.
+    /// The server's certificate and private key.
     store: Hidden,
     tls: Tls,
     ca: String,
@@ -67,8 +69,8 @@ impl SecureSeat {
         let port = Port::reserve()?;
         let made = certificates().map_err(TestkitError::cannot("make certificates"));
         let (server, client) = made?;
-        let (store, ca) = (Hidden(server), client.ca.clone());
-        Ok((Self { port, store, tls, ca }, client))
+        let seat = Self { port, store: Hidden(server), tls, ca: client.ca.clone() };
+        Ok((seat, client))
     }
 
     pub(super) fn connect_string(&self) -> String {
@@ -76,7 +78,7 @@ impl SecureSeat {
     }
 }
 
-/// The server's certificate with its key, and the client's.
+/// Creates the server's certificate with its key, and the client's.
 fn certificates() -> Result<(String, ClientTls), rcgen::Error> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -98,7 +100,7 @@ fn certificates() -> Result<(String, ClientTls), rcgen::Error> {
     Ok((server + &server_key, ClientTls { ca: authority.pem(), certificate, key }))
 }
 
-/// Names and texts of the files that the server reads.
+/// Returns the names and texts of the files that the server reads.
 pub(super) fn files(
     options: &ServerOptions,
     seat: Option<&SecureSeat>,
@@ -118,12 +120,14 @@ pub(super) fn files(
     files
 }
 
-/// Lines of `zoo.cfg` for a server that finds its files in `folder` and has its TLS at `address` and `port`.
+/// Returns the lines of `zoo.cfg` for a server that finds its files in `folder` and has its TLS at `address` and
+/// `port`.
 pub(super) fn lines(
     options: &ServerOptions,
     seat: Option<&SecureSeat>,
     folder: &str,
-    (address, port): (&str, u16),
+    address: &str,
+    port: u16,
 ) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(seat) = seat {
@@ -146,7 +150,7 @@ pub(super) fn lines(
     lines
 }
 
-/// Java's flag, for a server that finds its files in `folder`.
+/// Returns the flag for Java if there are SASL users, for a server that finds its files in `folder`.
 pub(super) fn jvm_flag(options: &ServerOptions, folder: &str) -> Option<String> {
     let has_users = !options.sasl_users.is_empty();
     has_users.then(|| format!("-Djava.security.auth.login.config={folder}/{LOGINS}"))

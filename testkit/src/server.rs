@@ -1,4 +1,4 @@
-//! A server, whatever it runs on.
+//! A test server on any backend.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::seat::Seat;
 use super::security::{ClientTls, SecureSeat};
 use super::{Backend, TestkitError, four_letter};
 
-/// Names the external server.
+/// The variable that names the external server.
 const CONNECT: &str = "ZOOKEEPER_CONNECT";
 const DEFAULT_PORT: &str = "2181";
 
-/// A real ZooKeeper server; see [the module](super) for where it comes from and how it ends.
+/// A real ZooKeeper server; see [the module](super) for its backends and its end.
 ///
 /// All of its methods take `&self`: share it freely between the tasks of a test.
 ///
@@ -40,14 +40,14 @@ const DEFAULT_PORT: &str = "2181";
 pub struct TestServer {
     backend: Backend,
     connect_string: String,
-    /// Without TLS.
+    /// The connect string without TLS.
     plain: String,
     client_tls: Option<ClientTls>,
     machine: Machine,
 }
 
 impl TestServer {
-    /// Starts a server with the default options: [`TestServer::builder`] and [`TestServerBuilder::start`].
+    /// Starts a server with the default options, as [`TestServer::builder`] and [`TestServerBuilder::start`] do.
     ///
     /// # Cancel safety
     ///
@@ -55,39 +55,40 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// Those of [`TestServerBuilder::start`].
+    /// The errors of [`TestServerBuilder::start`].
     pub async fn start() -> Result<Self, TestkitError> {
         Self::builder().start().await
     }
 
-    /// Options for a server.
+    /// Returns a builder for a server.
     pub fn builder() -> TestServerBuilder {
         TestServerBuilder::default()
     }
 
-    /// Where clients connect: `127.0.0.1:PORT`, or for an external server the value of `ZOOKEEPER_CONNECT`. With
-    /// [TLS](TestServerBuilder::tls) it is `tcp+tls://127.0.0.1:PORT`.
+    /// Returns the connect string for clients: `127.0.0.1:PORT`, or for an external server the value of
+    /// `ZOOKEEPER_CONNECT`. With [TLS](TestServerBuilder::tls) it is `tcp+tls://127.0.0.1:PORT`.
     ///
-    /// It stays the same over stops and starts.
+    /// The address stays the same when the server stops and starts.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
     }
 
-    /// Where an administrator connects, and [`kill_session`](super::kill_session): without TLS, also if the server has
-    /// it for its clients.
+    /// Returns the connect string without TLS, for an administrator and for [`kill_session`](super::kill_session),
+    /// also if clients use TLS.
     #[must_use]
     pub fn plain_connect_string(&self) -> &str {
         &self.plain
     }
 
-    /// What a client needs for this server's TLS, if the server was started [with it](TestServerBuilder::tls).
+    /// Returns the certificates for a client of this server, if the server was started [with
+    /// TLS](TestServerBuilder::tls).
     #[must_use]
     pub fn client_tls(&self) -> Option<&ClientTls> {
         self.client_tls.as_ref()
     }
 
-    /// What the server runs on.
+    /// Returns the backend of the server.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
@@ -97,7 +98,7 @@ impl TestServer {
     ///
     /// # Cancel safety
     ///
-    /// The server may stop all the same; call again to await it.
+    /// The server may still stop; call again to await it.
     ///
     /// # Errors
     ///
@@ -110,7 +111,7 @@ impl TestServer {
     ///
     /// # Cancel safety
     ///
-    /// The server may end all the same; call again to await it.
+    /// The server may still end; call again to await it.
     ///
     /// # Errors
     ///
@@ -119,13 +120,13 @@ impl TestServer {
         self.machine.kill().await
     }
 
-    /// Starts a server that was stopped or killed, on the same port and with the same data, and waits until it serves.
-    /// Sessions live on if their clients return in time. A [paused](Self::pause) server is resumed. Nothing happens if it is
-    /// running.
+    /// Starts a server that was stopped or killed, on the same port and with the same data, and waits until it
+    /// serves. Sessions survive if their clients reconnect in time. A [paused](Self::pause) server is resumed. A running
+    /// server stays as it is.
     ///
     /// # Cancel safety
     ///
-    /// The server may start all the same; call again to await it.
+    /// The server may still start; call again to await it.
     ///
     /// # Errors
     ///
@@ -135,7 +136,7 @@ impl TestServer {
         self.machine.start_again().await
     }
 
-    /// [`stop`](Self::stop), then [`start_again`](Self::start_again).
+    /// Stops and starts the server: [`stop`](Self::stop), then [`start_again`](Self::start_again).
     ///
     /// # Cancel safety
     ///
@@ -143,18 +144,18 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// Those of the two.
+    /// The errors of the two.
     pub async fn restart(&self) -> Result<(), TestkitError> {
         self.stop().await?;
         self.start_again().await
     }
 
-    /// Freezes the server: connections stay, answers and expiries do not come, until [`resume`](Self::resume). Nothing
-    /// happens if it is not running.
+    /// Freezes the server until [`resume`](Self::resume): connections stay open, no answers come, and no sessions
+    /// expire. Nothing happens if it is not running.
     ///
     /// # Cancel safety
     ///
-    /// The server may be frozen all the same.
+    /// The server may still be frozen.
     ///
     /// # Errors
     ///
@@ -163,11 +164,11 @@ impl TestServer {
         self.machine.pause().await
     }
 
-    /// Lets a frozen server go on. Nothing happens if it is not frozen.
+    /// Resumes a frozen server. Nothing happens if it is not frozen.
     ///
     /// # Cancel safety
     ///
-    /// The server may go on all the same.
+    /// The server may still be resumed.
     ///
     /// # Errors
     ///
@@ -176,12 +177,12 @@ impl TestServer {
         self.machine.resume().await
     }
 
-    /// Asks the server one of the [four-letter words](https://zookeeper.apache.org/doc/current/zookeeperAdmin.html):
-    /// `srvr`, `cons`, `dump`, `mntr` and so on. An ensemble's first member answers.
+    /// Sends the server one of the [four-letter words](https://zookeeper.apache.org/doc/current/zookeeperAdmin.html),
+    /// `srvr`, `cons`, `dump`, `mntr` and so on. In an ensemble, the first member answers.
     ///
     /// # Cancel safety
     ///
-    /// Nothing remains.
+    /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
     ///
@@ -192,15 +193,15 @@ impl TestServer {
         answer.map_err(TestkitError::cannot(format!("ask {address} the word `{word}`")))
     }
 
-    /// Ends the server and removes all of it. An external server stays as it is.
+    /// Ends the server and removes its data. An external server stays as it is.
     ///
     /// # Cancel safety
     ///
-    /// Everything is removed all the same, as when the server is dropped.
+    /// Everything is still removed, as when the server is dropped.
     ///
     /// # Errors
     ///
-    /// An error of the backend, and what is left then is tried once more.
+    /// An error of the backend. The failed removal is then tried once more.
     pub async fn close(self) -> Result<(), TestkitError> {
         self.machine.close().await
     }
@@ -226,8 +227,9 @@ impl TestServerBuilder {
     ///
     /// # Errors
     ///
-    /// [`TestkitError::InvalidOption`] before anything is started, also for an unknown `ZOOKEEPER_BACKEND`. With a backend
-    /// forced, its own error; otherwise [`TestkitError::NoBackend`], which tells why each of the three failed.
+    /// [`TestkitError::InvalidOption`] before anything is started, also for an unknown `ZOOKEEPER_BACKEND`. With a
+    /// forced backend, its own error; otherwise [`TestkitError::NoBackend`], which reports why each of the three
+    /// failed.
     pub async fn start(self) -> Result<TestServer, TestkitError> {
         self.options.check()?;
         let start = |backend| start_on(backend, &self.options);
@@ -262,14 +264,19 @@ async fn join_external() -> Result<TestServer, TestkitError> {
     let Some(connect_string) = variable(CONNECT) else {
         return unavailable(format!("{CONNECT} is not set"));
     };
-    // Whether it serves is the client's affair: an ensemble of others need not answer four-letter words.
+    // This does not check that the server serves, because an external ensemble does not necessarily answer
+    // four-letter words.
     let mut reason = "no address in it".to_owned();
     for address in addresses(&connect_string).collect::<Vec<_>>() {
         match timeout(Duration::from_secs(5), TcpStream::connect(&address)).await {
             Ok(Ok(_)) => {
-                let (backend, machine) = (Backend::External, Machine::External);
-                let (plain, client_tls) = (connect_string.clone(), None);
-                return Ok(TestServer { backend, connect_string, plain, client_tls, machine });
+                return Ok(TestServer {
+                    backend: Backend::External,
+                    plain: connect_string.clone(),
+                    connect_string,
+                    client_tls: None,
+                    machine: Machine::External,
+                });
             }
             Ok(Err(error)) => reason = format!("{address}: {error}"),
             Err(_) => reason = format!("{address}: no answer"),
@@ -280,7 +287,7 @@ async fn join_external() -> Result<TestServer, TestkitError> {
     ))
 }
 
-/// The `HOST:PORT` of each member of a connect string, without its scheme and its chroot.
+/// Returns the `HOST:PORT` of each member of a connect string, without scheme and chroot.
 pub(super) fn addresses(connect_string: &str) -> impl Iterator<Item = String> + Clone {
     connect_string.split(',').filter_map(|member| {
         let member = member.split_once("://").map_or(member, |(_, rest)| rest);
@@ -294,27 +301,28 @@ pub(super) fn addresses(connect_string: &str) -> impl Iterator<Item = String> + 
     })
 }
 
-/// Security. Not for a server of the backend `external`: starting there is
-/// [`Unsupported`](TestkitError::Unsupported) with any of these.
+/// Options for security. The backend `external` supports none of them: starting there with one of them is
+/// [`Unsupported`](TestkitError::Unsupported).
 impl TestServerBuilder {
-    /// TLS, with a certificate for `localhost` and `127.0.0.1`, made for this server:
-    /// [`TestServer::connect_string`](super::TestServer::connect_string) is `tcp+tls://127.0.0.1:PORT`, and
-    /// [`TestServer::client_tls`](super::TestServer::client_tls) has what a client needs. The server runs on Netty.
+    /// Enables TLS, with a certificate for `localhost` and `127.0.0.1` that is made for this server.
+    /// [`TestServer::connect_string`](super::TestServer::connect_string) is then `tcp+tls://127.0.0.1:PORT`, and
+    /// [`TestServer::client_tls`](super::TestServer::client_tls) has the client's certificates. The server runs on
+    /// Netty.
     pub fn tls(mut self) -> Self {
         self.options.tls = Some(Tls::OfServer);
         self
     }
 
-    /// [`tls`](Self::tls), and the server refuses clients that show no certificate of the same authority.
+    /// Enables [`tls`](Self::tls), and makes the server refuse clients without a certificate of the same authority.
     pub fn mutual_tls(mut self) -> Self {
         self.options.tls = Some(Tls::Mutual);
         self
     }
 
-    /// SASL DIGEST-MD5 with this user, and others if called again. Clients without SASL are still let in, unless a
-    /// [flag](Self::jvm_flag) of Java such as `-Dzookeeper.sessionRequireClientSASLAuth=true` says otherwise.
+    /// Enables SASL DIGEST-MD5 for this user; call it again to add others. Clients without SASL may still connect,
+    /// unless a [flag](Self::jvm_flag) of Java such as `-Dzookeeper.sessionRequireClientSASLAuth=true` forbids it.
     ///
-    /// The name is of letters, digits, `_` and `-`; the password has neither quotes nor backslashes.
+    /// The name consists of letters, digits, `_` and `-`. The password has neither quotes nor backslashes.
     pub fn sasl_user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
         self.options.sasl_users.push((name.into(), Hidden(password.into())));
         self

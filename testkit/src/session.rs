@@ -1,9 +1,9 @@
-//! The end of a session, as the server sees it.
+//! Ends a session at the server.
 //!
-//! The obvious way, a second client that takes the session over and is dropped, is a race: the server cuts the owner's
-//! connection, the owner is back at once and cuts the second client's before that has asked to close. So the request to
-//! close follows the second client's connect request in the same packet. Only the client knows the password, hence it
-//! connects to us, and we pass its first frame on.
+//! The obvious way is a second client that takes the session over and is dropped. That is a race: the server cuts the
+//! owner's connection, and the owner returns at once and cuts the second client's before that has asked to close. So
+//! the request to close follows the second client's connect request in the same packet. Only the client library knows
+//! the password, so it connects to us, and we pass its first frame on.
 
 use std::io;
 use std::time::Duration;
@@ -18,19 +18,20 @@ use super::port::listen_anew;
 use super::server::addresses;
 
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long one connection waits for an answer.
+/// Time limit for the answer on one connection.
 const ROUND: Duration = Duration::from_secs(1);
-/// Spares a server that is down.
+/// The pause between two rounds, which spares a server that is down.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(20);
-/// A frame of eight bytes: its number, which is any, and the operation -11.
+/// A frame of eight bytes: the request's number, which may be any, and the operation -11.
 const CLOSE_SESSION: [u8; 12] = [0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5];
-/// The largest is a few dozen bytes.
+/// The largest accepted frame; real ones have a few dozen bytes.
 const FRAME_LIMIT: usize = 1024;
 
 /// Kills a session **for real**: a second connection with its id and password closes it at the server, which deletes
 /// its ephemeral nodes at once.
 ///
-/// The owner keeps its client and learns of it as of any other expiry, by a lost connection that it cannot resume.
+/// The owner keeps its client and learns of the end as of any other expiry, by a lost connection that it cannot
+/// resume.
 /// `connect_string` must reach the same server or ensemble as the owner's, without TLS.
 ///
 /// # Cancel safety
@@ -39,7 +40,7 @@ const FRAME_LIMIT: usize = 1024;
 ///
 /// # Errors
 ///
-/// [`TestkitError::KillSession`] if the session is already gone; [`TestkitError::Timeout`] if no server answers.
+/// [`TestkitError::KillSession`] if the session no longer exists; [`TestkitError::Timeout`] if no server answers.
 ///
 /// # Examples
 ///
@@ -64,8 +65,9 @@ pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result
             let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
             let mut answer = ask(&address, &connect).await?;
             if matches!(answer, Answer::Expired) {
-                // A leader that its followers do not hear takes a session for closed from when it was asked to, and if
-                // another leads next it never was. What such a leader says first it cannot commit.
+                // A leader that is cut off from its followers treats a session as closed once it was asked to close
+                // it, although the next leader may never hear of that. Such a leader cannot commit, so only trust one
+                // that can.
                 let commits = commits(&address).await;
                 answer = if commits { ask(&address, &connect).await? } else { Answer::Unreachable };
             }
@@ -85,14 +87,14 @@ pub async fn kill_session(connect_string: &str, session: &SessionInfo) -> Result
     }
 }
 
-/// The frame by which a client takes the session over.
+/// Returns the frame with which a client takes the session over.
 async fn connect_request(listener: &TcpListener, session: &SessionInfo) -> io::Result<Vec<u8>> {
     let address = listener.local_addr()?.to_string();
     let client = Client::connector().with_session(session.clone()).connect(&address);
     let frame = async { read_frame(&mut listener.accept().await?.0).await };
     tokio::select! {
         frame = frame => frame,
-        // We never answer it, so it can only fail.
+        // We never answer the client, so it can only fail.
         refused = client => Err(io::Error::other(refused.err().map_or_else(String::new, |error| error.to_string()))),
     }
 }
@@ -100,20 +102,20 @@ async fn connect_request(listener: &TcpListener, session: &SessionInfo) -> io::R
 enum Answer {
     /// The session existed and is closed.
     Closed,
-    /// There is no such session.
+    /// The session does not exist.
     Expired,
     /// The connection was cut in between, by the owner that came back or by the end of the session.
     Cut,
-    /// Nobody listens.
+    /// No server listens.
     Unreachable,
 }
 
-/// Asks to close it. A round that the server leaves without an answer is over like one that it cuts.
+/// Asks the server to close the session. A round without an answer counts as one that was cut.
 async fn ask(address: &str, connect: &[u8]) -> io::Result<Answer> {
     timeout(ROUND, close(address, connect)).await.unwrap_or(Ok(Answer::Cut))
 }
 
-/// Whether a change that comes after what it said before is made, such as a new session.
+/// Returns true if the server commits a change that begins now, such as a new session.
 async fn commits(address: &str) -> bool {
     timeout(ROUND, Client::connect(address)).await.is_ok_and(|client| client.is_ok())
 }
@@ -128,17 +130,17 @@ async fn close(address: &str, connect: &[u8]) -> io::Result<Answer> {
     let Ok(response) = read_frame(&mut stream).await else {
         return Ok(Answer::Cut);
     };
-    // Behind the frame's length: the protocol's version and the timeout, four bytes each, then the session, zero for one
-    // that is no more.
+    // The frame's length is followed by the protocol version and the timeout, four bytes each, and then the session,
+    // which is zero for one that no longer exists.
     let session = response.get(12..20).ok_or(io::ErrorKind::InvalidData)?;
     if session == [0; 8] {
         return Ok(Answer::Expired);
     }
-    // The answer to the second request tells that the first is done; its content does not matter.
+    // The answer to the second request shows that the first is done; its content does not matter.
     Ok(read_frame(&mut stream).await.map_or(Answer::Cut, |_| Answer::Closed))
 }
 
-/// With its length in front.
+/// Reads a frame, and returns it with its length in front.
 async fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let length = stream.read_u32().await?;
     let size = usize::try_from(length)

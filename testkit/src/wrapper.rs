@@ -1,11 +1,13 @@
-//! A program that dies with us, however we die, without unsafe code.
+//! A program that ends with this process, however that ends, without unsafe code.
 //!
-//! It runs under a shell that holds the reading end of a pipe; only we hold the other end, which the standard library
-//! opens so that no child inherits it. The system closes it when this process ends, for whatever reason, and the shell
-//! then kills the program and removes its folder. Before we close it ourselves we write a line, and the folder stays. The
-//! shell ends when the program does, so waiting for the shell is waiting for the program.
+//! The program runs under a shell that holds the reading end of a pipe. Only we hold the other end, which the
+//! standard library opens so that no child inherits it. The system closes it when this process ends for any reason,
+//! and the shell then kills the program and removes its folder. If we close the pipe ourselves, we first write a
+//! line, and the folder stays. The shell ends when the program does, so waiting for the shell is waiting for the
+//! program.
 //!
-//! Both are in a process group of their own: a Ctrl-C in the terminal is for us, and we take them along by ending.
+//! The shell and the program are in a process group of their own: a Ctrl-C in the terminal reaches us, and the two
+//! end when we do.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,10 +26,11 @@ use tokio::time::sleep;
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// `$1` is the folder and `$2` the log in it; the rest is the program. The program's number is the only line on standard
+/// `$1` is the folder and `$2` the log in it; the rest is the program. The program's id is the only line on standard
 /// output.
 ///
-/// Of the two background jobs, the second kills the first at a line or at the end of the pipe, unless it has ended before.
+/// The first background job is the program. The second one kills it at a line or at the end of the pipe, unless it
+/// has ended before.
 const SCRIPT: &str = r#"
 exec 3<&0 </dev/null
 folder=$1 log=$2
@@ -48,14 +51,14 @@ wait "$guard"
 #[derive(Debug)]
 pub(super) struct Supervised {
     pid: Pid,
-    /// Closing it kills.
+    /// Closing this pipe kills the program.
     lifeline: Option<ChildStdin>,
     ended: watch::Receiver<bool>,
     waiter: Option<JoinHandle<()>>,
 }
 
 impl Supervised {
-    /// Blocks for the milliseconds that the shell needs.
+    /// Starts the program. This blocks for the milliseconds that the shell needs.
     pub(super) fn spawn(
         program: &Path,
         arguments: &[OsString],
@@ -90,20 +93,20 @@ impl Supervised {
         Ok(Self { pid, lifeline, ended, waiter: Some(waiter) })
     }
 
-    /// Sends a signal to the program itself; nothing if it has ended.
+    /// Sends a signal to the program itself. Nothing happens if it has ended.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
         if self.has_ended() {
             return Ok(());
         }
         match kill(self.pid, signal) {
-            // The shell has waited for it, and is about to end.
+            // The shell has reaped the program, and is about to end.
             Ok(()) | Err(Errno::ESRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Returns when every thread stands still after a stop signal: it reaches each in its own time, and the system tells
-    /// nobody but the shell.
+    /// Returns when every thread has stopped after a stop signal: the signal reaches each thread in its own time, and
+    /// the system notifies only the shell.
     pub(super) async fn stopped(&self) {
         while !self.has_ended() && self.any_thread_runs() {
             sleep(CHECK_INTERVAL).await;
@@ -111,13 +114,13 @@ impl Supervised {
     }
 
     fn any_thread_runs(&self) -> bool {
-        // No /proc on this system: there is no telling, and the signal has been sent.
+        // Without /proc the threads cannot be checked, but the signal has been sent.
         let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else {
             return false;
         };
         threads.flatten().any(|thread| {
             let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            // The state follows the name in parentheses, which may hold some of its own.
+            // The state follows the name in parentheses, which may contain parentheses of its own.
             let state = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
             !state.is_empty() && !state.starts_with(['T', 't', 'Z', 'X'])
         })
@@ -129,7 +132,7 @@ impl Supervised {
 
     /// Returns when the program has ended.
     pub(super) async fn ended(&self) {
-        // An error means that the waiting thread is gone, hence the shell too.
+        // An error means that the waiting thread has ended, and so has the shell.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Completed by what a file says.
+    /// Fills in the missing options from a file.
     pub(crate) fn or(self, file: Self) -> Self {
         Self {
             server: self.server.or(file.server),
@@ -103,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// Whether no file could add anything.
+    /// Returns true if no file could add anything.
     pub(crate) fn is_complete(&self) -> bool {
         let times = self.session_timeout.is_some() && self.connection_timeout.is_some();
         let names = [&self.server, &self.namespace, &self.id];
@@ -306,7 +306,8 @@ pub(crate) struct Check {
 }
 
 impl Supervision {
-    /// From TERM to KILL: as the options say, or a sixth of the session timeout that the servers granted.
+    /// Returns the time from TERM to KILL: that of the option, or a sixth of the session timeout that the servers
+    /// granted.
     pub(crate) fn kill_after(&self, session: Duration) -> Result<Duration, Failure> {
         let longest = session / 3;
         match self.kill_after {
@@ -332,14 +333,15 @@ impl Arguments {
 }
 
 impl Run {
-    /// Refuses a command line without a command, and one whose command stands among the paths, where it would be locked.
+    /// Rejects a command line without a command, and one whose command is among the paths, where it would be taken
+    /// for a lock.
     fn check(&self) -> Result<(), (ErrorKind, String)> {
         let [_, others @ ..] = self.paths.as_slice() else { return Ok(()) };
         if self.once.is_some() && !others.is_empty() {
             let wrong = "--once takes one PATH".to_owned();
             return Err((ErrorKind::ArgumentConflict, wrong));
         }
-        // The first one may have the name of a file, as with `flock`; but not where `-c` is a shell's.
+        // The first path may be the name of a file, as with `flock`, but not if `-c` belongs to a shell.
         let others = if self.line.is_some() { &self.paths } else { others };
         if let Some(program) = others.iter().find(|path| is_program(path)) {
             let wrong = format!(
@@ -359,25 +361,25 @@ impl Run {
     }
 }
 
-/// Whether this is a file on this machine that can be executed.
+/// Returns true if this is an executable file on this machine.
 fn is_program(path: &str) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The command line, for help, completions and the manual.
+/// Returns the parser of the command line, for help, completions and the manual.
 pub(crate) fn command() -> clap::Command {
     let mut command = Arguments::command().mut_args(|argument| match argument.get_id().as_str() {
         "verbose" => argument,
         id => {
             let variable = format!("ZKLOCK_{}", id.to_ascii_uppercase());
-            // An empty one is none.
+            // An empty variable counts as unset.
             let is_empty = std::env::var_os(&variable).is_some_and(|value| value.is_empty());
             let argument = argument.hide_env(true);
             if is_empty { argument } else { argument.env(variable) }
         }
     });
-    // Only now the commands have the options of all.
+    // This gives the subcommands the global options.
     command.build();
     command.mut_subcommands(|command| {
         command.mut_args(|argument| {
@@ -387,10 +389,10 @@ pub(crate) fn command() -> clap::Command {
     })
 }
 
-/// A timer can be set to this, and a point in time can be so far away.
+/// The longest duration that a timer and a point in time are known to support.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// `10s`, `1m 30s`; a bare number is seconds.
+/// Parses `10s`, `1m 30s`, or a bare number of seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let duration = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
@@ -402,9 +404,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// How long a session or a connection may take.
+/// Parses the timeout of a session or of a connection.
 fn timeout(text: &str) -> Result<Duration, String> {
-    let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(24 * 60 * 60));
+    let shortest = Duration::from_millis(100);
+    let longest = Duration::from_secs(24 * 60 * 60);
     let timeout = duration(text)?;
     let bounded = (shortest..=longest).contains(&timeout).then_some(timeout);
     bounded.ok_or_else(|| "it must be from 100 ms to 24 h".to_owned())

@@ -15,10 +15,10 @@ use crate::settings::Settings;
 use crate::stderr::flush;
 use crate::text;
 
-/// The answer was no.
+/// The exit code if the user declines.
 const DECLINED: u8 = 1;
 
-/// How often a delete is tried, each time with what is there then.
+/// Attempts to delete a znode, each in the version that it has then.
 const TRIES: u32 = 5;
 
 pub(crate) async fn break_lock(arguments: &Break, settings: &Settings) -> Outcome {
@@ -49,7 +49,7 @@ pub(crate) async fn break_lock(arguments: &Break, settings: &Settings) -> Outcom
     .await
 }
 
-/// Asks until the answer is about the present state.
+/// Asks for confirmation until the answer is about the current state.
 async fn agreed(
     curator: &Curator,
     path: &str,
@@ -60,7 +60,7 @@ async fn agreed(
         if !is_meant(&meant, path).await? {
             return Err(Failure::new(DECLINED, "nothing was deleted"));
         }
-        // The answer may have taken long: a waiter may hold now.
+        // The answer may have taken long, and a waiter may be the holder now.
         let now = contenders(curator, path).await?;
         let now: Vec<_> = meant.iter().map(|contender| contender.among(&now)).collect();
         if now.iter().map(holds).eq(meant.iter().map(holds)) {
@@ -96,12 +96,14 @@ async fn delete_all(curator: &Curator, meant: &[Contender]) -> Outcome {
     first.outcome()
 }
 
-/// Asks on the terminal.
+/// Asks for confirmation on the terminal.
 async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
     let mut question = String::new();
     for contender in meant {
         let does = if contender.holds { "holds" } else { "waits for" };
-        let (node, who, age) = (contender.node_name(), contender.who(), contender.age());
+        let node = contender.node_name();
+        let who = contender.who();
+        let age = contender.age();
         let line = format!("{node}: {who} {does} {path}, for {age}");
         question.push_str(&format!("{}\n", text::visible(line.as_bytes())));
     }
@@ -111,7 +113,7 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
     flush(PATIENCE); // earlier messages come first
     let mut terminal = stderr();
     terminal.write_all(question.as_bytes()).and_then(|()| terminal.flush()).map_err(failed)?;
-    // Another thread reads: this one keeps the session alive.
+    // Another thread reads, because this one keeps the session alive.
     let read = tokio::task::spawn_blocking(|| {
         let mut answer = String::new();
         stdin().read_line(&mut answer).map(|_| answer)
@@ -123,11 +125,12 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Deletes the very znode that was shown; `false` if it no longer exists.
+/// Deletes exactly the znode that was shown; returns false if it no longer exists.
 async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failure> {
     let path = &contender.node;
     let token = contender.fencing_token.map_or(0, FencingToken::value);
-    let (mut why, mut is_unsure) = (String::new(), false);
+    let mut why = String::new();
+    let mut is_unsure = false;
     for attempt in 0..TRIES {
         tokio::time::sleep(Duration::from_millis(500) * attempt).await;
         let client = curator.client().map_err(|error| why = error.to_string());
@@ -149,7 +152,7 @@ async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failur
                 return Err(Failure::unavailable(format!("no permission to delete {path}")));
             }
             Err(error) => {
-                // A request to give the lock back has changed the data, or the outcome is unknown.
+                // A revocation request has changed the data, or the outcome is unknown.
                 is_unsure |= error != Error::BadVersion;
                 why = error.to_string();
             }

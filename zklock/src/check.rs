@@ -13,16 +13,17 @@ use crate::output::print;
 use crate::settings::Settings;
 use crate::text;
 
-/// How long a server may take to accept a connection.
+/// Time limit for a server to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn check(arguments: &Check, settings: &Settings) -> Outcome {
     let (servers, chroot) = separately(&settings.server);
     if servers.is_empty() {
-        let _ = connect(settings).await?; // it refuses them, as for any command
+        let _ = connect(settings).await?; // it reports the error, as for any command
     }
     let sessions = join_all(servers.iter().map(|server| session(settings, server))).await;
-    let (mut lines, mut curators) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
+    let mut curators = Vec::new();
     for (server, session) in servers.into_iter().zip(sessions) {
         lines.push(session.map(|(line, curator)| {
             curators.push((server, curator));
@@ -30,12 +31,13 @@ pub(crate) async fn check(arguments: &Check, settings: &Settings) -> Outcome {
         }));
     }
     if let Some((server, curator)) = curators.first() {
-        let (namespace, path) = (&*settings.namespace, arguments.path.as_deref());
+        let namespace = &*settings.namespace;
+        let path = arguments.path.as_deref();
         let root = [chroot, namespace].map(|root| root.trim_end_matches('/'));
         let checked = async {
             let roots = root.into_iter().filter(|root| !root.is_empty());
             for path in roots.chain(path) {
-                let _ = curator.mutex(path)?; // refuses a path that no lock can have
+                let _ = curator.mutex(path)?; // rejects an invalid path
             }
             let contended =
                 contend(&curator.client()?, settings, &root.concat(), path, &mut lines).await;
@@ -58,7 +60,7 @@ fn shown(line: &Result<String, Failure>) -> String {
     format!("{result}  {}\n", text::visible(said.as_bytes()))
 }
 
-/// A session of this server alone, without the chroot and the namespace: to connect creates them.
+/// Opens a session with this server alone, without the chroot and the namespace, which connecting would create.
 async fn session(settings: &Settings, server: &str) -> Result<(String, Curator), Failure> {
     accepts(server, PATIENCE).await.map_err(|does| {
         Failure::unavailable(format!("{server} {does}: start it, or correct --server"))
@@ -67,13 +69,15 @@ async fn session(settings: &Settings, server: &str) -> Result<(String, Curator),
     let alone = Settings { server: server.to_owned(), namespace, ..settings.clone() };
     let named = |failure: Failure| Failure::new(failure.code(), format!("{server}: {failure}"));
     let curator = connect(&alone).await.map_err(named)?;
-    let (asked, granted) = (settings.session_timeout, curator.session_timeout()?);
+    let asked = settings.session_timeout;
+    let granted = curator.session_timeout()?;
     let of = if granted == asked { String::new() } else { format!(", not {asked:?}") };
     Ok((format!("{server} granted a session with a timeout of {granted:?}{of}"), curator))
 }
 
-/// Creates the missing znodes down to the path, then a contender's znode, which it deletes again, all in one transaction: if a step is
-/// refused, nothing is left behind. No contender takes that znode for one of them. The error says which step failed.
+/// Creates the missing znodes down to the path, then a contender's znode, and deletes that again, all in one
+/// transaction: if a step is refused, nothing is left behind. Contenders ignore this znode. The error names the step
+/// that failed.
 async fn contend(
     client: &Client,
     settings: &Settings,
@@ -97,7 +101,7 @@ async fn contend(
     let list = async || {
         let listed =
             if path.is_some() { client.list_children(&full).await } else { Ok(Vec::new()) };
-        listed.map_err(|error| cannot(("list", shown), error))
+        listed.map_err(|error| cannot("list", shown, error))
     };
     if missing.is_empty() {
         list().await?;
@@ -106,17 +110,21 @@ async fn contend(
     let mut writer = client.new_multi_writer();
     for level in &missing {
         let added = writer.add_create(level, b"", &CreateMode::Container.with_acls(acls));
-        added.map_err(|error| cannot(("create", level), error))?;
+        added.map_err(|error| cannot("create", level, error))?;
     }
     if path.is_some() {
         steps.extend([("create a znode under", shown), ("delete a znode under", shown)]);
         let added = writer.add_create(&node, b"", &CreateMode::Ephemeral.with_acls(acls));
         let added = added.and_then(|()| writer.add_delete(&node, None));
-        added.map_err(|error| cannot(("create", &node), error))?;
+        added.map_err(|error| cannot("create", &node, error))?;
     }
+    let failed = |index: usize, error| {
+        let (what, path) = steps[index];
+        cannot(what, path, error)
+    };
     writer.commit().await.map_err(|error| match error {
-        MultiWriteError::OperationFailed { index, source } => cannot(steps[index], source),
-        MultiWriteError::RequestFailed { source } => cannot(steps[0], source),
+        MultiWriteError::OperationFailed { index, source } => failed(index, source),
+        MultiWriteError::RequestFailed { source } => failed(0, source),
     })?;
     if let Err(why) = list().await {
         for level in missing.iter().rev() {
@@ -132,19 +140,19 @@ async fn contend(
     Ok(())
 }
 
-/// The missing znodes above `node`, from the top.
+/// Returns the missing znodes above `node`, from the top.
 async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str>, String> {
     let mut missing = Vec::new();
     for level in node.match_indices('/').skip(1).map(|(at, _)| &node[..at]) {
         let stat = client.check_stat(level).await;
-        if stat.map_err(|error| cannot(("read", level), error))?.is_none() {
+        if stat.map_err(|error| cannot("read", level, error))?.is_none() {
             missing.push(level);
         }
     }
     Ok(missing)
 }
 
-fn cannot((what, path): (&str, &str), error: Error) -> String {
+fn cannot(what: &str, path: &str, error: Error) -> String {
     format!("cannot {what} {path}: {error}; {}", advice(&error))
 }
 

@@ -1,4 +1,4 @@
-//! Connecting, and why it failed.
+//! Connects to the servers, and diagnoses a failure.
 
 use std::fmt;
 use std::fs;
@@ -23,20 +23,20 @@ use crate::settings::{Settings, Tls};
 const TLS_SCHEME: &str = "tcp+tls://";
 const TCP_SCHEME: &str = "tcp://";
 
-/// How long a server is asked whether it is there, once it is known that it gives no session.
+/// Time limit for each step of the diagnosis of a server that gives no session.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A server closes connections beyond its limit without a reason, and each waiter has a connection.
+/// A server closes connections beyond its limit without giving a reason, and each waiter has a connection.
 const LIMIT: &str = "has too many connections from this machine (maxClientCnxns, 60 by default)";
 
-/// How long the end waits for the servers where there is nothing to report of it.
+/// Time limit for closing the session when there is nothing to report about it.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Waits for a session.
 ///
 /// # Errors
 ///
-/// 69 when there is none within the connection timeout, with what each server does instead.
+/// Code 69 if there is no session within the connection timeout, with what each server did instead.
 pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     let (builder, servers) = prepare(settings)?;
     match builder.connect(&servers).await {
@@ -48,7 +48,7 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     }
 }
 
-/// Connects for work that leaves nothing at the servers, so that a failed end of the session does not matter.
+/// Connects for work that leaves nothing on the servers, so a failure to close the session does not matter.
 pub(crate) async fn briefly(
     settings: &Settings,
     work: impl AsyncFnOnce(&Curator) -> Outcome,
@@ -59,7 +59,7 @@ pub(crate) async fn briefly(
     outcome
 }
 
-/// With why credentials may be refused.
+/// Adds the reason why credentials may be refused.
 fn refused(settings: &Settings, error: Error) -> Failure {
     if error.kind() != ErrorKind::AuthenticationFailed {
         return error.into();
@@ -72,7 +72,7 @@ fn refused(settings: &Settings, error: Error) -> Failure {
     Failure::unavailable(format!("{error}: {which}"))
 }
 
-/// [`connect`], at most for `limit` if there is one.
+/// Connects like [`connect`], within `limit` if there is one.
 pub(crate) async fn connect_within(
     settings: &Settings,
     limit: Option<Duration>,
@@ -96,8 +96,8 @@ fn no_session(within: Duration, said: &str) -> Failure {
     Failure::unavailable(format!("no ZooKeeper within {within}: {said}"))
 }
 
-/// Ends the session, so that nothing of us is left. The servers remove what is left when the session times out, which is said where
-/// they have not confirmed the release of `unconfirmed` either.
+/// Closes the session, so that none of our znodes are left. If that fails, the servers remove them when the session
+/// times out; a message says so if they have not confirmed the release of `unconfirmed` either.
 pub(crate) async fn goodbye(curator: Curator, limit: Duration, unconfirmed: Option<&str>) {
     let is_confirmed = matches!(timeout(limit, curator.close()).await, Ok(Released::Confirmed));
     if let Some(path) = unconfirmed.filter(|_| !is_confirmed) {
@@ -107,12 +107,12 @@ pub(crate) async fn goodbye(curator: Curator, limit: Duration, unconfirmed: Opti
     }
 }
 
-/// Whether a server is there to be asked, as far as is known.
+/// Returns true if a server is connected, as far as is known.
 pub(crate) fn is_connected(curator: &Curator) -> bool {
     matches!(curator.state(), ConnectionState::Connected | ConnectionState::Reconnected)
 }
 
-/// Whether no server has confirmed a release yet. Says how it failed.
+/// Returns true if no server has confirmed a release yet. Reports a release that failed.
 pub(crate) fn is_unconfirmed(released: Result<Released, Error>) -> bool {
     match released {
         Ok(released) => released == Released::Pending,
@@ -123,7 +123,7 @@ pub(crate) fn is_unconfirmed(released: Result<Released, Error>) -> bool {
     }
 }
 
-/// The options, and the servers.
+/// Returns a builder with the options, and the servers.
 fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
     let mut builder = Curator::builder()
         .session_timeout(settings.session_timeout)
@@ -154,18 +154,18 @@ fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
     Ok((builder.connector(connector), servers))
 }
 
-/// Every server by TLS.
+/// Returns the servers, each with the scheme of TLS.
 fn by_tls(servers: &str) -> String {
     let server = |server: &str| format!("{TLS_SCHEME}{}", without_scheme(server));
     each(servers).map(server).collect::<Vec<_>>().join(",")
 }
 
-/// Without blanks and empty elements, as the library reads them.
+/// Returns the servers without blanks and empty elements, as the library reads them.
 fn each(servers: &str) -> impl Iterator<Item = &str> {
     servers.split(',').map(str::trim).filter(|server| !server.is_empty())
 }
 
-/// The servers without the chroot of all, and that chroot.
+/// Returns the servers without their common chroot, and that chroot.
 pub(crate) fn separately(servers: &str) -> (Vec<&str>, &str) {
     let start = without_scheme(each(servers).last().unwrap_or_default());
     let chroot = start.find('/').map_or("", |at| &start[at..]);
@@ -192,7 +192,8 @@ fn certificates(tls: &Tls) -> Result<TlsCerts, Failure> {
     builder.build().map_err(|error| shown(authority, &error))
 }
 
-/// What each server does when it is spoken to; each step may take `limit`. The client reports only that the time is over.
+/// Describes how each server reacts to a connection; each step may take `limit`. The client itself reports only a
+/// timeout.
 async fn diagnose(servers: &str, tls: bool, limit: Duration) -> String {
     let ask = async |server: &str| {
         let server = without_scheme(server).split('/').next().unwrap_or_default();
@@ -212,11 +213,12 @@ async fn does(server: &str, tls: bool, limit: Duration) -> String {
     })
 }
 
-/// Whether a server of the connect string accepts a connection; else what it does instead. Each step may take `limit`.
+/// Checks that a server of the connect string accepts a connection. The error describes what it does instead. Each
+/// step may take `limit`.
 pub(crate) async fn accepts(server: &str, limit: Duration) -> Result<(), String> {
     let server = without_scheme(server).split('/').next().unwrap_or_default();
     let address = if has_port(server) { server.to_owned() } else { format!("{server}:2181") };
-    // The look-up of tokio panics where its first thread cannot be started.
+    // Tokio's name lookup panics if its first thread cannot be started.
     let (found, answer) = oneshot::channel();
     let look_up = move || found.send(address.to_socket_addrs());
     if let Err(error) = std::thread::Builder::new().spawn(look_up) {
@@ -234,7 +236,7 @@ pub(crate) async fn accepts(server: &str, limit: Duration) -> Result<(), String>
     }
 }
 
-/// Whether the server accepted the connection, and closed it before we looked.
+/// Returns true if the server accepted the connection, and closed it before we noticed.
 fn was_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

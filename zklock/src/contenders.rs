@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits, of whatever recipe.
+//! The holders and the waiters of a lock of any recipe.
 
 use std::ops::Deref;
 
@@ -10,7 +10,7 @@ use zookeeper_recipes::{Curator, Error, ErrorKind, FencingToken, InterProcessMut
 use crate::exit::Failure;
 use crate::text;
 
-/// What a contender wants.
+/// The kind of hold that a contender wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mutex,
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// By its node's name alone.
+    /// Derives the kind from the name of the contender's node alone.
     fn of(participant: &Participant) -> Self {
         match participant.kind() {
             Some(ContenderKind::Read | ContenderKind::KazooRead) => Self::Read,
@@ -37,7 +37,7 @@ impl Kind {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
-    /// From 1, in the queue of its recipe.
+    /// The place in the queue of the contender's recipe, from 1.
     pub(crate) place: usize,
     pub(crate) kind: Kind,
     pub(crate) participant: Participant,
@@ -52,19 +52,19 @@ impl Deref for Contender {
 }
 
 impl Contender {
-    /// Its identity, or else its session.
+    /// Returns the contender's identity, or else its session.
     pub(crate) fn who(&self) -> String {
         let session = || format!("session {}", text::session(self.session_id));
         identity(self).unwrap_or_else(session)
     }
 
-    /// Whether kazoo's recipes count it.
+    /// Returns true if kazoo's recipes count the contender.
     fn is_of_kazoo(&self) -> bool {
         use ContenderKind::{KazooLock, KazooRead};
         matches!(self.kind(), Some(KazooLock | KazooRead))
     }
 
-    /// Which of the queues of a path it stands in; kazoo's are their own.
+    /// Identifies the contender's queue among those of a path; kazoo has its own.
     pub(crate) fn queue(&self) -> (Kind, bool) {
         let is_of_kazoo = self.is_of_kazoo();
         let kind = match self.kind {
@@ -75,40 +75,40 @@ impl Contender {
         (kind, is_of_kazoo)
     }
 
-    /// The same node, as it stands among `all`; as it was, where it is there no more.
+    /// Returns the same node as it is in `all`, or unchanged if it no longer exists.
     pub(crate) fn among(&self, all: &[Self]) -> Self {
         let is_it =
             |other: &&Self| other.node == self.node && other.fencing_token == self.fencing_token;
         all.iter().find(is_it).unwrap_or(self).clone()
     }
 
-    /// How long its node has been there, as far as the clocks agree.
+    /// Returns the age of the contender's node, as far as the clocks agree.
     pub(crate) fn age(&self) -> String {
         let since = self.since.map(text::since);
         since.map_or_else(|| "an unknown time".to_owned(), text::age)
     }
 }
 
-/// Who it says it is, safe for a terminal; nothing once that was replaced.
+/// Returns the identity that the participant gave, safe for a terminal; `None` once that was replaced.
 pub(crate) fn identity(participant: &Participant) -> Option<String> {
     participant.identity.as_ref().map(|_| text::shown(participant.data()))
 }
 
-/// Its fencing token; `0` where its node may not be read.
+/// Returns the participant's fencing token; `0` if its node may not be read.
 pub(crate) fn token(participant: &Participant) -> String {
     participant.fencing_token.map_or_else(|| "0".to_owned(), |token| token.to_string())
 }
 
-/// One that holds or waits, for programs.
+/// A holder or a waiter, as JSON for programs.
 #[derive(Serialize)]
 pub(crate) struct Entry<'a> {
-    /// `None` also once a request to give it back has taken its place.
+    /// `None` also once a revocation request has replaced it.
     identity: Option<&'a str>,
-    /// Where that is not all of it.
+    /// The whole identity, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     identity_hex: Option<String>,
     session: String,
-    /// `None`, as the age and the token, if the node may not be read and the server does not tell them.
+    /// `None`, like the age and the token, if the node may not be read and the server does not report them.
     since: Option<String>,
     age: Option<u64>,
     token: Option<i64>,
@@ -138,26 +138,27 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether `end` is the last segments of the path, or all of it.
+/// Returns true if `end` is the last segments of the path, or all of it.
 fn is_end_of(path: &str, end: &str) -> bool {
     path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
-/// All who hold `path` or wait for it, in their order; by their recipes, where there are several.
+/// Returns all holders and waiters of `path` in their order, by recipe if there are several.
 ///
-/// What the recipe is, is told by the names of the nodes. Of a semaphore nobody tells the limit: who stands first in
-/// its queue and has made a lease counts as waiting, all other leases are held.
+/// The names of the nodes show the recipe. No node records the limit of a semaphore: the first contender in its queue
+/// counts as waiting even if it has created a lease, and all other leases count as held.
 pub(crate) async fn contenders(curator: &Curator, path: &str) -> Result<Vec<Contender>, Error> {
-    let (any, lock) = (of_any_recipe(curator, path)?, curator.read_write_lock(path)?);
-    // As if there was one lease, so that who waits is told from who holds.
+    let any = of_any_recipe(curator, path)?;
+    let lock = curator.read_write_lock(path)?;
+    // A limit of one lease tells the waiters from the holders.
     let semaphore = curator.semaphore(path, 1)?;
     let (any, lock, semaphore) =
         try_join!(any.participants(), lock.participants(), semaphore.participants())?;
-    // Queues that do not see each other, unless they are told to.
+    // These queues do not see each other, unless they are configured to.
     let queue = |kinds: &[ContenderKind]| {
         let is_of_it = |one: &&Participant| one.kind().is_some_and(|kind| kinds.contains(&kind));
         let mut queue: Vec<_> = any.iter().filter(is_of_it).cloned().collect();
-        // kazoo's readers hold together when they are before all others.
+        // kazoo's readers hold the lock together if they are ahead of all others.
         let readers = queue.iter().take_while(|one| Kind::of(one) == Kind::Read).count();
         for (place, one) in queue.iter_mut().enumerate() {
             one.holds = place < readers.max(1);
@@ -182,16 +183,16 @@ pub(crate) async fn contenders(curator: &Curator, path: &str) -> Result<Vec<Cont
     Ok(all.collect())
 }
 
-/// Its participants are those of all recipes whose nodes are children of the path.
+/// Returns a mutex whose participants are those of all recipes with nodes directly below the path.
 fn of_any_recipe(curator: &Curator, path: &str) -> Result<InterProcessMutex, Error> {
     curator.mutex(path)?.with_filter(ContenderFilter::custom("any recipe", |_| true))
 }
 
-/// Refuses a path that a semaphore shares with another recipe. The library sees only contenders with the same parent, and a
-/// semaphore has its own ones further down.
+/// Rejects a path that a semaphore shares with another recipe. The library sees only contenders with the same parent,
+/// and those of a semaphore are further down.
 ///
-/// Call it while our own node exists: of two contenders that come at once, the later one sees the other. The outer error says that it
-/// is not known.
+/// Call this while our own node exists: of two contenders that come at once, the later one sees the other. The outer
+/// error means that the check itself failed.
 pub(crate) async fn check_recipe(
     curator: &Curator,
     path: &str,
@@ -204,7 +205,8 @@ pub(crate) async fn check_recipe(
     };
     let found = match found {
         Ok(found) => found,
-        // A semaphore works without the permission to list the parent of its folders, and a mutex without theirs.
+        // A semaphore works without the permission to list the parent of its folders, and a mutex without the
+        // permission to list those folders.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Ok(())),
         Err(error) => return Err(error),
     };
@@ -221,13 +223,13 @@ pub(crate) async fn check_recipe(
     }))
 }
 
-/// Whether there are mutexes of two kinds, which do not see each other by themselves.
+/// Returns true if there are mutexes of two kinds, which do not see each other by themselves.
 pub(crate) fn are_strangers(contenders: &[Contender]) -> bool {
     let mutexes = || contenders.iter().filter(|one| matches!(one.kind, Kind::Mutex | Kind::Read));
     mutexes().any(Contender::is_of_kazoo) && mutexes().any(|one| !one.is_of_kazoo())
 }
 
-/// What is to be said of them.
+/// The message about mutexes of two kinds.
 pub(crate) const STRANGERS: &str = "contenders of Curator and of kazoo are there, which keep each other out only if they \
                                     are set up to: each is shown in the queue of its kind";
 
@@ -242,7 +244,7 @@ pub(crate) fn held_by(contenders: &[Contender]) -> String {
     }
 }
 
-/// Those who are meant: that one, or all who hold.
+/// Returns the chosen contenders: the named one, or all holders.
 pub(crate) fn chosen(contenders: Vec<Contender>, node: Option<&str>) -> Vec<Contender> {
     let is_meant = |contender: &Contender| match node {
         Some(node) => is_end_of(&contender.node, node),
@@ -251,7 +253,7 @@ pub(crate) fn chosen(contenders: Vec<Contender>, node: Option<&str>) -> Vec<Cont
     contenders.into_iter().filter(is_meant).collect()
 }
 
-/// What is said where nobody is meant.
+/// The message if no contender was chosen.
 pub(crate) fn nobody(path: &str, node: Option<&str>) -> String {
     match node {
         Some(node) => format!("{node} is not at {path}"),
@@ -259,7 +261,7 @@ pub(crate) fn nobody(path: &str, node: Option<&str>) -> String {
     }
 }
 
-/// Refuses what cannot be the name of a contender's node, which is never there.
+/// Rejects a name that no contender's node can have.
 pub(crate) fn check_name(node: Option<&str>) -> Result<(), Failure> {
     match node.filter(|node| !ends_in_sequence(node)) {
         None => Ok(()),
@@ -269,7 +271,8 @@ pub(crate) fn check_name(node: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-/// Ten digits, or nine behind the sign of a counter that has wrapped; it may be that more of them stand before.
+/// Returns true for ten final digits, or nine after the sign of a counter that has wrapped. More digits may come
+/// before them.
 fn ends_in_sequence(node: &str) -> bool {
     node.bytes().rev().take_while(u8::is_ascii_digit).count() >= 9
 }

@@ -17,7 +17,7 @@ use crate::signals::Signals;
 use crate::supervision::{End, Supervisor, Watched};
 use crate::waiting;
 
-/// How long the end waits for the place to be given up.
+/// Time limit at the end for giving up the place in the queue.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn elect(arguments: Elect, settings: &Settings) -> Outcome {
@@ -37,7 +37,7 @@ async fn take_part(
     mut signals: Signals,
     unconfirmed: &mut bool,
 ) -> Outcome {
-    // Not only once it leads.
+    // Checked now, and not only once this process leads.
     arguments.supervision.kill_after(curator.session_timeout()?)?;
     let latch = curator.leader_latch(&arguments.path)?;
     let outcome = if arguments.command.is_empty() {
@@ -50,7 +50,7 @@ async fn take_part(
     outcome
 }
 
-/// Prints each change, until `zklock` is to end.
+/// Prints each change until `zklock` has to end.
 async fn announce(latch: &LeaderLatch, mut ends: Ends) -> Outcome {
     loop {
         ends.print("follower\n").await?;
@@ -78,7 +78,7 @@ impl Candidate<'_> {
                 waiting::shown(self.curator, paths, waiting::shows(self.settings.verbose), wait);
             let leadership = signals.unless_ended(wait).await??;
             match signals.unless_ended(check_recipe(self.curator, path, false)).await? {
-                // Without a connection, the lead is about to be lost.
+                // Without a connection, the leadership is about to be lost.
                 Err(error) if error.is_transient() => {
                     say(&chain(&error));
                     continue;
@@ -88,10 +88,10 @@ impl Candidate<'_> {
             let (failure, stands_again) = match self.lead(&leadership, signals).await {
                 Ok(end) => match end.failure(leadership.loss()) {
                     None => return Ok(end.code),
-                    // Who ends by itself is not started again; who was ended is, in the next term.
+                    // A command that ended by itself is not started again. One that was ended is, in the next term.
                     Some(failure) => (failure, end.cause.is_some()),
                 },
-                // Before the command was started.
+                // The leadership was lost before the command was started.
                 Err(failure) if failure.code() == LOST => (failure, true),
                 Err(failure) => return Err(failure),
             };
@@ -105,9 +105,10 @@ impl Candidate<'_> {
     async fn lead(&self, leadership: &Hold, signals: &mut Signals) -> Result<End, Failure> {
         let Elect { supervision, command, .. } = self.arguments;
         let session = match self.curator.session_timeout() {
-            // The lead goes with its session.
+            // The leadership is lost with its session.
             Err(error) if error.kind() == ErrorKind::Unavailable => {
-                let (path, loss) = (leadership.path(), leadership.lost().await);
+                let path = leadership.path();
+                let loss = leadership.lost().await;
                 let why = format!("lost {path}: {loss}; the command was not started");
                 return Err(Failure::new(LOST, why));
             }

@@ -1,4 +1,4 @@
-//! What `zklock` ends with: the exit codes, and the one line that says why.
+//! The end of `zklock`: the exit codes, and the one line with the reason.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -11,26 +11,26 @@ use crate::{stderr, text};
 
 /// Wrong usage: `EX_USAGE` of `sysexits.h`.
 pub(crate) const USAGE: u8 = 64;
-/// ZooKeeper cannot be reached, or refuses: `EX_UNAVAILABLE`.
+/// ZooKeeper cannot be reached, or refuses a request: `EX_UNAVAILABLE`.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// `zklock` itself failed: `EX_SOFTWARE`.
 pub(crate) const INTERNAL: u8 = 70;
-/// Somebody else has the lock: `EX_TEMPFAIL`.
+/// Another process has the lock: `EX_TEMPFAIL`.
 pub(crate) const BUSY: u8 = 75;
 /// The lock was lost while the command ran.
 pub(crate) const LOST: u8 = 76;
-/// The command is there, but cannot be executed; as shells say it.
+/// The command exists, but cannot be executed; the code of shells for that.
 pub(crate) const CANNOT_EXECUTE: u8 = 126;
-/// There is no such command; as shells say it.
+/// The command does not exist; the code of shells for that.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// How long the end waits for who reads stderr.
+/// Time limit for flushing stderr.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The exit code, or why there is another.
+/// The exit code, or the failure that determines it.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// Why `zklock` ends with a code of its own, in one line.
+/// The reason why `zklock` ends with an exit code of its own, in one line.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -54,12 +54,12 @@ impl Failure {
         Self::new(INTERNAL, message)
     }
 
-    /// Why has been said before.
-    pub(crate) fn told(code: u8) -> Self {
+    /// A failure that was already reported.
+    pub(crate) fn reported(code: u8) -> Self {
         Self::new(code, "")
     }
 
-    /// Ended by this signal while it had nothing that must be undone.
+    /// A failure by this signal, at a time when nothing has to be undone.
     pub(crate) fn signal(signal: i32) -> Self {
         let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
         Self::new(of_signal(signal), format!("ended by {name}"))
@@ -70,12 +70,12 @@ impl Failure {
     }
 }
 
-/// What becomes of several things, each of which is done whatever became of the others.
+/// The outcome of several steps, each of which is carried out even if others failed.
 #[derive(Default)]
 pub(crate) struct First(Option<Failure>);
 
 impl First {
-    /// The first failure is what it ends with; more of them are said at once.
+    /// Keeps the first failure as the outcome, and reports any others at once.
     pub(crate) fn note(&mut self, outcome: Outcome) {
         match (outcome, &self.0) {
             (Ok(_), _) => {}
@@ -114,17 +114,18 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// The exit code of a process that a signal ended, as shells give it.
+/// The exit code of a process that a signal ended, as in shells.
 pub(crate) fn of_signal(signal: i32) -> u8 {
     u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
 }
 
-/// An error and what it came from.
+/// Returns the texts of an error and of its causes.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
+    let mut text = error.to_string();
+    let mut cause = error.source();
     while let Some(error) = cause {
         let said = error.to_string();
-        // Some say their cause themselves.
+        // Some errors include the text of their cause.
         if !text.contains(&said) {
             text = format!("{text}: {said}");
         }
@@ -133,7 +134,7 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Says why, and gives the code.
+/// Reports a failure, and returns the exit code.
 pub(crate) fn report(outcome: Outcome) -> u8 {
     let code = outcome.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
@@ -145,7 +146,7 @@ pub(crate) fn report(outcome: Outcome) -> u8 {
     code
 }
 
-/// What `clap` has to say: help is no error.
+/// Prints the message of `clap`. Help is not an error.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let is_help =
         !error.use_stderr() || error.kind() == HelpKind::DisplayHelpOnMissingArgumentOrSubcommand;
@@ -162,7 +163,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
 }
 
-/// What is wrong and the first tip, without the usage.
+/// Returns the error and the first tip in one line, without the usage.
 fn in_one_line(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let mut paragraphs = text.split("\n\n").take_while(|part| !part.starts_with("Usage:"));
@@ -175,13 +176,13 @@ fn in_one_line(text: &str) -> String {
     format!("{line}; see --help")
 }
 
-/// In one line, whatever an error says. Blanks within a line stay: they may be a path's.
+/// Joins the lines of an error into one. Blanks within a line stay, as they may be part of a path.
 fn joined(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// One line on stderr. That there may be nobody who reads it is no reason to end.
+/// Writes one line to stderr. A missing reader is not an error.
 pub(crate) fn say(line: &str) {
     let line = text::visible(line.as_bytes());
     stderr::write(format!("zklock: {line}\n").as_bytes());

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::text;
 
-/// A shorter one would only load the servers.
+/// The shortest interval; a shorter one would only load the servers.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
@@ -70,7 +70,8 @@ async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
 fn rendered(found: &[Contender], records: &[Record], as_json: bool, in_one_line: bool) -> String {
     if as_json {
         let contenders = found.iter().map(|one| {
-            let (state, kind) = (state(one), one.kind.name());
+            let state = state(one);
+            let kind = one.kind.name();
             text::json(&Line { place: one.place, state, kind, entry: Entry::of(one) })
         });
         let lines: Vec<_> = contenders.chain(records.iter().map(text::json)).collect();
@@ -110,7 +111,7 @@ fn row(contender: &Contender) -> [String; 8] {
     ]
 }
 
-/// For programs.
+/// A contender in the listing, as JSON for programs.
 #[derive(Serialize)]
 struct Line<'a> {
     place: usize,
@@ -120,9 +121,10 @@ struct Line<'a> {
     entry: Entry<'a>,
 }
 
-/// On an empty screen, without what does not fit into its rows. Long lines end at the edge.
+/// Draws the text on a cleared screen, without the lines that do not fit. Long lines end at the edge.
 fn drawn(text: &str, rows: usize) -> String {
-    let (lines, rows): (Vec<_>, _) = (text.trim_end().lines().collect(), rows.max(3) - 1);
+    let lines: Vec<_> = text.trim_end().lines().collect();
+    let rows = rows.max(3) - 1;
     let shown = if lines.len() > rows { rows - 1 } else { lines.len() };
     let mut drawing = "\x1b[H\x1b[2J\x1b[?7l".to_owned();
     drawing.extend(lines[..shown].iter().flat_map(|line| [line, "\r\n"]));

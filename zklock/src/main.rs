@@ -47,11 +47,11 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     if matches!(arguments.command, Command::Run(_) | Command::Elect(_)) {
-        // Before there are other threads, which a terminal could stop, and with them this one.
-        let _ = signals::block(&[SIGTTIN, SIGTTOU]); // it cannot fail for signals that there are
+        // Blocked before other threads start, because a terminal could stop them, and this one with them.
+        let _ = signals::block(&[SIGTTIN, SIGTTOU]); // this cannot fail for valid signals
     }
     stderr::in_background();
-    // One line, as for any other failure.
+    // A panic is reported in one line, like any other failure.
     panic::set_hook(Box::new(|panic| exit::say(&format!("an error of zklock itself: {panic}"))));
     let code = exit::report(execute(arguments));
     if code == exit::of_signal(SIGINT) && Terminal::of_this_process().is_some() {
@@ -64,9 +64,9 @@ fn execute(arguments: Arguments) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let dispatched = AssertUnwindSafe(|| runtime.block_on(dispatch(arguments)));
     let outcome = panic::catch_unwind(dispatched);
-    // Whoever does not read our stdout is not waited for.
+    // Do not wait for a reader of our stdout that does not read.
     runtime.shutdown_background();
-    outcome.unwrap_or_else(|_| Err(Failure::told(exit::INTERNAL)))
+    outcome.unwrap_or_else(|_| Err(Failure::reported(exit::INTERNAL)))
 }
 
 async fn dispatch(arguments: Arguments) -> Outcome {
@@ -74,7 +74,7 @@ async fn dispatch(arguments: Arguments) -> Outcome {
     if connection.verbose {
         output::log();
     }
-    // Only for who needs them: a mistake in the file is no reason not to print the manual.
+    // Only for commands that need settings: a mistake in the file must not prevent printing the manual.
     let settings = || Settings::read(connection);
     match command {
         Command::Run(arguments) => run::run(arguments, &settings()?).await,

@@ -17,22 +17,23 @@ pub(crate) async fn observe(arguments: &Observe, settings: &Settings) -> Outcome
     briefly(settings, async |curator| follow(curator, arguments).await).await
 }
 
-/// What is known.
+/// The known state of the election.
 #[derive(Clone, PartialEq)]
 enum Known {
     Leader(Participant),
     Nobody,
-    /// No server answers: whoever led may lead on, or not.
+    /// No server answers. The last leader may still lead, or not.
     Unknown,
 }
 
 async fn follow(curator: &Curator, arguments: &Observe) -> Outcome {
     let mut ends = Ends::new(Signals::new()?);
     let mut states = curator.watch_state();
-    let mut told = None;
+    let mut printed = None;
     loop {
         let mut observer = curator.observe_leader(&arguments.path)?;
-        // As long as the connection lasts. A new observer asks anew, behind all that was written before.
+        // An observer is used as long as the connection lasts. A new one reads the state again, after everything that
+        // was written before.
         loop {
             let change = async {
                 tokio::select! {
@@ -44,10 +45,10 @@ async fn follow(curator: &Curator, arguments: &Observe) -> Outcome {
                 }
             };
             let known = ends.unless_ended(change).await??;
-            if told.as_ref() != Some(&known) {
+            if printed.as_ref() != Some(&known) {
                 ends.print(&line(&known, arguments.json)).await?;
             }
-            if *told.insert(known) == Known::Unknown {
+            if *printed.insert(known) == Known::Unknown {
                 break;
             }
         }
@@ -55,14 +56,14 @@ async fn follow(curator: &Curator, arguments: &Observe) -> Outcome {
     }
 }
 
-/// Until a server answers, or none does.
+/// Waits until a server answers, or without `answers`, until none does.
 pub(crate) async fn until(
     states: &mut tokio::sync::watch::Receiver<ConnectionState>,
     answers: bool,
 ) {
     use ConnectionState::{Closed, Connected, Reconnected};
     let is_so = |state: &ConnectionState| match state {
-        // Of a closed one the observer says why.
+        // If the connection is closed, the observer reports why.
         Connected | Reconnected | Closed => answers,
         _ => !answers,
     };
@@ -83,7 +84,8 @@ fn line(known: &Known, as_json: bool) -> String {
     }
     let said = match leader {
         Some(leader) => {
-            let (session, token) = (text::session(leader.session_id), token(leader));
+            let session = text::session(leader.session_id);
+            let token = token(leader);
             match identity(leader) {
                 Some(who) => format!("{who} leads (session {session}, token {token})"),
                 None if leader.revocation_requested() => {
@@ -98,7 +100,7 @@ fn line(known: &Known, as_json: bool) -> String {
     format!("{}  {said}\n", now())
 }
 
-/// For programs.
+/// A line of output, as JSON for programs.
 #[derive(Serialize)]
 struct Line<'a> {
     time: String,

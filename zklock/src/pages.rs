@@ -17,7 +17,7 @@ pub(crate) fn completions(shell: Shell) -> Outcome {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// The main page on stdout, or all pages into a folder.
+/// Prints the main page to stdout, or writes all pages into a folder.
 pub(crate) fn man(folder: Option<&Path>) -> Outcome {
     let Some(folder) = folder else {
         let mut page = Vec::new();
@@ -29,7 +29,7 @@ pub(crate) fn man(folder: Option<&Path>) -> Outcome {
     Ok(0)
 }
 
-/// The folder was not well chosen, or there is no room in it.
+/// Returns a usage error if the folder was badly chosen, and an internal one otherwise, such as for a full disk.
 fn cannot_be_there(folder: &Path, error: &io::Error) -> Failure {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
     let wrong = format!("--dir: cannot write to {}: {error}", folder.display());

@@ -8,7 +8,7 @@ use zookeeper_recipes::Curator;
 
 use crate::text;
 
-/// For programs.
+/// A recorded key, as JSON for programs.
 #[derive(Serialize)]
 pub(crate) struct Record {
     state: &'static str,
@@ -18,18 +18,21 @@ pub(crate) struct Record {
     path: String,
 }
 
-/// The oldest first; none where they may not be read.
+/// Returns the records, the oldest first; none if they may not be read.
 pub(crate) async fn records(curator: &Curator, path: &str) -> Vec<Record> {
     let path = path.trim_end_matches('/');
-    let (runs, done) = (format!("{path}/runs/"), format!("{path}/done"));
+    let runs = format!("{path}/runs/");
+    let done = format!("{path}/done");
     let Ok(client) = curator.client() else { return Vec::new() };
     let names = client.list_children(&done).await.unwrap_or_default();
-    let (client, done, runs) = (&client, &done, &runs);
+    let client = &client;
+    let done = &done;
+    let runs = &runs;
     let read = async |name: &String| {
         let path = format!("{done}/{name}");
         let (data, stat) = client.get_data(&path).await.ok()?;
         let says = String::from_utf8_lossy(&data);
-        // Another znode of this name has no data of this form.
+        // A znode that is not a record has no data of this form.
         let (by, _) = says.rsplit_once('\n').filter(|(_, node)| node.starts_with(runs))?;
         let created = Duration::from_millis(stat.ctime.try_into().ok()?);
         let since = text::time(SystemTime::UNIX_EPOCH + created);
@@ -41,7 +44,7 @@ pub(crate) async fn records(curator: &Curator, path: &str) -> Vec<Record> {
     records
 }
 
-/// The table; empty where there are no records.
+/// Returns the table, which is empty if there are no records.
 pub(crate) fn table(records: &[Record]) -> String {
     let shown = |text: &str| text::shown(text.as_bytes());
     let row = |one: &Record| [shown(&one.key), shown(&one.identity), one.since.clone()];
@@ -50,7 +53,7 @@ pub(crate) fn table(records: &[Record]) -> String {
     if records.is_empty() { String::new() } else { text::table(&rows) }
 }
 
-/// The key of which the library made this name.
+/// Returns the key from which the library made this name.
 fn unescaped(name: &str) -> String {
     let mut parts = name.split('%');
     let mut key = parts.next().unwrap_or_default().as_bytes().to_vec();

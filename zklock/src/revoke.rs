@@ -11,17 +11,20 @@ use crate::settings::Settings;
 use crate::text;
 
 pub(crate) async fn revoke(arguments: &Revoke, settings: &Settings) -> Outcome {
-    let (path, node) = (&arguments.path, arguments.node.as_deref());
+    let path = &arguments.path;
+    let node = arguments.node.as_deref();
     check_name(node)?;
     briefly(settings, async |curator| {
         let revoker = Revoker::new(curator);
-        let (mut is_there, mut first) = (false, First::default());
+        let mut is_there = false;
+        let mut first = First::default();
         for contender in chosen(contenders(curator, path).await?, node) {
             first.note(match revoker.attempt_revoke(&contender.node).await {
                 Ok(false) => continue, // its znode was deleted meanwhile
                 Ok(true) => {
                     let does = if contender.holds { "holds it" } else { "waits for it" };
-                    let (who, age) = (contender.who(), contender.age());
+                    let who = contender.who();
+                    let age = contender.age();
                     let node = text::visible(contender.node_name().as_bytes());
                     print(&format!("asked {who}, which {does}, for {age} ({node})\n"))
                 }

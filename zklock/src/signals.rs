@@ -13,13 +13,13 @@ use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::exit::Failure;
 
-/// What a command is sent when `zklock` is.
+/// The signals that `zklock` passes on to its command.
 pub(crate) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static ALONE: AtomicBool = AtomicBool::new(false);
 
-/// Takes the signals over, but for those that were ignored when `zklock` started: `nohup` means the command, too.
+/// Handles the signals, except those that were ignored when `zklock` started: `nohup` is meant for the command, too.
 #[derive(Debug)]
 pub(crate) struct Signals {
     ending: Vec<(i32, unix::Signal)>,
@@ -34,16 +34,16 @@ impl Signals {
         Ok(Self { ending, continued: of(SIGCONT)? })
     }
 
-    /// The next one that ends, or is passed on.
+    /// Returns the next signal that ends `zklock` or is passed on.
     pub(crate) async fn ending(&mut self) -> i32 {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// The work, unless one of them comes before it is done.
+    /// Does the work, unless one of these signals comes before it is done.
     ///
     /// # Errors
     ///
-    /// What to end with by that signal.
+    /// The failure for that signal.
     pub(crate) async fn unless_ended<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -55,7 +55,7 @@ impl Signals {
         }
     }
 
-    /// The next of those, or that we were continued.
+    /// Returns the next of these signals, or `SIGCONT` after we were continued.
     pub(crate) async fn any(&mut self) -> i32 {
         poll_fn(|context| match self.continued.poll_recv(context) {
             Poll::Ready(_) => Poll::Ready(SIGCONT),
@@ -76,13 +76,14 @@ impl Signals {
     }
 }
 
-/// The command, which had the terminal, died of an INT.
+/// Records that an INT ended the command, which had the terminal.
 pub(crate) fn interrupted_alone() {
     ALONE.store(true, Ordering::Relaxed);
 }
 
-/// Ends as an interrupt from a terminal ends a program, if one came: a shell's loop goes on after whatever else, whatever
-/// its code. Whoever shares our group, such as the shell, would have got it as well.
+/// Ends like a program that a terminal interrupts, if an interrupt came: after any other end, whatever the exit code,
+/// a shell's loop continues. If only the command got the interrupt, the other processes of our group, such as the
+/// shell, get it now.
 pub(crate) fn end_as_interrupted() {
     if ALONE.load(Ordering::Relaxed) {
         let _ = kill_current_process_group(Signal::INT);
@@ -92,12 +93,12 @@ pub(crate) fn end_as_interrupted() {
     }
 }
 
-/// Keeps these from this thread, and from all that it starts from now on.
+/// Blocks these signals for this thread, and for all threads and processes that it starts from now on.
 pub(crate) fn block(numbers: &[i32]) -> io::Result<()> {
     Ok(set(numbers).thread_block()?)
 }
 
-/// The same for a while: gives what was kept from it before.
+/// Blocks these signals for a while, and returns the previous mask.
 pub(crate) fn keep(numbers: &[i32]) -> io::Result<SigSet> {
     Ok(set(numbers).thread_swap_mask(SigmaskHow::SIG_BLOCK)?)
 }
@@ -110,7 +111,7 @@ fn set(numbers: &[i32]) -> SigSet {
     numbers.iter().filter_map(|number| nix::sys::signal::Signal::try_from(*number).ok()).collect()
 }
 
-/// Whether the signal is ignored by this process.
+/// Returns true if this process ignores the signal.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,5 +1,5 @@
-//! Messages on stderr. A reader that does not read must not keep this process from renewing the session lease or from hearing a
-//! signal, so a thread writes, and drops the messages that it cannot keep up with.
+//! Messages on stderr. A reader that does not read must not keep this process from renewing the session lease or from
+//! handling a signal. So a thread writes, and drops the messages that it cannot keep up with.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -7,24 +7,24 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// How many jobs wait.
+/// The largest number of waiting jobs.
 const LONGEST: usize = 256;
 
 static WRITER: OnceLock<SyncSender<Job>> = OnceLock::new();
 
-/// What the thread does next: it writes a text, or reports that it has come so far.
+/// A job of the thread, which writes a text, or reports that the thread has done all jobs before it.
 type Job = Box<dyn FnOnce() + Send>;
 
-/// From now on a thread writes; if it cannot be started, each caller writes.
+/// Starts a thread that writes from now on. If it cannot be started, each caller writes.
 pub(crate) fn in_background() {
     let (sender, jobs) = sync_channel::<Job>(LONGEST);
     let write_all = move || jobs.into_iter().for_each(|job| job());
     if thread::Builder::new().name("stderr".to_owned()).spawn(write_all).is_ok() {
-        let _ = WRITER.set(sender); // it is called once
+        let _ = WRITER.set(sender); // this function is called once
     }
 }
 
-/// A closed stderr is no reason to end.
+/// Writes at once. A closed stderr is not an error.
 fn now(text: &[u8]) {
     let _ = io::stderr().write_all(text);
 }
@@ -35,19 +35,19 @@ pub(crate) fn write(text: &[u8]) {
     drop(writer.try_send(Box::new(move || now(&text))));
 }
 
-/// Waits until all is written, at most for `limit`.
+/// Waits until everything is written, at most for `limit`.
 pub(crate) fn flush(limit: Duration) {
     let Some(writer) = WRITER.get() else { return };
     let (done, written) = sync_channel::<()>(0);
-    // If the queue is full, another thread waits for room, but not this one.
+    // If the queue is full, another thread waits for room in place of this one.
     if let Err(TrySendError::Full(job)) = writer.try_send(Box::new(move || drop(done))) {
         let writer = writer.clone();
         let _ = thread::Builder::new().spawn(move || writer.send(job));
     }
-    let _ = written.recv_timeout(limit); // at its end nobody reads stderr
+    let _ = written.recv_timeout(limit); // after the limit, nothing reads stderr
 }
 
-/// For what is written line by line.
+/// A writer for text that is written line by line.
 #[derive(Debug)]
 pub(crate) struct Stderr;
 

@@ -1,13 +1,13 @@
-//! Text for people: ages, ordinals, tables, and what strangers wrote.
+//! Text for people: ages, ordinals, tables, and escaped text from strangers.
 
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-/// What an identity takes of a line at most.
+/// The longest identity in a line.
 const LONGEST: usize = 64;
 
-/// Its two largest units: `3m 2s`, `2d 4h`.
+/// Formats an age in its two largest units: `3m 2s`, `2d 4h`.
 pub(crate) fn age(age: Duration) -> String {
     let seconds = age.as_secs();
     let units = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
@@ -22,12 +22,12 @@ pub(crate) fn age(age: Duration) -> String {
     }
 }
 
-/// How long ago that was; zero if the servers' clock is ahead of ours.
+/// Returns the time since then; zero if the servers' clock is ahead of ours.
 pub(crate) fn since(time: SystemTime) -> Duration {
     SystemTime::now().duration_since(time).unwrap_or_default()
 }
 
-/// `1st`, `2nd`, `11th`.
+/// Formats a number as `1st`, `2nd`, `11th`.
 pub(crate) fn ordinal(number: usize) -> String {
     let ending = match (number % 10, number % 100) {
         (1, teen) if teen != 11 => "st",
@@ -38,7 +38,7 @@ pub(crate) fn ordinal(number: usize) -> String {
     format!("{number}{ending}")
 }
 
-/// What a stranger wrote, so that it cannot move the cursor, change colours or turn the line around.
+/// Escapes text from a stranger, so that it cannot move the cursor, change colours or reverse the line.
 pub(crate) fn visible(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -56,9 +56,9 @@ pub(crate) fn visible(bytes: &[u8]) -> String {
     text
 }
 
-/// The same, in so many letters at most.
+/// Escapes text like [`visible`], and shortens it to `LONGEST` characters.
 pub(crate) fn shown(bytes: &[u8]) -> String {
-    // The rest would not be seen.
+    // The rest would be cut off.
     let bytes = &bytes[..bytes.len().min(8 * LONGEST)];
     let text = visible(bytes);
     if text.chars().count() <= LONGEST {
@@ -67,7 +67,7 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     text.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
-/// No control character, and none that is not seen but changes how others are.
+/// Returns false for control characters, and for invisible characters that change how others look.
 fn is_harmless(letter: char) -> bool {
     !letter.is_control()
         && !matches!(
@@ -78,7 +78,7 @@ fn is_harmless(letter: char) -> bool {
         )
 }
 
-/// Columns, the last one as long as it is.
+/// Formats a table; the last column is not padded.
 pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let mut widths = [0; N];
     for row in rows {
@@ -98,19 +98,19 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-/// A session as ZooKeeper's own tools show it; `0x0` for a node without one.
+/// Formats a session as ZooKeeper's own tools show it; `0x0` for a node without one.
 pub(crate) fn session(session: Option<i64>) -> String {
     format!("0x{:x}", session.unwrap_or_default())
 }
 
-/// For programs.
+/// Formats a time for programs.
 pub(crate) fn time(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// JSON in one line, as safe for a terminal as [`visible`].
+/// Formats a value as JSON in one line, as safe for a terminal as [`visible`].
 pub(crate) fn json(value: &impl Serialize) -> String {
-    // Only maps with keys that are no text, and failing writers, fail.
+    // Serialization fails only for maps whose keys are no text, and for a failing writer.
     let json = serde_json::to_string(value).expect("what is written has fields of plain types");
     let mut text = String::new();
     for letter in json.chars() {
@@ -118,7 +118,7 @@ pub(crate) fn json(value: &impl Serialize) -> String {
             text.push(letter);
             continue;
         }
-        // Only within strings there are such.
+        // Such characters occur only within strings.
         for unit in letter.encode_utf16(&mut [0; 2]) {
             text.push_str(&format!("\\u{unit:04x}"));
         }

@@ -1,4 +1,4 @@
-//! What is said while a lock is waited for.
+//! Messages during the wait for a lock.
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal};
@@ -11,16 +11,17 @@ use crate::connection::is_connected;
 use crate::contenders::{Contender, contenders, held_by};
 use crate::exit::say;
 use crate::observe::until;
-use crate::supervision::bury_all;
+use crate::supervision::reap_all;
 use crate::text::ordinal;
 
-/// Nothing is said of a lock that is acquired within this time.
+/// The first message comes after this time; a lock that is acquired sooner causes none.
 const BEFORE_FIRST: Duration = Duration::from_millis(300);
-/// The pause between two looks, and what each contender in the queue adds to it: many waiters must not overload the servers.
+/// The pause between two queries, and the addition for each contender in the queue: many waiters must not overload
+/// the servers.
 const ASK: Duration = Duration::from_secs(2);
 const ASK_EACH: Duration = Duration::from_millis(20);
 
-/// Whether the holder is shown during a wait.
+/// Returns true if the holder is shown during a wait.
 pub(crate) fn shows(verbose: bool) -> bool {
     verbose || io::stderr().is_terminal()
 }
@@ -38,13 +39,14 @@ pub(crate) async fn shown<T>(
         biased;
         done = wait => done,
         never = shown => match never {},
-        never = bury_all() => match never {},
+        never = reap_all() => match never {},
     }
 }
 
 async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
     sleep(BEFORE_FIRST).await;
-    let (mut said, mut states) = (None, curator.watch_state());
+    let mut said = None;
+    let mut states = curator.watch_state();
     loop {
         let queue = tokio::select! {
             biased;
@@ -55,7 +57,7 @@ async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
         let (path, place, before) = queue.unwrap_or_else(|| (paths.join(", "), None, Vec::new()));
         let holder = before.iter().find(|one| one.holds);
         let holder = holder.map(|holder| holder.node.clone());
-        // Without the age, which changes all the time.
+        // Compared without the age, which changes all the time.
         let news = (is_connected(curator), place.is_some(), holder.clone());
         if is_known && said.as_ref() != Some(&news) {
             let place = place.map(|place| format!("{} in the queue, ", ordinal(place)));
@@ -65,7 +67,7 @@ async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
         }
         let pause = ASK + ASK_EACH * u32::try_from(before.len()).unwrap_or(u32::MAX);
         sleep(pause).await;
-        // One small request, however long the queue is.
+        // This is one small request, however long the queue is.
         while let Some(holder) = &holder
             && let Ok(client) = curator.client()
             && let Ok(Some(_)) = client.check_stat(holder).await
@@ -75,17 +77,17 @@ async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
     }
 }
 
-/// The first path where this process waits, its place there from 1 unless its node is not there yet, and the holders and waiters
-/// before it. `None` while the servers do not answer.
+/// Returns the first path where this process waits, its place there from 1 unless its node does not exist yet, and
+/// the holders and waiters before it. `None` while the servers do not answer.
 async fn read(
     curator: &Curator,
     paths: &[String],
 ) -> Option<(String, Option<usize>, Vec<Contender>)> {
     for path in paths {
         let mut all = contenders(curator, path).await.ok()?;
-        // Asked for after the listing, in case a new session began meanwhile.
+        // Read after the listing, in case a new session began meanwhile.
         let session = curator.session_id().ok()?;
-        // Its locks at the paths before it are held.
+        // This process holds its locks at the earlier paths.
         let is_ours = |one: &&Contender| one.session_id == Some(session) && !one.holds;
         let ours = all.iter().find(is_ours).map(|ours| (ours.queue(), ours.place));
         if ours.is_some() || paths.len() == 1 {

@@ -12,8 +12,8 @@ use tokio_util::sync::DropGuard;
 use super::candidate::{Phase, Shared};
 use super::term::TermError;
 use crate::error::{Error, Released};
-use crate::lock::Mutex;
 use crate::recipes::shared::hold::Hold;
+use crate::sync::Mutex;
 
 /// A [`LeaderSelector`](super::LeaderSelector) that takes part: a candidate, or the leader, or between two terms.
 ///

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::candidate::{Candidate, Driving, Phase, Stopped};
 use super::run::Reports;
 use super::term::TermError;
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Released};
 use crate::recipes::shared::hold::Hold;
 use crate::session::NoSession;
@@ -45,7 +45,7 @@ where
         let connection = self.candidate.recipe.curator.connection().clone();
         let mut troubles = None;
         loop {
-            let began = Moment::now();
+            let began = BootInstant::now();
             let (report, released, failed) = match self.term().await {
                 Ok((report, released)) => {
                     let panicked =
@@ -95,8 +95,8 @@ where
     }
 
     /// By the retry policy, and when that is used up the longest: a run that queues again by itself never stops.
-    fn next_pause(&self, troubles: &mut Option<(Moment, Retry)>) -> Duration {
-        let begin = || (Moment::now(), self.candidate.recipe.retry.start());
+    fn next_pause(&self, troubles: &mut Option<(BootInstant, Retry)>) -> Duration {
+        let begin = || (BootInstant::now(), self.candidate.recipe.retry.start());
         let (since, retry) = troubles.get_or_insert_with(begin);
         retry.next_pause(since.elapsed()).unwrap_or(LONGEST_PAUSE)
     }

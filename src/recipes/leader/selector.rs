@@ -11,12 +11,12 @@ use super::run::{LeaderRun, Reports};
 use super::running::Driver;
 use crate::curator::Curator;
 use crate::error::Error;
-use crate::lock::Mutex;
 use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::participants::Participant;
+use crate::sync::Mutex;
 
 /// How long a body may go on by default.
 const GRACE: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::client::{Acl, Write, WriteFailure, check_frame};
-use crate::clock::Moment;
+use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
@@ -96,7 +96,7 @@ impl Fenced {
         let Ok(borrowed) = session.borrow_client() else {
             return Err(over(self.hold.end().unwrap_or(End::Lost(Loss::SessionExpired))));
         };
-        let stamp = Moment::now();
+        let stamp = BootInstant::now();
         let send = || borrowed.client.write_while_there(self.hold.node(), path.as_str(), write);
         let writing = self.hold.fence(send).map_err(over)?;
         let written = tokio::select! {

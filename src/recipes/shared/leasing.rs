@@ -9,7 +9,7 @@ use super::participants::Participant;
 use super::recipe::{Patience, Recipe};
 use crate::client::Failure;
 use crate::error::Error;
-use crate::metrics::Lock;
+use crate::metrics::LockLabels;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::{Kind, kind_of};
@@ -74,7 +74,7 @@ impl Leasing {
         // The mutex keeps permits in order, not safe, so doubt does not end a hold of it.
         mutex.waiter.loss_policy = LossPolicy::SessionExpired;
         // The metrics count permits only.
-        mutex.counted = Lock::default();
+        mutex.counted = LockLabels::default();
         // The permits were listed already. A waiter for the mutex has nodes among them.
         mutex.check_first = false;
         let request = PermitRequest {

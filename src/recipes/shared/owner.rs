@@ -5,10 +5,10 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 
 use super::hold::Held;
-use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::queue::QueuedFlag;
 use crate::queue::rules::admission::Family;
+use crate::sync::Mutex;
 
 /// An owner of locks, for re-entering them.
 ///

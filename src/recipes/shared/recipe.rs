@@ -10,7 +10,7 @@ use crate::client::check_contender;
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::lock_path::LockPath;
-use crate::metrics::{self, Lock};
+use crate::metrics::{self, LockLabels};
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
 use crate::queue::{NodeSpec, Request, Waiter};
@@ -53,7 +53,7 @@ pub(crate) struct Recipe {
     pub(crate) path: LockPath,
     pub(crate) retry: RetryPolicy,
     /// The lock in the metrics.
-    pub(crate) counted: Lock,
+    pub(crate) counted: LockLabels,
 }
 
 impl Recipe {
@@ -67,7 +67,8 @@ impl Recipe {
         let options = curator.options();
         check_contender(&absolute, &options.identity, &options.acls)
             .map_err(|error| error.at(&path))?;
-        let counted = Lock::new(recipe, &curator.connection().settings.path_label, path.as_str());
+        let counted =
+            LockLabels::new(recipe, &curator.connection().settings.path_label, path.as_str());
         Ok(Self { curator: curator.clone(), path, retry: options.retry.clone(), counted })
     }
 

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::count::VersionedCount;
 use super::requests::Found;
 use crate::error::Error;
-use crate::lock::Mutex;
 use crate::lock_path::LockPath;
+use crate::sync::Mutex;
 
 #[derive(Debug)]
 pub(crate) struct Shared {

@@ -1,5 +1,5 @@
-//! Sleeps that end when they should. The runtime's timer counts whole milliseconds and rounds up, as does the wait for the
-//! next event: a link of 4 ms would be one of 5 to 6.
+//! Precise sleeps. The runtime's timer counts whole milliseconds and rounds up, as does its wait for the next event:
+//! a link of 4 ms would become one of 5 to 6 ms.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until as runtime_sleep_until};
 
 static ALARM: LazyLock<Option<&'static Alarm>> = LazyLock::new(Alarm::start);
 
-/// One thread wakes all that sleep.
+/// A thread that wakes all sleepers.
 #[derive(Debug, Default)]
 struct Alarm {
     sleepers: Mutex<Sleepers>,
@@ -19,22 +19,22 @@ struct Alarm {
 
 #[derive(Debug, Default)]
 struct Sleepers {
-    /// The number tells those of one instant apart.
+    /// The number distinguishes sleepers with the same instant.
     due: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
     count: u64,
 }
 
-/// Waits until `due`, to some ten microseconds on an idle machine.
+/// Waits until `due`, accurate to some ten microseconds on an idle machine.
 pub(super) async fn sleep_until(due: Instant) {
     let Some(alarm) = *ALARM else { return runtime_sleep_until(due).await };
     if due > Instant::now() {
-        // The thread never ends; it answers or the sleeper is no more.
+        // The thread never ends, so it always sends an answer.
         let _ = alarm.set(due).await;
     }
 }
 
 impl Alarm {
-    /// `None` if the system gives no thread.
+    /// Starts the thread; `None` if the system refuses.
     fn start() -> Option<&'static Self> {
         let alarm: &'static Self = Box::leak(Box::default());
         let thread = thread::Builder::new().name("testkit-delays".to_owned());
@@ -61,7 +61,7 @@ impl Alarm {
             while let Some(first) = sleepers.due.first_entry()
                 && first.key().0 <= now
             {
-                let _ = first.remove().send(()); // it may have been dropped
+                let _ = first.remove().send(()); // the sleeper may have been dropped
             }
             let next = sleepers.due.first_key_value().map(|((due, _), _)| *due);
             sleepers = match next {

@@ -1,4 +1,4 @@
-//! One client's connection and the one to the server that belongs to it.
+//! A client's connection and the corresponding connection to the server.
 
 use std::io;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use super::lane::{Breakage, Lane};
 use super::shared::Shared;
 use super::{Cut, Direction};
 
-/// How long the ends of a finished connection may take to finish it too, before it is reset.
+/// The time that the two ends of a finished connection have to finish it too, before it is reset.
 const FINISHING: Duration = Duration::from_secs(1);
 const BETWEEN_DIALS: Duration = Duration::from_millis(100);
 
@@ -45,13 +45,13 @@ pub(super) async fn serve(
         }
     }
     faults.iter().for_each(|fault| fault.strike());
-    // To close with bytes unread would be a reset.
+    // Closing with unread bytes would reset the connection.
     let [client, server] = &mut ends;
     let _ = timeout(FINISHING, async { tokio::join!(drain(client), drain(server)) }).await;
 }
 
 /// Closes by `RST`.
-#[allow(deprecated)] // it would block with another time than zero; its successor is younger than our oldest tokio
+#[allow(deprecated)] // blocks only with a time other than zero, and our oldest tokio does not have its successor
 pub(super) fn reset(stream: TcpStream) {
     let _ = stream.set_linger(Some(Duration::ZERO));
 }
@@ -80,7 +80,8 @@ async fn forward(
 ) -> Result<(), Breakage> {
     let unanswered = Unanswered::default();
     let lane = |direction| Lane { direction, connection: id, shared, unanswered: &unanswered };
-    let (up, down) = (lane(Direction::ToServer), lane(Direction::ToClient));
+    let up = lane(Direction::ToServer);
+    let down = lane(Direction::ToClient);
     let _ = client.set_nodelay(true);
     let (from_client, to_client) = client.split();
     let (requests, requested) = unbounded_channel();
@@ -88,9 +89,9 @@ async fn forward(
     let mut faults = shared.board.watch();
     select! {
         biased;
-        // A connection that is stalled before it is made does not reach the server.
+        // A connection that is stalled from the start does not reach the server.
         () = up.pass(&mut faults, Instant::now()) => {}
-        // The client gave up meanwhile: the server never hears of it.
+        // The client gave up meanwhile, so the server never sees its connection.
         () = &mut reading => return Ok(()),
     }
     let Ok(upstream) = dial(shared).await else {

@@ -1,4 +1,4 @@
-//! What has passed, and which request a reply answers.
+//! Counts of messages and bytes, and the request that a reply answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::frame::Head;
 use super::{Direction, Operation};
 
-/// Older entries go.
+/// The length of the log; older entries are removed.
 const LOG: usize = 100_000;
-/// A client has no more requests under way than that; older ones go.
+/// The number of requests under way that are remembered, more than any client has; older ones are removed.
 const UNANSWERED: usize = 65_536;
-/// The server's own message: a watch has fired.
+/// The number of the server's own message, that a watch has fired.
 const EVENT: i32 = -1;
 
-/// Of a proxy.
+/// The counters of a proxy.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     seen: Mutex<Seen>,
@@ -40,7 +40,7 @@ impl Counters {
         }
     }
 
-    /// How many messages went that way.
+    /// Returns the number of messages in a direction.
     pub(super) fn messages(&self, direction: Direction, asked: Operation) -> usize {
         let is_asked = |(way, seen): (Direction, Operation)| way == direction && asked.means(seen);
         self.seen().counts.iter().filter(|(key, _)| is_asked(**key)).map(|(_, count)| count).sum()
@@ -79,7 +79,7 @@ impl Counters {
 pub(super) struct Unanswered(Mutex<VecDeque<(i32, Operation)>>);
 
 impl Unanswered {
-    /// What a message is about. `None` for a reply to nothing.
+    /// Returns the operation of a message; `None` for a reply without a request.
     pub(super) fn operation(&self, head: Head) -> Option<Operation> {
         let mut requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match head {
@@ -94,7 +94,8 @@ impl Unanswered {
             }
             Head::Reply { xid: EVENT } => Some(Operation::Event),
             Head::Reply { xid } => {
-                // The first of its number: pings and their like all have the same.
+                // The first request of this number, because all pings share one number, and so do other special
+                // requests.
                 let place = requests.iter().position(|(number, _)| *number == xid)?;
                 requests.remove(place).map(|(_, operation)| operation)
             }

@@ -1,4 +1,4 @@
-//! Faults: what they are, where they are kept, and the guard that ends one.
+//! Faults, the board that lists the active ones, and the guard that ends one.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -10,13 +10,13 @@ use tokio::sync::watch;
 
 use super::Operation;
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(clippy::exhaustive_enums)] // a link has two ends
 pub enum Direction {
-    /// From the client to the server.
+    /// Bytes from the client to the server.
     ToServer,
-    /// From the server to the client.
+    /// Bytes from the server to the client.
     ToClient,
     /// Either way.
     Both,
@@ -28,19 +28,19 @@ impl Direction {
     }
 }
 
-/// How a connection ends. Both of its ends see the same.
+/// The way in which a connection ends. Both of its ends see the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cut {
-    /// By `RST`: reads and writes fail.
+    /// An `RST`: reads and writes fail.
     Reset,
-    /// By `FIN`: the end of the stream, as if the other side had closed it. Bytes sent before it arrive, but a server
-    /// need not process them ([`cut_at`](super::FaultProxy::cut_at)).
+    /// A `FIN`: the stream ends as if the other side had closed it. Bytes sent before the end arrive, but a server
+    /// does not necessarily process them ([`cut_at`](super::FaultProxy::cut_at)).
     Finish,
 }
 
-/// One message of a connection: the first one or the [`nth`](Self::nth) of its kind since the fault was installed. Each
-/// connection counts its own.
+/// One message of a connection: the first or the [`nth`](Self::nth) of its kind since the fault was installed. The
+/// count is kept for each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a message is what a fault is about, it does nothing itself"]
 pub struct Message {
@@ -50,17 +50,17 @@ pub struct Message {
 }
 
 impl Message {
-    /// The first such request.
+    /// Selects the first request for this operation.
     pub fn request(operation: Operation) -> Self {
         Self { direction: Direction::ToServer, operation, nth: 1 }
     }
 
-    /// The first reply to such a request.
+    /// Selects the first reply to a request for this operation.
     pub fn reply(operation: Operation) -> Self {
         Self { direction: Direction::ToClient, operation, nth: 1 }
     }
 
-    /// The `nth` instead, counted from 1.
+    /// Selects the `nth` message instead, counted from 1.
     ///
     /// # Panics
     ///
@@ -81,7 +81,7 @@ pub(super) enum Kind {
     Break(Message, Break),
 }
 
-/// What becomes of a message at which a connection is cut.
+/// The part of a message that is forwarded before the connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Break {
     Before,
@@ -97,7 +97,7 @@ pub(super) struct Active {
     tally: Mutex<Tally>,
 }
 
-/// For a fault about one message.
+/// The counts of a fault about one message.
 #[derive(Debug, Default)]
 struct Tally {
     seen: HashMap<u64, usize>,
@@ -105,7 +105,7 @@ struct Tally {
 }
 
 impl Active {
-    /// Counts a message of a connection; whether it is the one that this fault is about. Says so once.
+    /// Counts a message of a connection. Returns true, at most once, if it is the message that this fault is about.
     pub(super) fn claims(&self, connection: u64, direction: Direction, seen: Operation) -> bool {
         let (Kind::Hold(message) | Kind::Break(message, _)) = self.kind else { return false };
         if message.direction != direction || !message.operation.means(seen) {
@@ -132,8 +132,8 @@ pub(super) struct Board(Arc<watch::Sender<Faults>>);
 
 impl Board {
     pub(super) fn install(&self, kind: Kind) -> Fault {
-        let (strikes, tally) = (watch::Sender::default(), Mutex::default());
-        let active = Arc::new(Active { kind, strikes, tally });
+        let active =
+            Arc::new(Active { kind, strikes: watch::Sender::default(), tally: Mutex::default() });
         self.0.send_modify(|faults| faults.push(active.clone()));
         Fault(vec![Installed { board: self.clone(), active }])
     }
@@ -147,7 +147,7 @@ impl Board {
     }
 }
 
-/// A fault of a [`FaultProxy`](super::FaultProxy), or of several, until it is healed or dropped.
+/// A fault of a [`FaultProxy`](super::FaultProxy), or a group of several faults, until it is healed or dropped.
 ///
 /// Dropping heals at once, also while unwinding and outside a runtime. A connection that was cut stays cut.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Fault {
         Self(faults.into_iter().flat_map(|fault| fault.0).collect())
     }
 
-    /// How often it has struck.
+    /// Returns how often the fault has struck.
     ///
     /// A fault about a [`Message`] strikes once, and a cut counts when it is done. A stall or a delay strikes each time
     /// a connection finds that it has to wait, a refusal with each connection refused.
@@ -174,11 +174,11 @@ impl Fault {
         self.0.iter().map(|installed| *installed.active.strikes.borrow()).sum()
     }
 
-    /// Waits until it has struck, at once if it has already.
+    /// Waits until the fault has struck, and returns at once if it already has.
     ///
     /// # Cancel safety
     ///
-    /// Nothing changes.
+    /// Dropping the future has no effect.
     pub async fn struck(&self) {
         let mut strikes =
             self.0.iter().map(|one| one.active.strikes.subscribe()).collect::<Vec<_>>();

@@ -5,12 +5,13 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::Direction;
 use super::protocol::{self, Protocol};
 
-/// Longer ones are not this protocol; a server's own limit is 1 MiB unless it is configured.
+/// The longest message; longer ones are not this protocol. A server's own limit is 1 MiB unless it is configured.
 pub(super) const LONGEST: usize = 16 << 20;
-/// What a handshake may measure: without the `readOnly` flag of old clients, and with room for newer ones.
+/// The length of a handshake: at least that of old clients, which have no `readOnly` flag, and with room for newer
+/// ones.
 const HANDSHAKE: std::ops::RangeInclusive<usize> = 20..=1024;
 
-/// What the head of a message says.
+/// The head of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
     Connect,
@@ -18,22 +19,22 @@ pub(super) enum Head {
     Reply { xid: i32 },
 }
 
-/// A message with its length, or bytes of which nothing is known.
+/// A message with its length, or bytes that were not parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) bytes: Bytes,
     pub(super) head: Option<Head>,
 }
 
-/// One direction of one connection.
+/// The parser for one direction of one connection.
 #[derive(Debug)]
 pub(super) struct Framer {
     direction: Direction,
     is_parsing: bool,
-    /// While a greeting with an address is awaited: what to write there.
+    /// The port to write into the address of a greeting, until the greeting has come.
     back: Option<u16>,
     is_first: bool,
-    /// What has been read and not been taken.
+    /// Bytes that were read and not taken yet.
     pub(super) unread: BytesMut,
 }
 
@@ -47,7 +48,8 @@ impl Framer {
         Self { direction, is_parsing, back, is_first: true, unread: BytesMut::new() }
     }
 
-    /// The next whole message. From the first bytes on that cannot be a message all are passed on as they come.
+    /// Takes the next whole message. From the first bytes that cannot be a message, all bytes are passed on as they
+    /// come.
     pub(super) fn take(&mut self) -> Option<Piece> {
         if let Some(back) = self.back {
             let bytes = protocol::take_greeting(&mut self.unread, back)?;
@@ -64,7 +66,7 @@ impl Framer {
         self.rest()
     }
 
-    /// What is left, for the end of the stream.
+    /// Takes the remaining bytes, at the end of the stream.
     pub(super) fn rest(&mut self) -> Option<Piece> {
         let bytes = self.unread.split().freeze();
         (!bytes.is_empty()).then_some(Piece { bytes, head: None })
@@ -82,7 +84,8 @@ impl Framer {
         }
         let bytes = self.unread.split_to(size).freeze();
         let mut words = bytes.slice(4..12);
-        let (xid, code) = (words.get_i32(), words.get_i32());
+        let xid = words.get_i32();
+        let code = words.get_i32();
         let head = match self.direction {
             _ if self.is_first => Head::Connect,
             Direction::ToServer => Head::Request { xid, code },
@@ -113,7 +116,7 @@ mod tests {
         frame(&body)
     }
 
-    /// All pieces of a stream that comes in these reads.
+    /// Returns all pieces of a stream that comes in these reads.
     fn pieces<'a>(
         direction: Direction,
         protocol: Protocol,
@@ -198,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Messages, and what is none of them now and then.
+    /// A stream of messages, and now and then bytes that are no message.
     fn stream() -> impl Strategy<Value = Vec<u8>> {
         let valid = (any::<i32>(), 0..200_i32, 8_usize..300)
             .prop_map(|(xid, code, padding)| message(&[xid, code], padding));

@@ -1,4 +1,4 @@
-//! One direction of one connection: what is read waits in a queue until the faults let it go.
+//! One direction of one connection: the bytes that are read wait in a queue until no fault holds them.
 
 use std::io;
 use std::sync::Arc;
@@ -18,16 +18,17 @@ use super::frame::{Framer, Piece};
 use super::shared::Shared;
 use super::{Cut, Direction, Operation};
 
-/// What is read at a time, at least.
+/// The smallest buffer for one read.
 const CHUNK: usize = 64 << 10;
-/// Bytes that may wait, or one message that is longer; then nothing more is read. As much as full socket buffers hold.
+/// The bytes that may wait, or one message that is longer, before the lane stops reading; as many as full socket
+/// buffers hold.
 const ROOM: u32 = 4 << 20;
 
-/// The end of a connection at both ends.
+/// The reason to end a connection at both ends.
 #[derive(Debug)]
 pub(super) struct Breakage {
     pub(super) cut: Cut,
-    /// The faults that are the reason.
+    /// The faults that caused it.
     pub(super) faults: Faults,
 }
 
@@ -81,8 +82,9 @@ impl Lane<'_> {
         let _ = queue.send(Item { content: end, arrived: Instant::now(), _room: None });
     }
 
-    /// On a long way an acknowledgement comes no sooner than a reply, and a sender with Nagle's algorithm waits for it; ours
-    /// would be there at once. So from here on it goes with the reply, if that comes within the 40 ms that the system waits.
+    /// Delays acknowledgements. On a long link an acknowledgement comes no sooner than a reply, and a sender with
+    /// Nagle's algorithm waits for it, but ours would arrive at once. With this setting it is sent with the reply, if
+    /// the reply comes within the 40 ms that the system waits.
     fn acknowledge_late(&self, from: &ReadHalf<'_>) {
         let is_delay = |fault: &Arc<Active>| matches!(fault.kind, Kind::Delay(..));
         if self.shared.board.watch().borrow().iter().any(is_delay) {
@@ -116,7 +118,7 @@ impl Lane<'_> {
         while let Some(item) = queue.recv().await {
             let arrived = item.arrived;
             match item.content {
-                // Nobody is there; who sends finds out by the other direction, as far as it is not stalled.
+                // The receiver is closed. The sender notices through the other direction, unless that is stalled.
                 Content::Piece(..) if is_deaf => {}
                 Content::Piece(bytes, operation) => {
                     let (size, breakage) = match operation {
@@ -144,7 +146,7 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Returns when no stall and no delay is in the way of what arrived then.
+    /// Returns when no stall and no delay holds bytes that arrived at `arrived`.
     pub(super) async fn pass(&self, faults: &mut watch::Receiver<Faults>, arrived: Instant) {
         let mut struck = Faults::new();
         loop {
@@ -168,10 +170,11 @@ impl Lane<'_> {
         }
     }
 
-    /// What is in the way, and until when; `None` while there is a stall.
+    /// Returns the faults that hold the bytes, and when their delay ends; `None` during a stall.
     fn obstacles(&self, faults: &Faults, arrived: Instant) -> (Faults, Option<Instant>) {
         let mut waits_for = Faults::new();
-        let (mut due, mut is_stalled) = (arrived, false);
+        let mut due = arrived;
+        let mut is_stalled = false;
         for fault in faults {
             match fault.kind {
                 Kind::Stall(direction) if direction.covers(self.direction) => is_stalled = true,
@@ -186,8 +189,8 @@ impl Lane<'_> {
         (waits_for, (!is_stalled).then_some(due))
     }
 
-    /// Lets the faults about messages have this one, when its time has come: holds it, and says how much of it goes on
-    /// and whether the connection breaks there.
+    /// Applies the faults about messages to this one, once its time has come: holds it, and returns how many of its
+    /// bytes to forward, and the breakage if the connection is to be cut there.
     async fn strike(
         &self,
         faults: &mut watch::Receiver<Faults>,
@@ -228,7 +231,7 @@ impl Lane<'_> {
             .collect()
     }
 
-    /// Also a stall that begins within a long message holds the rest of it.
+    /// Forwards the bytes. A stall that begins within a long message holds the rest of it.
     async fn forward(
         &self,
         to: &mut WriteHalf<'_>,

@@ -28,17 +28,18 @@ use self::shared::Shared;
 use super::TestkitError;
 use super::port::listen_anew;
 
-/// A TCP proxy in front of one server, with faults at will: on the whole link, or at one message of the client's
-/// protocol.
+/// A TCP proxy in front of one server that injects faults on demand: on the whole link, or at one message of the
+/// client protocol.
 ///
-/// Code under test connects to [`connect_string`](Self::connect_string). What a method breaks stays broken while its
-/// [`Fault`] lives. Several faults at a time add up: what two of them stall waits until both are healed.
+/// The code under test connects to [`connect_string`](Self::connect_string). A fault lasts until its [`Fault`] is
+/// healed or dropped. Several faults add up: bytes that two of them stall wait until both are healed.
 ///
-/// A message is seen, and counted, when the proxy has read all of it. A fault has it when its turn to be forwarded has
-/// come, after stalls and delays.
+/// A message is counted when the proxy has read all of it. A fault acts on it when its turn to be forwarded has come,
+/// after stalls and delays.
 ///
-/// Connections that begin otherwise than ZooKeeper's (TLS, the words of four letters), and messages of more than 16 MiB
-/// with all that follows, pass as they are: faults about a [`Message`] and counts by [`Operation`] do not see them.
+/// Connections that do not begin like ZooKeeper's (TLS, four-letter words) pass unchanged, and so does a message of
+/// more than 16 MiB with everything that follows it. Faults about a [`Message`] and counts by [`Operation`] do not
+/// see them.
 ///
 /// Dropping the proxy closes its connections and its port.
 ///
@@ -74,18 +75,20 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Listens on a free port of 127.0.0.1 in front of the server at `upstream`, one `HOST:PORT`, or `tcp+tls://HOST:PORT`.
+    /// Starts a proxy on a free port of 127.0.0.1, in front of the server at `upstream`: one `HOST:PORT`, or
+    /// `tcp+tls://HOST:PORT`.
     ///
-    /// The server need not be there: a client that comes while it is not is reset. As long as there are other ports, it is
-    /// not one of an earlier proxy of this process: that one's clients may still try to connect.
+    /// The server does not have to be up: while it is down, the proxy resets its clients. As long as there are other
+    /// ports, the port is not that of an earlier proxy of this process, whose clients may still try to connect.
     ///
     /// # Cancel safety
     ///
-    /// Nothing remains.
+    /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
     ///
-    /// [`TestkitError::InvalidOption`] if `upstream` is not one of these; [`TestkitError::Failed`] if no port can be had.
+    /// [`TestkitError::InvalidOption`] if `upstream` has neither form; [`TestkitError::Failed`] if no port is
+    /// available.
     pub async fn start(upstream: &str) -> Result<Self, TestkitError> {
         let listener = listen_anew().await?;
         let schemes = ["tcp+tls://", "tcp://"];
@@ -118,7 +121,8 @@ impl FaultProxy {
         Ok(Self { address, connect_string: address.to_string(), shared, stop, tasks })
     }
 
-    /// Where clients connect: `127.0.0.1:PORT`, after the scheme of the server's address if it has one.
+    /// Returns the connect string for clients: `127.0.0.1:PORT`, after the scheme of the server's address if it has
+    /// one.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
@@ -128,95 +132,98 @@ impl FaultProxy {
         self.address.port()
     }
 
-    /// What goes that way arrives later by `latency`, in order and without a limit on how much is under way but 4 MiB of
-    /// each connection. Delays add up. Healing it delivers at once what is under way.
+    /// Delays the bytes in a direction by `latency`, and keeps their order. Each connection may have 4 MiB under way.
+    /// Several delays add up. When the fault is healed, the delayed bytes are delivered at once.
     pub fn delay(&self, direction: Direction, latency: Duration) -> Fault {
         self.shared.board.install(Kind::Delay(direction, latency))
     }
 
-    /// What goes that way is held back, and delivered when the fault is healed: a black hole with both ends still
-    /// connected. Once 4 MiB of a connection wait, nothing more is read from who sends.
+    /// Holds the bytes in a direction back until the fault is healed: a black hole with both ends still connected.
+    /// Once 4 MiB of a connection wait, the proxy no longer reads from the sender.
     ///
-    /// The ends of connections are held back too: the server does not learn that a client has gone. New connections are
-    /// accepted. Those that begin in a stall towards the server reach it only if their client still waits at its end.
+    /// The ends of connections are held back too, so the server does not notice that a client has disconnected. New
+    /// connections are accepted. A connection that begins during a stall towards the server reaches it only if the
+    /// client still waits when the stall ends.
     pub fn stall(&self, direction: Direction) -> Fault {
         self.shared.board.install(Kind::Stall(direction))
     }
 
-    /// New connections are reset at once; those there are stay.
+    /// Resets new connections at once; existing ones stay.
     pub fn refuse(&self) -> Fault {
         self.shared.board.install(Kind::Refuse)
     }
 
-    /// Cuts all connections there are, now. Says how many they were.
+    /// Cuts all existing connections now, and returns their number.
     #[allow(clippy::must_use_candidate)] // it is called for what it does
     pub fn cut(&self, cut: Cut) -> usize {
         self.shared.connections.cut_all(cut)
     }
 
-    /// Exactly that message is lost. TCP does not lose a message alone, so its connection is reset there. If it is a
-    /// reply, the server has done what the request asked for.
+    /// Loses exactly this message. TCP cannot lose a single message, so its connection is reset there. If the message
+    /// is a reply, the server has carried the request out.
     pub fn lose(&self, message: Message) -> Fault {
         self.shared.board.install(Kind::Break(message, Break::Before))
     }
 
-    /// That message, and what comes behind it in its direction, is held until the fault is healed.
+    /// Holds this message, and everything after it in its direction, until the fault is healed.
     pub fn hold(&self, message: Message) -> Fault {
         self.shared.board.install(Kind::Hold(message))
     }
 
-    /// Forwards the first half of that message's bytes, then resets its connection.
+    /// Forwards the first half of this message's bytes, then resets its connection.
     pub fn cut_within(&self, message: Message) -> Fault {
         self.shared.board.install(Kind::Break(message, Break::Within))
     }
 
-    /// Forwards that message, then cuts its connection.
+    /// Forwards this message, then cuts its connection.
     ///
-    /// A server need not process a request that was forwarded this way: when the client's session comes back on another
-    /// connection, ZooKeeper closes the old one and drops what it has not read there. [Refuse](Self::refuse) connections
-    /// until the effect is there to be sure of it.
+    /// A server does not necessarily process a request that was forwarded this way: when the client's session returns
+    /// on another connection, ZooKeeper closes the old one and drops the bytes that it has not read there. To be sure
+    /// of the effect, [refuse](Self::refuse) connections until it is visible.
     pub fn cut_at(&self, message: Message, cut: Cut) -> Fault {
         self.shared.board.install(Kind::Break(message, Break::After(cut)))
     }
 
-    /// How many such requests have come from clients, also those that a fault held back or lost.
+    /// Returns the number of requests for this operation that clients sent, including those that a fault held back or
+    /// lost.
     #[must_use]
     pub fn requests(&self, operation: Operation) -> usize {
         self.shared.counters.messages(Direction::ToServer, operation)
     }
 
-    /// How many replies to such requests have come from the server, also those that a fault held back or lost.
+    /// Returns the number of replies to this operation that the server sent, including those that a fault held back
+    /// or lost.
     #[must_use]
     pub fn replies(&self, operation: Operation) -> usize {
         self.shared.counters.messages(Direction::ToClient, operation)
     }
 
-    /// How many bytes have been forwarded.
+    /// Returns the number of bytes forwarded in a direction.
     #[must_use]
     pub fn bytes(&self, direction: Direction) -> u64 {
         self.shared.counters.bytes(direction)
     }
 
-    /// How many connections there are now, those in a stall before they reach the server included.
+    /// Returns the number of current connections, including those that a stall keeps from the server.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections.count()
     }
 
-    /// How many connections there ever were, without those refused.
+    /// Returns the number of connections accepted so far, without those refused.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.shared.connections.accepted()
     }
 
-    /// The requests that have come, in order, over all connections and without handshakes and pings: the `n`-th of the
-    /// requests [`Operation::Any`]. The last 100,000.
+    /// Returns the last 100,000 requests in order, over all connections and without handshakes and pings: the
+    /// requests that [`Operation::Any`] counts.
     #[must_use]
     pub fn log(&self) -> Vec<Operation> {
         self.shared.counters.log()
     }
 
-    /// Begins the [`log`](Self::log) anew.
+    /// Clears the [`log`](Self::log).
     pub fn clear_log(&self) {
         self.shared.counters.clear_log();
     }
@@ -225,14 +232,14 @@ impl FaultProxy {
     ///
     /// # Cancel safety
     ///
-    /// Everything is closed all the same, as when the proxy is dropped.
+    /// Everything is still closed, as when the proxy is dropped.
     pub async fn close(mut self) {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
     }
 }
 
-/// Owns the connections; they end with it.
+/// Accepts connections and owns them: they end with this task.
 async fn listen(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
@@ -242,7 +249,7 @@ async fn listen(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTo
             accepted = listener.accept() => accepted,
         };
         let Ok((client, _)) = accepted else {
-            // Most likely out of file descriptors.
+            // The process is most likely out of file descriptors.
             sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -258,7 +265,8 @@ async fn listen(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTo
     connections.shutdown().await;
 }
 
-/// Bytes of no protocol, through a proxy that knows none. The client's protocol is tested against a server.
+/// These tests send arbitrary bytes through a proxy without a protocol. The client protocol is tested against a
+/// server.
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind;
@@ -273,7 +281,7 @@ mod tests {
     use super::{Cut, Direction, Fault, FaultProxy, Protocol};
 
     const LIMIT: Duration = Duration::from_secs(60);
-    /// Long enough for what would come if nothing held it.
+    /// Long enough for bytes to arrive if nothing holds them.
     const SILENCE: Duration = Duration::from_millis(100);
 
     async fn raw(upstream: SocketAddr) -> FaultProxy {
@@ -281,7 +289,7 @@ mod tests {
         FaultProxy::start_as(listener, upstream.to_string(), Protocol::Quorum).unwrap()
     }
 
-    /// A server that says what it hears, and the proxy before it.
+    /// An echo server, and the proxy in front of it.
     struct Link {
         proxy: FaultProxy,
         _echo: JoinSet<()>,
@@ -349,7 +357,8 @@ mod tests {
         let link = Link::new().await;
         let mut stream = link.connect().await;
         for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
-            let (one, other) = (link.proxy.stall(direction), link.proxy.stall(direction));
+            let one = link.proxy.stall(direction);
+            let other = link.proxy.stall(direction);
             let before = link.proxy.bytes(Direction::ToServer);
             stream.write_all(b"held").await.unwrap();
             strikes(&one).await;
@@ -468,7 +477,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_server_clients_are_reset_and_the_proxy_lives_on() {
-        // Bound, so that nobody else listens there.
+        // Bound, so that no other process listens there.
         let nobody = TcpSocket::new_v4().unwrap();
         nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let proxy = raw(nobody.local_addr().unwrap()).await;

@@ -1,6 +1,6 @@
-//! What a message asks for.
+//! The operations of the client protocol.
 
-/// What a request asks for, or a reply answers.
+/// The operation that a request asks for, or that a reply answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -8,11 +8,11 @@ pub enum Operation {
     Any,
     /// The handshake, the first message of a connection either way.
     Connect,
-    /// A node is created, of whatever kind.
+    /// A node of any kind is created.
     Create,
     /// A node is deleted.
     Delete,
-    /// Is there such a node?
+    /// A node's existence is checked.
     Exists,
     /// A node's data are read.
     GetData,
@@ -24,13 +24,13 @@ pub enum Operation {
     Sync,
     /// The client's sign of life.
     Ping,
-    /// Several writes, all or none.
+    /// Several writes are made, all or none.
     Multi,
     /// Watches are set again, after a reconnection.
     SetWatches,
     /// A persistent watch is set.
     AddWatch,
-    /// Watches are taken back.
+    /// Watches are removed.
     RemoveWatches,
     /// Credentials are sent.
     Auth,
@@ -63,7 +63,7 @@ impl Operation {
         }
     }
 
-    /// Whether `self`, as somebody asked for it, means the message `seen`.
+    /// Returns true if `self`, as a test names it, means the message `seen`.
     pub(super) fn means(self, seen: Self) -> bool {
         match self {
             Self::Any => !matches!(seen, Self::Connect | Self::Ping | Self::Event),

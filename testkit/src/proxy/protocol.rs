@@ -1,39 +1,40 @@
-//! What is spoken through a proxy.
+//! The protocols that pass through a proxy.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// An address takes a few dozen bytes.
+/// The longest accepted address; real ones have a few dozen bytes.
 const LONGEST_ADDRESS: usize = 512;
-/// The version, the sender's number, the length of its address.
+/// The length of the version, the sender's number, and the length of its address.
 const HEAD: usize = 8 + 8 + 4;
 
-/// Who speaks to whom.
+/// The protocol of a connection, by its two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// A client to a server, in messages.
+    /// A client talks to a server, in messages.
     Client,
-    /// A follower to its leader, of which we know nothing.
+    /// A follower talks to its leader, in a protocol that the proxy does not parse.
     Quorum,
-    /// A member of an ensemble to another, which reaches it by the proxy at the port `back`.
+    /// A member of an ensemble talks to another one, which dials back through the proxy at the port `back`.
     Election { back: u16 },
 }
 
 impl Protocol {
-    /// A leader listens a moment after its election. A follower that dials it directly is refused and dials again, so
-    /// many times; one that dials us was not refused, and would go back to the election.
+    /// Returns how often the proxy dials the server. A leader begins to listen a moment after its election. A
+    /// follower that dials it directly is refused and retries this often. A follower that dials the proxy is not
+    /// refused, and would return to the election instead.
     pub(super) fn dials(self) -> usize {
         if self == Self::Quorum { 5 } else { 1 }
     }
 }
 
-/// Takes the first message of the election protocol and puts `127.0.0.1:BACK` for the sender's address. `None` while it
-/// is not whole.
+/// Takes the first message of the election protocol and replaces the sender's address with `127.0.0.1:BACK`. `None`
+/// while the message is incomplete.
 ///
-/// A member that is dialed by a lower one hangs up and dials the address that it was told, not the one in its own
-/// configuration: it would go past the proxies.
+/// A member that is dialed by a lower one hangs up and dials the address in the greeting, not the one in its own
+/// configuration, and would bypass the proxies.
 pub(super) fn take_greeting(unread: &mut BytesMut, back: u16) -> Option<Bytes> {
     let version = i64::from_be_bytes(*unread.first_chunk()?);
-    // Before there were versions, this was the sender's number, and nothing followed.
+    // Before the protocol had versions, this was the sender's number, and nothing followed.
     if version >= 0 {
         return Some(unread.split().freeze());
     }

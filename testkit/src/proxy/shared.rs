@@ -1,4 +1,4 @@
-//! What the connections of a proxy share.
+//! The state that the connections of a proxy share.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,8 +20,13 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(upstream: String, protocol: Protocol) -> Self {
-        let (board, counters) = (Board::default(), Counters::default());
-        Self { upstream, protocol, board, counters, connections: Connections::default() }
+        Self {
+            upstream,
+            protocol,
+            board: Board::default(),
+            counters: Counters::default(),
+            connections: Connections::default(),
+        }
     }
 }
 

@@ -22,15 +22,15 @@ use crate::waiting;
 
 /// The pause between two tries while ZooKeeper does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long before its end the wait for a lock stops, so that the place in the queue is given up by then.
+/// The wait for a lock stops this long before its deadline, so that the place in the queue is given up by then.
 const LEAVING: Duration = Duration::from_millis(500);
-/// How long before the end of the wait the holder is looked up.
+/// The holder is queried this long before the end of the wait.
 const LOOK: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     let began = Instant::now();
     let mut signals = Signals::new()?;
-    // As for `flock`, no time to wait means not to wait.
+    // As with `flock`, a timeout of zero means not to wait.
     let waits = !arguments.nonblock && arguments.timeout != Some(Duration::ZERO);
     let limit = arguments.timeout.filter(|_| waits);
     let curator = signals.unless_ended(connect_within(settings, limit)).await??;
@@ -56,12 +56,12 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     outcome
 }
 
-/// What the end of the session has to know.
+/// The facts that matter for closing the session.
 #[derive(Default)]
 struct Ending {
-    /// The time to wait does not bound what comes after it.
+    /// True once the lock was held: the time limit for the wait no longer applies.
     was_held: bool,
-    /// No server has confirmed the release.
+    /// True if no server has confirmed the release.
     is_unconfirmed: bool,
 }
 
@@ -69,11 +69,11 @@ struct Wait<'a> {
     arguments: &'a Run,
     settings: &'a Settings,
     curator: &'a Curator,
-    /// For the locks: a run that waits for one also waits for ZooKeeper.
+    /// The connection for the locks: a run that waits for a lock also waits for ZooKeeper.
     locking: Curator,
-    /// Whether it waits for a busy lock.
+    /// True if the run waits for a busy lock.
     waits: bool,
-    /// When a lock that is still busy is given up.
+    /// The time at which a lock that is still busy is given up.
     deadline: Option<Instant>,
 }
 
@@ -82,7 +82,7 @@ impl Wait<'_> {
         let arguments = self.arguments;
         let locks = arguments.paths.iter().map(|path| self.lock(path));
         let locks = locks.collect::<Result<Vec<_>, _>>()?;
-        // In the same order in each process: otherwise two processes could wait for each other.
+        // Each process takes the locks in the same order: otherwise two processes could wait for each other.
         let lock = InterProcessMultiLock::new(locks)?.sorted_by_path();
         let acquire = async {
             match self.deadline {
@@ -106,7 +106,8 @@ impl Wait<'_> {
     }
 
     fn lock(&self, path: &str) -> Result<Arc<dyn Lock>, Error> {
-        let (arguments, curator) = (self.arguments, &self.locking);
+        let arguments = self.arguments;
+        let curator = &self.locking;
         Ok(if let Some(count) = arguments.count {
             curator.semaphore(path, usize::try_from(count).unwrap_or(usize::MAX))?.into()
         } else if arguments.read {
@@ -118,8 +119,8 @@ impl Wait<'_> {
         })
     }
 
-    /// Awaits `acquire`, and reports meanwhile who holds one of `paths`. Its error is `None` where the time is up and no server said
-    /// whether it is held.
+    /// Awaits `acquire`, and meanwhile reports the holder of one of `paths`. The error of `acquire` is `None` if the
+    /// time is up and no server reported whether the lock is held.
     async fn wait<T>(
         &self,
         paths: &[String],
@@ -129,7 +130,7 @@ impl Wait<'_> {
         let Self { arguments, settings, curator, .. } = *self;
         let shows = !arguments.quiet && waiting::shows(settings.verbose);
         let acquire = waiting::shown(curator, paths, shows, acquire);
-        let (acquired, holder) = signals.unless_ended(self.beside(paths, acquire)).await?;
+        let (acquired, holder) = signals.unless_ended(self.with_holder(paths, acquire)).await?;
         let is_timeout = |error: &Error| error.kind() == ErrorKind::Unavailable;
         match acquired {
             Ok(Attempt::Acquired(held)) => Ok(held),
@@ -149,8 +150,8 @@ impl Wait<'_> {
         }
     }
 
-    /// Awaits `acquire`, and looks for the holder shortly before the time is up.
-    async fn beside<T>(
+    /// Awaits `acquire`, and queries the holder shortly before the time is up.
+    async fn with_holder<T>(
         &self,
         paths: &[String],
         acquire: impl Future<Output = T>,
@@ -169,7 +170,7 @@ impl Wait<'_> {
         (acquired, holder)
     }
 
-    /// The holder of the first of the paths that has one. A quiet run does not look.
+    /// Returns the holder of the first path that has one. A quiet run does not query it.
     async fn holder_of(&self, paths: &[String]) -> Option<String> {
         for path in paths.iter().filter(|_| !self.arguments.quiet) {
             if let Ok(contenders) = contenders(self.curator, path).await
@@ -200,11 +201,12 @@ impl Wait<'_> {
     fn busy(&self, paths: &[String], holder: Option<String>) -> Failure {
         let Run { quiet, timeout, conflict_exit_code, .. } = *self.arguments;
         if quiet {
-            return Failure::told(conflict_exit_code);
+            return Failure::reported(conflict_exit_code);
         }
         let after = timeout.map(|limit| format!(" after {}", humantime::format_duration(limit)));
-        let (after, holder) = (after.unwrap_or_default(), holder.unwrap_or_default());
-        // A server has said that the lock is busy.
+        let after = after.unwrap_or_default();
+        let holder = holder.unwrap_or_default();
+        // A server has reported that the lock is busy.
         let is_silent = self.deadline.is_some() && !is_connected(self.curator);
         let silence = if is_silent { "; no server answers now" } else { "" };
         let paths = paths.join(", ");
@@ -219,13 +221,13 @@ async fn until(end: Option<Instant>) {
     }
 }
 
-/// What is left until then.
+/// Returns the time that is left until `end`.
 fn left(end: Option<Instant>) -> Duration {
     end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
 }
 
-/// Releases the lock, and says how that failed. A signal ends the waiting for that, not the release: the end of the session may still
-/// confirm it.
+/// Releases the lock, and reports a failure. A signal ends the wait for the release, not the release: the end of the
+/// session may still confirm it.
 async fn finish(end: End, held: Guards, signals: &mut Signals, ending: &mut Ending) -> Outcome {
     let released = tokio::select! {
         biased;

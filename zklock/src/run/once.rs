@@ -13,10 +13,10 @@ use crate::signals::Signals;
 use crate::supervision::Watched;
 use crate::text;
 
-/// The run of a key, in a task: the body hands its hold out, and waits for the end of the command. So the supervision goes on where the
-/// library drops the body, because the hold is lost.
+/// The run of a key, in a task: the body hands out its hold, and waits for the end of the command. So the supervision
+/// continues if the hold is lost and the library drops the body.
 struct Run {
-    /// The only task. Its error is `None` where the command failed.
+    /// The only task. Its error is `None` if the command failed.
     task: JoinSet<Result<Attempt<Once<()>>, Option<Error>>>,
     hold: oneshot::Receiver<Hold>,
     succeeded: oneshot::Sender<()>,
@@ -65,7 +65,7 @@ impl Wait<'_> {
                 Err(Failure::new(failure.code(), why))
             }
             Some(Ok(_)) => Ok(end.code),
-            _ => Err(Failure::told(crate::exit::INTERNAL)), // the panic was reported
+            _ => Err(Failure::reported(crate::exit::INTERNAL)), // the panic was reported
         }
     }
 

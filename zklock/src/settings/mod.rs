@@ -15,7 +15,7 @@ use zookeeper_recipes::zookeeper_client::{Acl, AuthId, Permission};
 use crate::arguments::Connection;
 use crate::exit::Failure;
 
-/// What a connection needs to know.
+/// The settings of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) server: String,
@@ -25,7 +25,7 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<Tls>,
     pub(crate) acls: Vec<Acl>,
     pub(crate) verbose: bool,
-    /// What the servers are asked for.
+    /// The session timeout to request from the servers.
     pub(crate) session_timeout: Duration,
     pub(crate) connection_timeout: Duration,
 }
@@ -43,9 +43,11 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl Settings {
+    /// Reads the settings that are not in `given` from the environment and the configuration files.
+    ///
     /// # Errors
     ///
-    /// What cannot be read or used, by its key or its file.
+    /// A setting or a file that cannot be read or used.
     pub(crate) fn read(given: Connection) -> Result<Self, Failure> {
         let value = |name| env::var_os(name).filter(|value| !value.is_empty());
         let home = || value("HOME").map(|home| PathBuf::from(home).join(".config"));
@@ -56,7 +58,7 @@ impl Settings {
     }
 
     fn of(given: Connection, auth: Option<OsString>, folders: &[PathBuf]) -> Result<Self, Failure> {
-        // Either variable and the option take the place of the file's credentials.
+        // The variable and the option each replace the file's credentials.
         let of_files = given.auth_file.is_none() && auth.is_some();
         let all = with_files(given, folders)?;
         let mut auths = Vec::new();
@@ -89,7 +91,7 @@ impl Settings {
     }
 }
 
-/// `scheme:id:perms`, as in ZooKeeper's own shell. The id may have colons.
+/// Parses `scheme:id:perms`, as in ZooKeeper's own shell. The id may contain colons.
 fn acl(spec: &str) -> Result<Acl, Failure> {
     let letters = [
         ('c', Permission::CREATE),
@@ -109,7 +111,8 @@ fn acl(spec: &str) -> Result<Acl, Failure> {
     })
 }
 
-/// Completed by the file that is named, which must be there; else by the user's and the machine's, key by key.
+/// Fills in missing options from the named file, which must exist, or else from the user's and the machine's files,
+/// key by key.
 fn with_files(given: Connection, folders: &[PathBuf]) -> Result<Connection, Failure> {
     use io::ErrorKind::{NotADirectory, NotFound};
     let cannot =
@@ -125,7 +128,7 @@ fn with_files(given: Connection, folders: &[PathBuf]) -> Result<Connection, Fail
             Ok(text) => all = all.or(parse(&file, &text)?),
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) || all.is_complete() => {
             }
-            // Often in the folder of another user, which `su` or `sudo` left in `HOME`.
+            // The file is often in the folder of another user, which `su` or `sudo` left in `HOME`.
             Err(error) => {
                 let cannot = cannot(&file, &error);
                 return Err(Failure::usage(format!(
@@ -137,7 +140,7 @@ fn with_files(given: Connection, folders: &[PathBuf]) -> Result<Connection, Fail
     Ok(all)
 }
 
-/// What a file says. Its paths start at its folder.
+/// Parses a file. The paths in it are relative to its folder.
 fn parse(file: &Path, text: &[u8]) -> Result<Connection, Failure> {
     let wrong = |at: usize, reason: &str| {
         let line = 1 + text[..at].iter().filter(|byte| **byte == b'\n').count();
@@ -147,7 +150,7 @@ fn parse(file: &Path, text: &[u8]) -> Result<Connection, Failure> {
         str::from_utf8(text).map_err(|error| wrong(error.valid_up_to(), "it is not UTF-8"))?;
     let mut said: Connection = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |at| at.start);
-        // Not the line, and not an unknown key: either may be a secret at the wrong place.
+        // The message quotes neither the line nor an unknown key, because either may be a misplaced secret.
         match error.message().rsplit_once(", expected one of ") {
             Some((_, keys)) => wrong(at, &format!("unknown key; there are {keys}")),
             None => wrong(at, error.message()),
@@ -165,7 +168,7 @@ fn parse(file: &Path, text: &[u8]) -> Result<Connection, Failure> {
 mod tests {
     use super::*;
 
-    /// A home folder that is gone with it.
+    /// A home folder that is removed when this value is dropped.
     struct Home(PathBuf);
 
     impl Home {
@@ -220,7 +223,7 @@ mod tests {
         assert_eq!(settings.session_timeout, Duration::from_secs(4));
         let given = Connection { namespace: Some("/given".to_owned()), ..none.clone() };
         assert_eq!(read(&given).namespace, "/given");
-        // One that is named stands alone.
+        // A named file is the only one that is read.
         let config = Some(home.write("named.toml", "namespace = '/named'"));
         let settings = read(&Connection { config, ..none.clone() });
         assert_eq!((settings.server.as_str(), settings.namespace.as_str()), (SERVER, "/named"));
@@ -236,7 +239,7 @@ mod tests {
     fn a_file_that_cannot_be_read_is_refused_unless_it_can_say_nothing_more() {
         for folder in ["config", "etc"] {
             let home = Home::new();
-            // Root may read every file.
+            // A folder instead of a file, because root may read every file.
             fs::create_dir(home.0.join(folder).join("zklock.toml")).unwrap();
             let server = Connection { server: Some("given".to_owned()), ..Connection::default() };
             let said = home.error(&server, None);
@@ -290,7 +293,7 @@ mod tests {
         };
         let none = Connection::default();
         assert_eq!(auths(&none, None), ["digest user:hunter2 ", "ip with:colons"]);
-        // The variable takes the place of the configuration's file, not of one that is given.
+        // The variable replaces the file that the configuration names, not one that is given as an option.
         let direct = Some("digest:other:hunter3");
         assert_eq!(auths(&none, direct), ["digest other:hunter3"]);
         let given = Connection { auth_file: Some(file), ..Connection::default() };

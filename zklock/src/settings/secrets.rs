@@ -1,4 +1,4 @@
-//! Credentials: read, and told to nobody but the servers.
+//! Reads credentials, which only the servers get to see.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -22,7 +22,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What is wrong with a line: nothing of it, for it may be the secret.
+/// The error for a line. It does not quote the line, which may be the secret.
 const MALFORMED: &str = "no scheme:credentials, such as digest:user:password";
 
 impl Credentials {
@@ -30,7 +30,7 @@ impl Credentials {
         Self::parse(value.as_bytes()).ok_or_else(|| Failure::usage(format!("{name}: {MALFORMED}")))
     }
 
-    /// The user and the password, where they are for SASL.
+    /// Returns the user and the password if the credentials are for SASL.
     pub(crate) fn sasl(&self) -> Result<Option<(String, String)>, Failure> {
         if self.scheme != "sasl" {
             return Ok(None);
@@ -51,13 +51,13 @@ impl Credentials {
     }
 }
 
-/// All of a file. If `verbose`, it is said that others may read it.
+/// Reads all credentials of a file. If `verbose`, reports that other users may read it.
 pub(super) fn read(file: &Path, verbose: bool) -> Result<Vec<Credentials>, Failure> {
     let shown = file.display();
     let unreadable = |error| Failure::usage(format!("auth-file: cannot read {shown}: {error}"));
     let text = fs::read(file).map_err(unreadable)?;
     let mode = fs::metadata(file).map_err(unreadable)?.permissions().mode();
-    // Not refused: secrets that a container is given are often so.
+    // Such a file is not refused, because secrets in a container often have this mode.
     if verbose && mode & 0o077 != 0 {
         let mode = mode & 0o7777;
         say(&format!("{shown} has credentials, and others may read it (mode {mode:04o})"));

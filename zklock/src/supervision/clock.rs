@@ -1,15 +1,15 @@
-//! Points in time that two processes can speak of: the clock that counts on while the machine sleeps.
+//! Points in time that two processes can exchange, on the clock that also runs while the machine sleeps.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, Itimerspec, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Since the machine was started.
+/// The time since the machine was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Moment(Duration);
+pub(crate) struct BootInstant(Duration);
 
-impl Moment {
+impl BootInstant {
     pub(crate) fn now() -> Self {
         let time = clock_gettime(ClockId::Boottime);
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -24,7 +24,7 @@ impl Moment {
         Self(self.0.saturating_sub(time))
     }
 
-    /// For a command line.
+    /// Formats the instant for a command line.
     pub(super) fn to_argument(self) -> String {
         self.0.as_nanos().to_string()
     }
@@ -33,9 +33,9 @@ impl Moment {
         text.parse().ok().map(|nanoseconds| Self(Duration::from_nanos(nanoseconds)))
     }
 
-    /// For a timer that fires once, at this point.
+    /// Returns the setting of a timer that fires once, at this instant.
     pub(super) fn timer(self) -> Itimerspec {
-        // All zeros would disarm it. Beyond the range it never fires.
+        // All zeros would disarm the timer. An instant beyond its range never fires.
         let nanoseconds = self.0.subsec_nanos().max(1);
         let seconds = self.0.as_secs().try_into().unwrap_or(i64::MAX);
         let it_value = Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() };

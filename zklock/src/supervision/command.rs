@@ -1,4 +1,4 @@
-//! The command, as `zklock` has it: its supervisor, and the socket between them.
+//! The command from the side of `zklock`: its supervisor, and the socket between them.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,26 +22,26 @@ use crate::signals::{self, PASSED_ON};
 pub(super) struct Supervised {
     supervisor: Child,
     control: Control,
-    /// Once it was started.
+    /// The command's group, once it was started.
     group: Option<Pid>,
-    /// If the command was put into its foreground.
+    /// The terminal, if the command was put into its foreground.
     terminal: Option<Terminal>,
     inherited: Inherited,
 }
 
 impl Supervised {
-    /// Starts it.
+    /// Starts the supervisor, which starts the command.
     pub(super) fn start(
         command: &[OsString],
         environment: [(&str, String); 3],
         plan: Plan,
     ) -> io::Result<Self> {
         processes::check()?;
-        // When the supervisor is killed, what it had adopted comes to us.
+        // If the supervisor is killed, the processes that it had adopted come to us.
         set_child_subreaper(Some(getpid()))?;
         let inherited = Inherited::now()?;
         let (control, theirs) = pair()?;
-        // Until it has handlers for them, who signals all of us would end it.
+        // Until the supervisor has handlers for these signals, one that is sent to all our processes would end it.
         let mask = signals::keep(&PASSED_ON)?;
         let supervisor = Command::new("/proc/self/exe")
             .arg0(NAME)
@@ -53,7 +53,8 @@ impl Supervised {
             .spawn();
         mask.thread_set_mask()?;
         let supervisor = supervisor?;
-        // A pipeline reads the terminal, or a script; then the command is given it when it asks for it.
+        // In a group with others, a pipeline or a script reads the terminal, and the command gets it when it asks for
+        // it.
         let terminal = Terminal::in_foreground().filter(|_| processes::alone_in_group());
         let begin = Order::Begin { plan, foreground: terminal.is_some() };
         send_with(&control, &begin, &io::stdin().as_fd())?;
@@ -61,7 +62,7 @@ impl Supervised {
         Ok(Self { supervisor, control, group: None, terminal, inherited })
     }
 
-    /// The next report; `None` when the supervisor is gone.
+    /// Returns the next report; `None` if the supervisor has ended.
     pub(super) async fn report(&mut self) -> Option<Report> {
         let report = self.control.report().await;
         if let Some(Report::Started(pid)) = report {
@@ -70,13 +71,13 @@ impl Supervised {
         report
     }
 
-    /// Whoever is stopped is continued, and reads it.
+    /// Sends an order. A stopped supervisor is continued, so that it reads the order.
     pub(super) fn order(&mut self, order: Order) {
         self.control.order(order);
         self.keep_going();
     }
 
-    /// A supervisor that somebody stopped is continued.
+    /// Continues a supervisor that another process stopped.
     pub(super) fn keep_going(&self) {
         let _ = kill_process(self.supervisor(), Signal::CONT); // it may have ended
     }
@@ -93,32 +94,33 @@ impl Supervised {
         given
     }
 
-    /// Whether the command has the foreground, or had it.
+    /// Returns true if the command has the foreground, or had it.
     pub(super) fn has_terminal(&self) -> bool {
         self.terminal.is_some()
     }
 
-    /// Kills all of the command, past the supervisor.
+    /// Kills all processes of the command directly, not through the supervisor.
     pub(super) fn kill(&self) {
         self.family().signal(self.which(), &[Signal::KILL]);
     }
 
-    /// Whose numbers nobody else is to get: the supervisor's, and that of a command which it left.
+    /// Returns the processes whose ids must not be reused: the supervisor, and a command that it left behind.
     pub(super) fn kept(&self) -> [Option<Pid>; 2] {
         [Some(self.supervisor()), self.group]
     }
 
-    /// Whether something of it lives, or may.
+    /// Returns true if a process of the command lives, or may live.
     pub(super) fn lives(&self) -> bool {
         self.family().lives(self.which())
     }
 
     fn family(&self) -> Family {
-        let (leader, supervisor) = (self.group, Some(self.supervisor()));
+        let leader = self.group;
+        let supervisor = Some(self.supervisor());
         Family { leader, supervisor, inherited: self.inherited.clone() }
     }
 
-    /// A container's first process adopts what has nothing to do with the command, too.
+    /// The first process of a container also adopts processes that have nothing to do with the command.
     fn which(&self) -> Which {
         if std::process::id() == 1 { Which::Work } else { Which::All }
     }
@@ -130,19 +132,20 @@ impl Supervised {
 
 impl Drop for Supervised {
     fn drop(&mut self) {
-        // If it has not ended by itself, it kills all of the command now.
+        // If the supervisor has not ended by itself, it now kills all processes of the command.
         self.control.close();
         self.keep_going();
         let _ = self.supervisor.wait();
         if let Some(terminal) = &self.terminal {
             terminal.take_back();
         }
-        orphans::bury_the_rest();
+        orphans::reap_the_rest();
     }
 }
 
-/// The command has them: who writes to it and reads of it sees when it is done with them.
-pub(super) fn let_go_of_input_and_output() -> io::Result<()> {
+/// Closes our standard input and output, which the command has: the processes at their other ends notice when the
+/// command is done with them.
+pub(super) fn close_input_and_output() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;

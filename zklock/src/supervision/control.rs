@@ -13,7 +13,8 @@ use super::wire::{LONGEST, Order, Report, decode, encode};
 #[derive(Debug)]
 pub(super) struct Control {
     socket: UnixStream,
-    /// What there was no room for: a supervisor that somebody stopped reads nothing. Each kind once, so it stays short.
+    /// Orders that found no room, because a stopped supervisor reads nothing. Each order is kept once, so the queue
+    /// stays short.
     waiting: VecDeque<Order>,
 }
 
@@ -23,25 +24,25 @@ impl Control {
         Ok(Self { socket: UnixStream::from_std(socket)?, waiting: VecDeque::new() })
     }
 
-    /// Sent at once, or as soon as there is room while a report is waited for.
+    /// Sends an order at once, or as soon as there is room during a wait for a report.
     pub(super) fn order(&mut self, order: Order) {
         if matches!(order, Order::Lease(_)) {
-            // The later word is the only one that counts.
+            // Only the latest lease counts.
             self.waiting.retain(|waiting| !matches!(waiting, Order::Lease(_)));
         }
-        // A signal that waits is not sent twice, as the kernel has it.
+        // A pending signal is not queued twice, as in the kernel.
         if !self.waiting.contains(&order) {
             self.waiting.push_back(order);
         }
         let _ = send_all(&self.socket, &mut self.waiting); // the rest later
     }
 
-    /// To the supervisor it is as if we were gone.
+    /// Closes the socket, which looks to the supervisor as if we had ended.
     pub(super) fn close(&self) {
-        let _ = shutdown(&self.socket, Shutdown::Both); // it may be gone itself
+        let _ = shutdown(&self.socket, Shutdown::Both); // the supervisor may have ended
     }
 
-    /// The next report; `None` when the supervisor is gone.
+    /// Returns the next report; `None` if the supervisor has ended.
     pub(super) async fn report(&mut self) -> Option<Report> {
         let mut packet = [0; LONGEST];
         loop {
@@ -58,7 +59,7 @@ impl Control {
                 Ok(0) => return None,
                 Ok(length) => return decode(&packet[..length]).ok(),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // It ended with an order unread. That is told once, and before what it said last.
+                // The supervisor ended with an order unread. This error comes once, and before its last report.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
                 Err(_) => return None,
             }
@@ -66,10 +67,12 @@ impl Control {
     }
 }
 
-/// As far as there is room. Not by tokio: until its first turn it takes each socket for a full one.
+/// Sends the orders while there is room. This bypasses tokio, which takes each socket for a full one until it polls
+/// it first.
 fn send_all(socket: &UnixStream, waiting: &mut VecDeque<Order>) -> io::Result<()> {
     while let Some(order) = waiting.front() {
-        // Whole or not at all. Whatever is in the way, it is tried again: that the supervisor is gone, a report's end says.
+        // A packet is sent whole or not at all. After any error it is sent again: the end of the reports shows that
+        // the supervisor has ended.
         send(socket, &encode(order)?, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
             .map_err(|_| ErrorKind::WouldBlock)?;
         waiting.pop_front();
@@ -85,11 +88,11 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::supervision::clock::Moment;
+    use crate::supervision::clock::BootInstant;
     use crate::supervision::wire::pair;
 
     fn lease(seconds: u64) -> Order {
-        Order::Lease(Moment::default().after(Duration::from_secs(seconds)))
+        Order::Lease(BootInstant::default().after(Duration::from_secs(seconds)))
     }
 
     fn both() -> (Control, net::UnixStream) {
@@ -99,7 +102,7 @@ mod tests {
         (Control::new(ours).unwrap(), theirs)
     }
 
-    /// All that has come.
+    /// Returns all orders that have come.
     fn read(socket: &mut net::UnixStream) -> Vec<Order> {
         let mut packet = [0; LONGEST];
         let packets = std::iter::from_fn(|| {
@@ -115,7 +118,7 @@ mod tests {
         assert_eq!(read(&mut theirs), [Order::Lost]);
     }
 
-    /// It is continued, and reads on.
+    /// The supervisor is continued, and reads on.
     #[tokio::test]
     async fn who_was_stopped_for_long_misses_no_signal_nor_the_loss() {
         let (mut control, theirs) = both();

@@ -1,38 +1,38 @@
-//! When a command is told to end, and when it is killed. Pure: the present is an argument.
+//! Decides when a command gets TERM, and when it is killed. Pure: the current time is an argument.
 //!
-//! The lease ends `T/24` at least before the servers can give the lock away, where `T` is the session timeout
-//! (`session/lease.rs` of the crate): what is killed when the lease ends is dead before. It is told to end some time ahead
-//! of that. Whoever is frozen and goes on later sees at its first look what is due.
+//! The lease ends at least `T/24` before the servers can give the lock away, where `T` is the session timeout
+//! (`session/lease.rs` of the library). So a command that is killed at the end of the lease is dead before that. The
+//! command gets TERM some time ahead of that. A supervisor that was frozen sees what is due as soon as it runs again.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::clock::Moment;
+use super::clock::BootInstant;
 use crate::arguments::OnLost;
 
-/// What a command is supervised by.
+/// The rules by which a command is supervised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) on_lost: OnLost,
-    /// From TERM to KILL.
+    /// The time from TERM to KILL.
     pub(crate) kill_after: Duration,
-    /// When the lease ends.
-    pub(crate) lease_end: Moment,
+    /// The end of the lease.
+    pub(crate) lease_end: BootInstant,
 }
 
-/// Why a command was ended.
+/// The reason why a command was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cause {
     /// The lease was about to end.
     LeaseEnding,
-    /// The lock was lost all at once.
+    /// The lock was lost without a warning.
     Lost,
-    /// Whoever supervises is gone.
+    /// `zklock` has ended.
     Orphaned,
 }
 
-/// What is due.
+/// The action that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
@@ -50,10 +50,10 @@ pub(super) struct Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// Is to be told to end.
-    Told,
-    /// Was told to end, and is killed then.
-    Terminated(Moment),
+    /// TERM is due.
+    TermDue,
+    /// KILL is due at the given instant.
+    Terminated(BootInstant),
     Killed,
 }
 
@@ -62,7 +62,7 @@ impl Ending {
         Self { plan, cause: None, phase: Phase::Running }
     }
 
-    /// Why the command was ended, if it was.
+    /// Returns the reason why the command was ended, if it was.
     pub(super) fn cause(&self) -> Option<Cause> {
         self.cause
     }
@@ -71,53 +71,53 @@ impl Ending {
         self.phase == Phase::Killed
     }
 
-    /// When the lease ends, for whom that matters.
-    pub(super) fn lease_end(&self) -> Option<Moment> {
+    /// Returns the end of the lease, unless a loss is only reported.
+    pub(super) fn lease_end(&self) -> Option<BootInstant> {
         (self.plan.on_lost != OnLost::Warn).then_some(self.plan.lease_end)
     }
 
-    /// The lease lasts until `end`. An older word does not shorten it.
-    pub(super) fn lease(&mut self, end: Moment) {
+    /// Extends the lease until `end`. An outdated order does not shorten it.
+    pub(super) fn lease(&mut self, end: BootInstant) {
         self.plan.lease_end = self.plan.lease_end.max(end);
     }
 
-    /// The lock is lost.
+    /// Handles the loss of the lock.
     pub(super) fn lost(&mut self) {
         match self.plan.on_lost {
             OnLost::Warn => {}
-            OnLost::Term => self.tell(Cause::Lost),
+            OnLost::Term => self.terminate(Cause::Lost),
             OnLost::Kill => self.kill(Cause::Lost),
         }
     }
 
-    /// Nobody is left who would say that the lock is lost.
+    /// Handles the end of `zklock`: no process is left to report a loss.
     pub(super) fn orphaned(&mut self) {
         self.kill(Cause::Orphaned);
     }
 
-    /// The command ended by itself; what is left of its processes is to end, too.
+    /// Handles the command's own end: its remaining processes have to end, too.
     pub(super) fn command_ended(&mut self) {
         if self.phase == Phase::Running {
-            self.phase = Phase::Told;
+            self.phase = Phase::TermDue;
         }
     }
 
-    fn tell(&mut self, cause: Cause) {
+    fn terminate(&mut self, cause: Cause) {
         self.cause.get_or_insert(cause);
         if self.phase == Phase::Running {
-            self.phase = Phase::Told;
+            self.phase = Phase::TermDue;
         }
     }
 
     fn kill(&mut self, cause: Cause) {
         self.cause.get_or_insert(cause);
         if self.phase != Phase::Killed {
-            self.phase = Phase::Terminated(Moment::default());
+            self.phase = Phase::Terminated(BootInstant::default());
         }
     }
 
-    /// What is due at this instant; each thing once.
-    pub(super) fn due(&mut self, now: Moment) -> Due {
+    /// Returns the action that is due at this instant; each action once.
+    pub(super) fn due(&mut self, now: BootInstant) -> Due {
         if self.lease_end().is_some_and(|end| end <= now) {
             self.cause.get_or_insert(Cause::LeaseEnding);
         }
@@ -128,32 +128,32 @@ impl Ending {
             self.phase = Phase::Killed;
             return Due::Kill;
         }
-        if self.phase == Phase::Running && self.tell_at().is_some_and(|at| at <= now) {
-            self.tell(Cause::LeaseEnding);
+        if self.phase == Phase::Running && self.term_at().is_some_and(|at| at <= now) {
+            self.terminate(Cause::LeaseEnding);
         }
-        if self.phase == Phase::Told {
+        if self.phase == Phase::TermDue {
             self.phase = Phase::Terminated(now.after(self.plan.kill_after));
             return Due::Term;
         }
         Due::Nothing
     }
 
-    /// When something is due next.
-    pub(super) fn next(&self) -> Option<Moment> {
+    /// Returns the time of the next action.
+    pub(super) fn next(&self) -> Option<BootInstant> {
         match self.phase {
             Phase::Killed => None,
-            Phase::Told => Some(Moment::default()),
-            Phase::Running => self.tell_at().or(self.kill_at()),
+            Phase::TermDue => Some(BootInstant::default()),
+            Phase::Running => self.term_at().or(self.kill_at()),
             Phase::Terminated(_) => self.kill_at(),
         }
     }
 
-    fn tell_at(&self) -> Option<Moment> {
-        let tells = self.plan.on_lost == OnLost::Term;
-        tells.then(|| self.plan.lease_end.before(self.plan.kill_after))
+    fn term_at(&self) -> Option<BootInstant> {
+        let has_term = self.plan.on_lost == OnLost::Term;
+        has_term.then(|| self.plan.lease_end.before(self.plan.kill_after))
     }
 
-    fn kill_at(&self) -> Option<Moment> {
+    fn kill_at(&self) -> Option<BootInstant> {
         let terminated = match self.phase {
             Phase::Terminated(kill_at) => Some(kill_at),
             _ => None,
@@ -168,8 +168,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn at(seconds: u32) -> Moment {
-        Moment::default().after(SECOND * seconds)
+    fn at(seconds: u32) -> BootInstant {
+        BootInstant::default().after(SECOND * seconds)
     }
 
     /// The lease ends at 20, and TERM comes 5 before KILL.
@@ -275,7 +275,7 @@ mod tests {
             let mut ending = ending(OnLost::Term);
             before(&mut ending);
             ending.orphaned();
-            assert_eq!(ending.next(), Some(Moment::default()));
+            assert_eq!(ending.next(), Some(BootInstant::default()));
             assert_eq!((ending.due(at(16)), ending.is_killed()), (Due::Kill, true));
         }
     }

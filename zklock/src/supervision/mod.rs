@@ -1,13 +1,14 @@
-//! A command that runs while something is held, and is dead before anybody else can hold it.
+//! Runs a command while a lock is held, and ensures that it is dead before another process can hold the lock.
 //!
-//! Three processes: `zklock`; the supervisor, which is the same program; and the command, in a group of its own.
+//! There are three processes: `zklock`; the supervisor, which is the same program; and the command, in a group of its
+//! own.
 //!
-//! | what ends | what ends the command |
+//! | event | what ends the command |
 //! | --- | --- |
-//! | the contact to ZooKeeper | the supervisor, at the end of the lease that it was last told |
-//! | `zklock`, by whatever | the supervisor, at once: the socket between them says so |
+//! | the contact to ZooKeeper is lost | the supervisor, at the end of the last lease that it got |
+//! | `zklock` ends for any reason | the supervisor, at once, because the socket between them closes |
 //! | `zklock` is stopped, or hangs | the supervisor, at the end of the lease |
-//! | the supervisor | the kernel the command (`PR_SET_PDEATHSIG`), `zklock` the rest |
+//! | the supervisor ends | the kernel ends the command (`PR_SET_PDEATHSIG`), `zklock` the other processes |
 //! | the supervisor is stopped | nothing: `zklock` continues it |
 
 mod clock;
@@ -23,11 +24,12 @@ mod watch;
 mod watched;
 mod wire;
 
-/// What `ps` shows of the processes beside `zklock`. Not its name: who signals everything of that name has not them in mind.
+/// The name of the other processes in `ps`. It is not `zklock`, because a signal to all processes of that name is not
+/// meant for them.
 const NAME: &str = "lock-supervisor";
 
 pub(crate) use execute::{EXECUTE, main as execute};
-pub(crate) use orphans::bury_all;
+pub(crate) use orphans::reap_all;
 pub(crate) use supervisor::{SUPERVISE, main as supervise};
 pub(crate) use terminal::Terminal;
 pub(crate) use watch::{End, Supervisor};

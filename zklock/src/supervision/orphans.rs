@@ -1,5 +1,5 @@
-//! Children of `zklock` that it did not start, and that nobody else buries: who lost its parent in a container whose
-//! first process it is, and what the program started that became `zklock`.
+//! Children of `zklock` that it did not start, and that no other process reaps: orphans in a container whose first
+//! process is `zklock`, and children of the program that became `zklock`.
 
 use std::convert::Infallible;
 
@@ -8,40 +8,40 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::processes;
 
-/// Tells that there may be someone to bury.
+/// Notifies that there may be children to reap.
 #[derive(Debug)]
 pub(super) struct Orphans(Option<Signal>);
 
 impl Orphans {
     pub(super) fn new() -> Self {
-        Self(signal(SignalKind::child()).ok()) // without, they are buried at the end
+        Self(signal(SignalKind::child()).ok()) // without the signal, they are reaped at the end
     }
 
-    /// Buries whoever ends, but these. One that is stopped tells as well: it is no reason to do anything else.
-    pub(super) async fn bury(&mut self, kept: &[Option<Pid>]) -> Infallible {
-        let Some(told) = &mut self.0 else { return std::future::pending().await };
+    /// Reaps the children that end, except `kept`. A stopped child wakes this as well, without any effect.
+    pub(super) async fn reap(&mut self, kept: &[Option<Pid>]) -> Infallible {
+        let Some(ended) = &mut self.0 else { return std::future::pending().await };
         loop {
-            told.recv().await;
-            bury(kept);
+            ended.recv().await;
+            reap(kept);
         }
     }
 }
 
-/// Buries all who have ended but those whose numbers nobody else is to get.
-pub(super) fn bury(kept: &[Option<Pid>]) {
+/// Reaps all children that have ended, except those whose ids must not be reused.
+pub(super) fn reap(kept: &[Option<Pid>]) {
     let ended = processes::ended_children().into_iter();
     for child in ended.filter(|child| !kept.contains(&Some(*child))) {
         let _ = waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
     }
 }
 
-/// Buries all who have ended.
-pub(super) fn bury_the_rest() {
+/// Reaps all children that have ended.
+pub(super) fn reap_the_rest() {
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
     while matches!(waitid(WaitId::All, ended), Ok(Some(_))) {}
 }
 
-/// Buries whoever ends, while there is no supervisor.
-pub(crate) async fn bury_all() -> Infallible {
-    Orphans::new().bury(&[]).await
+/// Reaps the children that end while there is no supervisor.
+pub(crate) async fn reap_all() -> Infallible {
+    Orphans::new().reap(&[]).await
 }

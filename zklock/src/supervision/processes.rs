@@ -1,8 +1,8 @@
-//! The processes of a command, as `/proc` has them.
+//! The processes of a command, as `/proc` shows them.
 //!
-//! That a process is gone is only what `/proc` says of it: whatever else cannot be read may hide one that lives. But for
-//! what may not be read: where `/proc` hides the processes of others (`hidepid`), these are taken for gone, or no
-//! command would ever be known to have ended.
+//! A process counts as ended only if `/proc` shows that: any other unreadable entry may hide a living process.
+//! Missing permission is the exception: where `/proc` hides the processes of other users (`hidepid`), they count as
+//! ended, or no command would ever be known to have ended.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -15,35 +15,37 @@ use rustix::process::{
     pidfd_send_signal, test_kill_process,
 };
 
-/// What is known of a process.
+/// The facts about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     pid: i32,
     parent: i32,
     group: i32,
     session: i32,
-    /// By the kernel's clock: tells it from another one that has its number later.
+    /// The start time on the kernel's clock, which tells the process from a later one with the same id.
     started: u64,
-    /// Has ended, and its parent does not know yet.
+    /// True if the process has ended and its parent has not reaped it yet.
     zombie: bool,
 }
 
 impl Process {
-    /// From `/proc/PID/stat`: the name, in parentheses, may have anything in it.
+    /// Parses `/proc/PID/stat`. The name, in parentheses, may contain anything.
     fn parse(stat: &str) -> Option<Self> {
         let (pid, rest) = stat.split_once(' ')?;
         let fields: Vec<_> = rest.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-        // Counted from the state, which is the third of all.
+        // Fields are counted from the state, which is the third one.
         let number = |field: usize| fields.get(field - 3)?.parse::<i32>().ok();
         let threads = number(20)?;
-        // Of one whose first thread ended, others may go on.
+        // Other threads may still run after the first one ended.
         let zombie = matches!(*fields.first()?, "Z" | "X" | "x") && threads <= 1;
         let started = fields.get(22 - 3)?.parse().ok()?;
-        let (parent, group, session) = (number(4)?, number(5)?, number(6)?);
+        let parent = number(4)?;
+        let group = number(5)?;
+        let session = number(6)?;
         Some(Self { pid: pid.parse().ok()?, parent, group, session, started, zombie })
     }
 
-    /// `None` if it is gone, or hidden from us.
+    /// Reads a process; `None` if it has ended, or is hidden from us.
     fn read(folder: &Path) -> io::Result<Option<Self>> {
         match fs::read(folder.join("stat")) {
             // A name need not be UTF-8.
@@ -52,16 +54,17 @@ impl Process {
                 .ok_or(io::ErrorKind::InvalidData.into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
-            // Another user's, where that may not be looked at.
+            // The process is another user's, and may not be read.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Signals this process and no other that has got its number. `false` if we may not.
+    /// Signals this process, and no later one with the same id. Returns false if that is not permitted.
     fn signal(&self, signal: Signal) -> io::Result<bool> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(true) };
-        // Without a handle, where the kernel or a container's filter has none, the moment in between is left to chance.
+        // If the kernel or a container's filter offers no handle, the id may be reused between the check and the
+        // signal.
         let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
         let now = Self::read(Path::new(&format!("/proc/{}", self.pid)))?;
         if now.is_none_or(|now| now.started != self.started) {
@@ -78,7 +81,7 @@ impl Process {
         }
     }
 
-    /// This one.
+    /// Returns this process.
     fn own() -> io::Result<Self> {
         Self::read(Path::new("/proc/self"))?.ok_or(io::ErrorKind::NotFound.into())
     }
@@ -97,36 +100,38 @@ fn all() -> io::Result<Vec<Process>> {
     Ok(processes)
 }
 
-/// Whether `/proc` is that of the processes among which we are.
+/// Checks that `/proc` shows the PID namespace of this process.
 pub(super) fn check() -> io::Result<()> {
-    // In that of another PID namespace the link cannot be read.
+    // In the `/proc` of another PID namespace, the link cannot be read.
     match fs::read_link("/proc/self") {
         Ok(own) if own == Path::new(&std::process::id().to_string()) => Ok(()),
         _ => Err(io::Error::other("/proc is missing, or is that of another PID namespace")),
     }
 }
 
-/// Whether no other process is in our group: no pipeline, no script.
+/// Returns true if no other process is in our group, so there is no pipeline and no script.
 pub(super) fn alone_in_group() -> bool {
     let alone = || -> io::Result<bool> {
-        let (own, all) = (Process::own()?, all()?);
+        let own = Process::own()?;
+        let all = all()?;
         Ok(all.iter().filter(|other| other.group == own.group && !other.zombie).count() == 1)
     };
     alone().unwrap_or_default()
 }
 
 fn children() -> io::Result<Vec<Process>> {
-    let (own, all) = (number(getpid()), all()?);
+    let own = number(getpid());
+    let all = all()?;
     Ok(all.into_iter().filter(|process| process.parent == own).collect())
 }
 
-/// Zombies that are children of this process.
+/// Returns the zombies among the children of this process.
 pub(super) fn ended_children() -> Vec<Pid> {
     let ended = children().unwrap_or_default().into_iter().filter(|process| process.zombie);
     ended.filter_map(|process| Pid::from_raw(process.pid)).collect()
 }
 
-/// Children that this process had before it started anything: of the program that it was before an `exec`.
+/// Children that this process had before it started any: those of the program that it was before an `exec`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inherited(Vec<Process>);
 
@@ -140,45 +145,46 @@ impl Inherited {
     }
 }
 
-/// Whose descendants belong to the command.
+/// The descendants that belong to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
-    /// Those of the command's group and those of its session: what is its work.
+    /// The processes of the command's group and of its session, which do its work.
     Work,
-    /// Whatever descends from it, daemons as well.
+    /// All descendants, including daemons.
     All,
 }
 
-/// The processes that belong to a command: of what descends from this process.
+/// The processes that belong to a command, among the descendants of this process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Family {
-    /// The command's process, and so its group. Not reaped, so nobody else has its number.
+    /// The command's process, and so its group. This process is not reaped, so its id is not reused.
     pub(super) leader: Option<Pid>,
-    /// A child of this process that does not belong to it; what descends from it does.
+    /// A child of this process that does not belong to the command, although its descendants do.
     pub(super) supervisor: Option<Pid>,
-    /// These do not, and what descends from them does not.
+    /// Children that do not belong to the command, and neither do their descendants.
     pub(super) inherited: Inherited,
 }
 
 impl Family {
-    /// Whether one of them lives, or may live.
+    /// Returns true if one of the processes lives, or may live.
     pub(super) fn lives(&self, which: Which) -> bool {
-        // Twice: who is born while the folder is read can be missed, as its parent is when that ends meanwhile.
+        // Checked twice, because a scan of the folder can miss a process that is started during it, and its parent
+        // too if that ends meanwhile.
         (0..2).any(|_| self.living(which).map_or(true, |living| !living.is_empty()))
     }
 
-    /// Sends each of these to all of them; gives one that we may not signal.
+    /// Sends each signal to all processes; returns the id of one that may not be signalled.
     pub(super) fn signal(&self, which: Which, signals: &[Signal]) -> Option<i32> {
         if let Some(leader) = self.leader {
             for signal in signals {
-                let _ = kill_process_group(leader, *signal); // in one moment; there may be none
+                let _ = kill_process_group(leader, *signal); // this is atomic; the group may be empty
             }
         }
         let group = self.leader.map(number);
         let mut refused = None;
         for process in self.living(which).unwrap_or_default() {
             let is_refused = if Some(process.group) == group {
-                // Of a group it is enough that one could be signalled.
+                // A signal to a group succeeds if one of its processes could be signalled.
                 let pid = Pid::from_raw(process.pid);
                 pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
             } else {
@@ -200,13 +206,15 @@ impl Family {
         for process in processes.iter().filter(|process| !self.inherited.has(process)) {
             children.entry(process.parent).or_default().push(process.pid);
         }
-        let (mut next, mut descendants) = (vec![own.pid], HashSet::new());
+        let mut next = vec![own.pid];
+        let mut descendants = HashSet::new();
         while let Some(pid) = next.pop() {
             let born = children.remove(&pid).unwrap_or_default();
             descendants.extend(born.iter().copied());
             next.extend(born);
         }
-        let (group, supervisor) = (self.leader.map(number), self.supervisor.map(number));
+        let group = self.leader.map(number);
+        let supervisor = self.supervisor.map(number);
         let belongs = |process: &&Process| {
             let of_session = which == Which::All || process.session == own.session;
             let descends = of_session && descendants.contains(&process.pid);
@@ -259,14 +267,15 @@ mod tests {
             process(21, 20, 20, 1),  // of the command's group
             process(22, 21, 22, 1),  // with a group of its own, as timeout has
             process(23, 22, 23, 23), // a daemon
-            process(24, 1, 20, 1),   // of the group, and somebody else's child
-            process(25, 1, 25, 1),   // none of ours
+            process(24, 1, 20, 1),   // of the group, and another process's child
+            process(25, 1, 25, 1),   // unrelated
             process(26, OWN, 26, 1), // adopted
         ];
         let own = processes[0];
         let found = |which, supervisor, inherited: &[Process]| {
             let inherited = Inherited(inherited.to_vec());
-            let (leader, supervisor) = (Pid::from_raw(20), Pid::from_raw(supervisor));
+            let leader = Pid::from_raw(20);
+            let supervisor = Pid::from_raw(supervisor);
             let family = Family { leader, supervisor, inherited };
             let found = family.among(&processes, which, &own);
             found.iter().map(|process| process.pid).collect::<Vec<_>>()
@@ -274,7 +283,7 @@ mod tests {
         assert_eq!(found(Which::Work, 99, &[]), [21, 22, 24, 26]);
         assert_eq!(found(Which::All, 99, &[]), [21, 22, 23, 24, 26]);
         assert_eq!(found(Which::All, 26, &[]), [21, 22, 23, 24]);
-        // Somebody else's before this process was what it is; but not one that has its number later.
+        // An inherited child does not belong to the command, but a later process with its id does.
         let mut old = processes[7];
         assert_eq!(found(Which::All, 99, &[old]), [21, 22, 23, 24]);
         old.started += 1;

@@ -1,9 +1,9 @@
-//! The supervisor: a process between `zklock` and the command. It knows when the lease ends, and sees to it by itself
-//! that the command is dead by then, also when `zklock` is stopped, hangs or was killed.
+//! The supervisor: a process between `zklock` and the command. It knows when the lease ends, and ensures on its own
+//! that the command is dead by then, even if `zklock` is stopped, hangs or was killed.
 //!
-//! It has no threads, no runtime and no connection to ZooKeeper: a socket to `zklock`, a timer, and its child. It reaps
-//! the command last of all, so that nobody else gets the number of its group meanwhile, and adopts what the command's
-//! processes leave behind, so that it finds them.
+//! The supervisor has no threads, no runtime and no connection to ZooKeeper, only a socket to `zklock`, a timer, and
+//! its child. It reaps the command last, so that the id of its group is not reused meanwhile, and adopts the orphans
+//! of the command's processes, so that it finds them.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,7 +27,7 @@ use rustix::time::{
 };
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTTIN, SIGTTOU};
 
-use super::clock::Moment;
+use super::clock::BootInstant;
 use super::ending::{Cause, Due, Ending};
 use super::processes::{Family, Which};
 use super::wire::{Ended, LONGEST, Order, Report, decode, encode, receive_with};
@@ -38,8 +38,8 @@ use crate::signals::{PASSED_ON, is_ignored, unblock};
 /// The name of this stage on the command line.
 pub(crate) const SUPERVISE: &str = "__supervise";
 
-/// How often those who have to go are looked for: the end of a process that is nobody's child here is no event.
-/// Twice as long each time, up to the longest.
+/// The first interval between checks for processes that have to end. The interval doubles each time, up to the
+/// longest. This has to poll, because the end of a process that is not our child causes no event.
 const LOOK: Duration = Duration::from_millis(10);
 const LONGEST_LOOK: Duration = Duration::from_millis(160);
 
@@ -48,12 +48,12 @@ const NEVER: Itimerspec = {
     Itimerspec { it_interval: zero, it_value: zero }
 };
 
-/// Arguments: the command. The socket to `zklock` is the standard input.
+/// Runs the supervisor. The arguments are the command, and the standard input is the socket to `zklock`.
 pub(crate) fn main(command: impl Iterator<Item = OsString>) -> ExitCode {
-    // Who signals everything of that name has not us in mind.
-    let _ = set_name(c"lock-supervisor"); // for people
+    // A signal to all processes named `zklock` is not meant for this one.
+    let _ = set_name(c"lock-supervisor"); // only people read it
     match leave_signals_to_zklock().and_then(|()| receive()) {
-        // Its end tells `zklock`, which says so.
+        // `zklock` notices our end, and reports it.
         Err(_) => ExitCode::from(exit::INTERNAL),
         Ok((mut supervisor, stdin, foreground)) => {
             match supervisor.begin(command, stdin, foreground) {
@@ -69,19 +69,19 @@ pub(crate) fn main(command: impl Iterator<Item = OsString>) -> ExitCode {
 struct Supervisor {
     control: UnixStream,
     timer: OwnedFd,
-    /// Has something to read when a child changed its state.
+    /// Readable after a child changed its state.
     children: UnixStream,
     command: Option<Pid>,
-    /// Its exit code, once it has ended, and when that was seen.
-    code: Option<(u8, Moment)>,
-    /// Whether it died of an INT.
+    /// The command's exit code, once it has ended, and the time at which that was seen.
+    code: Option<(u8, BootInstant)>,
+    /// True if an INT ended the command.
     interrupted: bool,
     ending: Ending,
-    /// What came before there was a command.
+    /// Signals that came before the command was started.
     signals: Vec<i32>,
-    /// Whether `zklock` is there.
+    /// True while `zklock` runs.
     supervised: bool,
-    /// Whether it was said that one cannot be signalled.
+    /// True once it was reported that a process cannot be signalled.
     refused: bool,
     look: Duration,
 }
@@ -113,18 +113,20 @@ fn receive() -> io::Result<(Supervisor, OwnedFd, bool)> {
     Ok((supervisor, stdin, foreground))
 }
 
-/// They are for `zklock`, which passes them on. A handler, which an `exec` takes away, not to ignore them.
+/// Leaves the signals to `zklock`, which passes them on. This installs handlers, which an `exec` removes, and does
+/// not ignore the signals.
 fn leave_signals_to_zklock() -> io::Result<()> {
     for signal in PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)) {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
-    // It keeps them from us until now; whoever started it may keep the last.
+    // `zklock` has blocked the first ones for us until now, and the program that started `zklock` may have blocked
+    // the others.
     unblock(&PASSED_ON)?;
     unblock(&[SIGTTIN, SIGTTOU, SIGCHLD])
 }
 
-/// The command has it: who reads it sees its end when the command is done with it.
-fn let_go_of_the_output() -> io::Result<()> {
+/// Closes our output, which the command has: a reader sees its end when the command is done with it.
+fn close_output() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&nothing)?;
     rustix::stdio::dup2_stderr(&nothing)?;
@@ -132,7 +134,7 @@ fn let_go_of_the_output() -> io::Result<()> {
 }
 
 impl Supervisor {
-    /// Starts the command; not if the lease has ended: another may hold the lock by now.
+    /// Starts the command, unless the lease has ended: another process may hold the lock by now.
     fn begin(
         &mut self,
         command: impl Iterator<Item = OsString>,
@@ -141,10 +143,10 @@ impl Supervisor {
     ) -> io::Result<bool> {
         processes::check()?;
         set_child_subreaper(Some(getpid()))?;
-        // This process may have been frozen, and the lease been renewed meanwhile.
+        // This process may have been frozen, and the lease may have been renewed meanwhile.
         self.take_orders();
         let lease_end = self.ending.lease_end();
-        let is_over = lease_end.is_some_and(|end| end <= Moment::now());
+        let is_over = lease_end.is_some_and(|end| end <= BootInstant::now());
         let cause = self.ending.cause().or(is_over.then_some(Cause::LeaseEnding));
         if cause.is_some() {
             let why = "the lock was lost before the command was started".to_owned();
@@ -164,7 +166,7 @@ impl Supervisor {
         for signal in std::mem::take(&mut self.signals) {
             self.pass_on(signal);
         }
-        let _ = let_go_of_the_output(); // who reads it waits a little longer, then
+        let _ = close_output(); // without that, a reader waits a little longer
         Ok(true)
     }
 
@@ -175,25 +177,26 @@ impl Supervisor {
         self.report(&Report::Failed { code, why });
     }
 
-    /// Until nothing of the command is left.
+    /// Runs until no process of the command is left.
     fn supervise(&mut self) {
         loop {
             self.take_orders();
-            // Ahead of all that takes time.
+            // This comes before everything that takes time.
             self.act();
-            self.look_after_command();
+            self.check_command();
             if self.is_done() {
                 break;
             }
-            // What is left of a command that has just ended.
+            // End the remaining processes of a command that has just ended.
             self.act();
-            self.bury_adopted();
+            self.reap_adopted();
             self.wait();
         }
-        let (code, at) = self.code.unwrap_or((exit::INTERNAL, Moment::now()));
-        let (interrupted, cause) = (self.interrupted, self.ending.cause());
+        let (code, at) = self.code.unwrap_or((exit::INTERNAL, BootInstant::now()));
+        let interrupted = self.interrupted;
+        let cause = self.ending.cause();
         self.report(&Report::Ended(Ended { code, interrupted, cause, at }));
-        // Only now somebody else may get its number.
+        // The id may be reused only from now on.
         if let Some(command) = self.command {
             let _ = waitid(WaitId::Pid(command), WaitIdOptions::EXITED);
         }
@@ -201,10 +204,10 @@ impl Supervisor {
 
     fn act(&mut self) {
         let before = self.ending.cause();
-        let due = self.ending.due(Moment::now());
+        let due = self.ending.due(BootInstant::now());
         match due {
             Due::Nothing => {}
-            // Who is stopped would hear of it too late.
+            // A stopped process would handle TERM too late.
             Due::Term => self.signal(&[Signal::TERM, Signal::CONT]),
             Due::Kill => self.signal(&[Signal::KILL]),
         }
@@ -216,7 +219,7 @@ impl Supervisor {
         }
     }
 
-    /// Daemons go when the lock is lost. Of a command that ended by itself they are meant to go on.
+    /// Daemons are ended when the lock is lost. Those of a command that ended by itself are meant to continue.
     fn which(&self) -> Which {
         if self.ending.cause().is_some() { Which::All } else { Which::Work }
     }
@@ -240,14 +243,14 @@ impl Supervisor {
         }
         let lives = self.family().lives(self.which());
         if lives && is_killed {
-            self.signal(&[Signal::KILL]); // who was born meanwhile
+            self.signal(&[Signal::KILL]); // processes that were started meanwhile
         }
         !lives && self.code.is_some()
     }
 
     fn wait(&mut self) {
-        let at = self.ending.next().map_or(NEVER, Moment::timer);
-        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &at); // it is ours, and cannot fail
+        let at = self.ending.next().map_or(NEVER, BootInstant::timer);
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &at); // the timer is ours, so this cannot fail
         let looking = self.code.is_some() || self.ending.is_killed();
         let look = Timespec { tv_sec: 0, tv_nsec: self.look.subsec_nanos().into() };
         if looking {
@@ -258,9 +261,9 @@ impl Supervisor {
             PollFd::new(&self.children, PollFlags::IN),
             PollFd::new(&self.control, PollFlags::IN),
         ];
-        // That it is gone would be told for ever.
+        // A closed socket would wake this forever.
         let events = if self.supervised { &mut events[..] } else { &mut events[..2] };
-        let _ = poll(events, looking.then_some(&look)); // interrupted: look again
+        let _ = poll(events, looking.then_some(&look)); // if interrupted, the caller checks again
     }
 
     fn take_orders(&mut self) {
@@ -276,7 +279,7 @@ impl Supervisor {
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // As if it were gone.
+                // This counts as the end of `zklock`.
                 Err(_) => self.orphaned(),
             }
         }
@@ -293,25 +296,26 @@ impl Supervisor {
         };
         let _ = kill_process_group(command, signal); // it may have ended
         if signal == Signal::TERM || signal == Signal::HUP {
-            let _ = kill_process_group(command, Signal::CONT); // who is stopped would not hear of it
+            let _ = kill_process_group(command, Signal::CONT); // a stopped process would not handle the signal
         }
     }
 
-    /// Only while it goes on: at the end `zklock` buries them, and nobody waits for a look at all processes.
-    fn bury_adopted(&self) {
+    /// Reaps adopted processes while the command is supervised. At the end `zklock` reaps the rest, so it does not
+    /// wait for a scan of all processes.
+    fn reap_adopted(&self) {
         let Some(command) = self.command else { return };
         if self.code.is_some() {
-            // The command, which is kept, may hide those who ended after it.
-            return orphans::bury(&[Some(command)]);
+            // The command, which is not reaped, may hide children that ended after it.
+            return orphans::reap(&[Some(command)]);
         }
         while let Some(pid) = an_ended_child().filter(|pid| *pid != command) {
             reap(pid);
         }
     }
 
-    fn look_after_command(&mut self) {
-        let mut told = [0; 64];
-        while matches!(self.children.read(&mut told), Ok(1..)) {}
+    fn check_command(&mut self) {
+        let mut bytes = [0; 64];
+        while matches!(self.children.read(&mut bytes), Ok(1..)) {}
         let Some(command) = self.command else { return };
         let command = || WaitId::Pid(command);
         if let Ok(Some(change)) = waitid(command(), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)
@@ -331,12 +335,12 @@ impl Supervisor {
             let signal = change.terminating_signal();
             self.interrupted = signal == Some(SIGINT);
             let signal = signal.map(exit::of_signal);
-            self.code = Some((code.or(signal).unwrap_or(exit::INTERNAL), Moment::now()));
+            self.code = Some((code.or(signal).unwrap_or(exit::INTERNAL), BootInstant::now()));
             self.ending.command_ended();
         }
     }
 
-    /// Whoever is gone does not want to know, and who is stopped learns it later.
+    /// Sends a report. If `zklock` has ended, it needs none; if it is stopped, it reads the report later.
     fn report(&self, report: &Report) {
         use std::io::Write;
 
@@ -346,7 +350,7 @@ impl Supervisor {
     }
 }
 
-/// One of those who have ended, which stays as it is.
+/// Returns a child that has ended, and does not reap it.
 fn an_ended_child() -> Option<Pid> {
     use nix::sys::wait::{Id, WaitPidFlag, waitid};
 

@@ -1,4 +1,4 @@
-//! The terminal: which group of processes is in the foreground, and so may read it and gets Ctrl-C.
+//! The terminal and its foreground: the group of processes that may read it and gets Ctrl-C.
 
 use std::fs::File;
 use std::io;
@@ -15,13 +15,13 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// `None` without a terminal, and in the background.
+    /// Returns the terminal of this process; `None` without a terminal, and in the background.
     pub(super) fn in_foreground() -> Option<Self> {
         let terminal = Self::of_this_process()?;
         terminal.has_foreground(own_group()?).then_some(terminal)
     }
 
-    /// `None` without a terminal.
+    /// Returns the terminal of this process; `None` without a terminal.
     pub(crate) fn of_this_process() -> Option<Self> {
         let tty = File::options().read(true).write(true).open("/dev/tty").ok()?;
         Some(Self { tty })
@@ -33,7 +33,7 @@ impl Terminal {
 
     /// Puts the group into the foreground.
     pub(super) fn give(&self, group: Pid) -> io::Result<()> {
-        // Who is in the background would be stopped for this.
+        // A process in the background would be stopped for this.
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGTTOU);
         let before = mask.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
@@ -42,17 +42,17 @@ impl Terminal {
         Ok(given?)
     }
 
-    /// Puts ourselves into the foreground again, if nobody is there any more.
+    /// Puts our group into the foreground again, if the group there no longer exists.
     pub(super) fn take_back(&self) {
-        // None of the group, which would be told by the kernel to do so.
+        // The kernel reports this error if the group has no processes.
         let is_gone = |group| test_kill_process_group(group) == Err(Errno::SRCH);
         if let Some(own) = own_group().filter(|_| tcgetpgrp(&self.tty).is_ok_and(is_gone)) {
-            let _ = self.give(own); // the terminal may be gone
+            let _ = self.give(own); // the terminal may have been closed
         }
     }
 }
 
-/// `None` where it is not of our world: the leader of our group may be outside a container.
+/// Returns our group; `None` if its leader is outside our container.
 fn own_group() -> Option<Pid> {
     Pid::from_raw(nix::unistd::getpgrp().as_raw())
 }

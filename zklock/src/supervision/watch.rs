@@ -1,4 +1,4 @@
-//! `zklock`'s part while a command runs: it passes on what it learns of the lock, signals, and requests.
+//! `zklock`'s part while a command runs: it passes on news of the lock, signals, and revocation requests.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,8 +11,8 @@ use signal_hook::consts::{SIGCONT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 use zookeeper_recipes::Loss;
 
-use super::clock::Moment;
-use super::command::{Supervised, let_go_of_input_and_output};
+use super::clock::BootInstant;
+use super::command::{Supervised, close_input_and_output};
 use super::ending::{Cause, Plan};
 use super::orphans::Orphans;
 use super::watched::Watched;
@@ -21,47 +21,47 @@ use crate::arguments::{OnLost, OnRevoke};
 use crate::exit::{CANNOT_EXECUTE, Failure, INTERNAL, LOST, say};
 use crate::signals::{self, Signals};
 
-/// How often those are killed who should be dead.
+/// The first pause until processes that should be dead are killed again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// One that hangs in the kernel is not worth more.
+/// The longest such pause; a process that hangs in the kernel is not worth more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How often a terminal is looked at for whose turn it is.
+/// The interval between checks whether we are in the terminal's foreground.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The exit code of what was killed, as a shell has it.
+/// The exit code of a killed command, as in a shell.
 const KILLED: u8 = 128 + 9;
 
-/// How a command is supervised.
+/// The rules by which a command is supervised.
 #[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
     pub(crate) on_lost: OnLost,
     pub(crate) kill_after: Duration,
     pub(crate) on_revoke: OnRevoke,
-    /// Whether there is no other command to come, which would want our input and output.
+    /// True if no other command follows that would need our input and output.
     pub(crate) only: bool,
     pub(crate) verbose: bool,
 }
 
-/// How a command ended. Nothing is left of it.
+/// The end of a command. No process of it is left.
 #[derive(Debug)]
 pub(crate) struct End {
     path: String,
-    /// Its exit code, as a shell has it.
+    /// The command's exit code, as in a shell.
     pub(crate) code: u8,
-    /// Why it was ended, if it did not end by itself.
+    /// The reason why the command was ended, if it did not end by itself.
     pub(crate) cause: Option<Cause>,
-    /// How the lock was lost while it ran, if it was.
+    /// The loss of the lock while the command ran, if any.
     loss: Option<Loss>,
-    /// Whether that was said when it happened.
-    is_told: bool,
-    /// Whether the command ended before the lease did.
+    /// True if the loss was reported when it happened.
+    is_reported: bool,
+    /// True if the command ended before the lease did.
     in_time: bool,
-    /// Whether one of its processes could not be ended.
+    /// True if one of the command's processes could not be ended.
     is_refused: bool,
 }
 
 impl Supervisor {
-    /// Runs the command until nothing is left of it.
+    /// Runs the command until no process of it is left.
     pub(crate) async fn run(
         &self,
         command: &[OsString],
@@ -75,7 +75,7 @@ impl Supervisor {
         let supervised =
             Supervised::start(command, hold.environment(), plan).map_err(cannot_start)?;
         if self.only {
-            let _ = let_go_of_input_and_output(); // who writes to it learns later that nobody reads
+            let _ = close_input_and_output(); // without that, a writer notices later that nothing reads
         }
         let mut watch = Watch {
             supervisor: self,
@@ -109,25 +109,25 @@ impl Supervisor {
             }
         };
         let Watch { path, loss, lease_end, is_refused, .. } = watch;
-        let is_told = loss.is_some() && on_lost == OnLost::Warn;
+        let is_reported = loss.is_some() && on_lost == OnLost::Warn;
         let in_time = at.is_some_and(|at| at <= lease_end);
-        Ok(End { path, code, cause, loss, is_told, in_time, is_refused })
+        Ok(End { path, code, cause, loss, is_reported, in_time, is_refused })
     }
 }
 
 impl End {
-    /// What is to be said if the lock was not held to the end: it was lost as the supervision knows, or as `now` has it.
+    /// Returns the failure if the lock was not held to the end: the loss that the supervision noticed, or else `now`.
     pub(crate) fn failure(&self, now: Option<Loss>) -> Option<Failure> {
         let Self { path, code, cause, .. } = self;
-        if self.is_told {
-            return Some(Failure::told(LOST));
+        if self.is_reported {
+            return Some(Failure::reported(LOST));
         }
-        // The command had ended before; we may have slept since.
+        // The command had ended before; this process may have slept since.
         let in_time = self.in_time && cause.is_none();
         let now = now.filter(|loss| !(in_time && *loss == Loss::LeaseEnded));
         let why = match (self.loss.or(now), cause) {
             (Some(loss), _) => format!("lost {path}: {loss}"),
-            // The lease was renewed after all, when the command had been told to end.
+            // The lease was renewed after all, when the command had already got TERM.
             (None, Some(_)) => format!("no word from ZooKeeper, {path} was about to be lost"),
             (None, None) => return None,
         };
@@ -144,31 +144,33 @@ impl End {
 
 struct Watch<'a> {
     supervisor: &'a Supervisor,
-    /// What is held, for people to read.
+    /// The held paths, for people to read.
     path: String,
     supervised: Supervised,
-    /// As the supervisor was told last.
-    lease_end: Moment,
+    /// The end of the lease, as last sent to the supervisor.
+    lease_end: BootInstant,
     loss: Option<Loss>,
-    /// When the supervisor should have ended the command by itself, and is helped.
+    /// Fires when the supervisor should have ended the command by itself; this process then kills the command.
     overdue: Option<Pin<Box<Sleep>>>,
-    /// Whether the command waits for the foreground of the terminal.
+    /// True while the command waits for the foreground of the terminal.
     wants_terminal: bool,
-    /// Whether a process of the command could not be signalled.
+    /// True if a process of the command could not be signalled.
     is_refused: bool,
     looks: Interval,
     orphans: Orphans,
-    /// Until those are killed again who should be dead.
+    /// The pause until processes that should be dead are killed again.
     pause: Duration,
 }
 
 impl Watch<'_> {
-    /// Gives the last report: the command has ended, or cannot be started; `None` if the supervisor went before.
+    /// Returns the last report: the command has ended, or cannot be started; `None` if the supervisor ended before
+    /// that.
     async fn follow(&mut self, hold: &Watched, signals: &mut Signals) -> Option<Report> {
-        let (mut lost, mut asked) = (pin!(hold.lost()), pin!(hold.revocation_requested()));
+        let mut lost = pin!(hold.lost());
+        let mut asked = pin!(hold.revocation_requested());
         let mut is_asked = false;
         loop {
-            // Before it is asked for what is left: so no renewal is missed.
+            // Subscribed before the remaining lease is read, so that no renewal is missed.
             let renewed = hold.lease_renewed();
             let kept = self.supervised.kept();
             if self.loss.is_none() {
@@ -188,9 +190,9 @@ impl Watch<'_> {
                     is_asked = true;
                     self.asked();
                 }
-                // Who puts us into the foreground need not say so.
+                // A program that puts us into the foreground does not necessarily notify us.
                 _ = self.looks.tick(), if self.wants_terminal => self.offer_terminal(),
-                never = self.orphans.bury(&kept) => match never {},
+                never = self.orphans.reap(&kept) => match never {},
                 () = renewed, if self.loss.is_none() => {}
             }
         }
@@ -210,7 +212,8 @@ impl Watch<'_> {
         self.overdue = Some(Box::pin(sleep(wait)));
     }
 
-    /// Others may have the lock by now. The supervisor has killed the command, unless somebody stopped it.
+    /// Kills the command, because another process may have the lock by now. The supervisor has already killed it,
+    /// unless it was stopped.
     fn kill(&mut self) {
         self.supervised.kill();
         self.supervised.keep_going();
@@ -225,7 +228,7 @@ impl Watch<'_> {
         self.supervised.order(Order::Signal(signal));
     }
 
-    /// If we are in the foreground.
+    /// Gives the command the terminal if we are in the foreground.
     fn offer_terminal(&mut self) {
         if self.supervised.take_terminal() && std::mem::take(&mut self.wants_terminal) {
             self.supervised.order(Order::Signal(SIGCONT));
@@ -280,11 +283,11 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::new(code, format!("the command cannot be started: {error}"))
 }
 
-/// Who is suspended renews nothing, and keeps all others waiting.
+/// Keeps Ctrl-Z from suspending this process, which would then renew no lease and keep all others waiting.
 fn go_on_at_ctrl_z() -> io::Result<()> {
     static ONCE: AtomicBool = AtomicBool::new(false);
     if !ONCE.swap(true, Ordering::Relaxed) {
-        // A handler, which an `exec` takes away, not to ignore it.
+        // A handler, which an `exec` removes, in place of ignoring the signal.
         signal_hook::flag::register(SIGTSTP, Arc::new(AtomicBool::new(false)))?;
     }
     Ok(())
@@ -298,16 +301,16 @@ fn why(cause: Cause) -> &'static str {
     }
 }
 
-/// Nobody may have looked for hours.
+/// Hours may pass without a poll of this interval, so missed ticks are skipped.
 fn looks() -> Interval {
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     looks
 }
 
-/// On the safe side: the clock is read first.
-fn lease_end(hold: &Watched) -> Moment {
-    let now = Moment::now();
+/// Returns the end of the lease. The clock is read first, to be on the safe side.
+fn lease_end(hold: &Watched) -> BootInstant {
+    let now = BootInstant::now();
     now.after(hold.lease_left())
 }
 

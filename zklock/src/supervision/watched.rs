@@ -1,4 +1,4 @@
-//! What a command is supervised for: locks, a leader's term, the run of a key.
+//! The holds under which a command runs: locks, a leader's term, or the run of a key.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use futures_util::FutureExt;
 use futures_util::future::select_all;
 use zookeeper_recipes::{Hold, Loss};
 
-/// All that the command needs. It is lost with the first hold that is lost.
+/// All holds that the command needs. They count as lost when the first one is lost.
 #[derive(Debug)]
 pub(crate) struct Watched(Vec<Hold>);
 
 impl Watched {
-    /// At least one hold.
+    /// Takes at least one hold.
     pub(crate) fn new(holds: impl IntoIterator<Item = Hold>) -> Self {
         Self(holds.into_iter().collect())
     }
@@ -24,7 +24,7 @@ impl Watched {
         self.0.iter().find_map(Hold::loss)
     }
 
-    /// The variables of the command: in each a line for each hold.
+    /// Returns the environment variables of the command, each with one line for each hold.
     pub(super) fn environment(&self) -> [(&'static str, String); 3] {
         let tokens: Vec<_> = self.0.iter().map(|hold| hold.fencing_token().to_string()).collect();
         [

@@ -1,4 +1,4 @@
-//! What `zklock` and its supervisor say to each other: one message in a packet.
+//! The messages between `zklock` and its supervisor: one message in a packet.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,39 +12,39 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::clock::Moment;
+use super::clock::BootInstant;
 use super::ending::{Cause, Plan};
 
-/// Longer than any message.
+/// The size of a buffer, longer than any message.
 pub(super) const LONGEST: usize = 1024;
 
-/// What `zklock` tells its supervisor.
+/// A message from `zklock` to its supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// The first; the command's standard input comes with it.
+    /// The first order, sent together with the command's standard input.
     Begin { plan: Plan, foreground: bool },
     /// The lease lasts until then.
-    Lease(Moment),
+    Lease(BootInstant),
     /// The lock is lost.
     Lost,
-    /// Send this to the command.
+    /// The command must get this signal.
     Signal(i32),
 }
 
-/// What a supervisor tells.
+/// A message from the supervisor to `zklock`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// The command's process, and its group.
     Started(i32),
-    /// It cannot be started. The last one.
+    /// The command cannot be started. This is the last report.
     Failed { code: u8, why: String },
-    /// We may not signal this process of it.
+    /// This process of the command may not be signalled.
     Refused(i32),
-    /// The command was told to end.
+    /// The command is being ended for this reason.
     Ending(Cause),
-    /// The command was stopped by this signal, and was it continued at once.
+    /// The command was stopped by this signal, and `continued` if it was continued at once.
     Stopped { signal: i32, continued: bool },
-    /// Nothing of the command is left. The last one.
+    /// No process of the command is left. This is the last report.
     Ended(Ended),
 }
 
@@ -52,17 +52,18 @@ pub(crate) enum Report {
 pub(crate) struct Ended {
     /// The command's exit code, as a shell has it.
     pub(crate) code: u8,
-    /// Whether it died of an INT.
+    /// True if an INT ended the command.
     pub(crate) interrupted: bool,
-    /// Why it was ended, if it did not end by itself.
+    /// The reason why the command was ended, if it did not end by itself.
     pub(crate) cause: Option<Cause>,
-    /// When that was seen of the command itself.
-    pub(crate) at: Moment,
+    /// The time at which the end of the command itself was seen.
+    pub(crate) at: BootInstant,
 }
 
-/// Both ends. Neither outlives an `exec`.
+/// Returns both ends of a socket. An `exec` closes both.
 pub(super) fn pair() -> io::Result<(UnixStream, OwnedFd)> {
-    let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
+    let flags = SocketFlags::CLOEXEC;
+    let kind = SocketType::SEQPACKET;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
     Ok((UnixStream::from(ours), theirs))
 }
@@ -90,7 +91,7 @@ pub(super) fn send_with(
     Ok(())
 }
 
-/// Waits for a message that has a file descriptor with it.
+/// Waits for a message with a file descriptor.
 pub(super) fn receive_with<T: DeserializeOwned>(socket: &UnixStream) -> io::Result<(T, OwnedFd)> {
     let mut packet = [0; LONGEST];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

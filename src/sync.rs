@@ -1,11 +1,12 @@
-//! [`Mutex`]: the standard one, which no panic poisons.
+//! [`Mutex`]: the standard mutex, without poisoning.
 
 use std::sync::{self, MutexGuard, PoisonError};
 
-/// A mutex that stays usable after a panic of a thread that had locked it.
+/// A mutex that stays usable after a thread panicked while holding it.
 ///
-/// The library does not panic while it has one locked, and the data are consistent after each statement. Foreign code, such
-/// as the drop of a watch, may panic there. To fail in all other tasks for that would lose their holds.
+/// The library does not panic while it holds one, and the data are consistent after each statement. Foreign code,
+/// such as the drop of a watch, may panic there. If all other tasks failed because of that, they would lose their
+/// holds.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(sync::Mutex<T>);
 
