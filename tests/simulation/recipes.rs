@@ -15,9 +15,9 @@ use zookeeper_recipes::{
 use crate::judge::Access;
 use crate::plan::Recipe;
 use crate::strangers::{curator_node, kazoo_node};
-use crate::worker::{Begun, Failed, Polled, Worker};
+use crate::worker::{Begun, Failed, Polled, SimulatedTask};
 
-impl Worker {
+impl SimulatedTask {
     pub(crate) async fn work(mut self) {
         match self.recipe {
             Recipe::Mutex => self.mutex(ContenderFilter::Curator).await,

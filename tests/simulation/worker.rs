@@ -35,7 +35,7 @@ pub(crate) fn path(number: usize) -> String {
 }
 
 #[derive(Clone)]
-pub(crate) struct Worker {
+pub(crate) struct SimulatedTask {
     pub(crate) run: Run,
     pub(crate) name: String,
     pub(crate) curator: Curator,
@@ -111,7 +111,7 @@ fn views(guards: &Guards) -> Vec<Hold> {
     guards.iter().map(|guard| guard.view()).collect()
 }
 
-impl Worker {
+impl SimulatedTask {
     /// For the body of what this one holds.
     pub(crate) fn fork(&mut self) -> Self {
         let rng = self.rng.fork();
