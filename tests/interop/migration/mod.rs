@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_recipes_dev::{Arena, children, eventually};
 use zookeeper_testkit::{Direction, FaultProxy};
 
-use crate::harness::{Arena, children, eventually};
-use crate::lock::Nanos;
-use crate::ours::now;
-use crate::peer::Peer;
-use crate::peers;
-use crate::worker::questions;
+use crate::support::commands::Nanos;
+use crate::support::our_process::questions;
+use crate::support::our_recipes::now;
+use crate::support::peer_process::Peer;
+use crate::support::peers;
 
 const PAGE: &str = include_str!("../../../docs/guide/coming-from-curator.md");
 

@@ -1,7 +1,7 @@
 //! Waiters and holders, wherever they are dropped.
 
-use super::scrape::Scraped;
 use crate::prelude::*;
+use crate::support::scrape::Scraped;
 
 const MUTEX: &[(&str, &str)] = &[("recipe", "mutex")];
 

@@ -1,7 +1,7 @@
 //! A lost hold is counted at that moment, once, with the cause.
 
-use super::scrape::Scraped;
 use crate::prelude::*;
+use crate::support::scrape::Scraped;
 
 #[tokio::test(start_paused = true)]
 async fn each_loss_is_counted_once_with_its_cause() {

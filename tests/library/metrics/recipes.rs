@@ -1,8 +1,8 @@
 //! What each recipe counts as.
 
-use super::scrape::Scraped;
 use crate::prelude::*;
-use crate::recipes::conformance::ROWS;
+use crate::recipes::contract::ROWS;
+use crate::support::scrape::Scraped;
 
 /// Before the first acquire: a query for recipes that are not held would find nothing otherwise.
 #[tokio::test(start_paused = true)]

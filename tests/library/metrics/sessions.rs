@@ -1,7 +1,7 @@
 //! Connections, sessions, leases and their budget of watches.
 
-use super::scrape::Scraped;
 use crate::prelude::*;
+use crate::support::scrape::Scraped;
 
 /// So many `Curator`s are in this state, and none in another.
 fn all_are(scraped: &Scraped, state: &str, count: f64) {

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
+use zookeeper_recipes_dev::Servers;
 use zookeeper_testkit::TestEnsemble;
 
-use crate::harness::Servers;
 use crate::prelude::*;
 
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -105,8 +105,8 @@ async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() 
 
 mod real {
     use super::*;
-    use crate::harness::Fault;
     use zookeeper_recipes::zookeeper_client::{Client, SessionState};
+    use zookeeper_recipes_dev::Fault;
 
     /// A task that acquires, its node of a session that was given up before the reply came, the fault that strikes its next
     /// create, so that a search meets the old node, and the client that keeps the old session alive.

@@ -1,6 +1,6 @@
 //! What a client asks a member of an ensemble that has not applied what the others confirmed.
 
-use super::conformance::locks;
+use super::contract::locks;
 use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]

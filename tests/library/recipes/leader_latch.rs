@@ -2,10 +2,10 @@
 //! other latch leads in between. Bugs of Apache Curator's latch have their ids here.
 
 use futures_util::FutureExt;
+use zookeeper_recipes_dev::flap;
 
-use super::latches::{awaited, gained, is_candidate, is_over, leadership};
-use crate::harness::flap;
 use crate::prelude::*;
+use crate::support::latches::{awaited, gained, is_candidate, is_over, leadership};
 
 /// CURATOR-110. Curator: `TestLeaderLatch#testNoServerAtStart`: one gain, no loss.
 #[tokio::test(start_paused = true)]
@@ -41,15 +41,15 @@ async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
     assert_eq!(link.requests(Operation::Create), 0);
     assert!(arena.stat(&arena.path).await.is_none());
     // The curator is as good as new.
-    let (latch, _) = arena.leading(&curator).await;
+    let (latch, _) = arena.leading_latch(&curator).await;
     latch.close().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_latch_closes_once_and_its_callers_get_an_error() {
     let (arena, curator) = Arena::with_curator().await;
-    let (latch, leads) = arena.leading(&curator).await;
-    let candidate = arena.queued(&curator).await;
+    let (latch, leads) = arena.leading_latch(&curator).await;
+    let candidate = arena.queued_latch(&curator).await;
     let waiting = [awaited(&candidate), awaited(&candidate)];
     round_trip(&curator).await;
     is_candidate(&candidate);
@@ -71,8 +71,8 @@ async fn a_latch_closes_once_and_its_callers_get_an_error() {
 #[tokio::test(start_paused = true)]
 async fn dropping_the_last_handle_closes() {
     let (arena, curators) = Arena::with_curators::<2>().await;
-    let (latch, leads) = arena.leading(&curators[0]).await;
-    let rival = arena.queued(&curators[1]).await;
+    let (latch, leads) = arena.leading_latch(&curators[0]).await;
+    let rival = arena.queued_latch(&curators[1]).await;
     let clone = latch.clone();
     drop(latch);
     round_trip(&curators[0]).await;
@@ -90,9 +90,9 @@ async fn dropping_the_last_handle_closes() {
 #[tokio::test(start_paused = true)]
 async fn a_latch_whose_retries_are_used_up_ends_and_says_so() {
     let (arena, [curator, other]) = Arena::with_curators().await;
-    let (leader, _) = arena.leading(&other).await;
-    let patient = arena.queued(&curator).await;
-    let latch = arena.queued(&curator.with_retry(RetryPolicy::never())).await;
+    let (leader, _) = arena.leading_latch(&other).await;
+    let patient = arena.queued_latch(&curator).await;
+    let latch = arena.queued_latch(&curator.with_retry(RetryPolicy::never())).await;
     for participant in leader.participants().await.unwrap() {
         if participant.session_id == Some(curator.session_id().unwrap()) {
             arena.remove(&participant.node).await;
@@ -130,7 +130,7 @@ async fn a_latch_without_permission_ends_and_says_so() {
     let arena = Arena::new().await;
     let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
     let ours = arena.connect(builder).await;
-    let (latch, _) = arena.leading(&ours).await;
+    let (latch, _) = arena.leading_latch(&ours).await;
     latch.close().await.unwrap();
     let (link, stranger) = arena.linked(arena.builder()).await;
     let second = format!("{}/second", arena.path);
@@ -141,7 +141,7 @@ async fn a_latch_without_permission_ends_and_says_so() {
     }
     assert!(arena.stat(&second).await.is_none());
     // A permitted client is not disturbed.
-    let (latch, _) = arena.leading(&ours).await;
+    let (latch, _) = arena.leading_latch(&ours).await;
     latch.close().await.unwrap();
     // Nor may a stranger make its namespace, once there is a session.
     let namespace = format!("{}/namespace", arena.path);
@@ -161,7 +161,7 @@ async fn a_close_that_may_not_delete_says_so_and_does_not_lead_any_more() {
     let arena = Arena::new().await;
     arena.restrict(Permission::CREATE | Permission::READ).await;
     let curator = arena.curator().await;
-    let (latch, leads) = arena.leading(&curator).await;
+    let (latch, leads) = arena.leading_latch(&curator).await;
     for _ in 0..2 {
         let error = within("the close", latch.close()).await.unwrap_err();
         let expected = (ErrorKind::PermissionDenied, Some(leads.node()));
@@ -181,10 +181,10 @@ async fn after_a_lease_that_ended_it_leads_again_on_the_same_node() {
     let arena = Arena::new().await;
     let builder = arena.builder().session_timeout(Duration::from_secs(12));
     let (link, curator) = arena.linked(builder).await;
-    let (latch, leads) = arena.leading(&curator).await;
+    let (latch, leads) = arena.leading_latch(&curator).await;
     // One of the same session, and one of another.
-    let behind = arena.queued(&curator).await;
-    let rival = arena.queued(&arena.curator().await).await;
+    let behind = arena.queued_latch(&curator).await;
+    let rival = arena.queued_latch(&arena.curator().await).await;
     let session = curator.session_id().unwrap();
     let others = [awaited(&behind), awaited(&rival)];
     // The server hears us, so that it keeps the session; we do not hear it.
@@ -213,7 +213,7 @@ async fn the_second_term_on_a_node_is_a_whole_one() {
     // Its own node is looked after each second or so.
     let strict = arena.builder().session_timeout(Duration::from_secs(8));
     let (link, curator) = arena.linked(strict.loss_policy(LossPolicy::Suspended)).await;
-    let (latch, leads) = arena.leading(&curator).await;
+    let (latch, leads) = arena.leading_latch(&curator).await;
     link.cut(Cut::Reset);
     assert_eq!(within("the loss", leads.lost()).await, Loss::Suspended);
     let again = leadership(&latch).await;
@@ -247,8 +247,8 @@ async fn a_stray_child_does_not_keep_a_latch_from_leading_again() {
     let arena = Arena::new().await;
     let strict = arena.builder().loss_policy(LossPolicy::Suspended);
     let (link, curator) = arena.linked(strict).await;
-    let (latch, leads) = arena.leading(&curator).await;
-    let waits = arena.queued(&curator).await;
+    let (latch, leads) = arena.leading_latch(&curator).await;
+    let waits = arena.queued_latch(&curator).await;
     // The listing that was sent with its create is answered.
     round_trip(&curator).await;
     arena.create(&format!("{}/lock-0000000007", arena.path), CreateMode::Ephemeral).await;
@@ -266,12 +266,12 @@ async fn a_lost_place_that_is_given_up_admits_no_other_latch() {
     let arena = Arena::new().await;
     // So long that the process looks after its nodes only later.
     let (link, curator) = arena.linked(arena.patient_builder()).await;
-    let (first, leads) = arena.leading(&curator).await;
-    let second = arena.queued(&curator).await;
+    let (first, leads) = arena.leading_latch(&curator).await;
+    let second = arena.queued_latch(&curator).await;
     round_trip(&curator).await;
     let mut of_second = awaited(&second);
     arena.wipe().await;
-    let (third, now) = arena.leading(&arena.curator().await).await;
+    let (third, now) = arena.leading_latch(&arena.curator().await).await;
     // So the first learns of it, and looks where it stands.
     let listing = link.hold(Message::request(Operation::List));
     leads.fenced().create(&format!("{}-written", arena.path), b"late").await.unwrap_err();
@@ -292,8 +292,8 @@ async fn a_lost_place_that_is_given_up_admits_no_other_latch() {
 #[tokio::test(start_paused = true)]
 async fn curator_505_a_flapping_link_is_no_event() {
     let (arena, link, curator) = Arena::with_link(Arena::builder).await;
-    let (latch, leads) = arena.leading(&curator).await;
-    let waiter = arena.queued(&curator).await;
+    let (latch, leads) = arena.leading_latch(&curator).await;
+    let waiter = arena.queued_latch(&curator).await;
     let of_waiter = awaited(&waiter);
     let (queue, creates) = (latch.participants().await.unwrap(), link.requests(Operation::Create));
     for nth in 0..6 {

@@ -2,11 +2,11 @@
 
 use futures_util::StreamExt;
 use tokio::sync::watch;
+use zookeeper_recipes_dev::TICK;
 
-use super::conformance::{Make, latch, mutex, selector};
-use super::leading::{Led, Term};
-use crate::harness::TICK;
 use crate::prelude::*;
+use crate::support::contenders::{Make, latch, mutex, selector};
+use crate::support::selectors::{Led, Term};
 
 async fn told(observer: &mut LeaderObserver) -> Option<Participant> {
     within("the leader", observer.changed()).await.unwrap()
@@ -37,12 +37,6 @@ async fn is_quiet(observer: &mut LeaderObserver) {
 /// The kind of the error that it has ended with.
 async fn ended(observer: &mut LeaderObserver) -> ErrorKind {
     within("the error", observer.changed()).await.unwrap_err().kind()
-}
-
-impl Arena {
-    pub(crate) fn observer(&self, curator: &Curator) -> LeaderObserver {
-        curator.observe_leader(&self.path).unwrap()
-    }
 }
 
 /// Whatever leads there: the names of the nodes say so.

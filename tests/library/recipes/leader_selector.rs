@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::leading::{Ended, Led, Report, failed};
 use crate::prelude::*;
+use crate::support::selectors::{Ended, Led, Report, failed};
 
 fn no_auth(report: Report) {
     assert_eq!(failed(report), (ErrorKind::PermissionDenied, None, None));
@@ -109,7 +109,7 @@ async fn a_candidate_or_a_leader_is_not_queued_again() {
 async fn a_run_that_does_not_lead_cannot_be_asked_to_step_down() {
     let (arena, [curator, other]) = Arena::with_curators().await;
     let leader = Led::obedient(&arena.selector(&curator));
-    let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
+    let (leader, term, mut next) = leader.with_next(&arena, &arena.selector(&other)).await;
     assert!(!next.run.step_down(), "it waits");
     assert_eq!(leader.run.leadership().unwrap().node(), term.leadership.node());
     term.end();
@@ -254,7 +254,7 @@ async fn the_place_goes_when_the_body_has_ended_and_not_before() {
     for (way, ignores) in ways.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let grace = if ignores { GRACE } else { LONG };
         let leader = Led::stubborn(&arena.selector(&curator).with_grace(grace));
-        let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
+        let (leader, term, mut next) = leader.with_next(&arena, &arena.selector(&other)).await;
         let (leadership, began) = (term.leadership.view(), Instant::now());
         let run = ends(way, leader);
         within("its token", leadership.cancellation_token().cancelled()).await;
@@ -298,7 +298,7 @@ async fn closing_the_curator_waits_for_the_body() {
         let curator = arena.impatient(arena.server.connect_string(), builder).await;
         let selector = arena.selector(&curator).with_grace(LONG);
         let leader = Led::stubborn(&selector);
-        let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
+        let (leader, term, mut next) = leader.with_next(&arena, &arena.selector(&other)).await;
         let closing = curator.clone();
         let mut closing = tokio::spawn(async move { closing.close().await });
         assert_eq!(within("the end", term.leadership.lost()).await, Loss::Closed);

@@ -4,7 +4,7 @@ use std::future::pending;
 
 use futures_util::future::join;
 
-use super::conformance::plain_locks;
+use super::contract::plain_locks;
 use crate::prelude::*;
 
 fn path(arena: &Arena, name: &str) -> String {

@@ -8,25 +8,42 @@ use zookeeper_recipes::zookeeper_client::Error as ClientError;
 
 use crate::prelude::*;
 
-/// Curator: TestInterProcessMutexBase#testLocker. The error of the body is returned, and a refused release is not.
+/// Curator: TestInterProcessMutexBase#testLocker.
 #[tokio::test(start_paused = true)]
-async fn run_releases_before_it_returns_and_gives_what_the_body_gave() {
+async fn run_and_with_release_before_they_return_what_the_body_gave() {
     let (arena, curator) = Arena::with_curator().await;
     let mutex = arena.mutex(&curator);
-    let own = || fails(curator.mutex(""), ErrorKind::InvalidInput);
     assert_eq!(mutex.run(async |_| Ok::<_, Error>(7)).await.unwrap(), 7);
     assert_eq!(arena.children().await.len(), 0);
     assert!(mutex.with(async |hold| hold.is_held()).await.unwrap());
     assert_eq!(arena.children().await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_releases_before_it_returns_the_error_of_the_body() {
+    let (arena, curator) = Arena::with_curator().await;
+    let mutex = arena.mutex(&curator);
+    let own = || fails(curator.mutex(""), ErrorKind::InvalidInput);
     fails(mutex.run(async |_| Err::<(), _>(own())).await, ErrorKind::InvalidInput);
     assert_eq!(arena.children().await.len(), 0, "before `?` can leave the function");
-    arena.admin.delete(&arena.path, None).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_returns_what_the_body_gave_although_the_release_is_refused() {
+    let (arena, curator) = Arena::with_curator().await;
     arena.restrict(Permission::CREATE | Permission::READ).await;
-    assert_eq!(mutex.run(async |_| Ok::<_, Error>(7)).await.unwrap(), 7);
-    let other = curator.mutex_for(&arena.path, "other").unwrap();
+    let ran = arena.mutex(&curator).run(async |_| Ok::<_, Error>(7)).await;
+    assert_eq!(ran.unwrap(), 7);
     arena.children_are(1).await;
     within("the end", curator.close()).await;
-    fails(other.run(async |_| Ok::<_, Error>(())).await, ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_fails_when_the_curator_is_closed() {
+    let (arena, curator) = Arena::with_curator().await;
+    let mutex = curator.mutex_for(&arena.path, "other").unwrap();
+    within("the end", curator.close()).await;
+    fails(mutex.run(async |_| Ok::<_, Error>(())).await, ErrorKind::Closed);
 }
 
 /// Also for a body that blocks the loss, and ends with an error that followed from it.

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use super::leases::{asks, asks_for, served};
 use crate::prelude::*;
+use crate::support::leases::{asks, asks_for, served};
 
 async fn named(arena: &Arena, identity: &str) -> Curator {
     arena.connect(arena.builder().identity(identity)).await
@@ -50,7 +50,7 @@ async fn of_a_mutex_one_holds_and_the_others_wait() {
         assert_eq!(since.as_millis(), u128::try_from(stat.ctime).unwrap());
         // Simulated servers began in 1970.
         let age = began.elapsed().unwrap();
-        assert!(age < crate::harness::LONG || since < crate::harness::LONG, "{since:?}");
+        assert!(age < LONG || since < LONG, "{since:?}");
     }
     waiting.iter().for_each(JoinHandle::abort);
     guard.release().await.unwrap();

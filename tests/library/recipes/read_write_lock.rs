@@ -1,22 +1,6 @@
 //! A read-write lock: readers and writers, reading beside a write hold and after it, and who re-enters.
 
-use zookeeper_recipes::WriteGuard;
-
 use crate::prelude::*;
-
-impl Arena {
-    /// Starts to read, and waits until the node is there.
-    pub(crate) async fn reads(&self, curator: &Curator) -> Waiting {
-        let lock = self.read_write(curator);
-        self.enters(async move { lock.read().await }).await
-    }
-
-    /// Starts to write, and waits until the node is there.
-    pub(crate) async fn writes(&self, curator: &Curator) -> Waiting<WriteGuard> {
-        let lock = self.read_write(curator);
-        self.enters(async move { lock.write().await }).await
-    }
-}
 
 /// What the servers had sent to this client, it has acted on.
 pub(crate) async fn settled(curator: &Curator) {

@@ -1,6 +1,6 @@
 //! Asking a holder to give its lock back: who is asked, who sees it, and who does not have to.
 
-use super::conformance::plain_locks;
+use super::contract::plain_locks;
 use crate::prelude::*;
 
 /// How long nothing is to happen.

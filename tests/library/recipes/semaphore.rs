@@ -3,8 +3,8 @@
 use tokio::runtime::Runtime;
 use zookeeper_recipes::zookeeper_client::Client;
 
-use super::leases::{Asks, asks, asks_for, served, spawned};
 use crate::prelude::*;
+use crate::support::leases::{Asks, asks, asks_for, served, spawned};
 
 /// Curator: TestInterProcessSemaphoreMutex#testReentrant and its two like are disabled there: it is not reentrant. A mutex
 /// right at its path is another lock.

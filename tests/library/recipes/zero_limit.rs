@@ -1,7 +1,8 @@
 //! A limit of zero: whatever `try_acquire` answers.
 
-use super::conformance::{Contender, locks, write};
+use super::contract::locks;
 use crate::prelude::*;
+use crate::support::contenders::{Contender, write};
 
 /// Takes it while it is free, and does not while `holder` has it.
 async fn tries(lock: &Contender, holder: &Contender) {

@@ -1,7 +1,7 @@
 //! A hundred candidates, and a thousand: how many a release wakes, and what they cost.
 
-use super::link::{LONG_SESSION, Linked, events, linked};
 use crate::prelude::*;
+use crate::support::counted_client::{CountedClient, LONG_SESSION, counted_clients, events};
 
 const CLIENTS: usize = 4;
 /// So many releases are looked at one by one.
@@ -17,9 +17,9 @@ struct Cost {
 /// Neighbours in the queue are of different clients.
 async fn queue(waiters: usize) -> Cost {
     let arena = Arena::own().await;
-    let clients: [_; CLIENTS] = linked(&arena, Shortcuts::ALL).await;
-    let mut holder = arena.leading(&clients[0].curator).await;
-    let requests = || clients.iter().map(Linked::requests).sum::<usize>();
+    let clients: [_; CLIENTS] = counted_clients(&arena, Shortcuts::ALL).await;
+    let mut holder = arena.leading_latch(&clients[0].curator).await;
+    let requests = || clients.iter().map(CountedClient::requests).sum::<usize>();
     let before = requests();
     let (served, mut holds) = tokio::sync::mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();

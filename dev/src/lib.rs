@@ -1,0 +1,23 @@
+//! What the tests and the tools of several packages share: the test's own servers and lock path, conditions to wait for,
+//! and the place of Apache Curator's jars.
+#![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
+
+#[cfg(feature = "arena")]
+mod arena;
+#[cfg(feature = "arena")]
+mod checks;
+mod class_path;
+#[cfg(feature = "arena")]
+mod world;
+
+#[cfg(feature = "arena")]
+pub use self::{
+    arena::{Arena, Waiting},
+    checks::{
+        BUSY, LONG, SHORT, TICK, acquired, anyone, children, cut_off, eventually, fails, flap,
+        held, lost_by, round_trip, struck_once, until, within,
+    },
+    world::{Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_real},
+};
+
+pub use self::class_path::class_path;
