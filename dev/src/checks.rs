@@ -9,7 +9,7 @@ use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::zookeeper_client::{Acl, AuthId, Error, Permission};
 use zookeeper_recipes::{Attempt, Curator, ErrorKind, Hold, Loss};
 
-use crate::arena::Waiting;
+use crate::testbed::Waiting;
 use crate::world::{Admin, Cut, Fault, Link, Operation};
 
 /// Longer than anything takes on a busy machine; a test that waits so long has failed.

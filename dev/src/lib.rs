@@ -2,21 +2,21 @@
 //! and the place of Apache Curator's jars.
 #![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
 
-#[cfg(feature = "arena")]
-mod arena;
-#[cfg(feature = "arena")]
+#[cfg(feature = "testbed")]
 mod checks;
 mod class_path;
-#[cfg(feature = "arena")]
+#[cfg(feature = "testbed")]
+mod testbed;
+#[cfg(feature = "testbed")]
 mod world;
 
-#[cfg(feature = "arena")]
+#[cfg(feature = "testbed")]
 pub use self::{
-    arena::{Arena, Waiting},
     checks::{
         BUSY, LONG, SHORT, TICK, acquired, anyone, children, cut_off, eventually, fails, flap,
         held, lost_by, round_trip, struck_once, until, within,
     },
+    testbed::{Testbed, Waiting},
     world::{Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_real},
 };
 

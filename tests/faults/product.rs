@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Hold, Participant, Released};
-use zookeeper_recipes_dev::{Arena, Cut, Direction, Operation, eventually, is_real, within};
+use zookeeper_recipes_dev::{Cut, Direction, Operation, Testbed, eventually, is_real, within};
 
 use crate::support::case::{Case, Fault, Place, places};
 use crate::support::fixture::FaultFixture;
@@ -145,7 +145,7 @@ impl<S, R: AsyncFn(&FaultFixture) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
     fn product(&self, twice: bool) {
         let is_real = is_real();
         // It stays until the last case.
-        let _server = is_real.then(|| run(async { Arena::new().await.servers }));
+        let _server = is_real.then(|| run(async { Testbed::new().await.servers }));
         let (mut count, mut missed) = (0, 0);
         let mut case = |case| {
             let ran = run(self.case(case));

@@ -109,7 +109,7 @@ async fn observer(mixed_path: &MixedPath, order: &[&Side]) -> Option<LeaderObser
     if !order.iter().all(|side| leads(side.kind)) {
         return None;
     }
-    let (curator, path) = (mixed_path.arena.curator().await, mixed_path.path());
+    let (curator, path) = (mixed_path.testbed.curator().await, mixed_path.path());
     let filter = match ours.kind {
         "selector-kazoo" => ContenderFilter::Kazoo,
         "selector-inclusive" => ContenderFilter::Inclusive,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zookeeper_recipes_dev::{Arena, eventually};
+use zookeeper_recipes_dev::{Testbed, eventually};
 
 use crate::support::commands::{Party, unique};
 use crate::support::peer_process::Peer;
@@ -15,10 +15,10 @@ struct Counter {
 }
 
 impl Counter {
-    async fn join(peer: &Arc<Peer>, arena: &Arena, seed: i32) -> Self {
-        let Party { peer, session } = Party::join(peer, arena.server.connect_string()).await;
+    async fn join(peer: &Arc<Peer>, testbed: &Testbed, seed: i32) -> Self {
+        let Party { peer, session } = Party::join(peer, testbed.server.connect_string()).await;
         let name = unique("count");
-        peer.ask(format!("count {name} {session} {} {seed}", arena.path)).await;
+        peer.ask(format!("count {name} {session} {} {seed}", testbed.path)).await;
         Self { peer, name }
     }
 
@@ -44,11 +44,11 @@ impl Counter {
 #[tokio::test]
 async fn ours_and_curators() {
     let (Some(ours), Some(curator)) = (shared(OURS), shared(CURATOR)) else { return };
-    let arena = Arena::real().await;
+    let testbed = Testbed::real().await;
     for [first, second] in [[&ours, &curator], [&curator, &ours]] {
-        let first = Counter::join(first, &arena, -1).await;
+        let first = Counter::join(first, &testbed, -1).await;
         // The seed of the second is of no account.
-        let second = Counter::join(second, &arena, 7).await;
+        let second = Counter::join(second, &testbed, 7).await;
         assert_eq!((first.value().await, second.value().await), (-1, -1));
         for value in [i32::MIN, 0, 1, i32::MAX] {
             first.set(value).await;
@@ -57,7 +57,7 @@ async fn ours_and_curators() {
             first.sees(value ^ 5).await;
         }
         counted_up(&first, &second).await;
-        arena.admin.delete(&arena.path, None).await.unwrap();
+        testbed.admin.delete(&testbed.path, None).await.unwrap();
     }
 }
 

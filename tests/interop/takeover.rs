@@ -125,7 +125,7 @@ async fn taken_over(mixed_path: &MixedPath, node: &str, heir: &Lock, heir_waits:
     eventually("the heir takes over", async || {
         // In this order: a node that is there was there when the answer came.
         let is_in = heir_waits.is_there();
-        let stands = mixed_path.arena.stat(node).await.is_some();
+        let stands = mixed_path.testbed.stat(node).await.is_some();
         assert!(!(is_in && stands), "{} holds beside {node}", heir.name);
         is_in
     })

@@ -17,7 +17,8 @@ pub(crate) use zookeeper_recipes::{
     InterProcessMutex, InterProcessSemaphore, Lock, Loss, Participant, Released, Shortcuts,
 };
 pub(crate) use zookeeper_recipes_dev::{
-    Arena, BUSY, Cut, Direction, LONG, Link, Message, Operation, SHORT, Waiting, acquired, anyone,
-    children, cut_off, eventually, fails, held, lost_by, round_trip, struck_once, until, within,
+    BUSY, Cut, Direction, LONG, Link, Message, Operation, SHORT, Testbed, Waiting, acquired,
+    anyone, children, cut_off, eventually, fails, held, lost_by, round_trip, struck_once, until,
+    within,
 };
 pub(crate) use zookeeper_testkit::TestServer;

@@ -14,7 +14,7 @@ use zookeeper_recipes::{
     InterProcessOnce, InterProcessReadWriteLock, InterProcessSemaphore, WriteGuard,
 };
 use zookeeper_recipes_dev::{
-    Admin, Arena, Fault, Link, SHORT, Servers, children, eventually, is_real, within,
+    Admin, Fault, Link, SHORT, Servers, Testbed, children, eventually, is_real, within,
 };
 
 /// Longer than a message takes in a simulation.
@@ -22,7 +22,7 @@ const SETTLED: Duration = Duration::from_millis(20);
 
 /// A lock path of its own, and a `Curator` behind a link to a follower; to the only server if it is real.
 pub(crate) struct FaultFixture {
-    arena: Arena,
+    testbed: Testbed,
     pub(crate) path: String,
     pub(crate) link: Link,
     pub(crate) curator: Curator,
@@ -69,26 +69,26 @@ impl Recipe {
 
 impl FaultFixture {
     pub(crate) async fn new() -> Self {
-        let arena = match is_real() {
-            true => Arena::new().await,
-            false => Arena::three(Duration::from_millis(500), 10).await,
+        let testbed = match is_real() {
+            true => Testbed::new().await,
+            false => Testbed::three(Duration::from_millis(500), 10).await,
         };
-        let (leader, members) = (arena.servers.leader().await, arena.servers.members());
+        let (leader, members) = (testbed.servers.leader().await, testbed.servers.members());
         let follower = (leader + 1) % members.len();
         let (link, admin) = (members[follower].link().await, members[leader].admin().await);
-        let curator = builder(&arena, SHORT).connect(link.connect_string()).await.unwrap();
-        let patient = builder(&arena, Duration::from_secs(30));
+        let curator = builder(&testbed, SHORT).connect(link.connect_string()).await.unwrap();
+        let patient = builder(&testbed, Duration::from_secs(30));
         let servers = members[leader].connect_string();
         let rival = patient.clone().connect(servers).await.unwrap();
         let other = patient.connect(servers).await.unwrap();
-        let (path, recipe) = (arena.path.clone(), Cell::new(Recipe::Mutex));
+        let (path, recipe) = (testbed.path.clone(), Cell::new(Recipe::Mutex));
         let (rivals, faults) = (RefCell::default(), RefCell::default());
-        Self { arena, path, link, curator, rival, other, admin, follower, recipe, rivals, faults }
+        Self { testbed, path, link, curator, rival, other, admin, follower, recipe, rivals, faults }
     }
 
     /// In the order that the seed decides.
     pub(crate) async fn scheduled<T>(&self, case: impl Future<Output = T>) -> T {
-        match &self.arena.servers {
+        match &self.testbed.servers {
             Servers::Simulated(ensemble) => ensemble.scheduled(case).await,
             _ => case.await,
         }
@@ -100,7 +100,7 @@ impl FaultFixture {
     }
 
     pub(crate) fn builder(&self) -> CuratorBuilder {
-        builder(&self.arena, SHORT)
+        builder(&self.testbed, SHORT)
     }
 
     pub(crate) fn keep(&self, fault: Fault) {
@@ -123,7 +123,7 @@ impl FaultFixture {
     /// The rival queues up, and holds once it is served.
     pub(crate) async fn rival_waits(&self) -> JoinHandle<Guard> {
         let mutex = self.other.mutex(&self.path).unwrap();
-        self.arena.enters(async move { mutex.acquire().await.unwrap() }).await
+        self.testbed.enters(async move { mutex.acquire().await.unwrap() }).await
     }
 
     /// From now on the path has readers and writers.
@@ -151,7 +151,7 @@ impl FaultFixture {
             assert!(guard.node().ends_with(first), "writes behind {first}");
             guard.release().await.unwrap();
         };
-        let writing = self.arena.enters(writing).await;
+        let writing = self.testbed.enters(writing).await;
         self.rivals.borrow_mut().push(writing);
     }
 
@@ -244,13 +244,13 @@ impl FaultFixture {
 
     /// No task of the simulation panicked or span.
     pub(crate) fn is_sound(&self) -> bool {
-        let Servers::Simulated(ensemble) = &self.arena.servers else { return true };
+        let Servers::Simulated(ensemble) = &self.testbed.servers else { return true };
         ensemble.panics().is_empty() && ensemble.spins() == 0
     }
 
     /// From now on the follower does not hear of the leader.
     pub(crate) async fn lag(&self) -> Box<dyn Any> {
-        let servers = &self.arena.servers;
+        let servers = &self.testbed.servers;
         servers.part(self.follower, servers.leader().await)
     }
 
@@ -295,8 +295,8 @@ impl FaultFixture {
     }
 }
 
-fn builder(arena: &Arena, session: Duration) -> CuratorBuilder {
-    arena.builder().session_timeout(session)
+fn builder(testbed: &Testbed, session: Duration) -> CuratorBuilder {
+    testbed.builder().session_timeout(session)
 }
 
 /// With pauses so short that a case does not take long.

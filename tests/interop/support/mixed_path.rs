@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
-use zookeeper_recipes_dev::{Arena, LONG, children, eventually};
+use zookeeper_recipes_dev::{LONG, Testbed, children, eventually};
 
 use crate::support::commands::{Lock, Nanos, Party, acquired, stamp};
 use crate::support::peer_process::Peer;
@@ -17,7 +17,7 @@ const LIMITS: [Duration; 3] =
 
 /// A place of its own on the shared server.
 pub(crate) struct MixedPath {
-    pub(crate) arena: Arena,
+    pub(crate) testbed: Testbed,
     /// What locks are made with: of a multi-lock, several paths.
     lock_path: String,
     /// Where nodes stand that hold or wait.
@@ -40,24 +40,24 @@ pub(crate) async fn each<R: Debug + Copy>(rows: &[R], check: impl AsyncFn(R)) {
 impl MixedPath {
     /// For locks of this kind.
     pub(crate) async fn of(kind: &str) -> Self {
-        let arena = Arena::real().await;
-        let below = |name: &str| format!("{}/{name}", arena.path);
+        let testbed = Testbed::real().await;
+        let below = |name: &str| format!("{}/{name}", testbed.path);
         let (queues, turns) = if kind.starts_with("semaphore") {
             // A waiter has its node among the locks, and may have one among the leases.
             (vec![below("locks"), below("leases")], Some(below("locks")))
         } else if kind == "multi" {
             (vec![below("a"), below("b")], None)
         } else {
-            (vec![arena.path.clone()], None)
+            (vec![testbed.path.clone()], None)
         };
-        let lock_path = if kind == "multi" { queues.join(",") } else { arena.path.clone() };
-        Self { arena, lock_path, queues, turns }
+        let lock_path = if kind == "multi" { queues.join(",") } else { testbed.path.clone() };
+        Self { testbed, lock_path, queues, turns }
     }
 
     /// Nobody waits, and nothing but the nodes of the holders is left.
     pub(crate) async fn settles(&self) {
         let Some(turns) = &self.turns else { return };
-        let is_empty = async || children(&self.arena.admin, turns).await.is_empty();
+        let is_empty = async || children(&self.testbed.admin, turns).await.is_empty();
         eventually("nobody waits", is_empty).await;
     }
 
@@ -66,7 +66,7 @@ impl MixedPath {
     }
 
     pub(crate) fn servers(&self) -> &str {
-        self.arena.server.connect_string()
+        self.testbed.server.connect_string()
     }
 
     /// A session of its own.
@@ -83,7 +83,7 @@ impl MixedPath {
     pub(crate) async fn nodes(&self) -> Vec<String> {
         let mut nodes = Vec::new();
         for queue in &self.queues {
-            let mut names = children(&self.arena.admin, queue).await;
+            let mut names = children(&self.testbed.admin, queue).await;
             names.sort_by_key(|name| name[name.len().saturating_sub(10)..].to_owned());
             nodes.extend(names.into_iter().map(|name| format!("{queue}/{name}")));
         }

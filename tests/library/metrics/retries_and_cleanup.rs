@@ -14,15 +14,15 @@ async fn retried(scraped: &Scraped, operation: &'static str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_reply_is_lost_is_an_unknown_outcome() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let (link, curator) = testbed.linked_with_parent(testbed.builder()).await;
     assert_eq!(scraped.find("unknown_outcomes_total", &of("create")), Some(0.0));
     let lose = |operation| link.lose(Message::reply(operation));
     let creates = lose(Operation::Create);
-    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
     scraped.is(&[("holding", &[], 1.0), ("waiting", &[], 0.0)]);
     let transactions = lose(Operation::Multi);
-    let (fenced, path) = (guard.fenced(), format!("{}-x", arena.path));
+    let (fenced, path) = (guard.fenced(), format!("{}-x", testbed.path));
     let written = within("an answer", fenced.create(&path, b"")).await;
     fails(written, ErrorKind::OutcomeUnknown);
     assert_ne!(guard.loss(), Some(Loss::NodeDeleted));
@@ -44,14 +44,14 @@ async fn a_write_whose_reply_is_lost_is_an_unknown_outcome() {
 #[tokio::test(start_paused = true)]
 async fn a_node_to_be_deleted_is_a_duty_until_it_is_deleted() {
     for in_the_next_session in [false, true] {
-        let (scraped, arena) = (Scraped::new(), Arena::new().await);
-        let (link, curator) = arena.linked_with_parent(arena.builder()).await;
-        let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+        let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+        let (link, curator) = testbed.linked_with_parent(testbed.builder()).await;
+        let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
         let refused = link.refuse();
         if in_the_next_session {
             assert!(link.cut(Cut::Reset) > 0);
             within("a refusal", refused.struck()).await;
-            arena.kill_session(&curator).await;
+            testbed.kill_session(&curator).await;
             drop(guard);
         } else {
             let lost = link.lose(Message::reply(Operation::Delete));
@@ -68,42 +68,43 @@ async fn a_node_to_be_deleted_is_a_duty_until_it_is_deleted() {
         } else {
             retried(&scraped, "cleanup").await;
         }
-        arena.children_are(0).await;
+        testbed.children_are(0).await;
     }
 }
 
 /// A listing, a read of a followed count, a read of a waiter's watches, and the waiter's session.
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_and_only_read_is_retried_and_no_unknown_outcome() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let (curator, (link, other)) = (arena.curator().await, arena.linked(arena.builder()).await);
-    let path = format!("{}-count", arena.path);
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let (curator, (link, other)) =
+        (testbed.curator().await, testbed.linked(testbed.builder()).await);
+    let path = format!("{}-count", testbed.path);
     let count = SharedCount::start(&other, &path, 1).await.unwrap();
     eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
     let lost = link.lose(Message::reply(Operation::GetData));
-    arena.admin.set_data(&path, &2_i32.to_be_bytes(), None).await.unwrap();
+    testbed.admin.set_data(&path, &2_i32.to_be_bytes(), None).await.unwrap();
     within("the loss", lost.struck()).await;
     eventually("it is known", async || count.value() == 2).await;
     retried(&scraped, "follow").await;
     drop(count);
 
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
     let lost = link.lose(Message::reply(Operation::List));
-    let busy = within("an answer", arena.mutex(&other).try_acquire()).await.unwrap();
+    let busy = within("an answer", testbed.mutex(&other).try_acquire()).await.unwrap();
     assert!(matches!(busy, Attempt::Busy));
     assert_eq!(lost.strikes(), 1);
     retried(&scraped, "request").await;
 
     // The first is for the watch on the parent, which no caller waits for.
     let lost = link.lose(Message::reply(Operation::GetData).nth(2));
-    let mutex = arena.mutex(&other);
+    let mutex = testbed.mutex(&other);
     let waiting = tokio::spawn(async move { mutex.acquire().await });
     within("the loss", lost.struck()).await;
     retried(&scraped, "watch").await;
     scraped.is(&[("retries_total", &of("enter"), 0.0), ("waiting", &[], 1.0)]);
-    arena.children_are(2).await;
+    testbed.children_are(2).await;
     scraped.is(&[("unknown_outcomes_total", &[], 0.0)]);
-    arena.kill_session(&other).await;
+    testbed.kill_session(&other).await;
     retried(&scraped, "enter").await;
     scraped.is(&[("waiting", &[], 1.0), ("holding", &[], 1.0)]);
     guard.release().await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 use zookeeper_recipes::Curator;
-use zookeeper_recipes_dev::{Arena, acquired, within};
+use zookeeper_recipes_dev::{Testbed, acquired, within};
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -13,13 +13,13 @@ const ENDED: i32 = 7;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_holder_has_the_lock_at_once() {
-    let arena = Arena::real().await;
-    let curator = arena.curator().await;
-    let mutex = curator.mutex(&arena.path).unwrap();
+    let testbed = Testbed::real().await;
+    let curator = testbed.curator().await;
+    let mutex = curator.mutex(&testbed.path).unwrap();
     for round in 0..20 {
         let mut program = Command::new(std::env::current_exe().unwrap());
         program.args(["--exact", "real::main_returns_early::program", "--ignored"]);
-        program.env("SERVERS", arena.servers.connect_string()).env("LOCK", &arena.path);
+        program.env("SERVERS", testbed.servers.connect_string()).env("LOCK", &testbed.path);
         program.stdout(Stdio::null()).kill_on_drop(true);
         let status = within("the program", program.status()).await.unwrap();
         assert_eq!(status.code(), Some(ENDED));

@@ -15,7 +15,7 @@ fn refused<T: std::fmt::Debug>(acquired: Result<T, Error>, path: &str, child: &s
 /// A selector is a mutex.
 #[tokio::test(start_paused = true)]
 async fn recipes_that_do_not_count_each_others_nodes_refuse_each_other() {
-    let arena = Arena::new().await;
+    let testbed = Testbed::new().await;
     for (first, second, tries) in [
         (mutex as Make, read as Make, true),
         (mutex, write, true),
@@ -24,19 +24,19 @@ async fn recipes_that_do_not_count_each_others_nodes_refuse_each_other() {
         (mutex, latch, false),
         (latch, mutex, true),
     ] {
-        let [curator, other] = arena.curators().await;
-        let (first, second) = (first(&curator, &arena.path), second(&other, &arena.path));
+        let [curator, other] = testbed.curators().await;
+        let (first, second) = (first(&curator, &testbed.path), second(&other, &testbed.path));
         let guard = within("the first", first.acquire()).await.unwrap();
         let name = guard.node().rsplit('/').next().unwrap();
-        refused(within("the second", second.acquire()).await, &arena.path, name);
-        refused(within("the second", second.acquire_timeout(BUSY)).await, &arena.path, name);
+        refused(within("the second", second.acquire()).await, &testbed.path, name);
+        refused(within("the second", second.acquire_timeout(BUSY)).await, &testbed.path, name);
         if tries {
-            refused(within("a try", second.try_acquire()).await, &arena.path, name);
+            refused(within("a try", second.try_acquire()).await, &testbed.path, name);
         }
         assert!(guard.is_held(), "who was there first goes on");
         guard.release().await.unwrap();
         // The nodes of those that were refused are gone.
-        arena.children_are(0).await;
+        testbed.children_are(0).await;
         within("the second", second.acquire()).await.unwrap().release().await.unwrap();
     }
 }
@@ -56,22 +56,22 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
         (ContenderFilter::Inclusive, curators, true),
         (custom, "7-core-n_0000000000", true),
     ];
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     let row = async |(number, (filter, child, counts)): (usize, (ContenderFilter, &str, bool))| {
-        let path = format!("{}/{number}", arena.path);
+        let path = format!("{}/{number}", testbed.path);
         let mutex = curator.mutex(&path).unwrap();
         let mutex = mutex.with_filter(filter.clone()).unwrap();
         // Makes the path; so ours have greater numbers than the child's.
         within("the path", mutex.acquire()).await.unwrap().release().await.unwrap();
         let node = format!("{path}/{child}");
-        arena.create(&node, CreateMode::Persistent).await;
+        testbed.create(&node, CreateMode::Persistent).await;
         let waiting = within("a limit", mutex.acquire_timeout(BUSY));
         if counts {
             assert!(matches!(waiting.await.unwrap(), Attempt::Busy), "{child} by {filter:?}");
         } else {
             refused(waiting.await, &path, child);
         }
-        arena.admin.delete(&node, None).await.unwrap();
+        testbed.admin.delete(&node, None).await.unwrap();
         let guard = within("the lock", mutex.acquire()).await.unwrap();
         assert_eq!(mutex.participants().await.unwrap().len(), 1, "{filter:?}");
         assert!(format!("{mutex:?}").contains(&format!("{filter:?}")));
@@ -82,12 +82,12 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
 
 #[tokio::test(start_paused = true)]
 async fn kazoo_needs_text() {
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     for filter in [ContenderFilter::Kazoo, ContenderFilter::Inclusive] {
         let binary = curator.with_identity([0xff, 0xfe]);
-        let selector = binary.leader_selector(&arena.path).unwrap();
+        let selector = binary.leader_selector(&testbed.path).unwrap();
         for refused in [
-            arena.mutex(&binary).with_filter(filter.clone()).map(drop),
+            testbed.mutex(&binary).with_filter(filter.clone()).map(drop),
             selector.with_filter(filter).map(drop),
         ] {
             let error = fails(refused, ErrorKind::InvalidInput);

@@ -16,24 +16,24 @@ async fn closed(latch: &LeaderLatch) {
 /// Joins behind another candidate, with watches on the parent, its own node, and those before it.
 async fn waits(
     client: &CountedClient,
-    arena: &Arena,
+    testbed: &Testbed,
     reads: usize,
 ) -> JoinHandle<(LeaderLatch, Hold)> {
-    let (path, curator) = (arena.path.clone(), client.curator.clone());
+    let (path, curator) = (testbed.path.clone(), client.curator.clone());
     let leads = async move {
         let latch = curator.leader_latch(path).unwrap();
         let hold = latch.leadership().await.unwrap();
         (latch, hold)
     };
-    client.waits_in(arena, reads, leads).await
+    client.waits_in(testbed, reads, leads).await
 }
 
 /// On the node that it had, if that is the first still.
 #[tokio::test(start_paused = true)]
 async fn a_latch_that_leads_again_by_its_old_node_asks_once() {
-    let arena = Arena::with_parent().await;
-    let client = CountedClient::new(&arena, ALL).await;
-    let latch = arena.latch(&client.curator.with_loss_policy(LossPolicy::Suspended));
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::new(&testbed, ALL).await;
+    let latch = testbed.latch(&client.curator.with_loss_policy(LossPolicy::Suspended));
     let before = leadership(&latch).await;
     client.took();
     assert_eq!(client.proxy.cut(Cut::Reset), 1);
@@ -71,16 +71,16 @@ async fn answered(clients: &[CountedClient]) {
 #[tokio::test(start_paused = true)]
 async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
     const OBSERVERS: usize = 200;
-    let arena = Arena::own().await;
-    let candidates: [_; 3] = counted_clients(&arena, ALL).await;
-    let clients: [_; CLIENTS] = counted_clients(&arena, ALL).await;
-    let first = arena.latch(&candidates[0].curator);
+    let testbed = Testbed::own().await;
+    let candidates: [_; 3] = counted_clients(&testbed, ALL).await;
+    let clients: [_; CLIENTS] = counted_clients(&testbed, ALL).await;
+    let first = testbed.latch(&candidates[0].curator);
     let leader = leadership(&first).await;
-    let second = waits(&candidates[1], &arena, 3).await;
-    let third = waits(&candidates[2], &arena, 4).await;
+    let second = waits(&candidates[1], &testbed, 3).await;
+    let third = waits(&candidates[2], &testbed, 4).await;
     let start: usize = clients.iter().map(CountedClient::requests).sum();
     let mut observers: Vec<_> =
-        (0..OBSERVERS).map(|number| arena.observer(&clients[number % CLIENTS].curator)).collect();
+        (0..OBSERVERS).map(|number| testbed.observer(&clients[number % CLIENTS].curator)).collect();
     told(&mut observers, &leader).await;
     answered(&clients).await;
     // Each looks, behind a `sync`, which is not counted.
@@ -88,8 +88,8 @@ async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
     for client in &clients {
         client.took();
     }
-    waits(&candidates[0], &arena, 3).await.abort();
-    arena.children_are(3).await;
+    waits(&candidates[0], &testbed, 3).await.abort();
+    testbed.children_are(3).await;
     answered(&clients).await;
     assert!(clients.iter().all(|client| client.log().is_empty()), "it is not the leader");
     for candidate in &candidates {
@@ -118,19 +118,19 @@ async fn a_change_costs_an_observer_two_reads_and_a_candidate_nothing() {
 /// There is no leader, or not even the path: the observer watches for a change.
 #[tokio::test(start_paused = true)]
 async fn without_a_leader_an_observer_looks_once_and_waits() {
-    let arena = Arena::new().await;
+    let testbed = Testbed::new().await;
     let (client, other) =
-        (CountedClient::new(&arena, ALL).await, CountedClient::new(&arena, ALL).await);
+        (CountedClient::new(&testbed, ALL).await, CountedClient::new(&testbed, ALL).await);
     client.took();
-    let mut observer = arena.observer(&client.curator);
+    let mut observer = testbed.observer(&client.curator);
     let mut changed = async || within("the leader", observer.changed()).await.unwrap();
     assert_eq!(changed().await, None);
     assert_eq!(client.took(), [List, Exists]);
-    arena.create(&arena.path, CreateMode::Persistent).await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
     eventually("it looks", async || client.log().len() >= 2).await;
     assert_eq!(client.took(), [List, List]);
     for _ in 0..3 {
-        let latch = arena.latch(&other.curator);
+        let latch = testbed.latch(&other.curator);
         let leader = leadership(&latch).await;
         let told = changed().await.unwrap();
         assert_eq!(told.fencing_token, Some(leader.fencing_token()));
@@ -143,12 +143,12 @@ async fn without_a_leader_an_observer_looks_once_and_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_observer_takes_the_watch_along() {
-    let arena = Arena::with_parent().await;
+    let testbed = Testbed::with_parent().await;
     let (client, other) =
-        (CountedClient::new(&arena, ALL).await, CountedClient::new(&arena, ALL).await);
-    let latch = arena.latch(&other.curator);
+        (CountedClient::new(&testbed, ALL).await, CountedClient::new(&testbed, ALL).await);
+    let latch = testbed.latch(&other.curator);
     let leader = leadership(&latch).await;
-    let mut observers = [arena.observer(&client.curator), arena.observer(&client.curator)];
+    let mut observers = [testbed.observer(&client.curator), testbed.observer(&client.curator)];
     told(&mut observers, &leader).await;
     answered(std::slice::from_ref(&client)).await;
     client.took();

@@ -9,8 +9,8 @@ use crate::support::counted_client::{CountedClient, sequence, still_waits, witho
 /// The client arms its watches again in its own time: what is known by one ends with the connection.
 #[tokio::test(start_paused = true)]
 async fn after_a_reconnect_it_lists_and_watches_again() {
-    let (arena, client) = CountedClient::known().await;
-    let mutex = arena.mutex(&client.curator);
+    let (testbed, client) = CountedClient::known().await;
+    let mutex = testbed.mutex(&client.curator);
     for held_meanwhile in [false, true] {
         let guard = if held_meanwhile { Some(mutex.acquire().await.unwrap()) } else { None };
         let set = client.proxy.replies(Operation::SetWatches);
@@ -33,24 +33,24 @@ async fn after_a_reconnect_it_lists_and_watches_again() {
 const ALL: Shortcuts = Shortcuts::ALL;
 
 /// Makes the path again, so that the next create gets the number `expected`, and the one before it holds.
-async fn drive_to(arena: &Arena, other: &CountedClient, expected: usize) -> Guard {
-    arena.make_again().await;
-    arena.count_up(expected - 1).await;
-    let theirs = arena.mutex(&other.curator).acquire().await.unwrap();
+async fn drive_to(testbed: &Testbed, other: &CountedClient, expected: usize) -> Guard {
+    testbed.make_again().await;
+    testbed.count_up(expected - 1).await;
+    let theirs = testbed.mutex(&other.curator).acquire().await.unwrap();
     assert_eq!(sequence(theirs.node()), i64::try_from(expected).unwrap() - 1);
     theirs
 }
 
 /// Starts to acquire.
-fn spawn(arena: &Arena, client: &CountedClient) -> Waiting {
-    let mutex = arena.mutex(&client.curator);
+fn spawn(testbed: &Testbed, client: &CountedClient) -> Waiting {
+    let mutex = testbed.mutex(&client.curator);
     tokio::spawn(async move { mutex.acquire().await })
 }
 
 /// It has the number that was expected, and waits all the same.
-async fn is_not_fooled(arena: &Arena, client: &CountedClient, theirs: Guard, ours: Waiting) {
-    arena.children_are(2).await;
-    let own = arena.newcomer(&[theirs.node()]).await;
+async fn is_not_fooled(testbed: &Testbed, client: &CountedClient, theirs: Guard, ours: Waiting) {
+    testbed.children_are(2).await;
+    let own = testbed.newcomer(&[theirs.node()]).await;
     assert_eq!(sequence(&own), sequence(theirs.node()) + 1);
     still_waits(client, &ours).await;
     assert!(theirs.is_held());
@@ -62,17 +62,17 @@ async fn is_not_fooled(arena: &Arena, client: &CountedClient, theirs: Guard, our
 /// it would be of the old one.
 #[tokio::test(start_paused = true)]
 async fn a_path_made_again_before_the_watch_is_not_mistaken_for_the_one_that_was_listed() {
-    let arena = Arena::with_parent().await;
+    let testbed = Testbed::with_parent().await;
     let (client, other) =
-        (CountedClient::new(&arena, ALL).await, CountedClient::new(&arena, ALL).await);
+        (CountedClient::new(&testbed, ALL).await, CountedClient::new(&testbed, ALL).await);
     let late = client.proxy.hold(Message::request(Operation::GetData));
-    let ours = spawn(&arena, &client);
+    let ours = spawn(&testbed, &client);
     within("the watch", late.struck()).await;
-    arena.children_are(1).await;
-    let theirs = drive_to(&arena, &other, 1).await;
+    testbed.children_are(1).await;
+    let theirs = drive_to(&testbed, &other, 1).await;
     late.heal();
-    is_not_fooled(&arena, &client, theirs, ours).await;
-    let mutex = arena.mutex(&client.curator);
+    is_not_fooled(&testbed, &client, theirs, ours).await;
+    let mutex = testbed.mutex(&client.curator);
     mutex.acquire().await.unwrap().release().await.unwrap();
     client.took();
     let guard = mutex.acquire().await.unwrap();

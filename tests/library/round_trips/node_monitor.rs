@@ -9,25 +9,25 @@ const ALL: Shortcuts = Shortcuts::ALL;
 /// A request about several nodes (`multiRead`), each twelfth of a session timeout.
 const LOOK: Operation = Operation::MultiRead;
 
-async fn short_lived(arena: &Arena) -> CountedClient {
-    CountedClient::built(arena, arena.short_lived_builder().shortcuts(ALL)).await
+async fn short_lived(testbed: &Testbed) -> CountedClient {
+    CountedClient::built(testbed, testbed.short_lived_builder().shortcuts(ALL)).await
 }
 
 /// The data of its node were changed before, twice.
 #[tokio::test(start_paused = true)]
 async fn a_hold_whose_watch_was_used_up_is_told() {
-    let arena = Arena::with_parent().await;
-    let client = short_lived(&arena).await;
-    let guard = arena.mutex(&client.curator).acquire().await.unwrap();
+    let testbed = Testbed::with_parent().await;
+    let client = short_lived(&testbed).await;
+    let guard = testbed.mutex(&client.curator).acquire().await.unwrap();
     for _ in 0..2 {
         let reads = client.proxy.replies(Operation::GetData);
-        arena.admin.set_data(guard.node(), b"changed", None).await.unwrap();
+        testbed.admin.set_data(guard.node(), b"changed", None).await.unwrap();
         eventually("a watch", async || client.proxy.replies(Operation::GetData) > reads).await;
     }
     assert!(guard.is_held());
     round_trip(&client.curator).await;
     client.took();
-    arena.admin.delete(guard.node(), None).await.unwrap();
+    testbed.admin.delete(guard.node(), None).await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
     assert_eq!(client.took(), [], "the event says so");
 }
@@ -36,11 +36,11 @@ async fn a_hold_whose_watch_was_used_up_is_told() {
 #[tokio::test(start_paused = true)]
 async fn beyond_the_budget_of_watches_they_look() {
     const LOCKS: usize = 24;
-    let mut arena = Arena::new().await;
-    arena.path = format!("{}/{}", arena.path, "x".repeat(9_000));
-    let (client, other) = (short_lived(&arena).await, short_lived(&arena).await);
+    let mut testbed = Testbed::new().await;
+    testbed.path = format!("{}/{}", testbed.path, "x".repeat(9_000));
+    let (client, other) = (short_lived(&testbed).await, short_lived(&testbed).await);
     let lock = |client: &CountedClient, number: usize| {
-        client.curator.mutex(format!("{}-{number}", arena.path)).unwrap()
+        client.curator.mutex(format!("{}-{number}", testbed.path)).unwrap()
     };
     let mut holds = Vec::new();
     for number in 0..LOCKS {
@@ -50,7 +50,7 @@ async fn beyond_the_budget_of_watches_they_look() {
     // Whether it is one of those that are watched or not.
     for guard in holds {
         assert!(guard.is_held(), "{:?}", guard.loss());
-        arena.admin.delete(guard.node(), None).await.unwrap();
+        testbed.admin.delete(guard.node(), None).await.unwrap();
         assert_eq!(within("the loss", guard.lost()).await, Loss::NodeDeleted);
     }
     // A waiter that cannot watch its predecessor.
@@ -75,14 +75,14 @@ async fn ten_thousand_holds_are_renewed_as_one_is() {
     const HOLDS: usize = 10_000;
     const T: Duration = Duration::from_secs(12);
     let real = TestServer::builder().jvm_flag("-Djute.maxbuffer=67108864");
-    let arena = Arena::with(real, |simulated| simulated).await;
+    let testbed = Testbed::with(real, |simulated| simulated).await;
     let build = || {
-        let builder = arena.builder().session_timeout(T).shortcuts(ALL);
-        CountedClient::built(&arena, builder.ephemeral_limit(64 << 20))
+        let builder = testbed.builder().session_timeout(T).shortcuts(ALL);
+        CountedClient::built(&testbed, builder.ephemeral_limit(64 << 20))
     };
     let (many, one) = (build().await, build().await);
     let lock = |client: &CountedClient, number: usize| {
-        client.curator.mutex(format!("{}/{number}", arena.path)).unwrap()
+        client.curator.mutex(format!("{}/{number}", testbed.path)).unwrap()
     };
     let single = lock(&one, HOLDS).acquire().await.unwrap();
     let acquire = async |number| lock(&many, number).acquire().await.unwrap();

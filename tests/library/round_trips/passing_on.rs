@@ -7,10 +7,10 @@ use crate::support::counted_client::{CountedClient, settle};
 /// Not to one of another identity, nor to one that wants a node of its own.
 #[tokio::test(start_paused = true)]
 async fn a_node_passes_only_to_those_whose_node_would_be_the_same() {
-    let arena = Arena::with_parent().await;
-    let client = CountedClient::knowing(&arena, Shortcuts::ALL).await;
-    let mutex = arena.mutex(&client.curator);
-    let named = arena.mutex(&client.curator.with_identity("another"));
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed, Shortcuts::ALL).await;
+    let mutex = testbed.mutex(&client.curator);
+    let named = testbed.mutex(&client.curator.with_identity("another"));
     for other in [named, mutex.clone().with_node_per_hold()] {
         let holder = mutex.acquire().await.unwrap();
         let (node, token) = (holder.node().to_owned(), holder.fencing_token());
@@ -27,11 +27,11 @@ async fn a_node_passes_only_to_those_whose_node_would_be_the_same() {
 /// The link breaks behind a fenced write, which a server may have still: the next one holds by another node.
 #[tokio::test(start_paused = true)]
 async fn behind_a_broken_link_nothing_is_passed_on() {
-    let arena = Arena::with_parent().await;
-    let client = CountedClient::knowing(&arena, Shortcuts::ALL).await;
-    let counter = format!("{}-counter", arena.path);
-    arena.create(&counter, CreateMode::Persistent).await;
-    let mutex = arena.mutex(&client.curator);
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed, Shortcuts::ALL).await;
+    let counter = format!("{}-counter", testbed.path);
+    testbed.create(&counter, CreateMode::Persistent).await;
+    let mutex = testbed.mutex(&client.curator);
     let holder = mutex.acquire().await.unwrap();
     let next = tokio::spawn(async move { mutex.acquire().await });
     // Whether another client contends is known then.
@@ -45,7 +45,7 @@ async fn behind_a_broken_link_nothing_is_passed_on() {
     let refused = cut_off(&client.proxy).await;
     fails(within("the first write", first).await.unwrap(), ErrorKind::OutcomeUnknown);
     // One that joins looks at the link as well: the release still knows of the break.
-    let joins = arena.mutex(&client.curator);
+    let joins = testbed.mutex(&client.curator);
     let third = tokio::spawn(async move { joins.acquire().await });
     settle().await;
     let node = holder.node().to_owned();
@@ -58,18 +58,18 @@ async fn behind_a_broken_link_nothing_is_passed_on() {
     within("the release", released).await.unwrap().unwrap();
     fails(fenced.set(&counter, b"late").await, ErrorKind::Closed);
     guard.fenced().set(&counter, b"next").await.unwrap();
-    assert_eq!(arena.admin.get_data(&counter).await.unwrap().0, b"next");
+    assert_eq!(testbed.admin.get_data(&counter).await.unwrap().0, b"next");
     guard.release().await.unwrap();
     held(third).await.release().await.unwrap();
-    arena.admin.delete(&counter, None).await.unwrap();
+    testbed.admin.delete(&counter, None).await.unwrap();
 }
 
 /// A caller of the same client gets the lock without a create; a stranger gets it soon.
 #[tokio::test(start_paused = true)]
 async fn a_kept_node_is_given_up_when_a_stranger_comes() {
-    let arena = Arena::with_parent().await;
-    let client = CountedClient::knowing(&arena, Shortcuts::ALL).await;
-    let mutex = arena.mutex(&client.curator).with_retention(Duration::from_secs(10));
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed, Shortcuts::ALL).await;
+    let mutex = testbed.mutex(&client.curator).with_retention(Duration::from_secs(10));
     let guard = mutex.acquire().await.unwrap();
     let node = guard.node().to_owned();
     guard.release().await.unwrap();
@@ -82,10 +82,10 @@ async fn a_kept_node_is_given_up_when_a_stranger_comes() {
     }
     assert!(!client.took().contains(&Operation::Create));
     settle().await;
-    let stranger = arena.mutex(&arena.curator().await);
+    let stranger = testbed.mutex(&testbed.curator().await);
     let guard = stranger.acquire_timeout(Duration::from_secs(1)).await.unwrap();
     acquired(guard).expect("the node was given up").release().await.unwrap();
     // And by itself, when its time is over.
     mutex.acquire().await.unwrap().release().await.unwrap();
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }

@@ -11,12 +11,12 @@ const REMEMBERED: usize = 256;
 
 #[tokio::test(start_paused = true)]
 async fn more_lock_paths_than_are_remembered() {
-    let arena = Arena::own().await;
+    let testbed = Testbed::own().await;
     // A path that was idle for a session timeout makes room.
     let timeout = Duration::from_secs(20);
-    let builder = arena.builder().session_timeout(timeout).shortcuts(Shortcuts::ALL);
-    let client = CountedClient::built(&arena, builder).await;
-    let lock = |number: usize| client.curator.mutex(format!("{}/{number}", arena.path)).unwrap();
+    let builder = testbed.builder().session_timeout(timeout).shortcuts(Shortcuts::ALL);
+    let client = CountedClient::built(&testbed, builder).await;
+    let lock = |number: usize| client.curator.mutex(format!("{}/{number}", testbed.path)).unwrap();
     let once = async |number| {
         lock(number).acquire().await.unwrap().release().await.unwrap();
     };
@@ -27,7 +27,7 @@ async fn more_lock_paths_than_are_remembered() {
     iter(3..REMEMBERED).for_each_concurrent(50, once).await;
     let last = REMEMBERED + 43;
     iter(REMEMBERED..=last).for_each_concurrent(50, once).await;
-    assert_eq!(arena.servers.watches().await, REMEMBERED);
+    assert_eq!(testbed.servers.watches().await, REMEMBERED);
     let took = async |number: usize| {
         client.took();
         let guard = lock(number).acquire().await.unwrap();
@@ -39,13 +39,13 @@ async fn more_lock_paths_than_are_remembered() {
     // None of them is idle yet, and none makes room.
     assert_eq!(took(0).await, [Create]);
     assert_eq!(took(last).await, [Create, List]);
-    assert_eq!(arena.servers.watches().await, REMEMBERED);
+    assert_eq!(testbed.servers.watches().await, REMEMBERED);
     tokio::time::sleep(timeout).await;
     assert_eq!(took(2).await, [Create]);
     assert_eq!(took(last).await, [Create, GetData, List]);
     assert_eq!(took(last).await, [Create]);
     // The one that was used least recently is forgotten, and its watch is taken back.
-    eventually("its watch is gone", async || arena.servers.watches().await <= REMEMBERED).await;
+    eventually("its watch is gone", async || testbed.servers.watches().await <= REMEMBERED).await;
     assert_eq!(took(2).await, [Create]);
     assert_ne!(took(1).await, [Create]);
 }

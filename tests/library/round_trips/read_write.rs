@@ -8,9 +8,9 @@ use crate::support::counted_client::{CountedClient, counted_clients, settle, sti
 
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
-    let arena = Arena::with_parent().await;
-    let client = CountedClient::new(&arena, Shortcuts::ALL).await;
-    let lock = arena.read_write(&client.curator);
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::new(&testbed, Shortcuts::ALL).await;
+    let lock = testbed.read_write(&client.curator);
     let write = lock.write().await.unwrap();
     client.took();
     let read = write.read().await.unwrap();
@@ -49,14 +49,14 @@ async fn woken(clients: &[CountedClient], seen: &mut [usize]) -> Vec<usize> {
 /// A queue of a writer, two readers, two writers, and a reader, each of another client.
 #[tokio::test(start_paused = true)]
 async fn a_release_wakes_its_successors_only() {
-    let arena = Arena::with_parent().await;
-    let clients: [_; 6] = counted_clients(&arena, Shortcuts::ALL).await;
-    let first = arena.read_write(&clients[0].curator).write().await.unwrap();
-    let second = clients[1].enters(&arena, read, 3).await;
-    let third = clients[2].enters(&arena, read, 3).await;
-    let fourth = clients[3].enters(&arena, write, 3).await;
-    let fifth = clients[4].enters(&arena, write, 3).await;
-    let sixth = clients[5].enters(&arena, read, 3).await;
+    let testbed = Testbed::with_parent().await;
+    let clients: [_; 6] = counted_clients(&testbed, Shortcuts::ALL).await;
+    let first = testbed.read_write(&clients[0].curator).write().await.unwrap();
+    let second = clients[1].enters(&testbed, read, 3).await;
+    let third = clients[2].enters(&testbed, read, 3).await;
+    let fourth = clients[3].enters(&testbed, write, 3).await;
+    let fifth = clients[4].enters(&testbed, write, 3).await;
+    let sixth = clients[5].enters(&testbed, read, 3).await;
     let mut seen = vec![0; 6];
     woken(&clients, &mut seen).await;
     for client in &clients {
@@ -83,5 +83,5 @@ async fn a_release_wakes_its_successors_only() {
     // Before its own writer was the first, another one stood there: it has to look.
     assert_eq!(clients[5].took(), [List]);
     sixth.release().await.unwrap();
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }

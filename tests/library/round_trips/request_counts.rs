@@ -16,9 +16,9 @@ async fn the_first_acquire_learns_what_the_next_needs() {
         (Shortcuts::NONE, &[Create, List], &[Create, List]),
     ] {
         for recipe in [mutex as Make, read, write, latch, selector] {
-            let arena = Arena::with_parent().await;
-            let client = CountedClient::new(&arena, rules).await;
-            let lock = client.made(&arena, recipe);
+            let testbed = Testbed::with_parent().await;
+            let client = CountedClient::new(&testbed, rules).await;
+            let lock = client.made(&testbed, recipe);
             client.took();
             for round in 0..4 {
                 let guard = lock.acquire().await.unwrap();
@@ -43,11 +43,11 @@ async fn a_hand_over_takes_no_request_of_the_next_one() {
         (write, write, true, &[List]),
         (read, write, true, &[List]),
     ] {
-        let arena = Arena::with_parent().await;
-        let [first, second] = counted_clients(&arena, Shortcuts { head, ..ALL }).await;
-        let hold = first.made(&arena, holder).acquire().await.unwrap();
+        let testbed = Testbed::with_parent().await;
+        let [first, second] = counted_clients(&testbed, Shortcuts { head, ..ALL }).await;
+        let hold = first.made(&testbed, holder).acquire().await.unwrap();
         // The parent, the own node, and the holder's.
-        let waiting = second.enters(&arena, next, 3).await;
+        let waiting = second.enters(&testbed, next, 3).await;
         assert_eq!(second.took(), [Create, GetData, List, GetData, GetData]);
         first.took();
         hold.release().await.unwrap();
@@ -65,15 +65,15 @@ async fn a_busy_lock_costs_one_read_and_no_write() {
         [(true, &[List][..], &[List, Create][..]), (false, &[Create, List, Delete], &[Create])]
     {
         for (holder, recipe) in [(mutex as Make, mutex as Make), (write, read), (read, write)] {
-            let arena = Arena::with_parent().await;
-            let [ours, theirs] = counted_clients(&arena, Shortcuts { look_first, ..ALL }).await;
-            let lock = ours.made(&arena, recipe);
+            let testbed = Testbed::with_parent().await;
+            let [ours, theirs] = counted_clients(&testbed, Shortcuts { look_first, ..ALL }).await;
+            let lock = ours.made(&testbed, recipe);
             let known = async || {
                 lock.acquire().await.unwrap().release().await.unwrap();
                 ours.took();
             };
             known().await;
-            let hold = theirs.made(&arena, holder).acquire().await.unwrap();
+            let hold = theirs.made(&testbed, holder).acquire().await.unwrap();
             assert!(lock.try_acquire().await.unwrap().is_none());
             // The delete of a refused try is not awaited.
             round_trip(&ours.curator).await;
@@ -92,9 +92,9 @@ async fn a_busy_lock_costs_one_read_and_no_write() {
 #[tokio::test(start_paused = true)]
 async fn the_first_acquire_of_a_missing_path_makes_it_and_tries_again() {
     for (levels, made) in [("one", 1), ("two/levels", 3), ("as/many/as/four", 7)] {
-        let arena = Arena::with_parent().await;
-        let client = CountedClient::new(&arena, ALL).await;
-        let path = format!("{}/{levels}", arena.path);
+        let testbed = Testbed::with_parent().await;
+        let client = CountedClient::new(&testbed, ALL).await;
+        let path = format!("{}/{levels}", testbed.path);
         let mutex = client.curator.mutex(&path).unwrap();
         client.proxy.clear_log();
         let guard = mutex.acquire().await.unwrap();

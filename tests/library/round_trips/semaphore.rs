@@ -10,21 +10,21 @@ const ALL: Shortcuts = Shortcuts::ALL;
 const LIMIT: usize = 3;
 
 /// The folders are there.
-async fn arena() -> Arena {
-    let arena = Arena::with_parent().await;
+async fn testbed() -> Testbed {
+    let testbed = Testbed::with_parent().await;
     for folder in ["locks", "leases"] {
-        arena.create(&format!("{}/{folder}", arena.path), CreateMode::Persistent).await;
+        testbed.create(&format!("{}/{folder}", testbed.path), CreateMode::Persistent).await;
     }
-    arena
+    testbed
 }
 
 /// A client, and its semaphore.
 async fn client_and_semaphore(
-    arena: &Arena,
+    testbed: &Testbed,
     rules: Shortcuts,
 ) -> (CountedClient, InterProcessSemaphore) {
-    let client = CountedClient::new(arena, rules).await;
-    let semaphore = client.curator.semaphore(&arena.path, LIMIT).unwrap();
+    let client = CountedClient::new(testbed, rules).await;
+    let semaphore = client.curator.semaphore(&testbed.path, LIMIT).unwrap();
     client.proxy.clear_log();
     (client, semaphore)
 }
@@ -58,8 +58,8 @@ async fn released(client: &CountedClient, leases: Guards) {
 async fn leases_of_a_known_path_cost_a_create_and_a_delete_each_and_the_same_for_the_lock() {
     for (rules, each) in [(ALL, &[Create][..]), (Shortcuts::NONE, &[Create, List])] {
         for count in 1..=LIMIT {
-            let arena = arena().await;
-            let (client, semaphore) = client_and_semaphore(&arena, rules).await;
+            let testbed = testbed().await;
+            let (client, semaphore) = client_and_semaphore(&testbed, rules).await;
             let (leases, mut took) = acquired(&client, &semaphore, 1).await;
             if rules == ALL {
                 // Beside it, once in a session, the path is listed for other recipes.
@@ -81,10 +81,10 @@ async fn leases_of_a_known_path_cost_a_create_and_a_delete_each_and_the_same_for
 /// Each change of the children is an event and a listing to the one that waits, and to nobody else.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_others_nothing() {
-    let arena = arena().await;
+    let testbed = testbed().await;
     let (first, second) =
-        (client_and_semaphore(&arena, ALL).await, client_and_semaphore(&arena, ALL).await);
-    let third = client_and_semaphore(&arena, ALL).await;
+        (client_and_semaphore(&testbed, ALL).await, client_and_semaphore(&testbed, ALL).await);
+    let third = client_and_semaphore(&testbed, ALL).await;
     let (leases, _) = acquired(&first.0, &first.1, 3).await;
     for (client, semaphore) in [&second, &third] {
         for _ in 0..2 {
@@ -102,14 +102,14 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
         }
     };
     let waiting = asks_for(&second.1, 2);
-    arena.nodes_are(1, 5).await;
+    testbed.nodes_are(1, 5).await;
     settled().await;
     // The last is with a watch.
     let took = second.0.took();
     assert_eq!(took.iter().filter(|one| **one == Create).count(), 3);
     assert_eq!(took.last(), Some(&List));
     let last = asks(&third.1);
-    arena.nodes_are(2, 5).await;
+    testbed.nodes_are(2, 5).await;
     settled().await;
     third.0.took();
     let mut leases = leases.into_iter();

@@ -22,29 +22,29 @@ pub(crate) struct CountedClient {
 }
 
 impl CountedClient {
-    pub(crate) async fn new(arena: &Arena, rules: Shortcuts) -> Self {
-        Self::built(arena, arena.builder().session_timeout(LONG_SESSION).shortcuts(rules)).await
+    pub(crate) async fn new(testbed: &Testbed, rules: Shortcuts) -> Self {
+        Self::built(testbed, testbed.builder().session_timeout(LONG_SESSION).shortcuts(rules)).await
     }
 
-    pub(crate) async fn built(arena: &Arena, builder: CuratorBuilder) -> Self {
-        let (proxy, curator) = arena.linked(builder).await;
+    pub(crate) async fn built(testbed: &Testbed, builder: CuratorBuilder) -> Self {
+        let (proxy, curator) = testbed.linked(builder).await;
         Self { proxy, curator }
     }
 
     /// The parent is there, and this client has acquired and released: it knows the path.
-    pub(crate) async fn knowing(arena: &Arena, rules: Shortcuts) -> Self {
-        let client = Self::new(arena, rules).await;
-        let mutex = arena.mutex(&client.curator);
+    pub(crate) async fn knowing(testbed: &Testbed, rules: Shortcuts) -> Self {
+        let client = Self::new(testbed, rules).await;
+        let mutex = testbed.mutex(&client.curator);
         mutex.acquire().await.unwrap().release().await.unwrap();
         client.proxy.clear_log();
         client
     }
 
     /// The same, at a path of its own.
-    pub(crate) async fn known() -> (Arena, Self) {
-        let arena = Arena::with_parent().await;
-        let client = Self::knowing(&arena, Shortcuts::ALL).await;
-        (arena, client)
+    pub(crate) async fn known() -> (Testbed, Self) {
+        let testbed = Testbed::with_parent().await;
+        let client = Self::knowing(&testbed, Shortcuts::ALL).await;
+        (testbed, client)
     }
 
     /// Requests so far, without probes of the session.
@@ -74,26 +74,31 @@ impl CountedClient {
     }
 
     /// The lock of this recipe on the test's path.
-    pub(crate) fn made(&self, arena: &Arena, recipe: Make) -> Contender {
-        recipe(&self.curator, &arena.path)
+    pub(crate) fn made(&self, testbed: &Testbed, recipe: Make) -> Contender {
+        recipe(&self.curator, &testbed.path)
     }
 
     /// Starts to acquire by this recipe, and returns when its node is there and everything that it asks at once is answered:
     /// `reads` watches.
-    pub(crate) async fn enters(&self, arena: &Arena, recipe: Make, reads: usize) -> Waiting<Held> {
-        let lock = self.made(arena, recipe);
-        self.waits_in(arena, reads, async move { lock.acquire().await }).await
+    pub(crate) async fn enters(
+        &self,
+        testbed: &Testbed,
+        recipe: Make,
+        reads: usize,
+    ) -> Waiting<Held> {
+        let lock = self.made(testbed, recipe);
+        self.waits_in(testbed, reads, async move { lock.acquire().await }).await
     }
 
     /// The same for any lock on the path.
     pub(crate) async fn waits_in<T: Send + 'static>(
         &self,
-        arena: &Arena,
+        testbed: &Testbed,
         reads: usize,
         acquiring: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
         let watched = self.proxy.replies(Operation::GetData);
-        let waiting = arena.enters(acquiring).await;
+        let waiting = testbed.enters(acquiring).await;
         eventually("its watches", async || {
             self.proxy.replies(Operation::GetData) >= watched + reads
         })
@@ -105,12 +110,12 @@ impl CountedClient {
 
 /// So many of them.
 pub(crate) async fn counted_clients<const CLIENTS: usize>(
-    arena: &Arena,
+    testbed: &Testbed,
     rules: Shortcuts,
 ) -> [CountedClient; CLIENTS] {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        clients.push(CountedClient::new(arena, rules).await);
+        clients.push(CountedClient::new(testbed, rules).await);
     }
     clients.try_into().ok().unwrap()
 }

@@ -99,12 +99,12 @@ impl Led {
     /// Waits until this candidate leads, and until one of another client is queued behind it.
     pub(crate) async fn with_next(
         mut self,
-        arena: &Arena,
+        testbed: &Testbed,
         next: &LeaderSelector,
     ) -> (Self, Term, Self) {
         let term = self.leads().await;
         let next = Self::obedient(next);
-        arena.children_are(2).await;
+        testbed.children_are(2).await;
         (self, term, next)
     }
 

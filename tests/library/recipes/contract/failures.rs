@@ -6,24 +6,24 @@ use super::{Node, ROWS, Row, each, locks, nodes};
 use crate::prelude::*;
 
 /// A server that stops whenever a test likes, and clients whose sessions outlive that.
-async fn restartable() -> (Arena, Curator, Curator) {
-    let arena = Arena::own().await;
-    let (curator, other) = (arena.patient_curator().await, arena.patient_curator().await);
-    (arena, curator, other)
+async fn restartable() -> (Testbed, Curator, Curator) {
+    let testbed = Testbed::own().await;
+    let (curator, other) = (testbed.patient_curator().await, testbed.patient_curator().await);
+    (testbed, curator, other)
 }
 
 /// An administrator ends its session, or deletes its node.
-async fn robbed(arena: &Arena, row: Row, loss: Loss) {
-    let (curator, other) = (arena.attentive_curator().await, arena.curator().await);
-    let (ours, rival) = (row.ours(arena, &curator), row.rival(arena, &other));
+async fn robbed(testbed: &Testbed, row: Row, loss: Loss) {
+    let (curator, other) = (testbed.attentive_curator().await, testbed.curator().await);
+    let (ours, rival) = (row.ours(testbed, &curator), row.rival(testbed, &other));
     let guard = row.holds(&ours).await;
     let view = guard.view();
     let lost = tokio::spawn(async move { view.lost().await });
-    let next = row.queues(arena, &other, &rival).await;
+    let next = row.queues(testbed, &other, &rival).await;
     if loss == Loss::SessionExpired {
-        arena.kill_session(&curator).await;
+        testbed.kill_session(&curator).await;
     } else {
-        arena.remove(guard.node()).await;
+        testbed.remove(guard.node()).await;
     }
     assert_eq!(within(row.name, lost).await.unwrap(), loss, "{row:?}");
     assert!(!guard.is_held(), "{row:?}");
@@ -42,52 +42,53 @@ async fn robbed(arena: &Arena, row: Row, loss: Loss) {
     next.release().await.unwrap();
     // The same handle works on, in the next session too.
     row.holds(&ours).await.release().await.unwrap();
-    row.nothing_is_left(arena).await;
+    row.nothing_is_left(testbed).await;
 }
 
 /// Curator: TestInterProcessMutexBase#testKilledSession. (There the second waits for the servers to expire the first one's
 /// session, and the first is never told.) CURATOR-696: nobody leads by a node of the session before.
 #[tokio::test(start_paused = true)]
 async fn a_holder_whose_session_is_killed_knows_and_the_next_is_served() {
-    let arena = &Arena::new().await;
-    each(|row| robbed(arena, row, Loss::SessionExpired)).await;
+    let testbed = &Testbed::new().await;
+    each(|row| robbed(testbed, row, Loss::SessionExpired)).await;
 }
 
 /// CURATOR-171 and 49. (The latch of `zookeeper-async` hangs here for ever.)
 #[tokio::test(start_paused = true)]
 async fn a_holder_whose_node_an_administrator_deletes_knows_and_the_next_is_served() {
-    let arena = &Arena::new().await;
-    each(|row| robbed(arena, row, Loss::NodeDeleted)).await;
+    let testbed = &Testbed::new().await;
+    each(|row| robbed(testbed, row, Loss::NodeDeleted)).await;
 }
 
 /// Kills its session, or deletes its nodes.
-async fn disturbed(arena: &Arena, row: Row, killed: bool) {
-    let curators = [arena.curator().await, arena.attentive_curator().await, arena.curator().await];
-    let holder = row.holds(&row.rival(arena, &curators[0])).await;
-    let ours = row.ours(arena, &curators[1]);
-    let waiting = row.queues(arena, &curators[1], &ours).await;
-    let behind = row.rival(arena, &curators[2]);
+async fn disturbed(testbed: &Testbed, row: Row, killed: bool) {
+    let curators =
+        [testbed.curator().await, testbed.attentive_curator().await, testbed.curator().await];
+    let holder = row.holds(&row.rival(testbed, &curators[0])).await;
+    let ours = row.ours(testbed, &curators[1]);
+    let waiting = row.queues(testbed, &curators[1], &ours).await;
+    let behind = row.rival(testbed, &curators[2]);
     // Two that read would not wait for each other.
-    let behind = if row.name == "write" { row.ours(arena, &curators[2]) } else { behind };
-    let behind = row.queues(arena, &curators[2], &behind).await;
-    let before = row.nodes_of(arena, &curators[1]).await;
+    let behind = if row.name == "write" { row.ours(testbed, &curators[2]) } else { behind };
+    let behind = row.queues(testbed, &curators[2], &behind).await;
+    let before = row.nodes_of(testbed, &curators[1]).await;
     if killed {
-        arena.kill_session(&curators[1]).await;
+        testbed.kill_session(&curators[1]).await;
     } else {
         for node in &before {
             // With the first it may take back the others.
-            let deleted = arena.admin.delete(&node.path, None).await;
+            let deleted = testbed.admin.delete(&node.path, None).await;
             assert!(matches!(deleted, Ok(()) | Err(ClientError::NoNode)), "{deleted:?}");
         }
     }
     eventually(&format!("{row:?}: it is back at the tail"), async || {
-        let mut queue = row.nodes(arena).await;
+        let mut queue = row.nodes(testbed).await;
         queue.retain(|node| !node.path.contains("-lease-"));
         let last = queue.last().map(|node| node.session);
         last.is_some() && last == curators[1].session_id().ok() && queue.len() > 1
     })
     .await;
-    let again = row.nodes_of(arena, &curators[1]).await;
+    let again = row.nodes_of(testbed, &curators[1]).await;
     let has_its_guid = |node: &Node| before.iter().any(|old| old.guid() == node.guid());
     assert!(!again.iter().any(has_its_guid), "{row:?}: {again:?} after {before:?}");
     assert!(holder.is_held(), "{row:?}");
@@ -96,35 +97,35 @@ async fn disturbed(arena: &Arena, row: Row, killed: bool) {
     assert!(!waiting.0.is_finished(), "{row:?}: it has lost its place");
     next.release().await.unwrap();
     waiting.served(row).await.release().await.unwrap();
-    row.nothing_is_left(arena).await;
+    row.nothing_is_left(testbed).await;
 }
 
 /// CURATOR-211 and 307, of readers. CURATOR-489: each node has a GUID of its own.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_is_killed_enters_again_at_the_tail() {
-    let arena = &Arena::new().await;
-    each(|row| disturbed(arena, row, true)).await;
+    let testbed = &Testbed::new().await;
+    each(|row| disturbed(testbed, row, true)).await;
 }
 
 /// While the holder still holds. Curator: TestInterProcessSemaphore#testNoOrphanedNodes (CURATOR-315).
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_nodes_an_administrator_deletes_enters_again_at_the_tail() {
-    let arena = &Arena::new().await;
-    each(|row| disturbed(arena, row, false)).await;
+    let testbed = &Testbed::new().await;
+    each(|row| disturbed(testbed, row, false)).await;
 }
 
 /// Curator: TestInterProcessMutexBase#testWaitingProcessKilledServer.
 #[tokio::test(start_paused = true)]
 async fn a_restarted_server_costs_neither_holder_nor_waiter_its_nodes() {
-    let (arena, curator, other) = &restartable().await;
+    let (testbed, curator, other) = &restartable().await;
     let held = join_all(ROWS.map(async |row| {
-        let guard = row.holds(&row.ours(arena, curator)).await;
-        let waiting = row.queues(arena, other, &row.rival(arena, other)).await;
+        let guard = row.holds(&row.ours(testbed, curator)).await;
+        let waiting = row.queues(testbed, other, &row.rival(testbed, other)).await;
         (row, guard, waiting)
     }))
     .await;
-    let before = nodes(arena, &arena.path).await;
-    arena.server.restart().await.unwrap();
+    let before = nodes(testbed, &testbed.path).await;
+    testbed.server.restart().await.unwrap();
     for curator in [curator, other] {
         let mut state = curator.watch_state();
         let back = state.wait_for(|state| {
@@ -132,32 +133,35 @@ async fn a_restarted_server_costs_neither_holder_nor_waiter_its_nodes() {
         });
         drop(within("the connection", back).await.unwrap());
     }
-    assert_eq!(nodes(arena, &arena.path).await, before);
+    assert_eq!(nodes(testbed, &testbed.path).await, before);
     for (row, guard, waiting) in held {
         assert!(guard.is_held(), "{row:?}: {:?}", guard.loss());
         guard.release().await.unwrap();
         waiting.served(row).await.release().await.unwrap();
-        row.nothing_is_left(arena).await;
+        row.nothing_is_left(testbed).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_holds_when_no_server_answers() {
-    let (arena, curator, other) = &restartable().await;
-    let held = join_all(ROWS.map(async |row| row.holds(&row.ours(arena, curator)).await)).await;
-    arena.server.pause().await.unwrap();
+    let (testbed, curator, other) = &restartable().await;
+    let held = join_all(ROWS.map(async |row| row.holds(&row.ours(testbed, curator)).await)).await;
+    testbed.server.pause().await.unwrap();
     let limit = Duration::from_millis(500);
-    for lock in locks(arena, other) {
+    for lock in locks(testbed, other) {
         let began = Instant::now();
         let acquired = within("the deadline", lock.acquire_timeout(limit)).await;
         let error = fails(acquired, ErrorKind::Unavailable);
-        assert!(error.is_transient() && error.path().unwrap().starts_with(&arena.path), "{error}");
+        assert!(
+            error.is_transient() && error.path().unwrap().starts_with(&testbed.path),
+            "{error}"
+        );
         assert!((limit..10 * limit).contains(&began.elapsed()), "{lock:?}: {:?}", began.elapsed());
     }
-    arena.server.resume().await.unwrap();
+    testbed.server.resume().await.unwrap();
     // What was created all the same is removed.
     drop(held);
-    each(|row| row.nothing_is_left(arena)).await;
+    each(|row| row.nothing_is_left(testbed)).await;
 }
 
 /// Curator: TestLeaderLatch#testSessionErrorPolicy, TestLeaderSelector#testErrorPolicies, and #testServerDying, which asserts less.
@@ -170,18 +174,18 @@ async fn each_policy_says_when_a_hold_is_lost() {
         (LossPolicy::Lease, Loss::LeaseEnded),
         (LossPolicy::SessionExpired, Loss::SessionExpired),
     ];
-    let arena = &Arena::own().await;
-    let (curator, other) = (arena.attentive_curator().await, arena.patient_curator().await);
+    let testbed = &Testbed::own().await;
+    let (curator, other) = (testbed.attentive_curator().await, testbed.patient_curator().await);
     let mut all = Vec::new();
     for (place, (policy, _)) in policies.into_iter().enumerate() {
         for row in ROWS {
-            let path = format!("{}-{policy:?}", row.path(arena));
+            let path = format!("{}-{policy:?}", row.path(testbed));
             let ours = (row.ours)(&curator.with_loss_policy(policy), &path);
             all.push((place, row, row.holds(&ours).await, ours, (row.rival)(&other, &path)));
         }
     }
     for (short, lost) in [(true, 0..1), (false, 1..3)] {
-        arena.server.stop().await.unwrap();
+        testbed.server.stop().await.unwrap();
         for (place, row, guard, ..) in all.iter().filter(|(place, ..)| lost.contains(place)) {
             let loss = within(row.name, guard.lost()).await;
             assert_eq!(loss, policies[*place].1, "{row:?}");
@@ -189,7 +193,7 @@ async fn each_policy_says_when_a_hold_is_lost() {
             let mut later = all.iter().filter(|(other, ..)| other > place);
             assert!(later.all(|(_, _, guard, ..)| guard.is_held()), "{row:?} under {place}");
         }
-        arena.server.start_again().await.unwrap();
+        testbed.server.start_again().await.unwrap();
         if short {
             until(&curator, ConnectionState::Reconnected).await;
         }

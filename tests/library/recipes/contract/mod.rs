@@ -33,15 +33,15 @@ pub(crate) const ROWS: [Row; 7] = [
 ];
 
 /// The locks, each at a path of its own.
-pub(crate) fn locks(arena: &Arena, curator: &Curator) -> Vec<Contender> {
+pub(crate) fn locks(testbed: &Testbed, curator: &Curator) -> Vec<Contender> {
     let locks = ROWS.into_iter().filter(|row| row.is_lock);
-    locks.map(|row| (row.ours)(curator, &row.path(arena))).collect()
+    locks.map(|row| (row.ours)(curator, &row.path(testbed))).collect()
 }
 
 /// Those that have one path and one node.
-pub(crate) fn plain_locks(arena: &Arena, curator: &Curator) -> Vec<Arc<dyn Lock>> {
+pub(crate) fn plain_locks(testbed: &Testbed, curator: &Curator) -> Vec<Arc<dyn Lock>> {
     let plain = |one| if let Contender::Lock(lock) = one { Some(lock) } else { None };
-    locks(arena, curator).into_iter().filter_map(plain).collect()
+    locks(testbed, curator).into_iter().filter_map(plain).collect()
 }
 
 /// A contender's node: its path, its session, and the transaction that created it.
@@ -60,12 +60,12 @@ impl Node {
 }
 
 /// All ephemeral nodes below `path`, first come first.
-async fn nodes(arena: &Arena, path: &str) -> Vec<Node> {
+async fn nodes(testbed: &Testbed, path: &str) -> Vec<Node> {
     let (mut found, mut folders) = (Vec::new(), vec![path.to_owned()]);
     while let Some(folder) = folders.pop() {
-        for name in children(&arena.admin, &folder).await {
+        for name in children(&testbed.admin, &folder).await {
             let path = format!("{folder}/{name}");
-            match arena.stat(&path).await {
+            match testbed.stat(&path).await {
                 Some(stat) if stat.ephemeral_owner == 0 => folders.push(path),
                 Some(stat) => {
                     found.push(Node { created: stat.czxid, path, session: stat.ephemeral_owner });
@@ -99,30 +99,30 @@ impl Debug for Row {
 }
 
 impl Row {
-    fn path(self, arena: &Arena) -> String {
-        format!("{}/{}", arena.path, self.name)
+    fn path(self, testbed: &Testbed) -> String {
+        format!("{}/{}", testbed.path, self.name)
     }
 
-    fn ours(self, arena: &Arena, curator: &Curator) -> Contender {
-        (self.ours)(curator, &self.path(arena))
+    fn ours(self, testbed: &Testbed, curator: &Curator) -> Contender {
+        (self.ours)(curator, &self.path(testbed))
     }
 
-    fn rival(self, arena: &Arena, curator: &Curator) -> Contender {
-        (self.rival)(curator, &self.path(arena))
+    fn rival(self, testbed: &Testbed, curator: &Curator) -> Contender {
+        (self.rival)(curator, &self.path(testbed))
     }
 
-    async fn nodes(self, arena: &Arena) -> Vec<Node> {
-        nodes(arena, &self.path(arena)).await
+    async fn nodes(self, testbed: &Testbed) -> Vec<Node> {
+        nodes(testbed, &self.path(testbed)).await
     }
 
-    async fn nodes_of(self, arena: &Arena, curator: &Curator) -> Vec<Node> {
+    async fn nodes_of(self, testbed: &Testbed, curator: &Curator) -> Vec<Node> {
         let Ok(session) = curator.session_id() else { return Vec::new() };
-        self.nodes(arena).await.into_iter().filter(|node| node.session == session).collect()
+        self.nodes(testbed).await.into_iter().filter(|node| node.session == session).collect()
     }
 
-    async fn queues(self, arena: &Arena, curator: &Curator, lock: &Contender) -> Waiting {
+    async fn queues(self, testbed: &Testbed, curator: &Curator, lock: &Contender) -> Waiting {
         let waiting = Waiting::new(lock);
-        let is_there = async || !self.nodes_of(arena, curator).await.is_empty();
+        let is_there = async || !self.nodes_of(testbed, curator).await.is_empty();
         eventually(&format!("{self:?}: a place in the queue"), is_there).await;
         waiting
     }
@@ -132,8 +132,8 @@ impl Row {
         guard.unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
-    async fn nothing_is_left(self, arena: &Arena) {
-        let nothing = async || self.nodes(arena).await.is_empty();
+    async fn nothing_is_left(self, testbed: &Testbed) {
+        let nothing = async || self.nodes(testbed).await.is_empty();
         eventually(&format!("{self:?}: no node"), nothing).await;
     }
 }

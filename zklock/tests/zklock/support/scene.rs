@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
 use zookeeper_recipes::zookeeper_client::{Client, EventType};
 use zookeeper_recipes::{Curator, Guard, Released};
-use zookeeper_recipes_dev::{Admin, Arena, Servers, children, eventually, within};
+use zookeeper_recipes_dev::{Admin, Servers, Testbed, children, eventually, within};
 use zookeeper_testkit::{FaultProxy, TestServer};
 
 use crate::support::lifeline::{Gate, Lifeline};
@@ -23,8 +23,8 @@ use crate::support::tool::{Tool, ZKLOCK};
 const MARK: &str = "STARTED_BY";
 
 pub(crate) struct Scene {
-    arena: Arena,
-    /// The arena's.
+    testbed: Testbed,
+    /// The testbed's.
     pub(crate) admin: Client,
     pub(crate) folder: PathBuf,
 }
@@ -36,16 +36,16 @@ pub(crate) struct Holder {
 }
 
 impl Deref for Scene {
-    type Target = Arena;
+    type Target = Testbed;
 
-    fn deref(&self) -> &Arena {
-        &self.arena
+    fn deref(&self) -> &Testbed {
+        &self.testbed
     }
 }
 
 impl Scene {
     pub(crate) async fn new() -> Self {
-        Self::at(Arena::real().await)
+        Self::at(Testbed::real().await)
     }
 
     /// With what the commands find as `$LIFE` and `$GATE`.
@@ -58,15 +58,15 @@ impl Scene {
 
     /// On a server of its own; if that has TLS, we ourselves reach it without.
     pub(crate) async fn on(server: TestServer) -> Self {
-        Self::at(Arena::on(Servers::One(Arc::new(server))).await)
+        Self::at(Testbed::on(Servers::One(Arc::new(server))).await)
     }
 
-    fn at(arena: Arena) -> Self {
-        let name = arena.path.trim_start_matches('/');
+    fn at(testbed: Testbed) -> Self {
+        let name = testbed.path.trim_start_matches('/');
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zklock").join(name);
         fs::create_dir_all(folder.join("home")).unwrap();
-        let admin = arena.admin.client().clone();
-        Self { arena, admin, folder }
+        let admin = testbed.admin.client().clone();
+        Self { testbed, admin, folder }
     }
 
     fn unique(&self, what: &str) -> PathBuf {
@@ -183,7 +183,7 @@ impl Scene {
     /// Nothing that the test started runs, and no node is left.
     pub(crate) async fn end(self) {
         eventually("no process is left", async || self.processes().is_empty()).await;
-        let left = async || leaves(&self.arena.admin, &self.path).await.is_empty();
+        let left = async || leaves(&self.testbed.admin, &self.path).await.is_empty();
         eventually("no node is left", left).await;
     }
 }

@@ -36,14 +36,14 @@ static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());
 thread_local! {
     /// The simulated servers of the test that runs on this thread.
     static HERE: RefCell<Weak<Ensemble>> = const { RefCell::new(Weak::new()) };
-    static ARENAS: Cell<usize> = const { Cell::new(0) };
+    static TESTBEDS: Cell<usize> = const { Cell::new(0) };
 }
 
 /// A task that waits for a hold.
 pub type Waiting<G = Guard> = JoinHandle<Result<G, zookeeper_recipes::Error>>;
 
 /// Servers, a path of its own, and a client beside the crate's.
-pub struct Arena {
+pub struct Testbed {
     pub path: String,
     pub admin: Admin,
     pub servers: Servers,
@@ -51,7 +51,7 @@ pub struct Arena {
     pub server: Server,
 }
 
-impl Arena {
+impl Testbed {
     /// A world of its own; a path on the shared server if it is real.
     pub async fn new() -> Self {
         if world::is_real() { Self::real().await } else { Self::simulated(|one| one).await }
@@ -59,29 +59,29 @@ impl Arena {
 
     /// With the test's path, which is empty.
     pub async fn with_parent() -> Self {
-        let arena = Self::new().await;
-        arena.create(&arena.path, CreateMode::Persistent).await;
-        arena
+        let testbed = Self::new().await;
+        testbed.create(&testbed.path, CreateMode::Persistent).await;
+        testbed
     }
 
     /// With a client.
     pub async fn with_curator() -> (Self, Curator) {
-        let (arena, [curator]) = Self::with_curators().await;
-        (arena, curator)
+        let (testbed, [curator]) = Self::with_curators().await;
+        (testbed, curator)
     }
 
     /// With several clients.
     pub async fn with_curators<const COUNT: usize>() -> (Self, [Curator; COUNT]) {
-        let arena = Self::new().await;
-        let curators = arena.curators().await;
-        (arena, curators)
+        let testbed = Self::new().await;
+        let curators = testbed.curators().await;
+        (testbed, curators)
     }
 
     /// With a client behind a link of its own.
     pub async fn with_link(builder: fn(&Self) -> CuratorBuilder) -> (Self, Link, Curator) {
-        let arena = Self::new().await;
-        let (link, curator) = arena.linked(builder(&arena)).await;
-        (arena, link, curator)
+        let testbed = Self::new().await;
+        let (link, curator) = testbed.linked(builder(&testbed)).await;
+        (testbed, link, curator)
     }
 
     /// With a server of its own.
@@ -117,7 +117,7 @@ impl Arena {
         }
     }
 
-    /// The servers of this test's world, which begins with its first arena.
+    /// The servers of this test's world, which begins with its first testbed.
     async fn simulated(options: impl FnOnce(EnsembleBuilder) -> EnsembleBuilder) -> Self {
         let ensemble = HERE.with_borrow(Weak::upgrade).unwrap_or_else(|| {
             let builder = Ensemble::builder(world::seed()).container_check_interval(NEVER);
@@ -152,8 +152,8 @@ impl Arena {
         let admin = servers.admin().await;
         let path = match &servers {
             Servers::Simulated(_) => {
-                ARENAS.set(ARENAS.get() + 1);
-                format!("/test-{:x}-{}", world::seed(), ARENAS.get())
+                TESTBEDS.set(TESTBEDS.get() + 1);
+                format!("/test-{:x}-{}", world::seed(), TESTBEDS.get())
             }
             _ => testkit::random_path("test"),
         };
