@@ -1,4 +1,4 @@
-//! Durations, and what tests wait for and compare.
+//! Durations, conditions that tests wait for, and outcomes that they expect.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -12,24 +12,25 @@ use zookeeper_recipes::{Attempt, Curator, ErrorKind, Hold, Loss};
 use crate::testbed::Waiting;
 use crate::world::{Admin, Cut, Fault, Link, Operation};
 
-/// Longer than anything takes on a busy machine; a test that waits so long has failed.
+/// A limit that nothing exceeds on a busy machine: a test that waits longer has failed.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// A session timeout that a test can outlive. Two thirds of it are a lease, long against what a busy machine holds a task up for.
+/// A session timeout that a test can outlive. The session lease is two thirds of it, which is long against the delays of a busy
+/// machine.
 pub const SHORT: Duration = Duration::from_secs(6);
 
 /// The tick time of servers that soon disconnect from one that falls silent.
 pub const TICK: Duration = Duration::from_millis(200);
 
-/// How long a lock that is not free is waited for: so long that the server answers in between on a busy machine, else the time
-/// is up with nothing known, which is an error.
+/// The deadline of a wait for a lock that is not free. The server answers within it, also on a busy machine: without an answer
+/// the wait would end with an error.
 pub const BUSY: Duration = Duration::from_secs(3);
 
 pub fn anyone(permission: Permission) -> Acl {
     Acl::new(permission, AuthId::anyone())
 }
 
-/// The guard, if it was free.
+/// Returns the guard, or nothing if the lock was busy.
 pub fn acquired<G>(attempt: Attempt<G>) -> Option<G> {
     match attempt {
         Attempt::Acquired(guard) => Some(guard),
@@ -37,7 +38,7 @@ pub fn acquired<G>(attempt: Attempt<G>) -> Option<G> {
     }
 }
 
-/// The error of what must fail, by this kind; what else it says goes with the kind.
+/// Expects an error of this kind, checks that its other properties agree with the kind, and returns it.
 #[track_caller]
 pub fn fails<T: Debug>(
     outcome: Result<T, zookeeper_recipes::Error>,
@@ -54,7 +55,7 @@ pub fn fails<T: Debug>(
     error
 }
 
-/// How the hold was lost that something failed by.
+/// Expects an error about a lost hold, and returns the loss.
 #[track_caller]
 pub fn lost_by<T: Debug>(outcome: Result<T, zookeeper_recipes::Error>) -> Loss {
     fails(outcome, ErrorKind::Lost).loss().expect("a loss")
@@ -67,7 +68,7 @@ pub async fn until(curator: &Curator, wanted: ConnectionState) {
     drop(within("a state of the connection", reached).await.unwrap());
 }
 
-/// None where the path is missing.
+/// Lists the children of a path. A missing path has none.
 pub async fn children(admin: &Admin, path: &str) -> Vec<String> {
     match admin.list_children(path).await {
         Ok(children) => children,
@@ -76,7 +77,7 @@ pub async fn children(admin: &Admin, path: &str) -> Vec<String> {
     }
 }
 
-/// Cuts a link, one way or the other, and waits until it is back.
+/// Cuts a link, by a reset if `nth` is even, and waits until the client is connected again.
 pub async fn flap(link: &Link, nth: usize) {
     let cut = if nth.is_multiple_of(2) { Cut::Reset } else { Cut::Finish };
     let (before, answered) = (link.accepted(), link.replies(Operation::Sync));
@@ -87,7 +88,7 @@ pub async fn flap(link: &Link, nth: usize) {
     .await;
 }
 
-/// Cuts a link, and refuses connections while the fault lasts.
+/// Cuts a link, and refuses connections until the fault is dropped.
 pub async fn cut_off(link: &Link) -> Fault {
     let refused = link.refuse();
     assert!(link.cut(Cut::Reset) > 0);
@@ -95,20 +96,20 @@ pub async fn cut_off(link: &Link) -> Fault {
     refused
 }
 
-/// What a task waited for, which holds.
+/// Waits for the hold of a task, and checks that it is held.
 pub async fn held<G: Deref<Target = Hold>>(waiting: Waiting<G>) -> G {
     let guard = within("the waiter", waiting).await.unwrap().unwrap();
     assert!(guard.is_held(), "{:?}", guard.loss());
     guard
 }
 
-/// Its fault has struck, once. It is counted a moment after the connection was cut.
+/// Waits until the fault has struck, and checks that it struck once. The strike is counted a moment after the cut.
 pub async fn struck_once(fault: &Fault) {
     within("a strike", fault.struck()).await;
     assert_eq!(fault.strikes(), 1);
 }
 
-/// What the client had been sent before, the crate has been told of after this. Without a connection it waits for one.
+/// Waits until the crate has processed every message that the servers sent before. A missing connection is awaited first.
 pub async fn round_trip(curator: &Curator) {
     if let Ok(client) = curator.client() {
         eventually("a round trip", async || client.sync("/").await.is_ok()).await;
@@ -120,7 +121,7 @@ pub async fn round_trip(curator: &Curator) {
     }
 }
 
-/// Waits until `condition` holds. For what the server shows only to those who ask.
+/// Polls `condition` until it is true: some states of a server have no event.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !condition().await {
@@ -130,7 +131,7 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     within(what, waiting).await;
 }
 
-/// Awaits `future`, which must not take for ever.
+/// Awaits `future`, and panics if that takes [`LONG`].
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("hung: {what}"))
 }

@@ -1,9 +1,9 @@
-//! Where Apache Curator is, as Debian's `libcurator-recipes-java` installs it. The benches use it, too.
+//! The jars of Apache Curator, as Debian's `libcurator-recipes-java` installs them.
 
 use std::path::Path;
 
 const JARS: &str = "/usr/share/java";
-/// What must be there; the manifests bring the rest.
+/// The jars that must exist; their manifests name the others.
 const NEEDED: [&str; 5] = [
     "curator-recipes.jar",
     "curator-framework.jar",
@@ -13,7 +13,7 @@ const NEEDED: [&str; 5] = [
 ];
 const SILENCE: &str = "slf4j-nop.jar";
 
-/// The class path; `Err` names a jar that is missing.
+/// Returns the class path. An error names a missing jar.
 pub fn class_path() -> Result<String, String> {
     let mut jars: Vec<_> = NEEDED.iter().map(|name| format!("{JARS}/{name}")).collect();
     if let Some(missing) = jars.iter().find(|jar| !Path::new(jar).exists()) {

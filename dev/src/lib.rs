@@ -1,5 +1,5 @@
-//! What the tests and the tools of several packages share: the test's own servers and lock path, conditions to wait for,
-//! and the place of Apache Curator's jars.
+//! Helpers that the tests and the tools of several packages share: a [`Testbed`] for each test, conditions to wait for, and the
+//! class path of Apache Curator.
 #![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
 
 #[cfg(feature = "testbed")]

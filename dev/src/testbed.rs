@@ -42,59 +42,60 @@ thread_local! {
 /// A task that waits for a hold.
 pub type Waiting<G = Guard> = JoinHandle<Result<G, zookeeper_recipes::Error>>;
 
-/// Servers, a path of its own, and a client beside the crate's.
+/// Servers, a lock path of the test's own, and an administrator's client.
 pub struct Testbed {
     pub path: String,
     pub admin: Admin,
     pub servers: Servers,
-    /// The first of them.
+    /// The first of the servers.
     pub server: Server,
 }
 
 impl Testbed {
-    /// A world of its own; a path on the shared server if it is real.
+    /// Simulated servers of the test's own; in the real world a path on the shared server.
     pub async fn new() -> Self {
         if world::is_real() { Self::real().await } else { Self::simulated(|one| one).await }
     }
 
-    /// With the test's path, which is empty.
+    /// Creates the test's path as well, without children.
     pub async fn with_parent() -> Self {
         let testbed = Self::new().await;
         testbed.create(&testbed.path, CreateMode::Persistent).await;
         testbed
     }
 
-    /// With a client.
+    /// Connects a client as well.
     pub async fn with_curator() -> (Self, Curator) {
         let (testbed, [curator]) = Self::with_curators().await;
         (testbed, curator)
     }
 
-    /// With several clients.
+    /// Connects several clients as well.
     pub async fn with_curators<const COUNT: usize>() -> (Self, [Curator; COUNT]) {
         let testbed = Self::new().await;
         let curators = testbed.curators().await;
         (testbed, curators)
     }
 
-    /// With a client behind a link of its own.
+    /// Connects a client behind a link of its own as well.
     pub async fn with_link(builder: fn(&Self) -> CuratorBuilder) -> (Self, Link, Curator) {
         let testbed = Self::new().await;
         let (link, curator) = testbed.linked(builder(&testbed)).await;
         (testbed, link, curator)
     }
 
-    /// With a server of its own.
+    /// A server that no other test uses.
     pub async fn own() -> Self {
         Self::with(server(), |one| one).await
     }
 
-    /// A server of its own that deletes empty containers so often.
+    /// A server that no other test uses, and that deletes empty containers at this interval.
     pub async fn reaping(interval: Duration) -> Self {
         let real = TestServer::builder().container_check_interval(interval);
         Self::with(real, |one| one.container_check_interval(interval)).await
     }
 
+    /// A server that no other test uses, with options for either world.
     pub async fn with(
         real: TestServerBuilder,
         simulated: impl FnOnce(EnsembleBuilder) -> EnsembleBuilder,
@@ -106,7 +107,7 @@ impl Testbed {
         }
     }
 
-    /// Three servers of its own. One that hears nothing for so many ticks parts from the others.
+    /// Three servers that no other test uses. A server that hears nothing for this many ticks leaves the quorum.
     pub async fn three(tick: Duration, ticks: u32) -> Self {
         if world::is_real() {
             let builder = TestEnsemble::builder(3).tick_time(tick);
@@ -128,12 +129,12 @@ impl Testbed {
         Self::on(Servers::Simulated(ensemble)).await
     }
 
-    /// With a real server of its own.
+    /// A real server that no other test uses, in either world.
     pub async fn real_own() -> Self {
         Self::on(Servers::One(Arc::new(server().start().await.expect("a server")))).await
     }
 
-    /// On the shared real server: for what only such a one can show.
+    /// The shared real server, in either world.
     pub async fn real() -> Self {
         let mut shared = SHARED.lock().await;
         let one = match shared.upgrade() {
@@ -165,7 +166,7 @@ impl Testbed {
         let builder = Curator::builder()
             .session_timeout(Duration::from_secs(30))
             .retry(RetryPolicy::n_times(100, Duration::from_millis(100)));
-        // Of the process, another one in each run.
+        // The identity of a process differs in each run.
         match self.servers {
             Servers::Simulated(_) => builder.identity("a test"),
             _ => builder,
@@ -176,7 +177,7 @@ impl Testbed {
         self.connect(self.builder()).await
     }
 
-    /// Several, each with a session of its own.
+    /// Connects several clients, each with a session of its own.
     pub async fn curators<const COUNT: usize>(&self) -> [Curator; COUNT] {
         let mut curators = Vec::with_capacity(COUNT);
         for _ in 0..COUNT {
@@ -185,7 +186,7 @@ impl Testbed {
         curators.try_into().expect("as many")
     }
 
-    /// With a session that outlives a restart of the server, however busy the machine is.
+    /// Connects with a session that outlives a restart of the server, however busy the machine is.
     pub async fn patient_curator(&self) -> Curator {
         self.connect(self.patient_builder()).await
     }
@@ -194,7 +195,7 @@ impl Testbed {
         self.builder().session_timeout(PATIENT)
     }
 
-    /// With a session that a test can outlive.
+    /// Connects with a session that a test can outlive.
     pub async fn short_lived_curator(&self) -> Curator {
         self.connect(self.short_lived_builder()).await
     }
@@ -203,7 +204,8 @@ impl Testbed {
         self.builder().session_timeout(SHORT)
     }
 
-    /// The node of a hold is looked after within a sixth of the timeout: 3 s, while a busy machine has 12 s to renew the lease.
+    /// Connects a client that checks the node of a hold within a sixth of the timeout, which is 3 s. A busy machine has 12 s to
+    /// renew the lease.
     pub async fn attentive_curator(&self) -> Curator {
         self.connect(self.builder().session_timeout(Duration::from_secs(18))).await
     }
@@ -212,7 +214,7 @@ impl Testbed {
         builder.connect(self.servers.connect_string()).await.expect("a session")
     }
 
-    /// A link of its own to the servers.
+    /// Opens a link to the servers.
     pub async fn link(&self) -> Link {
         match &self.servers {
             Servers::Simulated(ensemble) => Link::Simulated(ensemble.link()),
@@ -220,14 +222,14 @@ impl Testbed {
         }
     }
 
-    /// A client behind a link of its own.
+    /// Connects a client behind a link of its own.
     pub async fn linked(&self, builder: CuratorBuilder) -> (Link, Curator) {
         let link = self.link().await;
         let curator = builder.connect(link.connect_string()).await.unwrap();
         (link, curator)
     }
 
-    /// The parent is there, so that the next create is a contender's.
+    /// Connects a client behind a link of its own, and makes the lock path: the next create is a contender's.
     pub async fn linked_with_parent(&self, builder: CuratorBuilder) -> (Link, Curator) {
         let (link, curator) = self.linked(builder).await;
         self.mutex(&curator).acquire().await.unwrap().release().await.unwrap();
@@ -235,7 +237,7 @@ impl Testbed {
         (link, curator)
     }
 
-    /// A client behind a proxy that was started: no server is to be reached before the fault is healed.
+    /// A client that reaches no server before the fault is healed.
     pub async fn unconnected(&self, builder: CuratorBuilder) -> (Link, Fault, Curator) {
         let link = self.link().await;
         let refused = link.refuse();
@@ -243,21 +245,21 @@ impl Testbed {
         (link, refused, curator)
     }
 
-    /// With a connection timeout so short that only what comes after the connection is to meet it.
+    /// Connects without regard to the short connection timeout of `builder`, which only later requests are meant to meet.
     pub async fn impatient(&self, connect_string: &str, builder: CuratorBuilder) -> Curator {
         let curator = builder.connect_lazy(connect_string).expect("a curator");
         until(&curator, ConnectionState::Connected).await;
         curator
     }
 
-    /// For a `Curator` from a client, by a link of its own.
+    /// Connects a ZooKeeper client behind a link, for a `Curator` that is made from a client.
     pub async fn linked_client(&self) -> (Link, Client) {
         let link = self.link().await;
         let client = long_lived(link.connect_string()).await;
         (link, client)
     }
 
-    /// For a `Curator` from a client.
+    /// Connects a ZooKeeper client, for a `Curator` that is made from a client.
     pub async fn client(&self) -> Client {
         long_lived(self.server.connect_string()).await
     }
@@ -306,7 +308,7 @@ impl Testbed {
 
     // Waiters in tasks of their own.
 
-    /// Starts a task, which has a node at the test's path when this returns.
+    /// Starts a task, and waits until it has a node at the test's path.
     pub async fn enters<T: Send + 'static>(
         &self,
         acquiring: impl Future<Output = T> + Send + 'static,
@@ -337,23 +339,23 @@ impl Testbed {
 
     // Nodes.
 
-    /// The children of the test's path, as the server has them.
+    /// Lists the children of the test's path.
     pub async fn children(&self) -> Vec<String> {
         children(&self.admin, &self.path).await
     }
 
-    /// Waits until the test's path has so many children.
+    /// Waits until the test's path has this many children.
     pub async fn children_are(&self, count: usize) {
         eventually(&format!("{count} children"), async || self.children().await.len() == count)
             .await;
     }
 
-    /// The children of `locks` below the test's path, in the order of their numbers: their paths.
+    /// The paths of the nodes in `locks`, in the order of their numbers.
     pub async fn locks(&self) -> Vec<String> {
         self.sorted("locks").await
     }
 
-    /// The children of `leases` below the test's path, in the order of their numbers: their paths.
+    /// The paths of the nodes in `leases`, in the order of their numbers.
     pub async fn leases(&self) -> Vec<String> {
         self.sorted("leases").await
     }
@@ -377,7 +379,7 @@ impl Testbed {
         .await;
     }
 
-    /// The one child of the test's path that is not among `others`: its path.
+    /// The path of the one child that is not among `others`.
     pub async fn newcomer(&self, others: &[&str]) -> String {
         let mut children = self.children().await;
         children.retain(|name| !others.iter().any(|other| other.ends_with(name.as_str())));
@@ -397,12 +399,12 @@ impl Testbed {
         self.admin.create(path, &[], mode, &Acls::anyone_all()).await.expect("a node");
     }
 
-    /// A node with data and ACLs; its path, with a number if it is sequential.
+    /// Creates a node with data and ACLs, and returns its path. The path of a sequential node ends with the number.
     pub async fn node(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> String {
         self.admin.create(path, data, mode, acls).await.expect("a node")
     }
 
-    /// Creates the node of another client's contender, named as Curator names them. Returns its path.
+    /// Creates a contender's node of another client, named as Curator names it, and returns its path.
     pub async fn stranger(&self) -> String {
         let guid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
         let prefix = format!("{}/_c_{guid}-lock-", self.path);
@@ -437,19 +439,19 @@ impl Testbed {
         self.create(&self.path, CreateMode::Persistent).await;
     }
 
-    /// Makes the test's path, where everybody may do only that; the administrator may do all.
+    /// Creates the test's path with ACLs: every client has this permission, and the administrator has all.
     pub async fn restrict(&self, permission: Permission) {
         self.admin.auth("admin:admin").await;
         let acls = [anyone(permission), Acl::new(Permission::ALL, AuthId::authed())];
         self.node(&self.path, &[], CreateMode::Persistent, &acls).await;
     }
 
-    /// Everybody may do all again.
+    /// Gives every client all permissions again.
     pub async fn open(&self) {
         self.admin.set_acl(&self.path, &Acls::anyone_all()).await.expect("its ACLs");
     }
 
-    /// Deletes the test's path and its children, all at once.
+    /// Deletes the test's path and its children in one transaction.
     pub async fn wipe(&self) {
         let children = self.children().await.into_iter();
         let mut all: Vec<_> = children.map(|one| format!("{}/{one}", self.path)).collect();
@@ -464,7 +466,7 @@ impl Testbed {
         self.end_session(curator).await.expect("a session");
     }
 
-    /// The same; an error if it is over.
+    /// Ends the session of `curator` as if the servers had expired it. A session that is over is an error.
     pub async fn end_session(&self, curator: &Curator) -> Result<(), TestkitError> {
         if let Servers::Simulated(ensemble) = &self.servers {
             let before = ensemble.sessions();
@@ -478,14 +480,15 @@ impl Testbed {
     }
 }
 
-/// It reaps no container while the tests run: that would add requests to those that a test counts, whenever its path is empty
-/// at the wrong moment. It grants sessions as long as the patient ask for.
+/// A server that deletes no empty container while the tests run, because that would add requests to those that a test counts.
+/// The server grants the session timeout [`PATIENT`].
 fn server() -> TestServerBuilder {
     let builder = TestServer::builder().container_check_interval(NEVER);
     builder.property("maxSessionTimeout", PATIENT.as_millis().to_string())
 }
 
-/// So long a session that nobody looks after it within a test's time, and no busy server ends its lease.
+/// Connects with a session timeout so long that no node is checked within a test's time, and that no busy server ends
+/// the lease.
 async fn long_lived(connect_string: &str) -> Client {
     let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
     connector.connect(connect_string).await.unwrap()

@@ -1,4 +1,4 @@
-//! One process with 16 tasks beside a stranger that follows the same recipe: first come, first served.
+//! A process with 16 tasks and another process that follows the same recipe are served in the order in which they came.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

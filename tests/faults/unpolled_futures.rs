@@ -1,4 +1,4 @@
-//! Every future of the API, kept and not polled any more after every poll count.
+//! Every future of the API is kept and no longer polled, after each number of polls.
 
 use std::any::Any;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! Which sets of two or three exclude each other at one path, in whatever order they come, and tell the same of the queue; and
-//! beside which recipes ours is refused.
+//! Sets of two or three implementations that exclude each other at one path, in each order, and report the same queue; and
+//! recipes next to which ours is refused.
 
 use std::net::IpAddr;
 use std::path::Path;

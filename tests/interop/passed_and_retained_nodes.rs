@@ -1,4 +1,4 @@
-//! Curator and kazoo beside a node of ours that passes between tasks, or that is kept while no task wants it.
+//! Curator and kazoo next to a node of ours that is passed on between tasks, or retained while no task wants it.
 
 use std::time::Duration;
 

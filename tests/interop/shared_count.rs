@@ -1,4 +1,4 @@
-//! The shared count.
+//! Curator and we share one count.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use zookeeper_recipes::simulation::Admin;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Error};
 
 use crate::judge::Access;
-use crate::worker::{Begun, SimulatedTask};
+use crate::simulated_task::{Begun, SimulatedTask};
 
 impl SimulatedTask {
     /// Follows another client's steps: creates, lists until it is the first, deletes. It has no lease.

@@ -11,7 +11,7 @@ use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::simulation::Process;
 
 use crate::plan::Member;
-use crate::worker::{Run, SimulatedTask, path};
+use crate::simulated_task::{Run, SimulatedTask, path};
 
 /// A member of the plan that runs.
 pub(crate) struct Running {

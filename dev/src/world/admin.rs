@@ -1,4 +1,4 @@
-//! A client of the test's own, simulated or real.
+//! An administrator's client, simulated or real.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use zookeeper_recipes::zookeeper_client::{Acl, Acls, Client, CreateMode, Error, 
 
 use super::alike;
 
-/// A client beside the crate's.
+/// A client of the test itself, next to the clients under test.
 #[derive(Clone, Debug)]
 pub enum Admin {
     Real(Client),
@@ -15,7 +15,7 @@ pub enum Admin {
 }
 
 impl Admin {
-    /// Of a real server; its session outlives an outage that a test makes.
+    /// Connects to real servers. The session outlives an outage that a test causes.
     pub(super) async fn connect(connect_string: &str) -> Self {
         let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
         let client = connector.connect(connect_string).await;
@@ -31,14 +31,13 @@ impl Admin {
         async get_acl(path: &str) -> (Vec<Acl>, Stat);
     }
 
-    /// The real one.
-    #[allow(dead_code)] // it is for `zklock`
+    /// Returns the client of real servers.
     pub fn client(&self) -> &Client {
         let Self::Real(client) = self else { panic!("it is simulated") };
         client
     }
 
-    /// The path of the new node; of a sequential one with its number.
+    /// Creates a node and returns its path. The path of a sequential node ends with the number.
     pub async fn create(
         &self,
         path: &str,
@@ -57,7 +56,7 @@ impl Admin {
         }
     }
 
-    /// All of them or none.
+    /// Deletes all nodes, or none if one delete fails.
     pub async fn delete_all(&self, paths: &[String]) {
         match self {
             Self::Real(client) => {
@@ -76,7 +75,7 @@ impl Admin {
         }
     }
 
-    /// Shows it to be a user of the scheme `digest`.
+    /// Authenticates this client by the scheme `digest`.
     pub async fn auth(&self, credentials: &str) {
         match self {
             Self::Real(client) => client.auth("digest", credentials.as_bytes()).await.unwrap(),

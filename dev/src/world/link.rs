@@ -26,7 +26,7 @@ const OPERATIONS: [(Operation, testkit::Operation); 17] = [
     (Operation::Event, testkit::Operation::Event),
 ];
 
-/// What the test kit's proxy calls it.
+/// The value in the terms of the test kit's proxy.
 trait Real {
     type Real;
     fn real(self) -> Self::Real;
@@ -57,7 +57,7 @@ impl Real for Cut {
     }
 }
 
-/// A message that a fault is about: the first of its kind, or the `nth`.
+/// The message that a fault strikes: the first of its kind, or the `nth`.
 #[derive(Clone, Copy, Debug)]
 pub struct Message(testkit::Message, simulation::Message);
 
@@ -81,7 +81,7 @@ pub enum Link {
     Simulated(simulation::Link),
 }
 
-#[allow(clippy::useless_conversion)] // of what is alike in both
+#[allow(clippy::useless_conversion)] // some types are the same in both variants
 impl Link {
     alike! {
         connect_string() -> &str;
@@ -109,8 +109,7 @@ impl Link {
         }
     }
 
-    /// Ends the connection in the middle of that message, which has bytes only if it is real.
-    #[allow(dead_code)] // it is of `tests/faults`, and so are the next one and `Server::admin`
+    /// Ends the connection in the middle of that message. Simulated messages have no bytes.
     pub fn cut_within(&self, Message(real, _): Message) -> Fault {
         match self {
             Self::Real(link) => link.cut_within(real).into(),
@@ -118,7 +117,6 @@ impl Link {
         }
     }
 
-    #[allow(dead_code)]
     pub fn cut_at(&self, Message(real, simulated): Message, cut: Cut) -> Fault {
         match self {
             Self::Real(link) => link.cut_at(real, cut.real()).into(),
@@ -137,7 +135,7 @@ impl Link {
     }
 }
 
-/// Until it is healed or dropped.
+/// A fault that lasts until it is healed or dropped.
 #[must_use = "dropping the fault heals it"]
 pub enum Fault {
     Real(testkit::Fault),

@@ -13,7 +13,7 @@ pub use self::admin::Admin;
 pub use self::link::{Cut, Direction, Fault, Link, Message, Operation};
 pub use self::servers::{Server, Servers};
 
-/// Whether `WORLD` asks for real servers. Their time is real as well.
+/// Returns true if `WORLD` asks for real servers. The time of the test is then real as well.
 pub fn is_real() -> bool {
     let world = std::env::var("WORLD").unwrap_or_else(|_| "simulated".to_owned());
     assert!(["real", "simulated"].contains(&world.as_str()), "WORLD={world}");
@@ -23,7 +23,7 @@ pub fn is_real() -> bool {
     world == "real"
 }
 
-/// Whether this test's clock is virtual.
+/// Returns true if this test's clock is virtual.
 fn is_paused() -> bool {
     let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
     if !matches!(flavor, Ok(RuntimeFlavor::CurrentThread)) {
@@ -34,7 +34,7 @@ fn is_paused() -> bool {
     tokio::time::Instant::now() == before
 }
 
-/// Each test has its own, and the same one in each run with the same `SEED`.
+/// The seed of this test: each test has another one, and the same one in each run with the same `SEED`.
 pub(crate) fn seed() -> u64 {
     let mut hasher = DefaultHasher::new();
     std::env::var("SEED").unwrap_or_default().hash(&mut hasher);
@@ -42,7 +42,7 @@ pub(crate) fn seed() -> u64 {
     hasher.finish()
 }
 
-/// Functions that both have; with arguments of which the real one has a type of its own.
+/// Functions that both variants have. The arguments of `Real` have types of the test kit.
 macro_rules! alike {
     ($($name:ident($($argument:ident: $type:ty),*) -> $output:ty;)*) => {$(
         pub fn $name(&self, $($argument: $type),*) -> $output {

@@ -49,7 +49,7 @@ impl Servers {
         }
     }
 
-    /// How many watches they keep, of all clients.
+    /// Returns the number of watches that the servers keep for all clients.
     pub async fn watches(&self) -> usize {
         let server = match self {
             Self::Simulated(ensemble) => return ensemble.watches(),
@@ -61,7 +61,7 @@ impl Servers {
         total.trim().parse().unwrap()
     }
 
-    /// Two servers do not hear each other until this is dropped.
+    /// Disconnects two servers from each other until the returned value is dropped.
     pub fn part(&self, one: usize, other: usize) -> Box<dyn Any> {
         match self {
             Self::One(_) => panic!("one server is not parted"),
@@ -73,7 +73,7 @@ impl Servers {
     }
 }
 
-/// One of the servers.
+/// One server of [`Servers`].
 #[derive(Clone)]
 pub struct Server {
     of: Servers,
@@ -81,7 +81,7 @@ pub struct Server {
     connect_string: String,
 }
 
-/// The same verb of a server of its own, and of a member.
+/// Calls a function that a single server and a member of an ensemble both have.
 macro_rules! real {
     ($server:ident.$verb:ident()) => {
         match &$server.of {
@@ -143,8 +143,7 @@ impl Server {
         real!(self.resume())
     }
 
-    /// One that asks it alone.
-    #[allow(dead_code)]
+    /// Returns an administrator that connects to this server only.
     pub async fn admin(&self) -> Admin {
         match self.simulated() {
             Some(ensemble) => Admin::Simulated(ensemble.link_to(self.number).admin().await),
@@ -152,7 +151,7 @@ impl Server {
         }
     }
 
-    /// A link to it alone.
+    /// Returns a link to this server only.
     pub async fn link(&self) -> Link {
         match self.simulated() {
             Some(ensemble) => Link::Simulated(ensemble.link_to(self.number)),

@@ -1,4 +1,4 @@
-//! What a function under fault is given.
+//! The fixture that a function under fault is given.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

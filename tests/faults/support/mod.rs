@@ -1,4 +1,4 @@
-//! What the functions under fault share: the fixture that each is given, and the cases.
+//! The fixture that each function under fault is given, and the cases.
 
 pub(crate) mod case;
 pub(crate) mod fixture;

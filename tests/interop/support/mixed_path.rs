@@ -1,4 +1,4 @@
-//! Where contenders meet, and what each pair must show in whatever recipe.
+//! A lock path where contenders of several implementations meet, and the checks that apply to each pair.
 
 use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
@@ -15,7 +15,7 @@ use crate::support::peer_process::Peer;
 const LIMITS: [Duration; 3] =
     [Duration::from_millis(300), Duration::from_secs(3), Duration::from_secs(30)];
 
-/// A place of its own on the shared server.
+/// A lock path on the shared server, for contenders of several implementations.
 pub(crate) struct MixedPath {
     pub(crate) testbed: Testbed,
     /// What locks are made with: of a multi-lock, several paths.

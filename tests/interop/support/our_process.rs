@@ -1,4 +1,4 @@
-//! Our side: this executable, called to run nothing but `worker`. It answers the commands in `commands.rs`.
+//! The process of our side: this executable, started to run `worker` only. The process answers the commands in `commands.rs`.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};

@@ -1,4 +1,4 @@
-//! A process that is spoken to in lines, whoever's locks it has.
+//! A peer's process, which is asked in lines on its standard input.
 //!
 //! A question is `NUMBER COMMAND ARGUMENTS`, its answer `> NUMBER ok WORDS` or `> NUMBER error TEXT`; other lines are noise.
 //! Answers come in any order, so that any number of waits can be under way.

@@ -1,4 +1,4 @@
-//! Who stands beside whom: Apache Curator, kazoo, and we.
+//! The peers: Apache Curator, kazoo, and this crate.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

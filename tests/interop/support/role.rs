@@ -1,4 +1,4 @@
-//! Who takes part in an election, as peers tell it: a word for each, whatever its id has in it.
+//! The participants of an election in the answer of a peer: one word for each, whatever characters the id has.
 
 type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 

@@ -1,4 +1,4 @@
-//! Lost answers, repetitions, and what is still to be removed.
+//! Metrics of lost answers, of repeated requests, and of nodes that are still to be removed.
 
 use crate::prelude::*;
 use crate::support::scrape::Scraped;

@@ -1,5 +1,5 @@
-//! What somebody who may write under the lock path can put there, and what it does to us: nothing, or what it would do
-//! to a contender of Curator's.
+//! Nodes that a hostile client with write permission puts under the lock path. They change nothing for us, or as much as they
+//! would for a contender of Curator's.
 
 use crate::prelude::*;
 

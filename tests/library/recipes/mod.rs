@@ -1,4 +1,4 @@
-//! What each recipe does, and does when something fails.
+//! The promises of each recipe, also when something fails.
 
 mod bad_input;
 pub(crate) mod contract;

@@ -1,4 +1,4 @@
-//! Who re-enters, and who does not.
+//! An owner re-enters a lock that it holds; a task without that owner waits.
 
 use tokio::sync::Barrier;
 

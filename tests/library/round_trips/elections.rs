@@ -1,4 +1,4 @@
-//! What an election costs: to come to lead, to hand over, and to observe.
+//! The requests of an election: to come to lead, to hand over, and to observe.
 
 use zookeeper_recipes_dev::Operation::{Exists, GetData, List};
 

@@ -1,5 +1,5 @@
-//! The rules that save round trips: what each saves, counted on the wire with the rule and
-//! without it; and attacks on the conditions that `make simulate SABOTAGE=all` does not find dropped.
+//! The rules that save round trips: the requests on the wire with each rule and
+//! without it, and attacks on the conditions that `make simulate SABOTAGE=all` does not find dropped.
 
 mod elections;
 mod gap_rule;

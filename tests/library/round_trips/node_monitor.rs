@@ -1,4 +1,4 @@
-//! The watches and the looks at the nodes of holds and waiters, and what they cost.
+//! The watches and the checks of the nodes of holds and waiters, and their requests.
 
 use futures_util::stream::{StreamExt, iter};
 

@@ -1,5 +1,6 @@
-//! Tasks of one client take turns under one node if theirs would be the same, and it is kept for a while if that is asked for. That
-//! a node is passed on without a request is in `recipes::ten_thousand_tasks`; what else must not be passed on, the judge of `tests/simulation` finds.
+//! Tasks of one client take turns under one node if their own nodes would be the same. A retained node stays for a while.
+//! `recipes::ten_thousand_tasks` shows that a node is passed on without a request, and the judge of `tests/simulation` finds a
+//! node that must not be passed on.
 
 use crate::prelude::*;
 use crate::support::counted_client::{CountedClient, settle};

@@ -1,4 +1,4 @@
-//! What is remembered of lock paths is bounded.
+//! A session remembers a bounded number of lock paths.
 
 use futures_util::stream::{StreamExt, iter};
 use zookeeper_recipes_dev::Operation::{Create, Delete, GetData, List};

@@ -1,4 +1,4 @@
-//! What goes over the wire, request by request, with each rule and without it.
+//! The requests on the wire, one by one, with each rule and without it.
 
 use zookeeper_recipes_dev::Operation::{Create, Delete, GetData, List};
 

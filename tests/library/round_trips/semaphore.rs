@@ -1,4 +1,4 @@
-//! What a semaphore sends, request by request.
+//! The requests of a semaphore, one by one.
 
 use zookeeper_recipes_dev::Operation::{self, Create, Delete, GetData, List};
 

@@ -15,7 +15,7 @@ pub(crate) fn without_removals(mut took: Vec<Operation>) -> Vec<Operation> {
     took
 }
 
-/// A client behind a proxy of its own.
+/// A client behind a link that counts and holds its messages.
 pub(crate) struct CountedClient {
     pub(crate) proxy: Link,
     pub(crate) curator: Curator,

@@ -1,4 +1,4 @@
-//! Helpers for the tests of leader latches.
+//! Latches that lead, wait or are over.
 
 use futures_util::FutureExt;
 

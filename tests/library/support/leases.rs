@@ -1,4 +1,4 @@
-//! What the tests of semaphores share: asking for leases, and what the server shows of `locks` and `leases`.
+//! Tasks that ask a semaphore for leases.
 
 use tokio_util::task::AbortOnDropHandle;
 

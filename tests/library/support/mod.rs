@@ -1,5 +1,5 @@
-//! What several tests share: contenders of any recipe, recipes whose course a test steers, and clients whose messages are
-//! counted.
+//! Helpers that several test files share: contenders of any recipe, recipes whose course a test steers, and clients whose
+//! messages are counted.
 
 pub(crate) mod contenders;
 pub(crate) mod counted_client;

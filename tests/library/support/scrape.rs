@@ -1,4 +1,4 @@
-//! A recorder, and what a scrape of it shows.
+//! A metrics recorder, and the text of its scrape.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Selectors with bodies that a test sees begin, and ends.
+//! Selectors whose bodies report their begin to the test, and end when the test says so.
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;

@@ -35,6 +35,7 @@ impl fmt::Display for Link {
     }
 }
 
+/// The server of a run, with a proxy that delays and one that counts.
 pub(crate) struct BenchServer {
     delayed: FaultProxy,
     _delays: Fault,

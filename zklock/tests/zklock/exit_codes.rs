@@ -1,4 +1,4 @@
-//! What `zklock` ends with and what it says: a table of command lines, variables and files.
+//! The exit codes and messages of `zklock`: a table of command lines, variables and files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! The looking commands, where those who are at the path are of several kinds, hide, or change while one looks.
+//! `zklock ls` and `zklock break`, where the contenders at the path are of several kinds, hide, or change meanwhile.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! What a command starts goes with it, wherever that has gone; and nobody who does not read what is said keeps the lock from
-//! being held.
+//! The processes that a command starts end with it, wherever they have moved; and a reader that does not read the output keeps
+//! no lock from being held.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};

@@ -1,4 +1,4 @@
-//! How long `zklock` waits, what it asks of the servers meanwhile, and what it says at the end.
+//! The time that `zklock` waits, the requests that it sends meanwhile, and its last message.
 
 use std::time::{Duration, Instant};
 

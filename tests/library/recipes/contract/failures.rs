@@ -1,4 +1,4 @@
-//! What every recipe does when something fails.
+//! The promises of every recipe when something fails.
 
 use zookeeper_recipes::zookeeper_client::Error as ClientError;
 

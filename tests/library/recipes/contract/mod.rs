@@ -1,4 +1,4 @@
-//! What every recipe promises alike: a row is a recipe, a test is a promise that each row keeps.
+//! The promises that all recipes keep alike: a row is a recipe, and a test is a promise that each row keeps.
 
 mod failures;
 mod undisturbed;

@@ -1,4 +1,4 @@
-//! What every recipe does while nothing fails.
+//! The promises of every recipe while nothing fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

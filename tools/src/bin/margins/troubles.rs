@@ -42,6 +42,7 @@ enum Outcome {
     Kept,
 }
 
+/// A quorum of three in which one member is disturbed, and the worker processes of both sides.
 struct Quorum {
     ensemble: TestEnsemble,
     leader: usize,

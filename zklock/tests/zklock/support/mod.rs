@@ -1,4 +1,4 @@
-//! `zklock` as a process, the commands that it runs, what they report, and the scene of a test.
+//! `zklock` as a process, the scripts that it runs and their reports, and the scene of a test.
 
 pub(crate) mod lifeline;
 pub(crate) mod processes;

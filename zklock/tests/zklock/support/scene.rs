@@ -1,4 +1,4 @@
-//! Where a test takes place: a server, a lock path and a folder of its own, and what is left there at the end.
+//! The server, the lock path and the folder of a test, and the check that nothing is left there at the end.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the commands do. Each tells of itself by its [`Lifeline`](crate::support::lifeline::Lifeline).
+//! The shell scripts that tests run as commands. Each script reports by its [`Lifeline`](crate::support::lifeline::Lifeline).
 
 use nix::sys::signal::Signal;
 

@@ -1,4 +1,4 @@
-//! `zklock` as a process, and what it says.
+//! `zklock` as a process, and its output.
 
 use std::ffi::OsStr;
 use std::fmt;
