@@ -54,7 +54,6 @@ async fn what_the_server_refuses_is_told_apart() {
     let fenced = guard.fenced();
     let missing = format!("{}-missing", testbed.path);
     let below = format!("{missing}/child");
-
     fails(fenced.set("no/path", b"").await, ErrorKind::InvalidInput);
     for outcome in [fenced.set(&missing, b"").await, fenced.delete(&missing).await] {
         assert_eq!(fails(outcome, ErrorKind::NotFound).path(), Some(missing.as_str()));
@@ -64,12 +63,30 @@ async fn what_the_server_refuses_is_told_apart() {
     fails(fenced.create(&testbed.path, b"").await, ErrorKind::AlreadyExists);
     fails(fenced.delete(&testbed.path).await, ErrorKind::Refused);
     fails(fenced.delete("/").await, ErrorKind::Refused);
+    assert!(guard.is_held(), "none of it concerns the hold");
+    guard.release().await.unwrap();
+}
 
-    // The server would hang up.
+/// The server closes the connection on a message that is too large.
+#[tokio::test(start_paused = true)]
+async fn data_that_are_too_large_are_refused_before_they_are_sent() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
+    let fenced = guard.fenced();
+    let missing = format!("{}-missing", testbed.path);
     fails(fenced.create(&missing, &vec![0; 1 << 20]).await, ErrorKind::InvalidInput);
     fenced.create(&missing, &vec![0; 1_000_000]).await.unwrap();
     fenced.delete(&missing).await.unwrap();
+    assert!(guard.is_held(), "none of it concerns the hold");
+    guard.release().await.unwrap();
+}
 
+#[tokio::test(start_paused = true)]
+async fn a_node_that_we_may_not_write_is_a_denied_permission() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
+    let fenced = guard.fenced();
+    let missing = format!("{}-missing", testbed.path);
     let read_only = [Acl::new(Permission::READ | Permission::DELETE, AuthId::anyone())];
     testbed.admin.create(&missing, b"theirs", CreateMode::Persistent, &read_only).await.unwrap();
     fails(fenced.set(&missing, b"ours").await, ErrorKind::PermissionDenied);

@@ -33,7 +33,7 @@ async fn linked(testbed: &Testbed, seed: i32) -> (Link, Curator, SharedCount) {
 
 /// Curator: `TestSharedCount#testSimpleVersioned` and `#testMultiClientVersioned`.
 #[tokio::test(start_paused = true)]
-async fn a_write_over_what_is_not_there_any_more_is_refused() {
+async fn a_write_over_an_old_version_is_refused() {
     let testbed = Testbed::new().await;
     let count = start(&testbed, &testbed.curator().await, 0).await;
     let first = count.versioned();
@@ -47,7 +47,13 @@ async fn a_write_over_what_is_not_there_any_more_is_refused() {
     assert!(!count.try_set(&first, 9).await.unwrap(), "by what is known here");
     count.set(10).await.unwrap();
     assert_eq!(count.versioned().version, 2);
-    // By somebody who is not of this process; also with the value that it was.
+}
+
+/// Another process writes, also the value that was there before.
+#[tokio::test(start_paused = true)]
+async fn a_write_over_a_foreign_write_is_refused_and_reads_it() {
+    let testbed = Testbed::new().await;
+    let count = start(&testbed, &testbed.curator().await, 10).await;
     for value in [99_i32, 10] {
         let before = count.versioned();
         write(&testbed, &value.to_be_bytes()).await;
@@ -56,13 +62,26 @@ async fn a_write_over_what_is_not_there_any_more_is_refused() {
     }
     assert!(count.try_set(&count.versioned(), 11).await.unwrap());
     assert_eq!(data(&testbed).await, 11_i32.to_be_bytes());
-    // What never was.
-    let (mut value, mut version) = (count.versioned(), count.versioned());
-    (value.value, version.version) = (20, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_over_a_value_or_a_version_that_never_was_is_refused() {
+    let testbed = Testbed::new().await;
+    let count = start(&testbed, &testbed.curator().await, 11).await;
+    let mut value = count.versioned();
+    value.value = 20;
+    let mut version = count.versioned();
+    version.version = 10;
     for never in [value, version] {
         assert!(!count.try_set(&never, 7).await.unwrap());
     }
     assert_eq!(count.value(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_count_without_versions_left_is_an_unusable_path() {
+    let testbed = Testbed::new().await;
+    let count = start(&testbed, &testbed.curator().await, 11).await;
     let mut exhausted = count.versioned();
     exhausted.version = -1;
     fails(count.try_set(&exhausted, 12).await, ErrorKind::UnusablePath);
