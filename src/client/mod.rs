@@ -11,9 +11,6 @@
 //!   the server is definite; [`Failure`] sorts errors by that.
 //! * Only one-shot watches survive a reconnect.
 
-#[cfg(all(test, feature = "simulation"))]
-#[path = "../../tests/conformance/mod.rs"]
-mod conformance;
 mod connect_string;
 mod data;
 mod dialer;
@@ -22,6 +19,9 @@ mod frame;
 mod link;
 mod requests;
 mod rooted;
+#[cfg(all(test, feature = "simulation"))]
+#[path = "../../tests/seam_equivalence/mod.rs"]
+mod seam_equivalence;
 #[cfg(feature = "simulation")]
 mod simulated;
 mod watch;

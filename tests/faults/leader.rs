@@ -7,23 +7,23 @@ use zookeeper_recipes::leader::{LeaderLatch, LeaderRun, LeaderSelector};
 use zookeeper_recipes::{ErrorKind, Guard, Hold};
 
 use crate::product::{SOON, Told, meanwhile, products};
-use crate::stage::{Stage, retry};
+use crate::support::fixture::{FaultFixture, retry};
 
 /// A latch that takes part once it is asked for, on a path that was used before: a create is all it takes.
-async fn known(stage: &Stage) -> impl FnOnce() -> LeaderLatch + use<> {
-    let latch = stage.latch();
-    stage.is_known().await;
+async fn known(fixture: &FaultFixture) -> impl FnOnce() -> LeaderLatch + use<> {
+    let latch = fixture.latch();
+    fixture.is_known().await;
     latch
 }
 
-async fn behind(stage: &Stage) -> (impl FnOnce() -> LeaderLatch + use<>, LeaderLatch) {
-    (stage.latch(), stage.rival_leads().await)
+async fn behind(fixture: &FaultFixture) -> (impl FnOnce() -> LeaderLatch + use<>, LeaderLatch) {
+    (fixture.latch(), fixture.rival_leads().await)
 }
 
 /// On the nodes of a mutex, which the rivals use.
-async fn selector(stage: &Stage) -> LeaderSelector {
-    stage.is_known().await;
-    stage.curator.with_retry(retry()).leader_selector(&stage.path).unwrap()
+async fn selector(fixture: &FaultFixture) -> LeaderSelector {
+    fixture.is_known().await;
+    fixture.curator.with_retry(retry()).leader_selector(&fixture.path).unwrap()
 }
 
 /// Runs until it is to step down; returns when it leads.
@@ -37,12 +37,12 @@ async fn run(selector: LeaderSelector) -> (Hold, LeaderRun<()>) {
     (began.recv().await.expect("retries for longer than a case lasts"), run)
 }
 
-async fn leading(stage: &Stage) -> (Hold, LeaderRun<()>) {
-    run(selector(stage).await).await
+async fn leading(fixture: &FaultFixture) -> (Hold, LeaderRun<()>) {
+    run(selector(fixture).await).await
 }
 
-async fn behind_a_holder(stage: &Stage) -> (LeaderSelector, Guard) {
-    (selector(stage).await, stage.rival_guard().await)
+async fn behind_a_holder(fixture: &FaultFixture) -> (LeaderSelector, Guard) {
+    (selector(fixture).await, fixture.rival_guard().await)
 }
 
 products! { product:
@@ -58,7 +58,7 @@ products! { product:
         tokio::task::yield_now().await;
         Told::released(None, latch.close().await)
     };
-    close_of_a_latch_that_leads: Stage::leads, async |latch| {
+    close_of_a_latch_that_leads: FaultFixture::leads, async |latch| {
         let node = latch.leadership().await.unwrap().node().to_owned();
         Told::released(Some(node), latch.close().await)
     };
@@ -112,8 +112,8 @@ products! { product:
         Told::Nothing
     };
     /// Up to the end of this leader.
-    changed_of_an_observer: async |stage: &Stage| {
-        (stage.curator.clone(), stage.path.clone(), stage.rival_guard().await)
+    changed_of_an_observer: async |fixture: &FaultFixture| {
+        (fixture.curator.clone(), fixture.path.clone(), fixture.rival_guard().await)
     }, async |(curator, path, holder)| {
         let mut observer = curator.observe_leader(&path).unwrap();
         let node = holder.node().to_owned();

@@ -4,31 +4,31 @@
 use zookeeper_recipes::{Guard, Guards, InterProcessMultiLock, InterProcessMutex};
 
 use crate::product::{SOON, Told, products};
-use crate::stage::Stage;
+use crate::support::fixture::FaultFixture;
 
 /// With both lock paths in place.
-async fn warm(stage: &Stage) -> InterProcessMultiLock {
-    let both = both(stage);
+async fn warm(fixture: &FaultFixture) -> InterProcessMultiLock {
+    let both = both(fixture);
     both.acquire().await.unwrap().release().await.unwrap();
     both
 }
 
-fn both(stage: &Stage) -> InterProcessMultiLock {
-    InterProcessMultiLock::new([stage.mutex().into(), second(stage).into()]).unwrap()
+fn both(fixture: &FaultFixture) -> InterProcessMultiLock {
+    InterProcessMultiLock::new([fixture.mutex().into(), second(fixture).into()]).unwrap()
 }
 
-fn second(stage: &Stage) -> InterProcessMutex {
-    stage.curator.mutex(format!("{}-second", stage.path)).unwrap()
+fn second(fixture: &FaultFixture) -> InterProcessMutex {
+    fixture.curator.mutex(format!("{}-second", fixture.path)).unwrap()
 }
 
-async fn held(stage: &Stage) -> Guards {
-    warm(stage).await.acquire().await.unwrap()
+async fn held(fixture: &FaultFixture) -> Guards {
+    warm(fixture).await.acquire().await.unwrap()
 }
 
 /// The second member is held by another guard of ours.
-async fn half_busy(stage: &Stage) -> (InterProcessMultiLock, Guard) {
-    let both = warm(stage).await;
-    (both, second(stage).acquire().await.unwrap())
+async fn half_busy(fixture: &FaultFixture) -> (InterProcessMultiLock, Guard) {
+    let both = warm(fixture).await;
+    (both, second(fixture).acquire().await.unwrap())
 }
 
 products! { product:

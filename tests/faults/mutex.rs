@@ -3,16 +3,16 @@
 use tokio::task::JoinHandle;
 use zookeeper_recipes::interop::Owner;
 use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, InterProcessMutex};
+use zookeeper_recipes_dev::acquired;
 
-use crate::harness;
 use crate::product::{SOON, Told, meanwhile, products};
-use crate::stage::Stage;
+use crate::support::fixture::FaultFixture;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// As Curator's, whichever of the two comes first.
-fn told(acquired: Result<Attempt, Error>) -> Told {
-    acquired.ok().and_then(harness::acquired).map_or(Told::Nothing, Told::Holds)
+fn told(outcome: Result<Attempt, Error>) -> Told {
+    outcome.ok().and_then(acquired).map_or(Told::Nothing, Told::Holds)
 }
 
 /// Handed over by one of ours.
@@ -25,39 +25,39 @@ async fn acquire(mutex: InterProcessMutex) -> Told {
 }
 
 /// With the lock path in place.
-async fn warm(stage: &Stage) -> InterProcessMutex {
-    stage.rival_guard().await.release().await.unwrap();
-    stage.mutex()
+async fn warm(fixture: &FaultFixture) -> InterProcessMutex {
+    fixture.rival_guard().await.release().await.unwrap();
+    fixture.mutex()
 }
 
 /// Of a path that was used before: a create is all it takes.
-async fn known(stage: &Stage) -> InterProcessMutex {
-    stage.is_known().await;
-    stage.mutex()
+async fn known(fixture: &FaultFixture) -> InterProcessMutex {
+    fixture.is_known().await;
+    fixture.mutex()
 }
 
 /// With one of our own before us.
-async fn behind_ours(stage: &Stage) -> (InterProcessMutex, Guard) {
-    let mutex = known(stage).await;
-    (mutex, held(stage).await)
+async fn behind_ours(fixture: &FaultFixture) -> (InterProcessMutex, Guard) {
+    let mutex = known(fixture).await;
+    (mutex, held(fixture).await)
 }
 
-async fn busy(stage: &Stage) -> (InterProcessMutex, Guard) {
-    (stage.mutex(), stage.rival_guard().await)
+async fn busy(fixture: &FaultFixture) -> (InterProcessMutex, Guard) {
+    (fixture.mutex(), fixture.rival_guard().await)
 }
 
 /// With a holder and a waiter of another client.
-async fn queued(stage: &Stage) -> (InterProcessMutex, Guard, JoinHandle<Guard>) {
-    let (mutex, holder) = busy(stage).await;
-    (mutex, holder, stage.rival_waits().await)
+async fn queued(fixture: &FaultFixture) -> (InterProcessMutex, Guard, JoinHandle<Guard>) {
+    let (mutex, holder) = busy(fixture).await;
+    (mutex, holder, fixture.rival_waits().await)
 }
 
-async fn held(stage: &Stage) -> Guard {
-    stage.mutex().acquire().await.unwrap()
+async fn held(fixture: &FaultFixture) -> Guard {
+    fixture.mutex().acquire().await.unwrap()
 }
 
 products! { product_twice:
-    acquire_where_the_path_is_missing: async |stage| stage.mutex(), acquire;
+    acquire_where_the_path_is_missing: async |fixture| fixture.mutex(), acquire;
     acquire_where_the_lock_is_free: warm, acquire;
     acquire_behind_a_holder: busy, async |(mutex, holder)| {
         meanwhile(acquire(mutex), async || holder.release().await.unwrap()).await
@@ -138,14 +138,14 @@ fn wrote(
 }
 
 /// With a data node there.
-async fn held_with_data(stage: &Stage) -> (Guard, String) {
-    let (guard, path) = (held(stage).await, stage.data_path());
+async fn held_with_data(fixture: &FaultFixture) -> (Guard, String) {
+    let (guard, path) = (held(fixture).await, fixture.data_path());
     guard.fenced().create(&path, b"before").await.unwrap();
     (guard, path)
 }
 
 products! { product:
-    fenced_create: async |stage: &Stage| (held(stage).await, stage.data_path()), async |(guard, path)| {
+    fenced_create: async |fixture: &FaultFixture| (held(fixture).await, fixture.data_path()), async |(guard, path)| {
         wrote(guard.fenced().create(&path, b"after").await, None, Some(b"after"))
     };
     fenced_set: held_with_data, async |(guard, path)| {

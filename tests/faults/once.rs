@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use zookeeper_recipes::{Attempt, Error, ErrorKind, InterProcessOnce, Once};
 
 use crate::product::{SOON, Told, products};
-use crate::stage::Stage;
+use crate::support::fixture::FaultFixture;
 
 /// What a body, or its lock, comes to.
 #[derive(Clone, Copy, Debug)]
@@ -54,13 +54,13 @@ impl Job {
     }
 }
 
-async fn new(stage: &Stage) -> Job {
-    Job::new(stage.jobs().0)
+async fn new(fixture: &FaultFixture) -> Job {
+    Job::new(fixture.jobs().0)
 }
 
 /// Ours, and a rival that runs the key, and comes to this.
-async fn behind(stage: &Stage, comes_to: Result<(), Failed>) -> (Job, JoinHandle<()>) {
-    let (ours, rival) = stage.jobs();
+async fn behind(fixture: &FaultFixture, comes_to: Result<(), Failed>) -> (Job, JoinHandle<()>) {
+    let (ours, rival) = fixture.jobs();
     let (begun, begins) = tokio::sync::oneshot::channel();
     let running = tokio::spawn(async move {
         let body = async move |_| -> Result<(), Failed> {
@@ -77,14 +77,14 @@ async fn behind(stage: &Stage, comes_to: Result<(), Failed>) -> (Job, JoinHandle
 products! { product:
     run_of_a_key: new, Job::run;
     try_run_of_a_key: new, Job::try_run;
-    run_of_a_key_that_was_done: async |stage: &Stage| {
-        let (ours, rival) = stage.jobs();
+    run_of_a_key_that_was_done: async |fixture: &FaultFixture| {
+        let (ours, rival) = fixture.jobs();
         rival.run(async |_| Ok::<_, Error>(())).await.map(drop).unwrap();
         Job::new(ours)
     }, Job::run;
-    run_behind_one_that_succeeds: async |stage: &Stage| behind(stage, Ok(())).await, async |(job, _)| job.run().await;
-    run_behind_one_that_fails: async |stage: &Stage| behind(stage, Err(Failed)).await, async |(job, _)| job.run().await;
-    try_run_behind_one_that_succeeds: async |stage: &Stage| behind(stage, Ok(())).await, async |(job, _)| {
+    run_behind_one_that_succeeds: async |fixture: &FaultFixture| behind(fixture, Ok(())).await, async |(job, _)| job.run().await;
+    run_behind_one_that_fails: async |fixture: &FaultFixture| behind(fixture, Err(Failed)).await, async |(job, _)| job.run().await;
+    try_run_behind_one_that_succeeds: async |fixture: &FaultFixture| behind(fixture, Ok(())).await, async |(job, _)| {
         job.try_run().await
     };
 }

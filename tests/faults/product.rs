@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Hold, Participant, Released};
+use zookeeper_recipes_dev::{Cut, Direction, Operation, Testbed, eventually, is_real, within};
 
-use crate::case::{Case, Fault, Place, places};
-use crate::harness::{self, Arena, Cut, Direction, Operation, eventually, within};
-use crate::stage::Stage;
+use crate::support::case::{Case, Fault, Place, places};
+use crate::support::fixture::FaultFixture;
 
 /// What a call waits for comes so long after it.
 pub(crate) const SOON: Duration = Duration::from_millis(500);
@@ -106,7 +106,7 @@ pub(crate) use products;
 /// Runs all cases of one function.
 pub(crate) fn product<S>(
     name: &'static str,
-    ready: impl AsyncFn(&Stage) -> S,
+    ready: impl AsyncFn(&FaultFixture) -> S,
     call: impl AsyncFn(S) -> Told,
 ) {
     Function { name, ready, call }.product(false);
@@ -115,10 +115,10 @@ pub(crate) fn product<S>(
 /// In virtual time also a second layer: each fault at each request that follows a lost reply.
 pub(crate) fn product_twice<S>(
     name: &'static str,
-    ready: impl AsyncFn(&Stage) -> S,
+    ready: impl AsyncFn(&FaultFixture) -> S,
     call: impl AsyncFn(S) -> Told,
 ) {
-    Function { name, ready, call }.product(!harness::is_real());
+    Function { name, ready, call }.product(!is_real());
 }
 
 /// Runs something in a time of its own, virtual unless the world is real.
@@ -141,11 +141,11 @@ struct Ran {
     struck: bool,
 }
 
-impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
+impl<S, R: AsyncFn(&FaultFixture) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
     fn product(&self, twice: bool) {
-        let is_real = harness::is_real();
+        let is_real = is_real();
         // It stays until the last case.
-        let _server = is_real.then(|| run(async { Arena::new().await.servers }));
+        let _server = is_real.then(|| run(async { Testbed::new().await.servers }));
         let (mut count, mut missed) = (0, 0);
         let mut case = |case| {
             let ran = run(self.case(case));
@@ -183,15 +183,15 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
 
     /// In a world of its own.
     async fn case(&self, case: Case) -> Ran {
-        let stage = Stage::new().await;
-        stage.scheduled(self.on(&stage, case)).await
+        let fixture = FaultFixture::new().await;
+        fixture.scheduled(self.on(&fixture, case)).await
     }
 
-    async fn on(&self, stage: &Stage, case: Case) -> Ran {
+    async fn on(&self, fixture: &FaultFixture, case: Case) -> Ran {
         let what = format!("{}: {case:?}", self.name);
-        let ready = (self.ready)(stage).await;
-        stage.settled().await;
-        stage.link.clear_log();
+        let ready = (self.ready)(fixture).await;
+        fixture.settled().await;
+        fixture.link.clear_log();
         let (polls, mut call) = (&Cell::new(0), Box::pin((self.call)(ready)));
         let mut calling = poll_fn(move |context| {
             polls.set(polls.get() + 1);
@@ -200,21 +200,21 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         let (told, struck) = match case {
             Case::Calm => (Some(within(&what, calling).await), true),
             Case::Dropped { polls } => (dropped_after(polls, calling).await, true),
-            Case::At { place, fault } => self.under(&what, stage, fault, place, calling).await,
+            Case::At { place, fault } => self.under(&what, fixture, fault, place, calling).await,
             Case::Lagging { place } => {
-                (Some(self.behind(&what, stage, place, calling).await), true)
+                (Some(self.behind(&what, fixture, place, calling).await), true)
             }
             Case::After { lost, place, fault } => {
-                let first = stage.link.lose(lost.reply());
+                let first = fixture.link.lose(lost.reply());
                 tokio::select! {
                     biased;
-                    () = first.struck() => self.under(&what, stage, fault, place, calling).await,
+                    () = first.struck() => self.under(&what, fixture, fault, place, calling).await,
                     told = &mut calling => (Some(told), false),
                 }
             }
         };
-        let (requests, polls) = (stage.link.log(), polls.get());
-        self.check(&what, stage, told).await;
+        let (requests, polls) = (fixture.link.log(), polls.get());
+        self.check(&what, fixture, told).await;
         Ran { requests, polls, struck }
     }
 
@@ -222,12 +222,12 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
     async fn under(
         &self,
         what: &str,
-        stage: &Stage,
+        fixture: &FaultFixture,
         fault: Fault,
         place: Place,
         mut calling: impl Future<Output = Told> + Unpin,
     ) -> (Option<Told>, bool) {
-        let (link, request, reply) = (&stage.link, place.request(), place.reply());
+        let (link, request, reply) = (&fixture.link, place.request(), place.reply());
         let installed = match fault {
             Fault::LostRequest => link.lose(request),
             Fault::LostReply => link.lose(reply),
@@ -253,7 +253,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         }
         if fault == Fault::DeadLink {
             let _dead = link.stall(Direction::Both);
-            let mut state = stage.curator.watch_state();
+            let mut state = fixture.curator.watch_state();
             let over = |state: &ConnectionState| {
                 matches!(state, ConnectionState::Lost | ConnectionState::Closed)
             };
@@ -265,7 +265,7 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         }
         let told = within(what, calling).await;
         if fault == Fault::Held {
-            stage.keep(installed);
+            fixture.keep(installed);
         }
         (Some(told), true)
     }
@@ -274,16 +274,16 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
     async fn behind(
         &self,
         what: &str,
-        stage: &Stage,
+        fixture: &FaultFixture,
         place: Place,
         calling: impl Future<Output = Told>,
     ) -> Told {
-        let held = stage.link.hold(place.request());
+        let held = fixture.link.hold(place.request());
         let lag = async {
             held.struck().await;
-            let lags = stage.lag().await;
+            let lags = fixture.lag().await;
             // What the follower does not hear of: another contender enters.
-            stage.rival_enters().await;
+            fixture.rival_enters().await;
             drop(held);
             tokio::time::sleep(LAG).await;
             drop(lags);
@@ -291,12 +291,12 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
         within(what, async { tokio::join!(calling, lag) }).await.0
     }
 
-    async fn check(&self, what: &str, stage: &Stage, told: Option<Told>) {
+    async fn check(&self, what: &str, fixture: &FaultFixture, told: Option<Told>) {
         // What the caller was told is what the server has, now.
-        stage.catch_up().await;
+        fixture.catch_up().await;
         let mut held: Option<Box<dyn Any>> = None;
         let holds = async |node: &str, is_held: &dyn Fn() -> bool| {
-            let first = stage.first().await;
+            let first = fixture.first().await;
             let there = first.as_deref() == Some(node);
             assert!(there || !is_held(), "{what}: holds, and the first is {first:?}");
         };
@@ -306,21 +306,21 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
                 held = Some(Box::new(guard));
             }
             Some(Told::Reads(guard)) => {
-                let may = stage.may_read(guard.node()).await;
+                let may = fixture.may_read(guard.node()).await;
                 assert!(may || !guard.is_held(), "{what}: reads, and may not");
                 held = Some(Box::new(guard));
             }
             Some(Told::Next(guard)) => {
                 // The delete of the one before is on the way.
                 eventually(&format!("{what}: is the first"), async || {
-                    stage.first().await.as_deref() == Some(guard.node()) || !guard.is_held()
+                    fixture.first().await.as_deref() == Some(guard.node()) || !guard.is_held()
                 })
                 .await;
                 held = Some(Box::new(guard));
             }
             Some(Told::Leases(leases)) => {
                 for lease in &leases {
-                    let there = stage.has(lease.node()).await;
+                    let there = fixture.has(lease.node()).await;
                     assert!(there || !lease.is_held(), "{what}: {} is not there", lease.node());
                 }
                 held = Some(Box::new(leases));
@@ -330,35 +330,35 @@ impl<S, R: AsyncFn(&Stage) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
                 held = Some(leads);
             }
             Some(Told::Deleted(node)) => {
-                assert!(!stage.has(&node).await, "{what}: {node} is not deleted");
+                assert!(!fixture.has(&node).await, "{what}: {node} is not deleted");
             }
             Some(Told::Recorded(node)) => {
-                assert!(stage.has(&node).await, "{what}: {node} is not there");
+                assert!(fixture.has(&node).await, "{what}: {node} is not there");
             }
-            Some(Told::Data(data)) => assert_eq!(stage.data().await.as_deref(), data, "{what}"),
+            Some(Told::Data(data)) => assert_eq!(fixture.data().await.as_deref(), data, "{what}"),
             Some(Told::Nothing) | None => {}
         }
         drop(held);
-        stage.rivals_are_done().await;
+        fixture.rivals_are_done().await;
         // Nothing of ours is left: deleted, if the session lives, and not left to its end.
-        let is_gone = async || stage.children().await.is_empty();
+        let is_gone = async || fixture.children().await.is_empty();
         eventually(&format!("{what}: nothing is left"), is_gone).await;
-        within(&format!("{what}: the next"), stage.rival_in_turn()).await;
+        within(&format!("{what}: the next"), fixture.rival_in_turn()).await;
         // The session can be used, or another one.
-        if stage.curator.state() != ConnectionState::Closed {
+        if fixture.curator.state() != ConnectionState::Closed {
             let closed = |state: &ConnectionState| *state == ConnectionState::Closed;
-            match within(&format!("{what}: the same again"), stage.ours_again()).await {
+            match within(&format!("{what}: the same again"), fixture.ours_again()).await {
                 // A `close` that was dropped still closes, and publishes its state at the end.
                 Err(error) if error.kind() == ErrorKind::Closed => {
-                    let mut state = stage.curator.watch_state();
+                    let mut state = fixture.curator.watch_state();
                     within(&format!("{what}: closed"), state.wait_for(closed)).await.unwrap();
                 }
                 again => again.unwrap_or_else(|error| panic!("{what}: {error:?}")),
             }
         }
         // It says whether it is confirmed; here it matters that it ends.
-        let _ = within(&format!("{what}: close"), stage.curator.close()).await;
-        assert!(stage.is_sound(), "{what}");
+        let _ = within(&format!("{what}: close"), fixture.curator.close()).await;
+        assert!(fixture.is_sound(), "{what}");
     }
 }
 

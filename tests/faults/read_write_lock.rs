@@ -3,7 +3,7 @@
 use zookeeper_recipes::{Guard, InterProcessReadWriteLock, WriteGuard};
 
 use crate::product::{SOON, Told, meanwhile, products};
-use crate::stage::Stage;
+use crate::support::fixture::FaultFixture;
 
 async fn read(lock: InterProcessReadWriteLock) -> Told {
     lock.read().await.map_or(Told::Nothing, Told::Reads)
@@ -14,25 +14,25 @@ async fn write(lock: InterProcessReadWriteLock) -> Told {
 }
 
 /// With the lock path in place.
-async fn warm(stage: &Stage) -> InterProcessReadWriteLock {
-    let lock = stage.read_write();
-    stage.rival_writes().await.release().await.unwrap();
+async fn warm(fixture: &FaultFixture) -> InterProcessReadWriteLock {
+    let lock = fixture.read_write();
+    fixture.rival_writes().await.release().await.unwrap();
     lock
 }
 
 /// Of a path that was used before: a create is all it takes.
-async fn known(stage: &Stage) -> InterProcessReadWriteLock {
-    let lock = stage.read_write();
-    stage.is_known().await;
+async fn known(fixture: &FaultFixture) -> InterProcessReadWriteLock {
+    let lock = fixture.read_write();
+    fixture.is_known().await;
     lock
 }
 
-async fn behind_a_writer(stage: &Stage) -> (InterProcessReadWriteLock, WriteGuard) {
-    (stage.read_write(), stage.rival_writes().await)
+async fn behind_a_writer(fixture: &FaultFixture) -> (InterProcessReadWriteLock, WriteGuard) {
+    (fixture.read_write(), fixture.rival_writes().await)
 }
 
-async fn behind_a_reader(stage: &Stage) -> (InterProcessReadWriteLock, Guard) {
-    (stage.read_write(), stage.rival_reads().await)
+async fn behind_a_reader(fixture: &FaultFixture) -> (InterProcessReadWriteLock, Guard) {
+    (fixture.read_write(), fixture.rival_reads().await)
 }
 
 /// For a while: others may have come in between.
@@ -43,10 +43,10 @@ async fn goes_on_reading(write: WriteGuard) {
 }
 
 /// Written by us, while a rival waits to write, who must not get in before we are done.
-async fn written_and_awaited(stage: &Stage) -> WriteGuard {
-    let lock = known(stage).await;
+async fn written_and_awaited(fixture: &FaultFixture) -> WriteGuard {
+    let lock = known(fixture).await;
     let write = lock.write().await.unwrap();
-    stage.rival_waits_to_write().await;
+    fixture.rival_waits_to_write().await;
     write
 }
 
@@ -89,14 +89,14 @@ products! { product:
         let node = write.node().to_owned();
         Told::released(Some(node), write.release().await)
     };
-    release_a_read: async |stage: &Stage| {
-        let lock = known(stage).await;
+    release_a_read: async |fixture: &FaultFixture| {
+        let lock = known(fixture).await;
         let read = lock.read().await.unwrap();
-        stage.rival_waits_to_write().await;
+        fixture.rival_waits_to_write().await;
         read
     }, Told::release;
-    release_a_downgraded_read: async |stage: &Stage| {
-        written_and_awaited(stage).await.downgrade().await.unwrap()
+    release_a_downgraded_read: async |fixture: &FaultFixture| {
+        written_and_awaited(fixture).await.downgrade().await.unwrap()
     }, Told::release;
     participants: behind_a_reader, async |(lock, holder)| Told::listed(lock.participants().await, holder.node());
 }

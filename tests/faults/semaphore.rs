@@ -2,13 +2,13 @@
 
 use zookeeper_recipes::interop::Revoker;
 use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Guards, InterProcessSemaphore};
+use zookeeper_recipes_dev::acquired;
 
-use crate::harness;
 use crate::product::{SOON, Told, meanwhile, products};
-use crate::stage::Stage;
+use crate::support::fixture::FaultFixture;
 
 fn told(asked: Result<Attempt<Guards>, Error>) -> Told {
-    let leases = asked.ok().and_then(harness::acquired);
+    let leases = asked.ok().and_then(acquired);
     leases.map_or(Told::Nothing, |leases| Told::Leases(leases.into_iter().collect()))
 }
 
@@ -17,33 +17,33 @@ async fn acquire(semaphore: InterProcessSemaphore, count: usize) -> Told {
 }
 
 /// With both folders in place.
-async fn warm(stage: &Stage) -> InterProcessSemaphore {
-    let semaphore = stage.semaphore(3);
-    stage.rival_leases(1).await.release().await.unwrap();
+async fn warm(fixture: &FaultFixture) -> InterProcessSemaphore {
+    let semaphore = fixture.semaphore(3);
+    fixture.rival_leases(1).await.release().await.unwrap();
     semaphore
 }
 
 /// Of a path that was used before: creates are all it takes.
-async fn known(stage: &Stage) -> InterProcessSemaphore {
-    known_with(stage, 3).await
+async fn known(fixture: &FaultFixture) -> InterProcessSemaphore {
+    known_with(fixture, 3).await
 }
 
-async fn known_with(stage: &Stage, limit: usize) -> InterProcessSemaphore {
-    let semaphore = stage.semaphore(limit);
-    stage.is_known().await;
+async fn known_with(fixture: &FaultFixture, limit: usize) -> InterProcessSemaphore {
+    let semaphore = fixture.semaphore(limit);
+    fixture.is_known().await;
     semaphore
 }
 
 /// With one lease left.
-async fn nearly_full(stage: &Stage) -> (InterProcessSemaphore, Guards) {
-    (stage.semaphore(3), stage.rival_leases(2).await)
+async fn nearly_full(fixture: &FaultFixture) -> (InterProcessSemaphore, Guards) {
+    (fixture.semaphore(3), fixture.rival_leases(2).await)
 }
 
 /// A lease of another client, which no fault concerns.
-async fn theirs(stage: &Stage) -> (Revoker, Guard) {
-    let _ = stage.semaphore(1);
-    let lease = stage.rival_leases(1).await.into_iter().next().unwrap();
-    (Revoker::new(&stage.curator), lease)
+async fn theirs(fixture: &FaultFixture) -> (Revoker, Guard) {
+    let _ = fixture.semaphore(1);
+    let lease = fixture.rival_leases(1).await.into_iter().next().unwrap();
+    (Revoker::new(&fixture.curator), lease)
 }
 
 products! { product_twice:
@@ -51,7 +51,7 @@ products! { product_twice:
 }
 
 products! { product:
-    acquire_where_the_folders_are_missing: async |stage: &Stage| stage.semaphore(3), async |semaphore| {
+    acquire_where_the_folders_are_missing: async |fixture: &FaultFixture| fixture.semaphore(3), async |semaphore| {
         acquire(semaphore, 1).await
     };
     acquire_of_a_lease_that_is_free: warm, async |semaphore| acquire(semaphore, 1).await;
@@ -66,13 +66,13 @@ products! { product:
     try_acquire_of_more_than_are_free: nearly_full, async |(semaphore, _held)| {
         Told::busy(semaphore.try_acquire_many(2).await)
     };
-    release_of_leases: async |stage: &Stage| {
-        stage.semaphore(3).acquire_many(2).await.unwrap()
+    release_of_leases: async |fixture: &FaultFixture| {
+        fixture.semaphore(3).acquire_many(2).await.unwrap()
     }, async |leases| {
         let node = leases.iter().next().unwrap().node().to_owned();
         Told::released(Some(node), leases.release().await)
     };
-    acquire_of_the_only_lease: async |stage: &Stage| known_with(stage, 1).await, async |only| {
+    acquire_of_the_only_lease: async |fixture: &FaultFixture| known_with(fixture, 1).await, async |only| {
         only.acquire().await.map_or(Told::Nothing, Told::Holds)
     };
     participants_of_a_semaphore: nearly_full, async |(semaphore, held)| {
@@ -97,9 +97,9 @@ products! { product:
         Told::Nothing
     };
     /// The rival asks, after we began to listen.
-    revocation_requested: async |stage: &Stage| {
-        let lease = stage.semaphore(1).acquire().await.unwrap();
-        (lease, Revoker::new(&stage.rival))
+    revocation_requested: async |fixture: &FaultFixture| {
+        let lease = fixture.semaphore(1).acquire().await.unwrap();
+        (lease, Revoker::new(&fixture.rival))
     }, async |(lease, revoker)| {
         let listening = async {
             tokio::select! {

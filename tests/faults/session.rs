@@ -3,12 +3,12 @@
 use zookeeper_recipes::{ErrorKind, Released};
 
 use crate::product::{Told, products};
-use crate::stage::Stage;
+use crate::support::fixture::FaultFixture;
 
 products! { product:
-    connect: async |stage: &Stage| {
-        let namespace = format!("{}-namespace/of/three", stage.path);
-        (stage.builder().namespace(&namespace), stage.link.connect_string().to_owned())
+    connect: async |fixture: &FaultFixture| {
+        let namespace = format!("{}-namespace/of/three", fixture.path);
+        (fixture.builder().namespace(&namespace), fixture.link.connect_string().to_owned())
     }, async |(builder, connect_string)| {
         match builder.connect(&connect_string).await {
             Ok(curator) => _ = curator.close().await,
@@ -16,9 +16,9 @@ products! { product:
         }
         Told::Nothing
     };
-    close: async |stage: &Stage| {
-        let guard = stage.mutex().acquire().await.unwrap();
-        (stage.curator.clone(), guard)
+    close: async |fixture: &FaultFixture| {
+        let guard = fixture.mutex().acquire().await.unwrap();
+        (fixture.curator.clone(), guard)
     }, async |(curator, guard)| {
         let node = guard.node().to_owned();
         match curator.close().await {

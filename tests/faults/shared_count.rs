@@ -2,24 +2,24 @@
 
 use zookeeper_recipes::interop::SharedCount;
 use zookeeper_recipes::{Curator, Error, ErrorKind};
+use zookeeper_recipes_dev::{Operation, eventually};
 
-use crate::harness::{Operation, eventually};
 use crate::product::{Told, products};
-use crate::stage::Stage;
+use crate::support::fixture::FaultFixture;
 
 const ONE: &[u8] = &[0, 0, 0, 1];
 const TWO: &[u8] = &[0, 0, 0, 2];
 
 /// Of 1, with the watch on its node in place.
-async fn counting(stage: &Stage) -> SharedCount {
-    let read = stage.link.replies(Operation::GetData) + 1;
-    let count = SharedCount::start(&stage.curator, &stage.data_path(), 1).await.unwrap();
-    eventually("a watch", async || stage.link.replies(Operation::GetData) > read).await;
+async fn counting(fixture: &FaultFixture) -> SharedCount {
+    let read = fixture.link.replies(Operation::GetData) + 1;
+    let count = SharedCount::start(&fixture.curator, &fixture.data_path(), 1).await.unwrap();
+    eventually("a watch", async || fixture.link.replies(Operation::GetData) > read).await;
     count
 }
 
-async fn start(stage: &Stage) -> (Curator, String) {
-    (stage.curator.clone(), stage.data_path())
+async fn start(fixture: &FaultFixture) -> (Curator, String) {
+    (fixture.curator.clone(), fixture.data_path())
 }
 
 fn started(started: Result<SharedCount, Error>) -> Told {
@@ -50,9 +50,9 @@ products! { product:
     start_where_there_is_none: start, async |(curator, path)| {
         started(SharedCount::start(&curator, &path, 1).await)
     };
-    start_where_there_is_one: async |stage: &Stage| {
-        drop(counting(stage).await);
-        start(stage).await
+    start_where_there_is_one: async |fixture: &FaultFixture| {
+        drop(counting(fixture).await);
+        start(fixture).await
     }, async |(curator, path)| {
         started(SharedCount::start(&curator, &path, 7).await)
     };

@@ -3,7 +3,7 @@
 //! tests say so and are skipped; with `CI` set they fail.
 //!
 //! This crate beside real Apache Curator and real kazoo on one lock path. Every side is a process of its own, ours
-//! too (it is this executable, called to run nothing but `worker`), and is spoken to in lines. A test is a table of sets, each
+//! too (it is this executable, called to run nothing but `support::our_process::worker`), and is spoken to in lines. A test is a table of sets, each
 //! tried in every order. docs/guide/mixed-fleets.md sums up what they show. Random work beside the steps of Curator and kazoo is in
 //! `tests/simulation`.
 //!
@@ -13,23 +13,12 @@
 #![allow(clippy::disallowed_methods)] // the processes and threads are the test's own
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
 
-mod class_path;
-mod counter;
-mod excludes;
-#[allow(dead_code)] // it is that of `tests/library`, which uses all of it
-#[path = "../harness/mod.rs"]
-mod harness;
-mod leading;
-mod lock;
 mod migration;
-mod ours;
-mod peer;
-mod peers;
+mod mutual_exclusion;
+mod passed_and_retained_nodes;
 mod read_write;
 mod revocation;
 mod semaphore;
-mod stage;
-mod strangers;
+mod shared_count;
+mod support;
 mod takeover;
-mod who;
-mod worker;

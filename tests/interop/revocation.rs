@@ -1,25 +1,25 @@
 //! Requests to let go, which either side sends to the other.
 
-use crate::lock::acquired;
-use crate::peers::{CURATOR, OURS, shared};
-use crate::stage::{Stage, each};
+use crate::support::commands::acquired;
+use crate::support::mixed_path::{MixedPath, each};
+use crate::support::peers::{CURATOR, OURS, shared};
 
 /// Who holds is asked and keeps the lock until it lets go; who waits is asked, and knows it when it holds.
 #[tokio::test]
 async fn each_asks_the_other() {
     each(&[(CURATOR, OURS), (OURS, CURATOR)], async |(asked, asks)| {
         let (Some(asked), Some(asks)) = (shared(asked), shared(asks)) else { return };
-        let stage = Stage::of("mutex").await;
+        let mixed_path = MixedPath::of("mutex").await;
         let (holder, waiter) =
-            (stage.lock(&asked, "mutex").await, stage.lock(&asked, "mutex").await);
-        let party = stage.party(&asks).await;
+            (mixed_path.lock(&asked, "mutex").await, mixed_path.lock(&asked, "mutex").await);
+        let party = mixed_path.party(&asks).await;
         holder.revocable().await;
         waiter.revocable().await;
         holder.acquire().await;
         let waiting = waiter.begin_acquire();
-        stage.queues_behind(1).await;
+        mixed_path.queues_behind(1).await;
         let requested = holder.begin_requested();
-        for node in stage.nodes().await {
+        for node in mixed_path.nodes().await {
             party.revoke(&node).await;
         }
         requested.await;
@@ -29,7 +29,7 @@ async fn each_asks_the_other() {
         waiter.begin_requested().await;
         assert!(waiter.is_held().await);
         waiter.release().await;
-        stage.nodes_are(0).await;
+        mixed_path.nodes_are(0).await;
     })
     .await;
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal::{SIGCONT, SIGKILL, SIGSTOP};
+use zookeeper_recipes_dev::eventually;
 use zookeeper_testkit::{Direction, FaultProxy};
 
-use crate::harness::eventually;
-use crate::lock::{Lock, Nanos, Party, acquired};
-use crate::peer::{Answer, Peer};
-use crate::peers::{CURATOR, KAZOO, OURS, own, shared};
-use crate::stage::{Stage, each};
+use crate::support::commands::{Lock, Nanos, Party, acquired};
+use crate::support::mixed_path::{MixedPath, each};
+use crate::support::peer_process::{Answer, Peer};
+use crate::support::peers::{CURATOR, KAZOO, OURS, own, shared};
 
 /// What the other waits for. A third of it is what a holder has to stop in, and what a busy machine may be late.
 const SESSION: Duration = Duration::from_secs(9);
@@ -33,7 +33,7 @@ async fn from_a_holder_that_is_cut_off() {
         (KAZOO, "mutex"),
     ];
     each(&rows, async |(whose, kind)| {
-        let Some(Succession { stage, proxy, holder, heir, heir_waits, node }) =
+        let Some(Succession { mixed_path, proxy, holder, heir, heir_waits, node }) =
             Succession::begin(whose, shared(whose), kind).await
         else {
             return;
@@ -42,7 +42,7 @@ async fn from_a_holder_that_is_cut_off() {
         let is_told = whose == OURS || ["latch", "selector"].contains(&kind) && whose == CURATOR;
         let lost = is_told.then(|| holder.begin_lost());
         let _fault = proxy.stall(Direction::Both);
-        let at = taken_over(&stage, &node, &heir, heir_waits).await;
+        let at = taken_over(&mixed_path, &node, &heir, heir_waits).await;
         if let Some(lost) = lost {
             let lost = lost.await;
             let (how, knew) = lost.split_once(' ').unwrap();
@@ -70,13 +70,13 @@ async fn from_a_holder_that_is_stopped_or_killed() {
     each(&rows, async |(whose, kind)| {
         let holders = own(whose);
         for signal in [SIGSTOP, SIGKILL] {
-            let Some(Succession { stage, holder, heir, heir_waits, node, .. }) =
+            let Some(Succession { mixed_path, holder, heir, heir_waits, node, .. }) =
                 Succession::begin(whose, holders.clone(), kind).await
             else {
                 return;
             };
             holder.peer.signal(signal);
-            taken_over(&stage, &node, &heir, heir_waits).await;
+            taken_over(&mixed_path, &node, &heir, heir_waits).await;
             if signal == SIGSTOP {
                 // Its question was there before it ran again: it is what it does first.
                 let asked = holder.begin_is_held();
@@ -92,7 +92,7 @@ async fn from_a_holder_that_is_stopped_or_killed() {
 
 /// A holder, and an heir that waits.
 struct Succession {
-    stage: Stage,
+    mixed_path: MixedPath,
     /// Between the holder and the servers.
     proxy: FaultProxy,
     holder: Lock,
@@ -106,26 +106,26 @@ impl Succession {
     /// None if an implementation is missing.
     async fn begin(whose: &str, holders: Option<Arc<Peer>>, kind: &str) -> Option<Self> {
         let heirs = shared(if whose == OURS { CURATOR } else { OURS })?;
-        let stage = Stage::of(kind).await;
-        let proxy = FaultProxy::start(stage.servers()).await.unwrap();
+        let mixed_path = MixedPath::of(kind).await;
+        let proxy = FaultProxy::start(mixed_path.servers()).await.unwrap();
         let party = Party::join_for(&holders?, proxy.connect_string(), SESSION).await;
-        let holder = party.lock(kind, stage.path()).await;
-        let heir = stage.lock(&heirs, kind).await;
+        let holder = party.lock(kind, mixed_path.path()).await;
+        let heir = mixed_path.lock(&heirs, kind).await;
         holder.acquire().await;
-        stage.settles().await;
-        let node = stage.nodes().await.remove(0);
+        mixed_path.settles().await;
+        let node = mixed_path.nodes().await.remove(0);
         let heir_waits = heir.begin_acquire();
-        stage.queues_behind(1).await;
-        Some(Self { stage, proxy, holder, heir, heir_waits, node })
+        mixed_path.queues_behind(1).await;
+        Some(Self { mixed_path, proxy, holder, heir, heir_waits, node })
     }
 }
 
 /// When the heir took over, which it never does while the holder's node is there.
-async fn taken_over(stage: &Stage, node: &str, heir: &Lock, heir_waits: Answer) -> Nanos {
+async fn taken_over(mixed_path: &MixedPath, node: &str, heir: &Lock, heir_waits: Answer) -> Nanos {
     eventually("the heir takes over", async || {
         // In this order: a node that is there was there when the answer came.
         let is_in = heir_waits.is_there();
-        let stands = stage.arena.stat(node).await.is_some();
+        let stands = mixed_path.testbed.stat(node).await.is_some();
         assert!(!(is_in && stands), "{} holds beside {node}", heir.name);
         is_in
     })

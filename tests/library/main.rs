@@ -6,11 +6,10 @@
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 
 mod api;
-#[path = "../harness/mod.rs"]
-mod harness;
 mod metrics;
 mod prelude;
 mod real;
 mod recipes;
 mod round_trips;
+mod support;
 mod traced;

@@ -16,9 +16,9 @@ pub(crate) use zookeeper_recipes::{
     Attempt, Curator, CuratorBuilder, Error, ErrorKind, Guard, Guards, Hold, InterProcessMultiLock,
     InterProcessMutex, InterProcessSemaphore, Lock, Loss, Participant, Released,
 };
-pub(crate) use zookeeper_testkit::TestServer;
-
-pub(crate) use crate::harness::{
-    Arena, BUSY, Cut, Direction, LONG, Link, Message, Operation, SHORT, Waiting, acquired, anyone,
-    children, cut_off, eventually, fails, held, lost_by, round_trip, struck_once, until, within,
+pub(crate) use zookeeper_recipes_dev::{
+    BUSY, Cut, Direction, LONG, Link, Message, Operation, SHORT, Testbed, Waiting, acquired,
+    anyone, children, cut_off, eventually, fails, held, lost_by, round_trip, struck_once, until,
+    within,
 };
+pub(crate) use zookeeper_testkit::TestServer;

@@ -2,10 +2,10 @@
 
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
 use zookeeper_recipes::{Curator, ErrorKind, Released};
+use zookeeper_recipes_dev::{fails, within};
 use zookeeper_testkit::{TestServer, random_path};
 
-use crate::harness::{fails, within};
-use crate::holder::options;
+use crate::support::holder::options;
 
 struct Scene {
     server: TestServer,

@@ -4,11 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::future_not_send)] // a test fails by it, and need not be sent
 
 mod digest;
-#[allow(dead_code)] // it is that of `tests/library`, which uses all of it
-#[path = "../harness/mod.rs"]
-mod harness;
-mod holder;
 mod providers;
 mod sasl;
 mod secrets;
+mod support;
 mod tls;

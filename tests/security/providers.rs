@@ -5,7 +5,7 @@ use std::process::Command;
 use rustls::crypto::CryptoProvider;
 use zookeeper_testkit::TestServer;
 
-use crate::holder::{Holder, connector, options};
+use crate::support::holder::{Holder, connector, options};
 
 /// Set in the process of its own.
 const ALONE: &str = "SECURITY_ALONE";

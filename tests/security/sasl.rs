@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
 use zookeeper_recipes::{ErrorKind, Released};
+use zookeeper_recipes_dev::{fails, within};
 use zookeeper_testkit::TestServer;
 
-use crate::harness::{fails, within};
-use crate::holder::{Holder, options};
+use crate::support::holder::{Holder, options};
 
 /// Nobody may wait so long for a refusal.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(40);

@@ -12,10 +12,10 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
 use zookeeper_recipes::{Curator, CuratorBuilder};
+use zookeeper_recipes_dev::within;
 use zookeeper_testkit::{self as testkit, TestServer};
 
-use crate::harness::within;
-use crate::holder::{Holder, connector, options};
+use crate::support::holder::{Holder, connector, options};
 use crate::tls::choose_ring;
 
 const DIGEST: &str = "Q7dIgEsTq7";

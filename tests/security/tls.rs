@@ -5,10 +5,10 @@ use std::sync::Once;
 use rustls::crypto::{CryptoProvider, ring};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, Error};
 use zookeeper_recipes::{ErrorKind, Released};
+use zookeeper_recipes_dev::{fails, within};
 use zookeeper_testkit::{ClientTls, Cut, FaultProxy, TestServer};
 
-use crate::harness::{fails, within};
-use crate::holder::{Holder, PATIENCE, connector, options};
+use crate::support::holder::{Holder, PATIENCE, connector, options};
 
 /// As a program does it that wants another one than ours. All tests of this binary are such a program.
 pub(crate) fn choose_ring() {

@@ -5,10 +5,10 @@
 mod judge;
 mod plan;
 mod recipes;
+mod simulated_task;
 mod strangers;
 mod trouble;
 mod work;
-mod worker;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,8 +24,8 @@ use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
 use self::judge::{Counts, Judge};
 use self::plan::Plan;
+use self::simulated_task::{Run, path};
 use self::work::Running;
-use self::worker::{Run, path};
 
 /// Seeds that failed, before what they found was mended: each run begins with them.
 const FAILED: [u64; 5] = [2175, 1871, 4895, 1632, 1051];

@@ -14,10 +14,10 @@ use zookeeper_recipes::{
 
 use crate::judge::Access;
 use crate::plan::Recipe;
+use crate::simulated_task::{Begun, Failed, Polled, SimulatedTask};
 use crate::strangers::{curator_node, kazoo_node};
-use crate::worker::{Begun, Failed, Polled, Worker};
 
-impl Worker {
+impl SimulatedTask {
     pub(crate) async fn work(mut self) {
         match self.recipe {
             Recipe::Mutex => self.mutex(ContenderFilter::Curator).await,

@@ -9,9 +9,9 @@ use zookeeper_recipes::simulation::Admin;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Error};
 
 use crate::judge::Access;
-use crate::worker::{Begun, Worker};
+use crate::simulated_task::{Begun, SimulatedTask};
 
-impl Worker {
+impl SimulatedTask {
     /// Follows another client's steps: creates, lists until it is the first, deletes. It has no lease.
     pub(crate) async fn stranger(&mut self, name: fn(&mut Rng) -> String) {
         while !self.run.is_over() {

@@ -10,8 +10,8 @@ use zookeeper_recipes::simulation::{
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
 use crate::plan::{Fault, What};
+use crate::simulated_task::{Run, path};
 use crate::work::Running;
-use crate::worker::{Run, path};
 
 /// The processes that run, each with its own link.
 pub(crate) struct Members {

@@ -11,7 +11,7 @@ use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::simulation::Process;
 
 use crate::plan::Member;
-use crate::worker::{Run, Worker, path};
+use crate::simulated_task::{Run, SimulatedTask, path};
 
 /// A member of the plan that runs.
 pub(crate) struct Running {
@@ -60,7 +60,7 @@ async fn live(
     let mut tasks = Vec::new();
     for (task, place) in member.tasks.iter().enumerate() {
         let seed = run.plan.seed ^ (u64::try_from(1 + number * 64 + task).unwrap_or(0) << 32);
-        let worker = Worker {
+        let worker = SimulatedTask {
             name: format!("process {number} task {task}"),
             curator: curator.clone(),
             process: process.clone(),

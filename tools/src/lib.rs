@@ -22,7 +22,7 @@ pub fn now() -> Duration {
 /// A process that ends when its input does, that is with us, and at the latest when it is dropped.
 #[derive(Debug)]
 #[allow(clippy::exhaustive_structs)]
-pub struct Worker {
+pub struct PipedProcess {
     /// The process.
     pub process: Child,
     /// Its orders.
@@ -31,7 +31,7 @@ pub struct Worker {
     pub output: Lines<BufReader<ChildStdout>>,
 }
 
-impl Worker {
+impl PipedProcess {
     /// Starts it.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ use tokio::time::sleep;
 use self::lock::Failure;
 use self::server::Server;
 use self::ways::Way;
-use self::worker::{LEASE, Worker};
+use self::worker::{LEASE, LockProcess};
 
 const CONTENDERS: usize = 8;
 /// Uncontended cycles that do not count: connections, prepared statements, a JVM that compiles.
@@ -102,7 +102,7 @@ async fn measure(way: Way, settings: &Settings) -> Result<String, Failure> {
     let servers = try_join_all((0..way.servers()).map(|_| Server::start(way.kind()))).await?;
     let addresses: Vec<_> = servers.iter().map(Server::address).collect();
     let addresses = addresses.join(",");
-    let hire = async |lock: &str| Worker::hire(way.name(), &addresses, lock).await;
+    let hire = async |lock: &str| LockProcess::hire(way.name(), &addresses, lock).await;
 
     let mut worker = hire("alone").await?;
     worker.cycles(WARM_UP.min(settings.cycles)).await?;

@@ -58,13 +58,13 @@ pub(crate) async fn run<L: Lock>(servers: &[String], name: &str) -> Result<(), F
     Ok(())
 }
 
-pub(crate) struct Worker {
+pub(crate) struct LockProcess {
     process: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
 }
 
-impl Worker {
+impl LockProcess {
     /// One that is connected.
     pub(crate) async fn hire(way: &str, servers: &str, lock: &str) -> Result<Self, Failure> {
         let mut command = dies_with_us(&std::env::current_exe()?.to_string_lossy());

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zookeeper_recipes::zookeeper_client::CreateMode;
+use zookeeper_recipes_dev::{Testbed, children, eventually};
 use zookeeper_testkit::{Direction, FaultProxy};
 
-use crate::harness::{Arena, children, eventually};
-use crate::lock::Nanos;
-use crate::ours::now;
-use crate::peer::Peer;
-use crate::peers;
-use crate::worker::questions;
+use crate::support::commands::Nanos;
+use crate::support::our_process::questions;
+use crate::support::our_recipes::now;
+use crate::support::peer_process::Peer;
+use crate::support::peers;
 
 const PAGE: &str = include_str!("../../../docs/guide/coming-from-curator.md");
 
@@ -91,10 +91,10 @@ fn java_sources() -> [PathBuf; 2] {
 #[ignore = "make test-all"]
 async fn a_service_migrates_in_the_steps_of_the_page() {
     let Some(_) = peers::java("BillingInstance", &java_sources()) else { return };
-    let arena = Arena::real().await;
-    arena.create(&arena.path, CreateMode::Container).await;
-    let servers = format!("{}{}", arena.server.connect_string(), arena.path);
-    let queue = format!("{}/shop/locks/billing", arena.path);
+    let testbed = Testbed::real().await;
+    testbed.create(&testbed.path, CreateMode::Container).await;
+    let servers = format!("{}{}", testbed.server.connect_string(), testbed.path);
+    let queue = format!("{}/shop/locks/billing", testbed.path);
     let steps = steps();
     assert!(steps.len() > 5, "the page's table has {} steps", steps.len());
 
@@ -121,7 +121,7 @@ async fn a_service_migrates_in_the_steps_of_the_page() {
         // What the page says is to be seen.
         let count = running.len();
         eventually(&format!("a node for each of {count}"), async || {
-            children(&arena.admin, &queue).await.len() == count
+            children(&testbed.admin, &queue).await.len() == count
         })
         .await;
     }
@@ -129,7 +129,7 @@ async fn a_service_migrates_in_the_steps_of_the_page() {
         instance.ask("stop").await;
         logs.push(instance.log);
     }
-    assert_eq!(children(&arena.admin, &queue).await, [""; 0]);
+    assert_eq!(children(&testbed.admin, &queue).await, [""; 0]);
     let mut bills = logs.concat();
     bills.sort_unstable();
     for two in bills.windows(2) {
@@ -141,17 +141,17 @@ async fn a_service_migrates_in_the_steps_of_the_page() {
 #[tokio::test]
 #[ignore = "make test-all"]
 async fn the_java_side_stops_when_it_is_cut_off() {
-    let arena = Arena::real().await;
-    arena.create(&arena.path, CreateMode::Container).await;
-    let link = FaultProxy::start(arena.server.connect_string()).await.unwrap();
-    let servers = format!("{}{}", link.connect_string(), arena.path);
-    let queue = format!("{}/shop/locks/billing", arena.path);
+    let testbed = Testbed::real().await;
+    testbed.create(&testbed.path, CreateMode::Container).await;
+    let link = FaultProxy::start(testbed.server.connect_string()).await.unwrap();
+    let servers = format!("{}{}", link.connect_string(), testbed.path);
+    let queue = format!("{}/shop/locks/billing", testbed.path);
     let Some(mut java) = Instance::start("java", 1, &[&servers, "until it may not"]) else {
         return;
     };
-    let nodes = async || children(&arena.admin, &queue).await.len();
+    let nodes = async || children(&testbed.admin, &queue).await.len();
     eventually("it bills", async || nodes().await == 1).await;
-    let servers = format!("{}{}", arena.server.connect_string(), arena.path);
+    let servers = format!("{}{}", testbed.server.connect_string(), testbed.path);
     let mut rust = Instance::start("rust", 2, &[&servers]).unwrap();
     eventually("the other one waits", async || nodes().await == 2).await;
     let _silence = link.stall(Direction::Both);

@@ -1,7 +1,7 @@
 //! Waiters and holders, wherever they are dropped.
 
-use super::scrape::Scraped;
 use crate::prelude::*;
+use crate::support::scrape::Scraped;
 
 const MUTEX: &[(&str, &str)] = &[("recipe", "mutex")];
 
@@ -12,8 +12,8 @@ fn ended(outcome: &'static str) -> [(&'static str, &'static str); 2] {
 /// Behind another session's hold, and behind one of its own.
 #[tokio::test(start_paused = true)]
 async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let [curator, other, third] = arena.curators().await;
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let [curator, other, third] = testbed.curators().await;
     let is = |waiting, holding, acquired, held| {
         scraped.is(&[
             ("waiting", MUTEX, waiting),
@@ -22,11 +22,11 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
             ("hold_seconds_count", MUTEX, held),
         ]);
     };
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
     is(0.0, 1.0, 1.0, 0.0);
     let nested = guard.reenter();
-    let stranger = arena.waits(&other).await;
-    let last = arena.waits(&third).await;
+    let stranger = testbed.waits(&other).await;
+    let last = testbed.waits(&third).await;
     is(2.0, 1.0, 1.0, 0.0);
     guard.release().await.unwrap();
     is(2.0, 1.0, 1.0, 0.0);
@@ -37,14 +37,14 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     let guard = within("the last", last).await.unwrap().unwrap();
     is(0.0, 1.0, 3.0, 2.0);
 
-    let mutex = arena.mutex(&other);
+    let mutex = testbed.mutex(&other);
     assert!(matches!(mutex.try_acquire().await.unwrap(), Attempt::Busy));
     scraped.is(&[("acquire_seconds_count", &ended("busy"), 1.0)]);
     assert!(matches!(mutex.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
     scraped.is(&[("acquire_seconds_count", &ended("given_up"), 1.0)]);
     assert!(scraped.value("acquire_seconds_sum", &ended("given_up")) >= BUSY.as_secs_f64());
-    arena.children_are(1).await;
-    let waiting = [arena.waits(&other).await, arena.waits(&curator).await];
+    testbed.children_are(1).await;
+    let waiting = [testbed.waits(&other).await, testbed.waits(&curator).await];
     is(2.0, 1.0, 3.0, 2.0);
     waiting.iter().for_each(JoinHandle::abort);
     for waiting in waiting {
@@ -53,29 +53,29 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     // A future that was not polled does not count.
     drop(mutex.acquire());
     scraped.is(&[("waiting", MUTEX, 0.0), ("acquire_seconds_count", &ended("given_up"), 3.0)]);
-    arena.children_are(1).await;
-    let waiting = arena.waits(&other).await;
+    testbed.children_are(1).await;
+    let waiting = testbed.waits(&other).await;
     other.close().await;
     within("the error", waiting).await.unwrap().unwrap_err();
     scraped.is(&[("acquire_seconds_count", &ended("failed"), 1.0)]);
     guard.release().await.unwrap();
     is(0.0, 0.0, 3.0, 3.0);
     scraped.is(&[("acquire_seconds_count", MUTEX, 8.0), ("losses_total", &[], 0.0)]);
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// A gauge that was not told of the beginning is not told of the end.
 #[tokio::test(start_paused = true)]
 async fn a_recorder_that_comes_late_sees_no_less_than_nothing() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let early = arena.mutex(&curator).acquire().await.unwrap();
-    let waiting = arena.waits(&other).await;
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let early = testbed.mutex(&curator).acquire().await.unwrap();
+    let waiting = testbed.waits(&other).await;
     let scraped = Scraped::new();
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
     early.release().await.unwrap();
     scraped.is(&[("waiting", MUTEX, 0.0), ("holding", MUTEX, 0.0)]);
-    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
     scraped.is(&[("waiting", MUTEX, 0.0), ("holding", MUTEX, 1.0)]);
     guard.release().await.unwrap();
     scraped.is(&[("holding", MUTEX, 0.0)]);
@@ -83,20 +83,20 @@ async fn a_recorder_that_comes_late_sees_no_less_than_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_path_is_a_label_only_where_that_was_asked_for() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let plain = arena.curator().await;
-    arena.mutex(&plain).acquire().await.unwrap().release().await.unwrap();
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let plain = testbed.curator().await;
+    testbed.mutex(&plain).acquire().await.unwrap().release().await.unwrap();
     assert!(!scraped.text().contains("path="), "{scraped}");
-    let base = arena.path.clone();
+    let base = testbed.path.clone();
     let label = move |path: &str| match path.strip_prefix(&base)? {
         "" => Some("it".to_owned()),
         "/1" | "/2" => Some("its children".to_owned()),
         _ => None,
     };
-    let curator = arena.connect(arena.builder().metrics_path_label(label)).await;
+    let curator = testbed.connect(testbed.builder().metrics_path_label(label)).await;
     let mut guards = Vec::new();
     for path in ["", "/1", "/2", "/3"] {
-        let mutex = curator.mutex(format!("{}{path}", arena.path)).unwrap();
+        let mutex = curator.mutex(format!("{}{path}", testbed.path)).unwrap();
         guards.push(mutex.acquire().await.unwrap());
     }
     scraped.is(&[

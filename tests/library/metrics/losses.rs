@@ -1,11 +1,11 @@
 //! A lost hold is counted at that moment, once, with the cause.
 
-use super::scrape::Scraped;
 use crate::prelude::*;
+use crate::support::scrape::Scraped;
 
 #[tokio::test(start_paused = true)]
 async fn each_loss_is_counted_once_with_its_cause() {
-    let arena = Arena::new().await;
+    let testbed = Testbed::new().await;
     for (loss, cause) in [
         (Loss::NodeDeleted, "node_deleted"),
         (Loss::SessionExpired, "session_expired"),
@@ -16,14 +16,15 @@ async fn each_loss_is_counted_once_with_its_cause() {
         let (scraped, mut stalled) = (Scraped::new(), None);
         let policy =
             if loss == Loss::Suspended { LossPolicy::Suspended } else { LossPolicy::Lease };
-        let (link, curator) = arena.linked(arena.short_lived_builder().loss_policy(policy)).await;
-        let guard = arena.mutex(&curator).acquire().await.unwrap();
+        let (link, curator) =
+            testbed.linked(testbed.short_lived_builder().loss_policy(policy)).await;
+        let guard = testbed.mutex(&curator).acquire().await.unwrap();
         // Each cause is there, at zero, before the first loss.
         assert_eq!(scraped.find("losses_total", &[("cause", cause)]), Some(0.0));
         scraped.is(&[("holding", &[("recipe", "mutex")], 1.0)]);
         match loss {
-            Loss::NodeDeleted => arena.admin.delete(guard.node(), None).await.unwrap(),
-            Loss::SessionExpired => arena.kill_session(&curator).await,
+            Loss::NodeDeleted => testbed.admin.delete(guard.node(), None).await.unwrap(),
+            Loss::SessionExpired => testbed.kill_session(&curator).await,
             Loss::Closed => drop(curator.close().await),
             Loss::Suspended => assert!(link.cut(Cut::Reset) > 0),
             _ => stalled = Some(link.stall(Direction::ToClient)),
@@ -43,6 +44,6 @@ async fn each_loss_is_counted_once_with_its_cause() {
         guard.release().await.unwrap_err();
         is_counted();
         drop(stalled);
-        arena.children_are(0).await;
+        testbed.children_are(0).await;
     }
 }

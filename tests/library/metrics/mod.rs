@@ -6,6 +6,5 @@ mod locks;
 mod losses;
 mod recipes;
 mod recorders;
-mod scrape;
+mod retries_and_cleanup;
 mod sessions;
-mod troubles;

@@ -1,27 +1,27 @@
 //! What each recipe counts as.
 
-use super::scrape::Scraped;
 use crate::prelude::*;
-use crate::recipes::conformance::ROWS;
+use crate::recipes::contract::ROWS;
+use crate::support::scrape::Scraped;
 
 /// Before the first acquire: a query for recipes that are not held would find nothing otherwise.
 #[tokio::test(start_paused = true)]
 async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.curator().await;
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let curator = testbed.curator().await;
     let all_are = |recipe, count| {
         for gauge in ["waiting", "holding"] {
             assert_eq!(scraped.find(gauge, &[("recipe", recipe)]), count, "{gauge} {recipe}");
         }
     };
     all_are("leader_selector", None);
-    let _selector = arena.selector(&curator);
+    let _selector = testbed.selector(&curator);
     all_are("leader_selector", Some(0.0));
-    let _lock = arena.read_write(&curator);
+    let _lock = testbed.read_write(&curator);
     all_are("read_lock", Some(0.0));
     all_are("write_lock", Some(0.0));
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    let _other = arena.mutex(&curator);
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
+    let _other = testbed.mutex(&curator);
     assert_eq!(scraped.find("holding", &[("recipe", "mutex")]), Some(1.0));
     guard.release().await.unwrap();
     all_are("mutex", Some(0.0));
@@ -30,8 +30,8 @@ async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
 /// A multi-lock counts as its members, which are mutexes; a selector's run and a latch as candidates.
 #[tokio::test(start_paused = true)]
 async fn each_recipe_counts_as_itself() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.curator().await;
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let curator = testbed.curator().await;
     for (row, recipe, count) in [
         ("mutex", "mutex", 1.0),
         ("read", "read_lock", 1.0),
@@ -42,7 +42,7 @@ async fn each_recipe_counts_as_itself() {
     ] {
         let labels = [("recipe", recipe)];
         let lock = ROWS.iter().find(|one| one.name == row).unwrap().ours;
-        let lock = lock(&curator, &format!("{}/{row}", arena.path));
+        let lock = lock(&curator, &format!("{}/{row}", testbed.path));
         let before = scraped.value("hold_seconds_count", &labels);
         let guard = within(row, lock.acquire()).await.unwrap();
         scraped.is(&[("holding", &labels, count), ("holding", &[], count)]);
@@ -62,17 +62,17 @@ async fn each_recipe_counts_as_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_hold_does_not_count_and_a_read_beside_a_write_does() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.curator().await;
-    let mutex = arena.mutex(&curator);
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let curator = testbed.curator().await;
+    let mutex = testbed.mutex(&curator);
     let nested = async {
         let guards = (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap());
         scraped.is(&[("holding", &[], 1.0), ("acquire_seconds_count", &[], 1.0)]);
         drop(guards);
     };
     Owner::new().scope(nested).await;
-    arena.children_are(0).await;
-    let write = arena.read_write(&curator).write().await.unwrap();
+    testbed.children_are(0).await;
+    let write = testbed.read_write(&curator).write().await.unwrap();
     let read = write.read().await.unwrap();
     scraped.is(&[("holding", &[("recipe", "read_lock")], 1.0), ("holding", &[], 2.0)]);
     write.release().await.unwrap();
@@ -83,10 +83,10 @@ async fn a_nested_hold_does_not_count_and_a_read_beside_a_write_does() {
 
 #[tokio::test(start_paused = true)]
 async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let curator = arena.curator().await;
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let curator = testbed.curator().await;
     let labels = [("recipe", "semaphore")];
-    let semaphore = curator.semaphore(&arena.path, 3).unwrap();
+    let semaphore = curator.semaphore(&testbed.path, 3).unwrap();
     let two = semaphore.acquire_many(2).await.unwrap();
     scraped.is(&[
         ("holding", &labels, 2.0),

@@ -108,8 +108,8 @@ const ALL: usize = 14;
 async fn holders_are_notified_before_a_recorder_is_called_and_its_panics_do_no_harm() {
     let theirs: &Hostile = Box::leak(Box::default());
     let _recorder = metrics::set_default_local_recorder(Box::leak(Box::new(Theirs(theirs))));
-    let (arena, link, curator) = Arena::with_link(Arena::short_lived_builder).await;
-    let mutex = arena.mutex(&curator);
+    let (testbed, link, curator) = Testbed::with_link(Testbed::short_lived_builder).await;
+    let mutex = testbed.mutex(&curator);
     let losses = [Loss::NodeDeleted, Loss::SessionExpired, Loss::LeaseEnded].map(Some);
     for loss in losses.into_iter().chain([None]) {
         let guard = within("the lock", mutex.acquire()).await.unwrap();
@@ -123,9 +123,9 @@ async fn holders_are_notified_before_a_recorder_is_called_and_its_panics_do_no_h
                 })
                 .await;
                 assert!(guard.is_held());
-                arena.admin.delete(guard.node(), None).await.unwrap();
+                testbed.admin.delete(guard.node(), None).await.unwrap();
             }
-            Some(Loss::SessionExpired) => arena.kill_session(&curator).await,
+            Some(Loss::SessionExpired) => testbed.kill_session(&curator).await,
             Some(Loss::LeaseEnded) => stalled = Some(link.stall(Direction::ToClient)),
             _ => {
                 // What was held for no time looks like the zero that each count begins with.
@@ -142,7 +142,7 @@ async fn holders_are_notified_before_a_recorder_is_called_and_its_panics_do_no_h
     let guard = within("the lock", mutex.acquire()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1)).await;
     drop(guard);
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
     curator.close().await;
     let counted = theirs.counted.lock().unwrap();
     assert_eq!((counted.len(), *theirs.descriptions.lock().unwrap()), (ALL, 1), "{counted:?}");

@@ -1,7 +1,7 @@
 //! Connections, sessions, leases and their budget of watches.
 
-use super::scrape::Scraped;
 use crate::prelude::*;
+use crate::support::scrape::Scraped;
 
 /// So many `Curator`s are in this state, and none in another.
 fn all_are(scraped: &Scraped, state: &str, count: f64) {
@@ -10,9 +10,9 @@ fn all_are(scraped: &Scraped, state: &str, count: f64) {
 
 #[tokio::test(start_paused = true)]
 async fn each_curator_is_in_one_state() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
     let (link, refused, curator) =
-        arena.unconnected(arena.builder().session_timeout(Duration::from_secs(12))).await;
+        testbed.unconnected(testbed.builder().session_timeout(Duration::from_secs(12))).await;
     all_are(&scraped, "connecting", 1.0);
     // It is there, so that the first one is growth.
     assert_eq!(scraped.find("sessions_opened_total", &[]), Some(0.0));
@@ -23,7 +23,7 @@ async fn each_curator_is_in_one_state() {
     refused.heal();
     until(&curator, ConnectionState::Connected).await;
     all_are(&scraped, "connected", 1.0);
-    let other = arena.curator().await;
+    let other = testbed.curator().await;
     all_are(&scraped, "connected", 2.0);
     scraped.is(&[("sessions_opened_total", &[], 2.0), ("sessions_lost_total", &[], 0.0)]);
     other.close().await;
@@ -36,7 +36,7 @@ async fn each_curator_is_in_one_state() {
     until(&curator, ConnectionState::Reconnected).await;
     all_are(&scraped, "connected", 1.0);
     scraped.is(&[("sessions_opened_total", &[], 2.0)]);
-    arena.kill_session(&curator).await;
+    testbed.kill_session(&curator).await;
     eventually("the next session", async || scraped.value("sessions_opened_total", &[]) >= 3.0)
         .await;
     scraped.is(&[("sessions_lost_total", &[], 1.0), ("sessions_opened_total", &[], 3.0)]);
@@ -48,19 +48,19 @@ async fn each_curator_is_in_one_state() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_measures_its_lease_while_it_holds_and_its_watches() {
-    let (scraped, arena) = (Scraped::new(), Arena::new().await);
-    let (link, curator) = arena.linked(arena.short_lived_builder()).await;
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let (link, curator) = testbed.linked(testbed.short_lived_builder()).await;
     let value = |name| scraped.value(name, &[]);
     let budget = 96.0 * 1024.0;
     scraped.comes_to("watch_budget_limit_bytes", &[], budget).await;
     eventually("idle probes", async || link.replies(Operation::Sync) >= 3).await;
     scraped.is(&[("lease_left_ratio_count", &[], 0.0)]);
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
     eventually("renewals", async || value("lease_left_ratio_count") >= 5.0).await;
     let (sum, count) = (value("lease_left_ratio_sum"), value("lease_left_ratio_count"));
     assert!(sum > 0.0 && sum < count, "{sum} of {count}");
     // The lock's path, and the node's after a sixth of the session timeout.
-    let least = f64::from(u32::try_from(arena.path.len() + guard.node().len()).unwrap());
+    let least = f64::from(u32::try_from(testbed.path.len() + guard.node().len()).unwrap());
     eventually("watches", async || value("watch_budget_used_bytes") >= least).await;
     assert!(value("watch_budget_used_bytes") < budget);
     guard.release().await.unwrap();
@@ -76,13 +76,14 @@ mod real {
     /// Nothing can be acquired any more, and the caller has not closed it: that must not look as if all were well.
     #[tokio::test]
     async fn one_that_can_never_connect_again_is_counted_until_it_is_closed_or_dropped() {
-        let (scraped, arena) = (Scraped::new(), Arena::real().await);
+        let (scraped, testbed) = (Scraped::new(), Testbed::real().await);
         for is_closed in [true, false] {
             // The `Curator` cannot open another session for it.
-            let client = Client::connector().connect(arena.server.connect_string()).await.unwrap();
+            let client =
+                Client::connector().connect(testbed.server.connect_string()).await.unwrap();
             let curator = Curator::builder().from_client(client).unwrap();
             all_are(&scraped, "connected", 1.0);
-            arena.kill_session(&curator).await;
+            testbed.kill_session(&curator).await;
             until(&curator, ConnectionState::Closed).await;
             all_are(&scraped, "failed", 1.0);
             if is_closed {

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
+use zookeeper_recipes_dev::Servers;
 use zookeeper_testkit::TestEnsemble;
 
-use crate::harness::Servers;
 use crate::prelude::*;
 
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -82,15 +82,15 @@ async fn a_server_that_takes_no_more_connections_of_an_address() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_timeout_that_the_server_cuts_down() {
     let server = TestServer::builder().property("maxSessionTimeout", "6000").start().await.unwrap();
-    let arena = Arena::on(Servers::One(Arc::new(server))).await;
-    let curator = arena.connect(arena.patient_builder()).await;
+    let testbed = Testbed::on(Servers::One(Arc::new(server))).await;
+    let curator = testbed.connect(testbed.patient_builder()).await;
     assert_eq!(curator.session_timeout().unwrap(), Duration::from_secs(6));
-    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
     let began = Instant::now();
-    arena.server.pause().await.unwrap();
+    testbed.server.pause().await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Loss::LeaseEnded);
     let elapsed = began.elapsed();
-    arena.server.resume().await.unwrap();
+    testbed.server.resume().await.unwrap();
     // By what was asked for it would be 40 s.
     assert!(elapsed < Duration::from_secs(20), "after {elapsed:?}");
 }
@@ -99,15 +99,15 @@ async fn a_session_timeout_that_the_server_cuts_down() {
 /// that has seen more of them than they have.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_back_empty() {
-    let arena = Arena::real_own().await;
-    let road = Road::to(arena.server.connect_string()).await;
+    let testbed = Testbed::real_own().await;
+    let road = Road::to(testbed.server.connect_string()).await;
     let connect = async || {
-        let builder = arena.short_lived_builder();
+        let builder = testbed.short_lived_builder();
         builder.namespace("/in/a/namespace").connect(&road.connect_string).await.unwrap()
     };
     let (holds, waits) = (connect().await, connect().await);
-    let mutex = holds.mutex(&arena.path).unwrap();
-    let theirs = waits.mutex(&arena.path).unwrap();
+    let mutex = holds.mutex(&testbed.path).unwrap();
+    let theirs = waits.mutex(&testbed.path).unwrap();
     // So that the old count is far ahead of the new one.
     for _ in 0..50 {
         mutex.acquire().await.unwrap().release().await.unwrap();
@@ -116,8 +116,8 @@ async fn a_server_that_comes_back_empty() {
     let waiting = tokio::spawn(async move { theirs.acquire().await });
     eventually("a waiter", async || mutex.participants().await.unwrap().len() == 2).await;
 
-    let empty = Arena::real_own().await;
-    arena.server.kill().await.unwrap();
+    let empty = Testbed::real_own().await;
+    testbed.server.kill().await.unwrap();
     road.turn_to(empty.server.connect_string());
     within("the loss", guard.lost()).await;
     let next = within("the waiter", waiting).await.unwrap().unwrap();
@@ -167,9 +167,9 @@ impl Road {
 /// lease is over by then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_silent_twice_costs_nothing() {
-    let arena = Arena::real().await;
-    let (link, curator) = arena.linked(arena.patient_builder()).await;
-    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    let testbed = Testbed::real().await;
+    let (link, curator) = testbed.linked(testbed.patient_builder()).await;
+    let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
     let silence = link.stall(Direction::Both);
     let tries = link.accepted();
     eventually("a second try", async || link.accepted() >= tries + 2).await;
@@ -182,10 +182,10 @@ async fn a_server_that_is_silent_twice_costs_nothing() {
 /// By the client's own limits it would be longer at the first than the default `connection_timeout`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_opened_where_the_first_server_is_silent() {
-    let arena = Arena::real().await;
-    let link = arena.link().await;
+    let testbed = Testbed::real().await;
+    let link = testbed.link().await;
     let silence = link.stall(Direction::Both);
-    let builder = arena.patient_builder().connection_timeout(Duration::from_secs(20));
+    let builder = testbed.patient_builder().connection_timeout(Duration::from_secs(20));
     let connecting = builder.connect(link.connect_string());
     let next_answers = async {
         eventually("a second try", async || link.accepted() >= 2).await;

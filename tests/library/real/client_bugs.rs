@@ -6,12 +6,12 @@ use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
-    let arena = Arena::real().await;
-    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
+    let testbed = Testbed::real().await;
+    let (link, curator) = testbed.linked_with_parent(testbed.builder()).await;
     let refused = cut_off(&link).await;
     link.clear_log();
     let limit = Duration::from_millis(300);
-    fails(arena.mutex(&curator).acquire_timeout(limit).await, ErrorKind::Unavailable);
+    fails(testbed.mutex(&curator).acquire_timeout(limit).await, ErrorKind::Unavailable);
     assert_eq!(link.log(), [], "nothing was sent");
     refused.heal();
     // The client sends what it kept.
@@ -20,20 +20,20 @@ async fn client_s2_a_create_that_timed_out_and_is_sent_later_is_removed() {
         link.log().iter().rev().any(|one| *one == Operation::Delete)
     })
     .await;
-    arena.children_are(0).await;
-    within("the lock", arena.mutex(&curator).acquire()).await.unwrap().release().await.unwrap();
+    testbed.children_are(0).await;
+    within("the lock", testbed.mutex(&curator).acquire()).await.unwrap().release().await.unwrap();
 }
 
 /// And S17: one kind of watch, the one-shot watch of data.
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s4_the_watches_that_we_use_outlive_a_connection() {
-    let arena = Arena::real().await;
-    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
-    let other = arena.curator().await;
+    let testbed = Testbed::real().await;
+    let (link, curator) = testbed.linked_with_parent(testbed.builder()).await;
+    let other = testbed.curator().await;
     for released_meanwhile in [false, true] {
-        let holder = arena.mutex(&other).acquire().await.unwrap();
+        let holder = testbed.mutex(&other).acquire().await.unwrap();
         let reads = link.replies(Operation::GetData);
-        let mutex = arena.mutex(&curator);
+        let mutex = testbed.mutex(&curator);
         let waiting = tokio::spawn(async move { mutex.acquire().await });
         // Its own node and the one before it.
         eventually("two watches", async || link.replies(Operation::GetData) >= reads + 2).await;
@@ -57,20 +57,20 @@ async fn client_s4_the_watches_that_we_use_outlive_a_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
     const WAITERS: usize = 150;
-    let mut arena = Arena::real().await;
+    let mut testbed = Testbed::real().await;
     // Writers, which have a node each. Two watches each: 300 KB, were there no budget.
-    arena.path = format!("{}/{}", arena.path, "x".repeat(900));
-    let builder = arena.builder().session_timeout(Duration::from_secs(20));
-    let (link, curator) = arena.linked_with_parent(builder).await;
+    testbed.path = format!("{}/{}", testbed.path, "x".repeat(900));
+    let builder = testbed.builder().session_timeout(Duration::from_secs(20));
+    let (link, curator) = testbed.linked_with_parent(builder).await;
     let session = curator.session_id().unwrap();
-    let other = arena.curator().await;
-    let holder = arena.read_write(&other).write().await.unwrap();
+    let other = testbed.curator().await;
+    let holder = testbed.read_write(&other).write().await.unwrap();
     let mut waiters = JoinSet::new();
     for _ in 0..WAITERS {
-        let lock = arena.read_write(&curator);
+        let lock = testbed.read_write(&curator);
         waiters.spawn(async move { lock.write().await.unwrap().release().await.unwrap() });
     }
-    arena.children_are(WAITERS + 1).await;
+    testbed.children_are(WAITERS + 1).await;
     // As many watches as ever.
     eventually("the watches", async || link.replies(Operation::GetData) >= 90).await;
     // Answered behind them: the client knows of them, and a reset cannot take their answers from it.
@@ -92,11 +92,11 @@ async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
 /// A state watch that is made after the end never tells of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn client_s9_a_session_that_was_over_before_is_seen_to_be_over() {
-    let arena = Arena::real().await;
-    let client = arena.client().await;
+    let testbed = Testbed::real().await;
+    let client = testbed.client().await;
     let session = client.session().clone();
-    zookeeper_testkit::kill_session(arena.server.connect_string(), &session).await.unwrap();
+    zookeeper_testkit::kill_session(testbed.server.connect_string(), &session).await.unwrap();
     eventually("the end", async || client.state() == SessionState::Expired).await;
     let curator = Curator::builder().from_client(client).unwrap();
-    fails(within("the error", arena.mutex(&curator).acquire()).await, ErrorKind::Closed);
+    fails(within("the error", testbed.mutex(&curator).acquire()).await, ErrorKind::Closed);
 }

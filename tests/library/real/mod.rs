@@ -4,5 +4,5 @@
 
 mod bad_servers;
 mod client_bugs;
-mod leaves_main;
-mod your_tests;
+mod main_returns_early;
+mod testing_your_code;

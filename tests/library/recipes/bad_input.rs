@@ -13,7 +13,7 @@ fn wrong<T: std::fmt::Debug>(outcome: Result<T, zookeeper_recipes::Error>) -> &'
 /// What is a bad path is shown beside `lock_path`, and what is a bad connect string beside `connect_string`.
 #[tokio::test(start_paused = true)]
 async fn paths_namespaces_and_connect_strings() {
-    let (_arena, curator) = Arena::with_curator().await;
+    let (_testbed, curator) = Testbed::with_curator().await;
     for bad in ["", "locks", "/locks/../orders"] {
         assert_eq!(wrong(curator.mutex(bad)), "lock path");
         assert_eq!(wrong(curator.semaphore(bad, 1)), "lock path");
@@ -36,20 +36,20 @@ async fn paths_namespaces_and_connect_strings() {
 /// An id is one segment, whatever it is; ids that differ give locks that do.
 #[tokio::test(start_paused = true)]
 async fn any_id_names_a_lock_of_its_own() {
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     let mut guards = Vec::new();
     for id in ["a/b", "a%2Fb", "a", "..", ".", "zookeeper", "\0", "locks", "lease 7", "ä/", "%"] {
-        let mutex = curator.mutex_for(&arena.path, id).unwrap();
-        let name = mutex.path().strip_prefix(&format!("{}/", arena.path)).unwrap();
+        let mutex = curator.mutex_for(&testbed.path, id).unwrap();
+        let name = mutex.path().strip_prefix(&format!("{}/", testbed.path)).unwrap();
         assert!(!name.contains('/'), "{id:?}: {name}");
         guards.push(within(id, mutex.acquire()).await.unwrap());
     }
-    assert_eq!(arena.children().await.len(), guards.len());
+    assert_eq!(testbed.children().await.len(), guards.len());
     assert_eq!(
-        curator.mutex_for(format!("{}/", arena.path), 7).unwrap().path(),
-        arena.path.clone() + "/7"
+        curator.mutex_for(format!("{}/", testbed.path), 7).unwrap().path(),
+        testbed.path.clone() + "/7"
     );
-    assert_eq!(wrong(curator.mutex_for(&arena.path, "")), "id");
+    assert_eq!(wrong(curator.mutex_for(&testbed.path, "")), "id");
     drop(guards);
 }
 
@@ -78,13 +78,13 @@ async fn options() {
 /// What is wrong with the options of a handle is an error of what is made with it.
 #[tokio::test(start_paused = true)]
 async fn options_of_a_handle() {
-    let (arena, curator) = Arena::with_curator().await;
-    assert_eq!(wrong(curator.with_acls(Acls::new(&[])).mutex(&arena.path)), "acls");
-    let mutex = |size| curator.with_identity(vec![0; size]).mutex(&arena.path);
+    let (testbed, curator) = Testbed::with_curator().await;
+    assert_eq!(wrong(curator.with_acls(Acls::new(&[])).mutex(&testbed.path)), "acls");
+    let mutex = |size| curator.with_identity(vec![0; size]).mutex(&testbed.path);
     let error = mutex(1 << 20).unwrap_err();
-    assert!(error.to_string().contains(&arena.path), "{error}");
+    assert!(error.to_string().contains(&testbed.path), "{error}");
     assert_eq!(wrong(Err::<(), _>(error)), "identity");
-    let retaining = |retention| curator.mutex(&arena.path).unwrap().with_retention(retention);
+    let retaining = |retention| curator.mutex(&testbed.path).unwrap().with_retention(retention);
     let two = [retaining(Duration::MAX), retaining(SHORT).with_node_per_hold()];
     for mutex in two {
         assert_eq!(wrong(mutex.acquire().await), "retention");
@@ -96,18 +96,18 @@ async fn options_of_a_handle() {
 
 #[tokio::test(start_paused = true)]
 async fn more_ephemeral_nodes_than_allowed() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().ephemeral_limit(500)).await;
+    let testbed = Testbed::new().await;
+    let curator = testbed.connect(testbed.builder().ephemeral_limit(500)).await;
     let mut guards = Vec::new();
     let refused = loop {
-        let mutex = curator.mutex_for(&arena.path, guards.len()).unwrap();
+        let mutex = curator.mutex_for(&testbed.path, guards.len()).unwrap();
         match mutex.acquire().await {
             Ok(guard) => guards.push((mutex, guard)),
             refused => break fails(refused, ErrorKind::LimitReached),
         }
         assert!(guards.len() < 10, "there is no bound");
     };
-    assert!(refused.is_transient() && refused.path().unwrap().starts_with(&arena.path));
+    assert!(refused.is_transient() && refused.path().unwrap().starts_with(&testbed.path));
     assert!(refused.to_string().contains("ephemeral_limit"));
     assert!(guards.iter().all(|(_, guard)| guard.is_held()));
     // Room comes back with a release.
@@ -121,10 +121,10 @@ mod real {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_connector_that_resumes_a_session_is_refused() {
-        let arena = Arena::real().await;
-        let connector = Client::connector().with_session(arena.client().await.session().clone());
-        let builder = arena.builder().connector(connector);
-        assert_eq!(wrong(builder.connect(arena.server.connect_string()).await), "connector");
+        let testbed = Testbed::real().await;
+        let connector = Client::connector().with_session(testbed.client().await.session().clone());
+        let builder = testbed.builder().connector(connector);
+        assert_eq!(wrong(builder.connect(testbed.server.connect_string()).await), "connector");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -3,18 +3,18 @@
 use crate::prelude::*;
 
 /// With a session that a client gives up after a few seconds of silence.
-async fn short_linked(arena: &Arena) -> (Link, Curator) {
-    arena.linked_with_parent(arena.short_lived_builder()).await
+async fn short_linked(testbed: &Testbed) -> (Link, Curator) {
+    testbed.linked_with_parent(testbed.short_lived_builder()).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn curator_264_not_there_counts_only_behind_a_write_and_a_sync() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked_with_parent(testbed.builder()).await;
     for lost in [Message::reply(Operation::Create), Message::request(Operation::Create)] {
         link.clear_log();
         let lost = link.lose(lost);
-        let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+        let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
         struck_once(&lost).await;
         // A create, with its listing; then nothing but the search, in this order. Probes are `sync`s too.
         let log = link.log();
@@ -27,73 +27,73 @@ async fn curator_264_not_there_counts_only_behind_a_write_and_a_sync() {
         assert!(creates <= 2, "{log:?}");
         guard.release().await.unwrap();
     }
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn curator_45_a_create_of_unknown_outcome_is_removed_when_the_retries_ran_out() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked_with_parent(testbed.builder()).await;
     let created = link.lose(Message::reply(Operation::Create));
     // That of the barrier: nobody learns whether the create took effect.
     let searched = link.lose(Message::reply(Operation::Delete));
-    let mutex = arena.mutex(&curator.with_retry(RetryPolicy::never()));
+    let mutex = testbed.mutex(&curator.with_retry(RetryPolicy::never()));
     fails(within("the error", mutex.acquire()).await, ErrorKind::Unavailable);
     struck_once(&created).await;
     struck_once(&searched).await;
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
     within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
 /// And CURATOR-486.
 #[tokio::test(start_paused = true)]
 async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
-    let arena = Arena::new().await;
+    let testbed = Testbed::new().await;
     let patience = Duration::from_millis(300);
-    let builder = arena.patient_builder().connection_timeout(patience);
-    let link = arena.link().await;
-    let curator = arena.impatient(link.connect_string(), builder).await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let builder = testbed.patient_builder().connection_timeout(patience);
+    let link = testbed.link().await;
+    let curator = testbed.impatient(link.connect_string(), builder).await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
     let silence = link.stall(Direction::Both);
     let began = Instant::now();
     assert_eq!(within("the release", guard.release()).await.unwrap(), Released::Pending);
     // By default it would be told after 15 s.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    assert_eq!(arena.children().await.len(), 1, "the server has not heard of it");
+    assert_eq!(testbed.children().await.len(), 1, "the server has not heard of it");
     // What waited for the link is lost with it.
     link.cut(Cut::Reset);
     drop(silence);
-    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    assert_eq!(arena.children().await.len(), 1);
+    let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
+    assert_eq!(testbed.children().await.len(), 1);
     drop(guard);
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn curator_106_a_delete_that_fails_for_ever_is_repeated_with_growing_pauses() {
-    let arena = Arena::new().await;
-    arena.restrict(Permission::CREATE | Permission::READ).await;
-    let (link, curator) = arena.linked(arena.builder()).await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let testbed = Testbed::new().await;
+    testbed.restrict(Permission::CREATE | Permission::READ).await;
+    let (link, curator) = testbed.linked(testbed.builder()).await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
     let began = Instant::now();
     fails(within("the release", guard.release()).await, ErrorKind::PermissionDenied);
     eventually("the fifth try", async || link.requests(Operation::Delete) >= 5).await;
     // At least 50, 100, 200 and 400 ms lie in between.
     assert!(began.elapsed() >= Duration::from_millis(750), "{:?}", began.elapsed());
     within("the end", curator.close()).await;
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// And CURATOR-436.
 #[tokio::test(start_paused = true)]
 async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() {
-    let arena = Arena::new().await;
-    let (link, curator) = arena.linked_with_parent(arena.builder()).await;
-    let [other, third] = arena.curators().await;
-    let goes = arena.mutex(&other).acquire().await.unwrap();
-    let stays = arena.waits(&third).await;
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked_with_parent(testbed.builder()).await;
+    let [other, third] = testbed.curators().await;
+    let goes = testbed.mutex(&other).acquire().await.unwrap();
+    let stays = testbed.waits(&third).await;
     let listed = link.hold(Message::request(Operation::GetData));
-    let mutex = arena.mutex(&curator);
+    let mutex = testbed.mutex(&curator);
     let asking = tokio::spawn(async move { mutex.participants().await });
     within("the listing", listed.struck()).await;
     goes.release().await.unwrap();
@@ -105,38 +105,38 @@ async fn curator_358_a_participant_that_vanishes_while_it_is_read_is_left_out() 
 
 mod real {
     use super::*;
-    use crate::harness::Fault;
     use zookeeper_recipes::zookeeper_client::{Client, SessionState};
+    use zookeeper_recipes_dev::Fault;
 
     /// A task that acquires, its node of a session that was given up before the reply came, the fault that strikes its next
     /// create, so that a search meets the old node, and the client that keeps the old session alive.
     async fn creates_unheard(
         link: &Link,
         curator: &Curator,
-        arena: &Arena,
+        testbed: &Testbed,
     ) -> (Waiting, String, Fault, Client) {
         let lost = link.hold(Message::reply(Operation::Create));
-        let acquiring = arena.waits(curator).await;
+        let acquiring = testbed.waits(curator).await;
         within("the create", lost.struck()).await;
-        let old = format!("{}/{}", arena.path, arena.children().await[0]);
+        let old = format!("{}/{}", testbed.path, testbed.children().await[0]);
         let lost_again = link.lose(Message::request(Operation::Create));
-        let keeper = give_the_session_up(link, curator, arena).await;
+        let keeper = give_the_session_up(link, curator, testbed).await;
         (acquiring, old, lost_again, keeper)
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn curator_604_a_node_of_the_old_session_is_never_adopted() {
-        let arena = Arena::real().await;
-        let (link, curator) = short_linked(&arena).await;
-        let (acquiring, old, lost_again, keeper) = creates_unheard(&link, &curator, &arena).await;
+        let testbed = Testbed::real().await;
+        let (link, curator) = short_linked(&testbed).await;
+        let (acquiring, old, lost_again, keeper) = creates_unheard(&link, &curator, &testbed).await;
         let guard = within("the lock", acquiring).await.unwrap().unwrap();
         struck_once(&lost_again).await;
         assert_ne!(guard.node(), old);
-        let owner = arena.stat(guard.node()).await.unwrap().ephemeral_owner;
+        let owner = testbed.stat(guard.node()).await.unwrap().ephemeral_owner;
         assert_eq!(owner, curator.session_id().unwrap());
         assert_ne!(owner, keeper.session_id().0);
         // The old node was in the way, and we deleted it.
-        arena.children_are(1).await;
+        testbed.children_are(1).await;
         assert!(guard.is_held());
         assert_eq!(keeper.state(), SessionState::SyncConnected, "the server did not delete it");
         guard.release().await.unwrap();
@@ -145,34 +145,34 @@ mod real {
     /// The same where nobody may delete the old node: it is found for certain, and waited for.
     #[tokio::test(flavor = "multi_thread")]
     async fn curator_604_a_node_of_the_old_session_that_stays_is_waited_for() {
-        let arena = Arena::real().await;
-        arena.restrict(Permission::CREATE | Permission::READ).await;
-        let (link, curator) = arena.linked(arena.short_lived_builder()).await;
-        let (acquiring, old, lost_again, keeper) = creates_unheard(&link, &curator, &arena).await;
+        let testbed = Testbed::real().await;
+        testbed.restrict(Permission::CREATE | Permission::READ).await;
+        let (link, curator) = testbed.linked(testbed.short_lived_builder()).await;
+        let (acquiring, old, lost_again, keeper) = creates_unheard(&link, &curator, &testbed).await;
         eventually("another node, or the lock", async || {
-            acquiring.is_finished() || arena.children().await.len() > 1
+            acquiring.is_finished() || testbed.children().await.len() > 1
         })
         .await;
         struck_once(&lost_again).await;
-        let queue = arena.mutex(&curator).participants().await.unwrap();
+        let queue = testbed.mutex(&curator).participants().await.unwrap();
         assert_eq!(queue[0].node, old);
         assert!(!acquiring.is_finished(), "{:?}", acquiring.await);
         drop(keeper);
         let guard = within("the lock", acquiring).await.unwrap().unwrap();
-        let owner = arena.stat(guard.node()).await.unwrap().ephemeral_owner;
+        let owner = testbed.stat(guard.node()).await.unwrap().ephemeral_owner;
         assert_eq!(owner, curator.session_id().unwrap());
-        assert!(arena.stat(&old).await.is_none());
+        assert!(testbed.stat(&old).await.is_none());
     }
 
     /// And CURATOR-437: lost for its holder, the lock does not stay taken for the others.
     #[tokio::test(flavor = "multi_thread")]
     async fn curator_595_what_was_held_in_a_session_given_up_is_deleted_in_the_next() {
-        let arena = Arena::real().await;
-        let (link, curator) = short_linked(&arena).await;
-        let guard = arena.mutex(&curator).acquire().await.unwrap();
-        let other = arena.curator().await;
-        let waiting = arena.waits(&other).await;
-        let keeper = give_the_session_up(&link, &curator, &arena).await;
+        let testbed = Testbed::real().await;
+        let (link, curator) = short_linked(&testbed).await;
+        let guard = testbed.mutex(&curator).acquire().await.unwrap();
+        let other = testbed.curator().await;
+        let waiting = testbed.waits(&other).await;
+        let keeper = give_the_session_up(&link, &curator, &testbed).await;
         assert_eq!(guard.loss(), Some(Loss::LeaseEnded));
         // The guard is not let go: nobody may have to wait for that.
         let served = within("the waiter", waiting).await.unwrap().unwrap();
@@ -183,12 +183,12 @@ mod real {
 
     /// `curator` hears nothing until it calls its session expired; the server hears it until then, and has the
     /// session kept alive by a client that this gives back. So a node of it goes only if somebody deletes it.
-    async fn give_the_session_up(link: &Link, curator: &Curator, arena: &Arena) -> Client {
+    async fn give_the_session_up(link: &Link, curator: &Curator, testbed: &Testbed) -> Client {
         let session = curator.client().unwrap().session().clone();
         let silence = link.stall(Direction::ToClient);
         until(curator, ConnectionState::Lost).await;
         let resumed = Client::connector().with_session(session);
-        let keeper = resumed.connect(arena.server.connect_string()).await;
+        let keeper = resumed.connect(testbed.server.connect_string()).await;
         let keeper = keeper.expect("the session, which the server still has");
         drop(silence);
         keeper

@@ -2,17 +2,17 @@
 //! other latch leads in between. Bugs of Apache Curator's latch have their ids here.
 
 use futures_util::FutureExt;
+use zookeeper_recipes_dev::flap;
 
-use super::latches::{awaited, gained, is_candidate, is_over, leadership};
-use crate::harness::flap;
 use crate::prelude::*;
+use crate::support::latches::{awaited, gained, is_candidate, is_over, leadership};
 
 /// CURATOR-110. Curator: `TestLeaderLatch#testNoServerAtStart`: one gain, no loss.
 #[tokio::test(start_paused = true)]
 async fn a_latch_is_a_candidate_at_once_and_needs_no_connection() {
-    let arena = Arena::new().await;
-    let (_link, refused, curator) = arena.unconnected(arena.builder()).await;
-    let latch = arena.latch(&curator);
+    let testbed = Testbed::new().await;
+    let (_link, refused, curator) = testbed.unconnected(testbed.builder()).await;
+    let latch = testbed.latch(&curator);
     within("a refusal", refused.struck()).await;
     is_candidate(&latch);
     assert_eq!(curator.state(), ConnectionState::Connecting);
@@ -21,16 +21,16 @@ async fn a_latch_is_a_candidate_at_once_and_needs_no_connection() {
     assert_eq!(curator.state(), ConnectionState::Connected);
     round_trip(&curator).await;
     assert!(leads.is_held() && latch.is_leader());
-    assert_eq!(arena.children().await.len(), 1);
+    assert_eq!(testbed.children().await.len(), 1);
     latch.close().await.unwrap();
 }
 
 /// Curator: `TestLeaderLatch#testProperCloseWithoutConnectionEstablished`.
 #[tokio::test(start_paused = true)]
 async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
-    let arena = Arena::new().await;
-    let (link, refused, curator) = arena.unconnected(arena.builder()).await;
-    let (closed, dropped) = (arena.latch(&curator), arena.latch(&curator));
+    let testbed = Testbed::new().await;
+    let (link, refused, curator) = testbed.unconnected(testbed.builder()).await;
+    let (closed, dropped) = (testbed.latch(&curator), testbed.latch(&curator));
     within("a refusal", refused.struck()).await;
     within("the close", closed.close()).await.unwrap();
     drop(dropped);
@@ -39,17 +39,17 @@ async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
     until(&curator, ConnectionState::Connected).await;
     round_trip(&curator).await;
     assert_eq!(link.requests(Operation::Create), 0);
-    assert!(arena.stat(&arena.path).await.is_none());
+    assert!(testbed.stat(&testbed.path).await.is_none());
     // The curator is as good as new.
-    let (latch, _) = arena.leading(&curator).await;
+    let (latch, _) = testbed.leading_latch(&curator).await;
     latch.close().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_latch_closes_once_and_its_callers_get_an_error() {
-    let (arena, curator) = Arena::with_curator().await;
-    let (latch, leads) = arena.leading(&curator).await;
-    let candidate = arena.queued(&curator).await;
+    let (testbed, curator) = Testbed::with_curator().await;
+    let (latch, leads) = testbed.leading_latch(&curator).await;
+    let candidate = testbed.queued_latch(&curator).await;
     let waiting = [awaited(&candidate), awaited(&candidate)];
     round_trip(&curator).await;
     is_candidate(&candidate);
@@ -60,19 +60,19 @@ async fn a_latch_closes_once_and_its_callers_get_an_error() {
         }
         assert_eq!(is_over(latch).await, ErrorKind::Closed);
     }
-    assert_eq!(arena.children().await.len(), 0, "confirmed");
+    assert_eq!(testbed.children().await.len(), 0, "confirmed");
     for waiting in waiting {
         let error = within("the end", waiting).await.unwrap().unwrap_err();
-        assert_eq!((error.kind(), error.path()), (ErrorKind::Closed, Some(arena.path.as_str())));
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Closed, Some(testbed.path.as_str())));
     }
     assert!(!leads.is_held() && leads.loss().is_none(), "it was not lost");
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_last_handle_closes() {
-    let (arena, curators) = Arena::with_curators::<2>().await;
-    let (latch, leads) = arena.leading(&curators[0]).await;
-    let rival = arena.queued(&curators[1]).await;
+    let (testbed, curators) = Testbed::with_curators::<2>().await;
+    let (latch, leads) = testbed.leading_latch(&curators[0]).await;
+    let rival = testbed.queued_latch(&curators[1]).await;
     let clone = latch.clone();
     drop(latch);
     round_trip(&curators[0]).await;
@@ -83,23 +83,23 @@ async fn dropping_the_last_handle_closes() {
     assert!(!leads.is_held() && leads.loss().is_none());
     assert!(next.fencing_token() > leads.fencing_token());
     drop(rival);
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// By default it tries for ever. With a policy of its own it ends when that is used up. Waiting is no retry.
 #[tokio::test(start_paused = true)]
 async fn a_latch_whose_retries_are_used_up_ends_and_says_so() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let (leader, _) = arena.leading(&other).await;
-    let patient = arena.queued(&curator).await;
-    let latch = arena.queued(&curator.with_retry(RetryPolicy::never())).await;
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let (leader, _) = testbed.leading_latch(&other).await;
+    let patient = testbed.queued_latch(&curator).await;
+    let latch = testbed.queued_latch(&curator.with_retry(RetryPolicy::never())).await;
     for participant in leader.participants().await.unwrap() {
         if participant.session_id == Some(curator.session_id().unwrap()) {
-            arena.remove(&participant.node).await;
+            testbed.remove(&participant.node).await;
         }
     }
     assert_eq!(is_over(&latch).await, ErrorKind::Unavailable);
-    arena.children_are(2).await;
+    testbed.children_are(2).await;
     leader.close().await.unwrap();
     leadership(&patient).await;
     within("the close", latch.close()).await.unwrap();
@@ -127,25 +127,26 @@ async fn ends_refused(link: &Link, curator: &Curator, path: &str) {
 /// Curator: `TestLeaderAcls#testAclErrorWithLeader` (CURATOR-365).
 #[tokio::test(start_paused = true)]
 async fn a_latch_without_permission_ends_and_says_so() {
-    let arena = Arena::new().await;
-    let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
-    let ours = arena.connect(builder).await;
-    let (latch, _) = arena.leading(&ours).await;
+    let testbed = Testbed::new().await;
+    let builder = testbed.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
+    let ours = testbed.connect(builder).await;
+    let (latch, _) = testbed.leading_latch(&ours).await;
     latch.close().await.unwrap();
-    let (link, stranger) = arena.linked(arena.builder()).await;
-    let second = format!("{}/second", arena.path);
-    for path in [&arena.path, &second] {
+    let (link, stranger) = testbed.linked(testbed.builder()).await;
+    let second = format!("{}/second", testbed.path);
+    for path in [&testbed.path, &second] {
         let creates = link.requests(Operation::Create);
         ends_refused(&link, &stranger, path).await;
         assert!(link.requests(Operation::Create) <= creates + 2, "{:?}", link.log());
     }
-    assert!(arena.stat(&second).await.is_none());
+    assert!(testbed.stat(&second).await.is_none());
     // A permitted client is not disturbed.
-    let (latch, _) = arena.leading(&ours).await;
+    let (latch, _) = testbed.leading_latch(&ours).await;
     latch.close().await.unwrap();
     // Nor may a stranger make its namespace, once there is a session.
-    let namespace = format!("{}/namespace", arena.path);
-    let (_link, refused, stranger) = arena.unconnected(arena.builder().namespace(&namespace)).await;
+    let namespace = format!("{}/namespace", testbed.path);
+    let (_link, refused, stranger) =
+        testbed.unconnected(testbed.builder().namespace(&namespace)).await;
     let latch = stranger.leader_latch("/latch").unwrap();
     within("a refusal", refused.struck()).await;
     is_candidate(&latch);
@@ -158,10 +159,10 @@ async fn a_latch_without_permission_ends_and_says_so() {
 /// `zookeeper-async` keeps node and listener when the delete fails, and panics at the second stop.
 #[tokio::test(start_paused = true)]
 async fn a_close_that_may_not_delete_says_so_and_does_not_lead_any_more() {
-    let arena = Arena::new().await;
-    arena.restrict(Permission::CREATE | Permission::READ).await;
-    let curator = arena.curator().await;
-    let (latch, leads) = arena.leading(&curator).await;
+    let testbed = Testbed::new().await;
+    testbed.restrict(Permission::CREATE | Permission::READ).await;
+    let curator = testbed.curator().await;
+    let (latch, leads) = testbed.leading_latch(&curator).await;
     for _ in 0..2 {
         let error = within("the close", latch.close()).await.unwrap_err();
         let expected = (ErrorKind::PermissionDenied, Some(leads.node()));
@@ -170,21 +171,21 @@ async fn a_close_that_may_not_delete_says_so_and_does_not_lead_any_more() {
     }
     assert_eq!(is_over(&latch).await, ErrorKind::Closed);
     // It is still in the way of the next, and goes with the session at the latest.
-    assert_eq!(arena.children().await.len(), 1);
+    assert_eq!(testbed.children().await.len(), 1);
     within("the end", curator.close()).await;
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// The servers do not answer for longer than the lease, but keep the session.
 #[tokio::test(start_paused = true)]
 async fn after_a_lease_that_ended_it_leads_again_on_the_same_node() {
-    let arena = Arena::new().await;
-    let builder = arena.builder().session_timeout(Duration::from_secs(12));
-    let (link, curator) = arena.linked(builder).await;
-    let (latch, leads) = arena.leading(&curator).await;
+    let testbed = Testbed::new().await;
+    let builder = testbed.builder().session_timeout(Duration::from_secs(12));
+    let (link, curator) = testbed.linked(builder).await;
+    let (latch, leads) = testbed.leading_latch(&curator).await;
     // One of the same session, and one of another.
-    let behind = arena.queued(&curator).await;
-    let rival = arena.queued(&arena.curator().await).await;
+    let behind = testbed.queued_latch(&curator).await;
+    let rival = testbed.queued_latch(&testbed.curator().await).await;
     let session = curator.session_id().unwrap();
     let others = [awaited(&behind), awaited(&rival)];
     // The server hears us, so that it keeps the session; we do not hear it.
@@ -209,21 +210,21 @@ async fn after_a_lease_that_ended_it_leads_again_on_the_same_node() {
 /// A term on a node that was led by before is one like any other.
 #[tokio::test(start_paused = true)]
 async fn the_second_term_on_a_node_is_a_whole_one() {
-    let arena = Arena::new().await;
+    let testbed = Testbed::new().await;
     // Its own node is looked after each second or so.
-    let strict = arena.builder().session_timeout(Duration::from_secs(8));
-    let (link, curator) = arena.linked(strict.loss_policy(LossPolicy::Suspended)).await;
-    let (latch, leads) = arena.leading(&curator).await;
+    let strict = testbed.builder().session_timeout(Duration::from_secs(8));
+    let (link, curator) = testbed.linked(strict.loss_policy(LossPolicy::Suspended)).await;
+    let (latch, leads) = testbed.leading_latch(&curator).await;
     link.cut(Cut::Reset);
     assert_eq!(within("the loss", leads.lost()).await, Loss::Suspended);
     let again = leadership(&latch).await;
     assert_eq!((again.node(), again.fencing_token()), (leads.node(), leads.fencing_token()));
     // The first one's writes are refused, though its node is there.
-    let path = format!("{}-written", arena.path);
+    let path = format!("{}-written", testbed.path);
     let refused = leads.fenced().create(&path, b"late").await.unwrap_err();
     assert_eq!((refused.kind(), refused.loss()), (ErrorKind::Lost, Some(Loss::Suspended)));
     again.fenced().create(&path, b"fine").await.unwrap();
-    arena.remove(&path).await;
+    testbed.remove(&path).await;
     // A request to step down is the second's.
     let asks = Revoker::new(&curator);
     let (revoked, ()) = within("the request", async {
@@ -233,25 +234,25 @@ async fn the_second_term_on_a_node_is_a_whole_one() {
     assert!(revoked.unwrap() && again.is_held(), "it is a request");
     assert!(leads.revocation_requested().now_or_never().is_none());
     // And it is told when its node is deleted.
-    arena.remove(again.node()).await;
+    testbed.remove(again.node()).await;
     assert_eq!(within("the loss", again.lost()).await, Loss::NodeDeleted);
     let third = leadership(&latch).await;
     assert!(third.fencing_token() > again.fencing_token());
     latch.close().await.unwrap();
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// A stray child of another recipe is an error to a latch that enters, and none to a latch that has a node.
 #[tokio::test(start_paused = true)]
 async fn a_stray_child_does_not_keep_a_latch_from_leading_again() {
-    let arena = Arena::new().await;
-    let strict = arena.builder().loss_policy(LossPolicy::Suspended);
-    let (link, curator) = arena.linked(strict).await;
-    let (latch, leads) = arena.leading(&curator).await;
-    let waits = arena.queued(&curator).await;
+    let testbed = Testbed::new().await;
+    let strict = testbed.builder().loss_policy(LossPolicy::Suspended);
+    let (link, curator) = testbed.linked(strict).await;
+    let (latch, leads) = testbed.leading_latch(&curator).await;
+    let waits = testbed.queued_latch(&curator).await;
     // The listing that was sent with its create is answered.
     round_trip(&curator).await;
-    arena.create(&format!("{}/lock-0000000007", arena.path), CreateMode::Ephemeral).await;
+    testbed.create(&format!("{}/lock-0000000007", testbed.path), CreateMode::Ephemeral).await;
     link.cut(Cut::Reset);
     within("the loss", leads.lost()).await;
     assert_eq!(leadership(&latch).await.node(), leads.node());
@@ -263,18 +264,18 @@ async fn a_stray_child_does_not_keep_a_latch_from_leading_again() {
 /// no other latch of its process, because the nodes of those are deleted as well.
 #[tokio::test(start_paused = true)]
 async fn a_lost_place_that_is_given_up_admits_no_other_latch() {
-    let arena = Arena::new().await;
+    let testbed = Testbed::new().await;
     // So long that the process looks after its nodes only later.
-    let (link, curator) = arena.linked(arena.patient_builder()).await;
-    let (first, leads) = arena.leading(&curator).await;
-    let second = arena.queued(&curator).await;
+    let (link, curator) = testbed.linked(testbed.patient_builder()).await;
+    let (first, leads) = testbed.leading_latch(&curator).await;
+    let second = testbed.queued_latch(&curator).await;
     round_trip(&curator).await;
     let mut of_second = awaited(&second);
-    arena.wipe().await;
-    let (third, now) = arena.leading(&arena.curator().await).await;
+    testbed.wipe().await;
+    let (third, now) = testbed.leading_latch(&testbed.curator().await).await;
     // So the first learns of it, and looks where it stands.
     let listing = link.hold(Message::request(Operation::List));
-    leads.fenced().create(&format!("{}-written", arena.path), b"late").await.unwrap_err();
+    leads.fenced().create(&format!("{}-written", testbed.path), b"late").await.unwrap_err();
     within("the loss", leads.lost()).await;
     within("a listing", listing.struck()).await;
     let closing = tokio::spawn(async move { first.close().await });
@@ -291,9 +292,9 @@ async fn a_lost_place_that_is_given_up_admits_no_other_latch() {
 /// CURATOR-505, 533 and 504: a link that flaps is no event to a latch, whether it leads or waits, and makes it ask for nothing.
 #[tokio::test(start_paused = true)]
 async fn curator_505_a_flapping_link_is_no_event() {
-    let (arena, link, curator) = Arena::with_link(Arena::builder).await;
-    let (latch, leads) = arena.leading(&curator).await;
-    let waiter = arena.queued(&curator).await;
+    let (testbed, link, curator) = Testbed::with_link(Testbed::builder).await;
+    let (latch, leads) = testbed.leading_latch(&curator).await;
+    let waiter = testbed.queued_latch(&curator).await;
     let of_waiter = awaited(&waiter);
     let (queue, creates) = (latch.participants().await.unwrap(), link.requests(Operation::Create));
     for nth in 0..6 {

@@ -2,11 +2,11 @@
 
 use futures_util::StreamExt;
 use tokio::sync::watch;
+use zookeeper_recipes_dev::TICK;
 
-use super::conformance::{Make, latch, mutex, selector};
-use super::leading::{Led, Term};
-use crate::harness::TICK;
 use crate::prelude::*;
+use crate::support::contenders::{Make, latch, mutex, selector};
+use crate::support::selectors::{Led, Term};
 
 async fn told(observer: &mut LeaderObserver) -> Option<Participant> {
     within("the leader", observer.changed()).await.unwrap()
@@ -39,22 +39,16 @@ async fn ended(observer: &mut LeaderObserver) -> ErrorKind {
     within("the error", observer.changed()).await.unwrap_err().kind()
 }
 
-impl Arena {
-    pub(crate) fn observer(&self, curator: &Curator) -> LeaderObserver {
-        curator.observe_leader(&self.path).unwrap()
-    }
-}
-
 /// Whatever leads there: the names of the nodes say so.
 #[tokio::test(start_paused = true)]
 async fn it_tells_each_leader_and_that_there_is_none() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let mut observer = arena.observer(&other);
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut observer = testbed.observer(&other);
     // This one does not see latches.
-    let mut of_selector = arena.selector(&curator).observe();
+    let mut of_selector = testbed.selector(&curator).observe();
     assert_eq!(told(&mut observer).await, None, "the path is not there");
     for recipe in [latch as Make, selector, mutex, selector] {
-        let led = recipe(&curator.with_identity("me"), &arena.path).acquire().await.unwrap();
+        let led = recipe(&curator.with_identity("me"), &testbed.path).acquire().await.unwrap();
         let leader = told(&mut observer).await.unwrap();
         assert_eq!((leader.identity.as_deref(), leader.holds), (Some("me"), true));
         assert_eq!(leader.node, led.node());
@@ -73,10 +67,10 @@ async fn it_tells_each_leader_and_that_there_is_none() {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_a_stream() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let mut observer = arena.observer(&other);
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut observer = testbed.observer(&other);
     assert_eq!(within("that there is none", observer.next()).await, Some(None));
-    let mut led = Led::obedient(&arena.selector(&curator));
+    let mut led = Led::obedient(&testbed.selector(&curator));
     let term = led.leads().await;
     let leader = within("a leader", observer.next()).await.unwrap().unwrap();
     assert_eq!(leader.node, term.leadership.node());
@@ -91,13 +85,13 @@ async fn it_is_a_stream() {
 /// Also where the path is below one that is not there.
 #[tokio::test(start_paused = true)]
 async fn a_path_comes_and_goes() {
-    let (mut arena, curator) = Arena::with_curator().await;
-    let top = arena.path.clone();
-    arena.path = format!("{top}/a/b");
-    let mut observer = arena.observer(&curator);
+    let (mut testbed, curator) = Testbed::with_curator().await;
+    let top = testbed.path.clone();
+    testbed.path = format!("{top}/a/b");
+    let mut observer = testbed.observer(&curator);
     assert_eq!(told(&mut observer).await, None);
     for _ in 0..3 {
-        let mut led = Led::obedient(&arena.selector(&curator));
+        let mut led = Led::obedient(&testbed.selector(&curator));
         let term = led.leads().await;
         told_of(&mut observer, term.leadership.node()).await;
         drop(term);
@@ -105,8 +99,8 @@ async fn a_path_comes_and_goes() {
         led.close().await;
         is_told_nothing(&mut observer, &curator).await;
         // From the bottom up.
-        for path in [&arena.path, &format!("{top}/a"), &top] {
-            arena.remove(path).await;
+        for path in [&testbed.path, &format!("{top}/a"), &top] {
+            testbed.remove(path).await;
         }
     }
 }
@@ -114,13 +108,13 @@ async fn a_path_comes_and_goes() {
 /// The identity of the leader is the data of its node.
 #[tokio::test(start_paused = true)]
 async fn data_that_change_are_told() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let mut led = Led::obedient(&arena.selector(&curator.with_identity("before")));
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut led = Led::obedient(&testbed.selector(&curator.with_identity("before")));
     let term = led.leads().await;
-    let mut observer = arena.observer(&other);
+    let mut observer = testbed.observer(&other);
     assert_eq!(told(&mut observer).await.unwrap().identity.as_deref(), Some("before"));
     for (data, identity) in [("after", Some("after")), ("", None)] {
-        arena.admin.set_data(term.leadership.node(), data.as_bytes(), None).await.unwrap();
+        testbed.admin.set_data(term.leadership.node(), data.as_bytes(), None).await.unwrap();
         let leader = told(&mut observer).await.unwrap();
         assert_eq!((leader.identity.as_deref(), leader.data()), (identity, data.as_bytes()));
         assert_eq!(leader.node, term.leadership.node(), "it is the same");
@@ -133,23 +127,23 @@ async fn data_that_change_are_told() {
 /// It ends, and says so once and for good.
 #[tokio::test(start_paused = true)]
 async fn without_permission_to_read_it_ends() {
-    let arena = Arena::new().await;
-    let builder = arena.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
-    let authorised = arena.connect(builder).await;
-    let mut led = Led::obedient(&arena.selector(&authorised));
+    let testbed = Testbed::new().await;
+    let builder = testbed.builder().auth("digest", b"ours:secret").acls(Acls::creator_all());
+    let authorised = testbed.connect(builder).await;
+    let mut led = Led::obedient(&testbed.selector(&authorised));
     let term = led.leads().await;
-    let stranger = arena.curator().await;
-    let mut observer = arena.observer(&stranger);
+    let stranger = testbed.curator().await;
+    let mut observer = testbed.observer(&stranger);
     for _ in 0..2 {
         assert_eq!(ended(&mut observer).await, ErrorKind::PermissionDenied);
     }
     assert_eq!(within("its end", observer.next()).await, None);
     assert_eq!(observer.leader(), None);
-    let mut allowed = arena.observer(&authorised);
+    let mut allowed = testbed.observer(&authorised);
     told_of(&mut allowed, term.leadership.node()).await;
     // Or without permission to list.
-    let path = format!("{}-closed", arena.path);
-    arena.node(&path, &[], CreateMode::Persistent, &[anyone(Permission::CREATE)]).await;
+    let path = format!("{}-closed", testbed.path);
+    testbed.node(&path, &[], CreateMode::Persistent, &[anyone(Permission::CREATE)]).await;
     let mut observer = stranger.observe_leader(&path).unwrap();
     assert_eq!(ended(&mut observer).await, ErrorKind::PermissionDenied);
 }
@@ -157,29 +151,29 @@ async fn without_permission_to_read_it_ends() {
 /// Servers refuse a watch on such a node (3.9.5), or set one that never fires (3.8.0 of Debian).
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_may_not_be_read_is_followed_by_its_node() {
-    let arena = Arena::new().await;
-    let curator = arena.connect(arena.builder().session_timeout(Duration::from_secs(6))).await;
-    arena.create(&arena.path, CreateMode::Container).await;
-    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-latch-", arena.path);
+    let testbed = Testbed::new().await;
+    let curator = testbed.connect(testbed.builder().session_timeout(Duration::from_secs(6))).await;
+    testbed.create(&testbed.path, CreateMode::Container).await;
+    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-latch-", testbed.path);
     let (mode, acls) = (CreateMode::EphemeralSequential, [anyone(Permission::CREATE)]);
-    let node = arena.node(&name, b"hidden", mode, &acls).await;
-    let mut observer = arena.observer(&curator);
+    let node = testbed.node(&name, b"hidden", mode, &acls).await;
+    let mut observer = testbed.observer(&curator);
     let leader = told(&mut observer).await.unwrap();
     assert_eq!((leader.node.as_str(), leader.identity), (node.as_str(), None));
-    arena.remove(&node).await;
+    testbed.remove(&node).await;
     assert_eq!(told(&mut observer).await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_expiry_of_its_session_changes_nothing() {
-    let (arena, [theirs, curator]) = Arena::with_curators().await;
-    let mut led = Led::obedient(&arena.selector(&theirs));
+    let (testbed, [theirs, curator]) = Testbed::with_curators().await;
+    let mut led = Led::obedient(&testbed.selector(&theirs));
     let term = led.leads().await;
-    let mut observer = arena.observer(&curator);
+    let mut observer = testbed.observer(&curator);
     let leader = told(&mut observer).await;
     for _ in 0..2 {
         let before = curator.session_id().unwrap();
-        arena.kill_session(&curator).await;
+        testbed.kill_session(&curator).await;
         let next = async || curator.session_id().is_ok_and(|now| now != before);
         eventually("the next session", next).await;
         is_told_nothing(&mut observer, &curator).await;
@@ -193,12 +187,12 @@ async fn an_expiry_of_its_session_changes_nothing() {
 /// It starts without a server, and tells when there is one.
 #[tokio::test(start_paused = true)]
 async fn before_the_first_connection_nothing_is_known() {
-    let (arena, theirs) = Arena::with_curator().await;
-    let mut led = Led::obedient(&arena.selector(&theirs));
+    let (testbed, theirs) = Testbed::with_curator().await;
+    let mut led = Led::obedient(&testbed.selector(&theirs));
     let term = led.leads().await;
-    let builder = arena.builder().connection_timeout(LONG);
-    let (_link, refused, curator) = arena.unconnected(builder).await;
-    let mut observer = arena.observer(&curator);
+    let builder = testbed.builder().connection_timeout(LONG);
+    let (_link, refused, curator) = testbed.unconnected(builder).await;
+    let mut observer = testbed.observer(&curator);
     within("a refusal", refused.struck()).await;
     assert_eq!(observer.leader(), None);
     is_quiet(&mut observer).await;
@@ -210,19 +204,19 @@ async fn before_the_first_connection_nothing_is_known() {
 #[tokio::test(start_paused = true)]
 async fn no_older_leader_is_told_after_a_newer_one_whatever_its_server_knows() {
     // A follower that hears nothing serves on for six seconds.
-    let arena = Arena::three(TICK, 30).await;
-    let (leader, members) = (arena.servers.leader().await, arena.servers.members());
+    let testbed = Testbed::three(TICK, 30).await;
+    let (leader, members) = (testbed.servers.leader().await, testbed.servers.members());
     let follower = (leader + 1) % 3;
     let retry = RetryPolicy::n_times(1000, Duration::from_millis(50));
-    let builder = arena.builder().session_timeout(Duration::from_secs(20)).retry(retry);
+    let builder = testbed.builder().session_timeout(Duration::from_secs(20)).retry(retry);
     // A selector without a fault leads over and over.
     let theirs = builder.clone().connect(members[leader].connect_string()).await.unwrap();
-    let mut led = Led::obedient(&arena.selector(&theirs).auto_requeue());
+    let mut led = Led::obedient(&testbed.selector(&theirs).auto_requeue());
     // The observer reaches the leader and a follower, of which the test lets it have one. It is never told an older one.
     let (to_leader, to_follower) = (members[leader].link().await, members[follower].link().await);
     let both = format!("{},{}", to_leader.connect_string(), to_follower.connect_string());
     let curator = builder.connect(&both).await.unwrap();
-    let mut observer = arena.observer(&curator);
+    let mut observer = testbed.observer(&curator);
     let (newest, mut told) = watch::channel(None);
     let watching = tokio::spawn(async move {
         while let Ok(leader) = observer.changed().await {
@@ -242,14 +236,14 @@ async fn no_older_leader_is_told_after_a_newer_one_whatever_its_server_knows() {
         let refused = to_follower.refuse();
         to_follower.cut(Cut::Reset);
         is_told(&term).await;
-        let lag = arena.servers.part(follower, leader);
+        let lag = testbed.servers.part(follower, leader);
         drop(term);
         term = led.leads().await;
         is_told(&term).await;
         // It goes to the follower …
         let kept_out = to_leader.refuse();
         if expires {
-            arena.kill_session(&curator).await;
+            testbed.kill_session(&curator).await;
         }
         refused.heal();
         let before = to_follower.accepted();

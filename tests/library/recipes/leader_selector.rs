@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::leading::{Ended, Led, Report, failed};
 use crate::prelude::*;
+use crate::support::selectors::{Ended, Led, Report, failed};
 
 fn no_auth(report: Report) {
     assert_eq!(failed(report), (ErrorKind::PermissionDenied, None, None));
@@ -17,17 +17,17 @@ fn no_auth(report: Report) {
 /// And CURATOR-195, 16 and 73: the caller never saw the error.
 #[tokio::test(start_paused = true)]
 async fn curator_15_a_refused_selector_reports_it_and_can_try_again() {
-    let arena = Arena::new().await;
-    arena.restrict(Permission::READ).await;
-    let curator = arena.curator().await;
-    let mut led = Led::obedient(&arena.selector(&curator));
+    let testbed = Testbed::new().await;
+    testbed.restrict(Permission::READ).await;
+    let curator = testbed.curator().await;
+    let mut led = Led::obedient(&testbed.selector(&curator));
     for _ in 0..3 {
         no_auth(led.report().await);
         assert!(!led.run.is_leader() && !led.run.step_down());
         eventually("it can be queued again", async || led.run.requeue().unwrap()).await;
     }
     no_auth(led.report().await);
-    arena.open().await;
+    testbed.open().await;
     assert!(led.run.requeue().unwrap());
     led.leads().await;
 }
@@ -35,12 +35,12 @@ async fn curator_15_a_refused_selector_reports_it_and_can_try_again() {
 /// Curator asked 738 times a second, and reported nothing.
 #[tokio::test(start_paused = true)]
 async fn a_refused_selector_that_requeues_by_itself_reports_it_and_does_not_spin() {
-    let arena = Arena::new().await;
-    arena.restrict(Permission::READ).await;
-    let (link, curator) = arena.linked(arena.builder()).await;
+    let testbed = Testbed::new().await;
+    testbed.restrict(Permission::READ).await;
+    let (link, curator) = testbed.linked(testbed.builder()).await;
     let before = link.requests(Operation::Any) - link.requests(Operation::Sync);
     let began = Instant::now();
-    let mut led = Led::obedient(&arena.selector(&curator).auto_requeue());
+    let mut led = Led::obedient(&testbed.selector(&curator).auto_requeue());
     no_auth(led.report().await);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let requests = link.requests(Operation::Any) - link.requests(Operation::Sync) - before;
@@ -54,15 +54,15 @@ async fn a_refused_selector_that_requeues_by_itself_reports_it_and_does_not_spin
 
 #[tokio::test(start_paused = true)]
 async fn a_loss_while_the_body_runs_is_told_with_what_it_returns() {
-    let arena = Arena::new().await;
-    let curator = arena.short_lived_curator().await;
-    let mut led = Led::stubborn(&arena.selector(&curator).auto_requeue());
+    let testbed = Testbed::new().await;
+    let curator = testbed.short_lived_curator().await;
+    let mut led = Led::stubborn(&testbed.selector(&curator).auto_requeue());
     for loss in [Loss::NodeDeleted, Loss::SessionExpired] {
         let term = led.leads().await;
         if loss == Loss::NodeDeleted {
-            arena.admin.delete(term.leadership.node(), None).await.unwrap();
+            testbed.admin.delete(term.leadership.node(), None).await.unwrap();
         } else {
-            arena.kill_session(&curator).await;
+            testbed.kill_session(&curator).await;
         }
         assert_eq!(within("the loss", term.leadership.lost()).await, loss);
         assert!(term.leadership.cancellation_token().is_cancelled());
@@ -79,12 +79,12 @@ async fn a_loss_while_the_body_runs_is_told_with_what_it_returns() {
 /// Curator: `requeue` of a selector that is queued is false, of one that is closed an error.
 #[tokio::test(start_paused = true)]
 async fn a_candidate_or_a_leader_is_not_queued_again() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let mut blocker = Led::obedient(&arena.selector(&other));
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut blocker = Led::obedient(&testbed.selector(&other));
     let blocking = blocker.leads().await;
-    let mut led = Led::stubborn(&arena.selector(&curator));
+    let mut led = Led::stubborn(&testbed.selector(&curator));
     assert!(!led.run.requeue().unwrap(), "on its way");
-    arena.children_are(2).await;
+    testbed.children_are(2).await;
     assert!(!led.run.requeue().unwrap(), "queued");
     blocking.end();
     let term = led.leads().await;
@@ -99,17 +99,17 @@ async fn a_candidate_or_a_leader_is_not_queued_again() {
     led.report().await.unwrap();
     led.close().await;
     let refused = led.run.requeue().unwrap_err();
-    assert_eq!((refused.kind(), refused.path()), (ErrorKind::Closed, Some(&*arena.path)));
+    assert_eq!((refused.kind(), refused.path()), (ErrorKind::Closed, Some(&*testbed.path)));
     assert!(led.began().is_none(), "one requeue, one term");
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// Curator: TestLeaderSelector#testInterruptLeadership and #testInterruption (CURATOR-468: no release fails).
 #[tokio::test(start_paused = true)]
 async fn a_run_that_does_not_lead_cannot_be_asked_to_step_down() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let leader = Led::obedient(&arena.selector(&curator));
-    let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let leader = Led::obedient(&testbed.selector(&curator));
+    let (leader, term, mut next) = leader.with_next(&testbed, &testbed.selector(&other)).await;
     assert!(!next.run.step_down(), "it waits");
     assert_eq!(leader.run.leadership().unwrap().node(), term.leadership.node());
     term.end();
@@ -127,14 +127,14 @@ async fn a_run_that_does_not_lead_cannot_be_asked_to_step_down() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_awaited_leads_once_and_is_closed() {
-    let (arena, curator) = Arena::with_curator().await;
-    let selector = arena.selector(&curator);
+    let (testbed, curator) = Testbed::with_curator().await;
+    let selector = testbed.selector(&curator);
     for selector in [selector.clone(), selector.clone().auto_requeue()] {
         let token = within("a term", async {
             selector.run(async |leadership: Hold| leadership.fencing_token()).await
         });
         assert!(token.await.unwrap().value() > 0);
-        assert_eq!(arena.children().await, [""; 0], "it is given up when the caller goes on");
+        assert_eq!(testbed.children().await, [""; 0], "it is given up when the caller goes on");
     }
     let report: Result<(), _> =
         within("a term", async { selector.run(async |_| panic!("as the test wants")).await }).await;
@@ -149,7 +149,7 @@ async fn a_run_that_is_awaited_leads_once_and_is_closed() {
     let leadership = within("a term", terms.recv()).await.unwrap();
     running.abort();
     within("the end", leadership.cancellation_token().cancelled()).await;
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
     assert!(!leadership.is_held() && leadership.loss().is_none());
 }
 
@@ -157,10 +157,10 @@ async fn a_run_that_is_awaited_leads_once_and_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn reports_are_kept_until_they_are_read() {
     const TERMS: u64 = 70;
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     let (terms, go) = (Arc::new(AtomicU64::new(0)), Arc::new(Semaphore::new(0)));
     let (done, mut own) = (go.clone(), 0);
-    let run = arena.selector(&curator).auto_requeue().run(async move |_| {
+    let run = testbed.selector(&curator).auto_requeue().run(async move |_| {
         own += 1;
         assert_eq!(own, 1, "each term runs a clone of the body");
         let term = 1 + terms.fetch_add(1, Ordering::Relaxed);
@@ -185,8 +185,8 @@ async fn reports_are_kept_until_they_are_read() {
 /// Curator: TestLeaderSelector#testAutoRequeue. Also those that came before the run was closed, and the one of the close.
 #[tokio::test(start_paused = true)]
 async fn reports_outlive_the_close() {
-    let (arena, curator) = Arena::with_curator().await;
-    let mut led = Led::obedient(&arena.selector(&curator).auto_requeue());
+    let (testbed, curator) = Testbed::with_curator().await;
+    let mut led = Led::obedient(&testbed.selector(&curator).auto_requeue());
     for _ in 0..3 {
         led.leads().await.end();
     }
@@ -206,7 +206,7 @@ const GRACE: Duration = Duration::from_millis(700);
 /// Wherever it panics, and whatever with.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_panics_is_a_term_that_ended() {
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     let terms = Arc::new(AtomicUsize::new(0));
     let body = move |leadership: Hold| {
         let term = 1 + terms.fetch_add(1, Ordering::Relaxed);
@@ -219,16 +219,16 @@ async fn a_body_that_panics_is_a_term_that_ended() {
             }
         }
     };
-    let run = arena.selector(&curator).auto_requeue().run(body);
+    let run = testbed.selector(&curator).auto_requeue().run(body);
     for message in ["a text", "while it is made: term 2", "no text"] {
         let error = within("a report", run.next()).await.unwrap().unwrap_err().error;
-        let expected = (ErrorKind::BodyPanicked, Some(&*arena.path), None);
+        let expected = (ErrorKind::BodyPanicked, Some(&*testbed.path), None);
         assert_eq!((error.kind(), error.path(), error.loss()), expected);
         assert!(error.to_string().ends_with(&format!("panicked: {message}")), "{error}");
     }
     assert!(within("a report", run.next()).await.unwrap().unwrap().value() > 0);
     within("the end of a run", run.close()).await.unwrap();
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// Ends the term, in one of the ways that there are: what is left of the run, and a task that has asked for the end.
@@ -249,19 +249,19 @@ fn ends(way: &str, led: Led) -> Option<(Arc<LeaderRun<Ended>>, JoinHandle<()>)> 
 /// A body that ignores its token is dropped after the grace. Until the body has ended no other candidate leads.
 #[tokio::test(start_paused = true)]
 async fn the_place_goes_when_the_body_has_ended_and_not_before() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
     let ways = ["asked to step down", "closed", "dropped"];
     for (way, ignores) in ways.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let grace = if ignores { GRACE } else { LONG };
-        let leader = Led::stubborn(&arena.selector(&curator).with_grace(grace));
-        let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
+        let leader = Led::stubborn(&testbed.selector(&curator).with_grace(grace));
+        let (leader, term, mut next) = leader.with_next(&testbed, &testbed.selector(&other)).await;
         let (leadership, began) = (term.leadership.view(), Instant::now());
         let run = ends(way, leader);
         within("its token", leadership.cancellation_token().cancelled()).await;
         tokio::time::sleep(GRACE / 2).await;
         assert!(leadership.is_held(), "{way}: it works on under its place");
         assert!(next.began().is_none(), "{way}");
-        assert_eq!(arena.children().await.len(), 2, "{way}");
+        assert_eq!(testbed.children().await.len(), 2, "{way}");
         let ignoring = if ignores {
             Some(term)
         } else {
@@ -284,21 +284,21 @@ async fn the_place_goes_when_the_body_has_ended_and_not_before() {
             }
         }
         next.close().await;
-        arena.children_are(0).await;
+        testbed.children_are(0).await;
     }
 }
 
 /// The next one does not lead beside it, however its `Curator` ends. The close returns in time all the same.
 #[tokio::test(start_paused = true)]
 async fn closing_the_curator_waits_for_the_body() {
-    let arena = Arena::new().await;
-    let other = arena.curator().await;
+    let testbed = Testbed::new().await;
+    let other = testbed.curator().await;
     for (patience, in_time) in [(LONG, true), (GRACE / 2, false)] {
-        let builder = arena.builder().connection_timeout(patience);
-        let curator = arena.impatient(arena.server.connect_string(), builder).await;
-        let selector = arena.selector(&curator).with_grace(LONG);
+        let builder = testbed.builder().connection_timeout(patience);
+        let curator = testbed.impatient(testbed.server.connect_string(), builder).await;
+        let selector = testbed.selector(&curator).with_grace(LONG);
         let leader = Led::stubborn(&selector);
-        let (leader, term, mut next) = arena.with_next(leader, &arena.selector(&other)).await;
+        let (leader, term, mut next) = leader.with_next(&testbed, &testbed.selector(&other)).await;
         let closing = curator.clone();
         let mut closing = tokio::spawn(async move { closing.close().await });
         assert_eq!(within("the end", term.leadership.lost()).await, Loss::Closed);
@@ -310,7 +310,7 @@ async fn closing_the_curator_waits_for_the_body() {
             Some(within("the end of its patience", &mut closing).await.unwrap())
         };
         assert!(next.began().is_none() && !term.is_over());
-        assert_eq!(arena.children().await.len(), 2);
+        assert_eq!(testbed.children().await.len(), 2);
         term.end();
         match closed {
             None => {
@@ -323,16 +323,16 @@ async fn closing_the_curator_waits_for_the_body() {
         let expected = (ErrorKind::Lost, Some(Loss::Closed), Some(Ended::Told));
         assert_eq!(failed(leader.report().await), expected);
         next.close().await;
-        arena.children_are(0).await;
+        testbed.children_are(0).await;
     }
 }
 
 /// It waits for itself, as long as it may.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_closes_its_own_run_does_not_hang() {
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     let (send, mut receive) = watch::channel(None::<Arc<LeaderRun<()>>>);
-    let run = arena.selector(&curator).with_grace(GRACE).run(async move |_| {
+    let run = testbed.selector(&curator).with_grace(GRACE).run(async move |_| {
         let run = receive.wait_for(Option::is_some).await.unwrap().clone().unwrap();
         let _ = run.close().await;
     });
@@ -341,7 +341,7 @@ async fn a_body_that_closes_its_own_run_does_not_hang() {
     let report = within("a report", run.next()).await.unwrap();
     assert_eq!(failed(report), (ErrorKind::BodyDropped, None, None));
     assert!(within("no report", run.next()).await.is_none());
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 mod real {
@@ -350,23 +350,23 @@ mod real {
     /// What does not return cannot be dropped.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn a_body_that_blocks_its_thread_keeps_its_place() {
-        let arena = Arena::real().await;
-        let [curator, other] = arena.curators().await;
+        let testbed = Testbed::real().await;
+        let [curator, other] = testbed.curators().await;
         let (go, going) = std::sync::mpsc::channel::<()>();
         let going = Arc::new(Mutex::new(going));
         let grace = Duration::from_millis(10);
-        let run = arena.selector(&curator).with_grace(grace).run(async move |_| {
+        let run = testbed.selector(&curator).with_grace(grace).run(async move |_| {
             going.lock().unwrap().recv().expect("the test's word");
             // Where it could be dropped.
             tokio::task::yield_now().await;
         });
         eventually("it leads", async || run.is_leader()).await;
-        let mut next = Led::obedient(&arena.selector(&other));
-        arena.children_are(2).await;
+        let mut next = Led::obedient(&testbed.selector(&other));
+        testbed.children_are(2).await;
         assert!(run.step_down());
         tokio::time::sleep(GRACE).await;
         assert!(next.began().is_none());
-        assert_eq!(arena.children().await.len(), 2);
+        assert_eq!(testbed.children().await.len(), 2);
         go.send(()).unwrap();
         next.leads().await;
         if let Err(ended) = within("a report", run.next()).await.unwrap() {

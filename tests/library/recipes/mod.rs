@@ -1,27 +1,24 @@
-//! What each recipe does, and does when something fails.
+//! The promises of each recipe, also when something fails.
 
 mod bad_input;
-pub(crate) mod conformance;
+pub(crate) mod contract;
 mod curator_bugs;
-mod fenced;
-mod hostile;
+mod fenced_writes;
+mod hostile_nodes;
 mod lagging_member;
-pub(crate) mod latches;
 mod leader_latch;
 mod leader_observer;
 mod leader_selector;
-mod leading;
-pub(crate) mod leases;
-mod many;
-mod mixed;
+mod mixed_recipes;
 mod multi_lock;
 mod mutex;
 mod once;
-mod owner;
 mod participants;
 mod read_write_lock;
+mod reentrancy;
 mod revocation;
 mod semaphore;
 mod session;
 mod shared_count;
+mod ten_thousand_tasks;
 mod zero_limit;

@@ -8,48 +8,65 @@ use zookeeper_recipes::zookeeper_client::Error as ClientError;
 
 use crate::prelude::*;
 
-/// Curator: TestInterProcessMutexBase#testLocker. The error of the body is returned, and a refused release is not.
+/// Curator: TestInterProcessMutexBase#testLocker.
 #[tokio::test(start_paused = true)]
-async fn run_releases_before_it_returns_and_gives_what_the_body_gave() {
-    let (arena, curator) = Arena::with_curator().await;
-    let mutex = arena.mutex(&curator);
-    let own = || fails(curator.mutex(""), ErrorKind::InvalidInput);
+async fn run_and_with_release_before_they_return_what_the_body_gave() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let mutex = testbed.mutex(&curator);
     assert_eq!(mutex.run(async |_| Ok::<_, Error>(7)).await.unwrap(), 7);
-    assert_eq!(arena.children().await.len(), 0);
+    assert_eq!(testbed.children().await.len(), 0);
     assert!(mutex.with(async |hold| hold.is_held()).await.unwrap());
-    assert_eq!(arena.children().await.len(), 0);
+    assert_eq!(testbed.children().await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_releases_before_it_returns_the_error_of_the_body() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let mutex = testbed.mutex(&curator);
+    let own = || fails(curator.mutex(""), ErrorKind::InvalidInput);
     fails(mutex.run(async |_| Err::<(), _>(own())).await, ErrorKind::InvalidInput);
-    assert_eq!(arena.children().await.len(), 0, "before `?` can leave the function");
-    arena.admin.delete(&arena.path, None).await.unwrap();
-    arena.restrict(Permission::CREATE | Permission::READ).await;
-    assert_eq!(mutex.run(async |_| Ok::<_, Error>(7)).await.unwrap(), 7);
-    let other = curator.mutex_for(&arena.path, "other").unwrap();
-    arena.children_are(1).await;
+    assert_eq!(testbed.children().await.len(), 0, "before `?` can leave the function");
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_returns_what_the_body_gave_although_the_release_is_refused() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    testbed.restrict(Permission::CREATE | Permission::READ).await;
+    let ran = testbed.mutex(&curator).run(async |_| Ok::<_, Error>(7)).await;
+    assert_eq!(ran.unwrap(), 7);
+    testbed.children_are(1).await;
     within("the end", curator.close()).await;
-    fails(other.run(async |_| Ok::<_, Error>(())).await, ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_fails_when_the_curator_is_closed() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let mutex = curator.mutex_for(&testbed.path, "other").unwrap();
+    within("the end", curator.close()).await;
+    fails(mutex.run(async |_| Ok::<_, Error>(())).await, ErrorKind::Closed);
 }
 
 /// Also for a body that blocks the loss, and ends with an error that followed from it.
 #[tokio::test(start_paused = true)]
 async fn run_says_that_the_lock_was_lost_unless_the_body_said_more() {
-    let (arena, curator) = Arena::with_curator().await;
-    let mutex = arena.mutex(&curator);
+    let (testbed, curator) = Testbed::with_curator().await;
+    let mutex = testbed.mutex(&curator);
     let lost = mutex.run(async |_| {
-        arena.kill_session(&curator).await;
+        testbed.kill_session(&curator).await;
         pending::<Result<(), Error>>().await
     });
     assert_eq!(lost_by(within("the loss", lost).await), Loss::SessionExpired);
     let lost = mutex.with(async |hold| {
-        arena.remove(hold.node()).await;
+        testbed.remove(hold.node()).await;
         pending::<()>().await
     });
     let error = fails(within("the loss", lost).await, ErrorKind::Lost);
-    assert_eq!((error.path(), error.loss()), (Some(&*arena.path), Some(Loss::NodeDeleted)));
+    assert_eq!((error.path(), error.loss()), (Some(&*testbed.path), Some(Loss::NodeDeleted)));
     for own in [None, Some(ErrorKind::InvalidInput)] {
         let ran = mutex.run(async |hold| {
-            arena.remove(hold.node()).await;
+            testbed.remove(hold.node()).await;
             // It learns of the loss by this, and returns in the same poll.
-            lost_by(hold.fenced().set(&arena.path, b"").await);
+            lost_by(hold.fenced().set(&testbed.path, b"").await);
             own.map_or(Ok(()), |kind| Err(fails(curator.mutex(""), kind)))
         });
         fails(within("the end", ran).await, own.unwrap_or(ErrorKind::Lost));
@@ -61,63 +78,63 @@ async fn run_says_that_the_lock_was_lost_unless_the_body_said_more() {
 /// kazoo counts its time-out anew for every predecessor.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_covers_the_whole_queue() {
-    let (arena, [curator, one, two, holder]) = Arena::with_curators().await;
-    let mutex = arena.mutex(&curator);
-    let holder = arena.mutex(&holder).acquire().await.unwrap();
-    let queue = [arena.waits(&one).await, arena.waits(&two).await];
+    let (testbed, [curator, one, two, holder]) = Testbed::with_curators().await;
+    let mutex = testbed.mutex(&curator);
+    let holder = testbed.mutex(&holder).acquire().await.unwrap();
+    let queue = [testbed.waits(&one).await, testbed.waits(&two).await];
     let last = tokio::spawn(async move { mutex.acquire_timeout(BUSY).await });
-    arena.children_are(4).await;
+    testbed.children_are(4).await;
     queue.iter().for_each(JoinHandle::abort);
     assert!(matches!(within("the deadline", last).await.unwrap().unwrap(), Attempt::Busy));
-    arena.children_are(1).await;
+    testbed.children_are(1).await;
     holder.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn nested_guards_share_one_hold_in_any_order() {
-    let (arena, curator) = Arena::with_curator().await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let (testbed, curator) = Testbed::with_curator().await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
     let nested = guard.reenter();
     assert_eq!(nested.fencing_token(), guard.fencing_token());
     let token = nested.cancellation_token();
     assert_eq!(guard.release().await.unwrap(), Released::StillHeld);
     assert!(nested.is_held() && !token.is_cancelled());
-    assert_eq!(arena.children().await.len(), 1);
+    assert_eq!(testbed.children().await.len(), 1);
     let view = nested.view();
     assert_eq!(nested.release().await.unwrap(), Released::Confirmed);
     assert!(token.is_cancelled() && !view.is_held());
     assert_eq!((view.loss(), futures_util::poll!(pin!(view.lost()))), (None, Poll::Pending));
-    assert_eq!(arena.children().await.len(), 0);
+    assert_eq!(testbed.children().await.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_alone_keeps_the_session_open() {
-    let (arena, curator) = Arena::with_curator().await;
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let (testbed, curator) = Testbed::with_curator().await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
     drop(curator);
-    arena.children_are(1).await;
+    testbed.children_are(1).await;
     assert!(guard.is_held());
     assert_eq!(guard.release().await.unwrap(), Released::Confirmed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
-    let arena = Arena::new().await;
-    let chroot = format!("{}{}/deep/down", arena.server.connect_string(), arena.path);
-    let curator = arena.builder().namespace("/team/app").connect(&chroot).await.unwrap();
+    let testbed = Testbed::new().await;
+    let chroot = format!("{}{}/deep/down", testbed.server.connect_string(), testbed.path);
+    let curator = testbed.builder().namespace("/team/app").connect(&chroot).await.unwrap();
     let deep = "/a/b/c/d/e/f/g/h";
     for path in ["/", "/one", deep] {
         let mutex = curator.mutex(path).unwrap();
         let guard = within(path, mutex.acquire()).await.unwrap();
-        let on_server = format!("{}/deep/down/team/app{}", arena.path, guard.node());
-        assert!(arena.stat(&on_server).await.is_some(), "{on_server}");
+        let on_server = format!("{}/deep/down/team/app{}", testbed.path, guard.node());
+        assert!(testbed.stat(&on_server).await.is_some(), "{on_server}");
         let rival = curator.mutex(path).unwrap();
         assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Busy), "{path}");
         assert_eq!(guard.release().await.unwrap(), Released::Confirmed, "{path}");
     }
     // And at the server's own root.
-    let arena = Arena::own().await;
-    let curator = arena.curator().await;
+    let testbed = Testbed::own().await;
+    let curator = testbed.curator().await;
     let mutex = curator.mutex("/").unwrap();
     let guard = within("the root", mutex.acquire()).await.unwrap();
     assert!(guard.node().starts_with("/_c_"), "{}", guard.node());
@@ -128,33 +145,33 @@ async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
 /// Whatever becomes of its request: invariant 3.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_not_polled_any_more_goes_on() {
-    let (arena, link, curator) = Arena::with_link(Arena::short_lived_builder).await;
-    let rival = arena.curator().await;
+    let (testbed, link, curator) = Testbed::with_link(Testbed::short_lived_builder).await;
+    let rival = testbed.curator().await;
     let session = curator.session_id().unwrap();
     for message in [Message::request, Message::reply] {
         let lost = link.lose(message(Operation::Delete));
-        let guard = arena.mutex(&curator).acquire().await.unwrap();
+        let guard = testbed.mutex(&curator).acquire().await.unwrap();
         let mut releasing = Box::pin(guard.release());
         assert!(futures_util::poll!(releasing.as_mut()).is_pending());
         within("the loss", lost.struck()).await;
-        let next = within("the next", arena.mutex(&rival).acquire()).await.unwrap();
+        let next = within("the next", testbed.mutex(&rival).acquire()).await.unwrap();
         // It was deleted, and did not go with its session.
         assert_eq!(curator.session_id().unwrap(), session);
         next.release().await.unwrap();
         assert_eq!(within("the answer", releasing).await.unwrap(), Released::Confirmed);
     }
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// Curator: TestLockACLs#testACLsCreatingParents: parent and child have their own ACLs.
 #[tokio::test(start_paused = true)]
 async fn a_parent_keeps_its_own_acls() {
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     let parents = [anyone(Permission::CREATE | Permission::READ | Permission::DELETE)];
-    arena.admin.create(&arena.path, &[], CreateMode::Container, &parents).await.unwrap();
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
-    assert_eq!(arena.admin.get_acl(&arena.path).await.unwrap().0, parents);
-    let (acl, _) = arena.admin.get_acl(guard.node()).await.unwrap();
+    testbed.admin.create(&testbed.path, &[], CreateMode::Container, &parents).await.unwrap();
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
+    assert_eq!(testbed.admin.get_acl(&testbed.path).await.unwrap().0, parents);
+    let (acl, _) = testbed.admin.get_acl(guard.node()).await.unwrap();
     assert_eq!(acl, [anyone(Permission::ALL)]);
     guard.release().await.unwrap();
 }
@@ -169,70 +186,70 @@ async fn without_permission_the_error_says_what_may_not_be_done_and_nothing_is_l
         // A parent that would have to be made below it.
         (Permission::READ | Permission::DELETE, "create", "/a/b", "/a"),
     ] {
-        let (arena, curator) = Arena::with_curator().await;
-        arena.restrict(may).await;
-        let mutex = curator.mutex(format!("{}{below}", arena.path)).unwrap();
+        let (testbed, curator) = Testbed::with_curator().await;
+        testbed.restrict(may).await;
+        let mutex = curator.mutex(format!("{}{below}", testbed.path)).unwrap();
         let error = within("the error", mutex.acquire()).await.unwrap_err();
-        expect_no_auth(error, doing, &format!("{}{named}", arena.path));
-        arena.open().await;
-        assert_eq!(arena.children().await.len(), 0);
+        expect_no_auth(error, doing, &format!("{}{named}", testbed.path));
+        testbed.open().await;
+        assert_eq!(testbed.children().await.len(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_permission_to_read_the_predecessor_the_waiter_leaves_with_an_error() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
     let unreadable = [anyone(Permission::DELETE | Permission::WRITE | Permission::ADMIN)];
-    let mutex = arena.mutex(&other.with_acls(Acls::new(&unreadable)));
-    arena.create(&arena.path, CreateMode::Container).await;
+    let mutex = testbed.mutex(&other.with_acls(Acls::new(&unreadable)));
+    testbed.create(&testbed.path, CreateMode::Container).await;
     let holder = mutex.acquire().await.unwrap();
-    let error = within("the error", arena.mutex(&curator).acquire()).await.unwrap_err();
+    let error = within("the error", testbed.mutex(&curator).acquire()).await.unwrap_err();
     expect_no_auth(error, "read", holder.node());
-    arena.children_are(1).await;
+    testbed.children_are(1).await;
     // A hold that may not read its own node is looked after all the same.
-    arena.admin.delete(holder.node(), None).await.unwrap();
+    testbed.admin.delete(holder.node(), None).await.unwrap();
     within("the loss", holder.lost()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_is_allowed_later_happens_later() {
-    let (arena, curator) = Arena::with_curator().await;
-    arena.restrict(Permission::CREATE | Permission::READ | Permission::ADMIN).await;
-    let guard = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
+    let (testbed, curator) = Testbed::with_curator().await;
+    testbed.restrict(Permission::CREATE | Permission::READ | Permission::ADMIN).await;
+    let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
     fails(within("the release", guard.release()).await, ErrorKind::PermissionDenied);
-    arena.open().await;
-    arena.children_are(0).await;
+    testbed.open().await;
+    testbed.children_are(0).await;
 }
 
 /// There is no authenticated client that could be the creator.
 #[tokio::test(start_paused = true)]
 async fn acls_that_the_server_rejects_are_an_error() {
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     let creators = curator.with_acls(Acls::creator_all());
     let rejected = async |path: &str| {
         let mutex = creators.mutex(path).unwrap();
         let error = fails(within("the error", mutex.acquire()).await, ErrorKind::InvalidInput);
         assert_eq!(error.option(), Some("acls"));
-        assert!(error.path().unwrap().starts_with(&arena.path), "{error:?}");
+        assert!(error.path().unwrap().starts_with(&testbed.path), "{error:?}");
     };
-    rejected(&arena.path).await;
-    rejected(&format!("{}/deep", arena.path)).await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    rejected(&arena.path).await;
-    assert_eq!(arena.children().await.len(), 0);
-    let builder = Curator::builder().namespace(&format!("{}-ns", arena.path));
-    let connecting = builder.acls(Acls::creator_all()).connect(arena.server.connect_string());
+    rejected(&testbed.path).await;
+    rejected(&format!("{}/deep", testbed.path)).await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    rejected(&testbed.path).await;
+    assert_eq!(testbed.children().await.len(), 0);
+    let builder = Curator::builder().namespace(&format!("{}-ns", testbed.path));
+    let connecting = builder.acls(Acls::creator_all()).connect(testbed.server.connect_string());
     assert_eq!(fails(connecting.await, ErrorKind::InvalidInput).option(), Some("acls"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_ephemeral_parent_is_an_error() {
-    let (arena, curator) = Arena::with_curator().await;
-    arena.create(&arena.path, CreateMode::Ephemeral).await;
-    for path in [arena.path.clone(), format!("{}/below/it", arena.path)] {
+    let (testbed, curator) = Testbed::with_curator().await;
+    testbed.create(&testbed.path, CreateMode::Ephemeral).await;
+    for path in [testbed.path.clone(), format!("{}/below/it", testbed.path)] {
         let mutex = curator.mutex(&path).unwrap();
         let error = fails(within("the error", mutex.acquire()).await, ErrorKind::UnusablePath);
-        assert!(error.path().unwrap().starts_with(&arena.path), "{error:?}");
+        assert!(error.path().unwrap().starts_with(&testbed.path), "{error:?}");
     }
 }
 

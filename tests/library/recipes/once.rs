@@ -11,15 +11,15 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// A job of 5 ms, on machines whose clocks differ by up to an hour: a lock alone would run it on both.
 #[tokio::test(start_paused = true)]
 async fn each_of_two_hundred_keys_runs_on_one_of_two_machines() {
-    let (arena, curators) = Arena::with_curators::<2>().await;
+    let (testbed, curators) = Testbed::with_curators::<2>().await;
     let hour = 3_600_000;
     // So that a key is under way, was just done, or was done long ago.
-    let skews = [0, 1, 5, 20, if crate::harness::is_real() { 200 } else { hour }];
+    let skews = [0, 1, 5, 20, if zookeeper_recipes_dev::is_real() { 200 } else { hour }];
     for key in 0..200 {
         let bodies = Arc::new(AtomicUsize::new(0));
         let machines = [0, skews[key % skews.len()]].into_iter().zip(&curators);
         let machines = machines.map(|(skew, curator)| {
-            let (job, bodies) = (curator.once(&arena.path, format!("day {key}")), bodies.clone());
+            let (job, bodies) = (curator.once(&testbed.path, format!("day {key}")), bodies.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(MILLISECOND * skew).await;
                 let body = async move |_| {
@@ -42,30 +42,30 @@ async fn each_of_two_hundred_keys_runs_on_one_of_two_machines() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_says_who_ran_it_and_when() {
-    let (arena, curator) = Arena::with_curator().await;
-    let named = |name: &str| curator.with_identity(name).once(&arena.path, "2026/11").unwrap();
+    let (testbed, curator) = Testbed::with_curator().await;
+    let named = |name: &str| curator.with_identity(name).once(&testbed.path, "2026/11").unwrap();
     assert_eq!(named("a").run(async |_| Ok::<_, Error>(7)).await.unwrap(), Once::Ran(7));
-    let record = format!("{}/done/2026%2F11", arena.path);
-    let (_, stat) = arena.admin.get_data(&record).await.unwrap();
+    let record = format!("{}/done/2026%2F11", testbed.path);
+    let (_, stat) = testbed.admin.get_data(&record).await.unwrap();
     let later = named("b").run(async |_| -> Result<(), Error> { unreachable!() }).await.unwrap();
     let Once::AlreadyDone { by, at, .. } = later else { panic!("{later:?}") };
     assert_eq!(by, "a");
     let since = at.duration_since(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(i128::from(stat.ctime), i128::try_from(since.as_millis()).unwrap());
-    let runs = format!("{}/runs/2026%2F11", arena.path);
-    assert_eq!(arena.admin.list_children(&runs).await.unwrap(), [""; 0]);
+    let runs = format!("{}/runs/2026%2F11", testbed.path);
+    assert_eq!(testbed.admin.list_children(&runs).await.unwrap(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_oldest_keys_beyond_those_that_are_kept_are_removed() {
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     // Not in the order of their names.
     for key in ["d", "a", "c", "b"] {
-        let job = curator.once(&arena.path, key).unwrap().with_kept_keys(2);
+        let job = curator.once(&testbed.path, key).unwrap().with_kept_keys(2);
         let once = job.run(async |_| Ok::<_, Error>(())).await.unwrap();
         assert_eq!(once, Once::Ran(()));
     }
-    let mut kept = arena.admin.list_children(&format!("{}/done", arena.path)).await.unwrap();
+    let mut kept = testbed.admin.list_children(&format!("{}/done", testbed.path)).await.unwrap();
     kept.sort();
     assert_eq!(kept, ["b", "c"]);
 }
@@ -73,9 +73,9 @@ async fn the_oldest_keys_beyond_those_that_are_kept_are_removed() {
 /// A run that was lost, or whose body failed, leaves no record.
 #[tokio::test(start_paused = true)]
 async fn a_run_without_success_is_an_error_and_the_next_runs() {
-    let (arena, curator) = Arena::with_curator().await;
-    let job = curator.once(&arena.path, "key").unwrap();
-    let admin = arena.admin.clone();
+    let (testbed, curator) = Testbed::with_curator().await;
+    let job = curator.once(&testbed.path, "key").unwrap();
+    let admin = testbed.admin.clone();
     let lost = job.run(async |hold| {
         admin.delete(hold.node(), None).await.unwrap();
         std::future::pending::<Result<(), Error>>().await
@@ -92,8 +92,11 @@ async fn a_run_without_success_is_an_error_and_the_next_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_key_names_the_option() {
-    let (arena, curator) = Arena::with_curator().await;
-    assert_eq!(fails(curator.once(&arena.path, ""), ErrorKind::InvalidInput).option(), Some("key"));
+    let (testbed, curator) = Testbed::with_curator().await;
+    assert_eq!(
+        fails(curator.once(&testbed.path, ""), ErrorKind::InvalidInput).option(),
+        Some("key")
+    );
     let error = fails(curator.once("jobs", "key"), ErrorKind::InvalidInput);
     assert_eq!(error.option(), Some("lock path"));
 }

@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
-use super::leases::{asks, asks_for, served};
 use crate::prelude::*;
+use crate::support::leases::{asks, asks_for, served};
 
-async fn named(arena: &Arena, identity: &str) -> Curator {
-    arena.connect(arena.builder().identity(identity)).await
+async fn named(testbed: &Testbed, identity: &str) -> Curator {
+    testbed.connect(testbed.builder().identity(identity)).await
 }
 
 /// Who they are, and whether they hold.
@@ -17,14 +17,14 @@ fn told(participants: &[Participant]) -> Vec<(&str, bool)> {
 /// CURATOR-436. Curator: `TestLeaderLatch#testUncreatedPathGetLeader`, by a selector: a latch is a candidate at once.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_at_a_path_that_is_not_there() {
-    let (arena, curator) = Arena::with_curator().await;
-    let (semaphore, selector) = (arena.semaphore(&curator, 3), arena.selector(&curator));
-    assert_eq!(arena.mutex(&curator).participants().await.unwrap(), []);
-    assert_eq!(arena.read_write(&curator).participants().await.unwrap(), []);
+    let (testbed, curator) = Testbed::with_curator().await;
+    let (semaphore, selector) = (testbed.semaphore(&curator, 3), testbed.selector(&curator));
+    assert_eq!(testbed.mutex(&curator).participants().await.unwrap(), []);
+    assert_eq!(testbed.read_write(&curator).participants().await.unwrap(), []);
     assert_eq!(semaphore.participants().await.unwrap(), []);
     assert_eq!(selector.participants().await.unwrap(), []);
     assert_eq!(selector.leader().await.unwrap(), None);
-    assert!(arena.stat(&arena.path).await.is_none(), "to look makes nothing");
+    assert!(testbed.stat(&testbed.path).await.is_none(), "to look makes nothing");
     // Nor where it is there and nobody is.
     within("a lease", semaphore.acquire()).await.unwrap().release().await.unwrap();
     assert_eq!(semaphore.participants().await.unwrap(), []);
@@ -32,25 +32,25 @@ async fn nobody_is_at_a_path_that_is_not_there() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_mutex_one_holds_and_the_others_wait() {
-    let arena = Arena::new().await;
-    let (one, two) = (named(&arena, "one").await, named(&arena, "two").await);
-    let three = named(&arena, "three").await;
-    let guard = within("the lock", arena.mutex(&one).acquire()).await.unwrap();
-    let waiting = [arena.waits(&two).await, arena.waits(&three).await];
-    let all = arena.mutex(&two).participants().await.unwrap();
+    let testbed = Testbed::new().await;
+    let (one, two) = (named(&testbed, "one").await, named(&testbed, "two").await);
+    let three = named(&testbed, "three").await;
+    let guard = within("the lock", testbed.mutex(&one).acquire()).await.unwrap();
+    let waiting = [testbed.waits(&two).await, testbed.waits(&three).await];
+    let all = testbed.mutex(&two).participants().await.unwrap();
     assert_eq!(told(&all), [("one", true), ("two", false), ("three", false)]);
     assert_eq!(all[0].node, guard.node());
     assert!(all.is_sorted_by(|one, next| one.sequence < next.sequence && one.since <= next.since));
     for (participant, curator) in all.iter().zip([&one, &two, &three]) {
         assert_eq!(participant.session_id, curator.session_id().ok());
         // By the servers' clock.
-        let stat = arena.stat(&participant.node).await.unwrap();
+        let stat = testbed.stat(&participant.node).await.unwrap();
         let began = participant.since.unwrap();
         let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(since.as_millis(), u128::try_from(stat.ctime).unwrap());
         // Simulated servers began in 1970.
         let age = began.elapsed().unwrap();
-        assert!(age < crate::harness::LONG || since < crate::harness::LONG, "{since:?}");
+        assert!(age < LONG || since < LONG, "{since:?}");
     }
     waiting.iter().for_each(JoinHandle::abort);
     guard.release().await.unwrap();
@@ -59,11 +59,11 @@ async fn of_a_mutex_one_holds_and_the_others_wait() {
 /// Those of this session that wait under our own node, after it. Another client sees its node alone.
 #[tokio::test(start_paused = true)]
 async fn our_own_waiting_tasks_are_told_after_our_node() {
-    let arena = Arena::new().await;
-    let (one, two) = (named(&arena, "one").await, named(&arena, "two").await);
-    let mutex = arena.mutex(&one);
+    let testbed = Testbed::new().await;
+    let (one, two) = (named(&testbed, "one").await, named(&testbed, "two").await);
+    let mutex = testbed.mutex(&one);
     let guard = within("the lock", mutex.acquire()).await.unwrap();
-    let _other = arena.waits(&two).await;
+    let _other = testbed.waits(&two).await;
     let mut waiting = [(); 2].map(|()| Box::pin(mutex.acquire()));
     for acquiring in &mut waiting {
         assert!(futures_util::poll!(acquiring).is_pending());
@@ -71,7 +71,7 @@ async fn our_own_waiting_tasks_are_told_after_our_node() {
     let all = mutex.participants().await.unwrap();
     assert_eq!(told(&all), [("one", true), ("one", false), ("one", false), ("two", false)]);
     assert!(all[..3].iter().all(|one| one.node == guard.node()));
-    let seen = arena.mutex(&two).participants().await.unwrap();
+    let seen = testbed.mutex(&two).participants().await.unwrap();
     assert_eq!(told(&seen), [("one", true), ("two", false)]);
 }
 
@@ -80,9 +80,9 @@ async fn our_own_waiting_tasks_are_told_after_our_node() {
 #[tokio::test(start_paused = true)]
 async fn those_that_may_not_be_read_are_told_without_their_data_after_one_round_trip() {
     const HIDDEN: usize = 40;
-    let (arena, proxy, curator) = Arena::with_link(Arena::builder).await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-lock-", arena.path);
+    let (testbed, proxy, curator) = Testbed::with_link(Testbed::builder).await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-lock-", testbed.path);
     let mut nodes = Vec::new();
     for number in 0..=HIDDEN {
         let (data, may) = if number < HIDDEN {
@@ -91,10 +91,10 @@ async fn those_that_may_not_be_read_are_told_without_their_data_after_one_round_
             (&b"open"[..], Permission::ALL)
         };
         let mode = CreateMode::EphemeralSequential;
-        nodes.push(arena.node(&name, data, mode, &[anyone(may)]).await);
+        nodes.push(testbed.node(&name, data, mode, &[anyone(may)]).await);
     }
     let first_answer = proxy.hold(Message::reply(Operation::Exists));
-    let mutex = arena.mutex(&curator);
+    let mutex = testbed.mutex(&curator);
     let listing = tokio::spawn(async move { mutex.participants().await });
     let sent = async || proxy.requests(Operation::Exists) == HIDDEN;
     eventually("a look at each", sent).await;
@@ -107,31 +107,31 @@ async fn those_that_may_not_be_read_are_told_without_their_data_after_one_round_
     assert_eq!(told(&all[HIDDEN..]), [("open", false)]);
     for (participant, node) in all.iter().zip(&nodes) {
         // Servers from 3.9.5 on want READ for that: see `src/participants.rs`.
-        if let Ok(stat) = arena.admin.check_stat(node).await {
+        if let Ok(stat) = testbed.admin.check_stat(node).await {
             let (stat, token) = (stat.unwrap(), participant.fencing_token.unwrap().value());
             let session = participant.session_id.unwrap();
             assert_eq!((session, token), (stat.ephemeral_owner, stat.czxid));
             assert!(participant.since > Some(SystemTime::UNIX_EPOCH));
         }
     }
-    arena.wipe().await;
+    testbed.wipe().await;
 }
 
 /// Curator: TestInterProcessSemaphore#testGetParticipantNodes. kazoo: test_holders. Whoever is first has leases that are not
 /// granted; the others wait in `locks`.
 #[tokio::test(start_paused = true)]
 async fn of_a_semaphore_who_waits_is_told_wherever_it_waits() {
-    let arena = Arena::new().await;
+    let testbed = Testbed::new().await;
     let mut semaphores = Vec::new();
     for name in ["one", "two", "three"] {
-        let curator = named(&arena, name).await;
-        semaphores.push(curator.semaphore(&arena.path, 3).unwrap());
+        let curator = named(&testbed, name).await;
+        semaphores.push(curator.semaphore(&testbed.path, 3).unwrap());
     }
     let held = within("two", semaphores[0].acquire_many(2)).await.unwrap();
     let all_three = asks_for(&semaphores[1], 3);
-    arena.nodes_are(1, 5).await;
+    testbed.nodes_are(1, 5).await;
     let last = asks(&semaphores[2]);
-    arena.nodes_are(2, 5).await;
+    testbed.nodes_are(2, 5).await;
     let all = semaphores[2].participants().await.unwrap();
     let one = ("one", true);
     let two = ("two", false);
@@ -139,10 +139,10 @@ async fn of_a_semaphore_who_waits_is_told_wherever_it_waits() {
     assert_eq!(told(&all), [one, one, ("two", true), two, two, ("three", false)]);
     // By its leases, once it has some; by its node in `locks` before.
     assert!(all[..5].iter().all(|one| one.node.contains("/leases/")), "{all:?}");
-    assert_eq!(all[5].node, arena.locks().await[1]);
+    assert_eq!(all[5].node, testbed.locks().await[1]);
     held.release().await.unwrap();
     let granted = served(all_three).await;
-    arena.nodes_are(1, 4).await;
+    testbed.nodes_are(1, 4).await;
     let all = semaphores[0].participants().await.unwrap();
     let two = ("two", true);
     assert_eq!(told(&all), [two, two, two, ("three", false)]);
@@ -153,25 +153,25 @@ async fn of_a_semaphore_who_waits_is_told_wherever_it_waits() {
 /// All of one session, whose later ones queued before the earlier had their leases.
 #[tokio::test(start_paused = true)]
 async fn of_a_semaphore_a_lease_holds_whoever_of_its_session_waits() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let semaphore = curator.semaphore(&arena.path, 2).unwrap();
-    let rival = other.semaphore(&arena.path, 2).unwrap();
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let semaphore = curator.semaphore(&testbed.path, 2).unwrap();
+    let rival = other.semaphore(&testbed.path, 2).unwrap();
     let blocker = within("both", semaphore.acquire_many(2)).await.unwrap();
     let mut waiting = Vec::new();
     for _ in 0..4 {
         waiting.push(asks(&semaphore));
     }
-    arena.nodes_are(1, 3).await;
+    testbed.nodes_are(1, 3).await;
     blocker.release().await.unwrap();
     // Two of the four hold, the third has a lease that is not granted, and the fourth waits for the node of that in `locks`.
-    arena.nodes_are(1, 3).await;
+    testbed.nodes_are(1, 3).await;
     for asked in [&semaphore, &rival] {
         let all = asked.participants().await.unwrap();
         let holds: Vec<_> = all.iter().map(|one| one.holds).collect();
         assert_eq!(holds, [true, true, false], "{all:?}");
-        let leases = arena.leases().await;
+        let leases = testbed.leases().await;
         assert!(all.iter().map(|one| &one.node).take(3).eq(&leases), "{all:?}");
     }
     drop(waiting);
-    arena.nodes_are(0, 0).await;
+    testbed.nodes_are(0, 0).await;
 }

@@ -1,22 +1,6 @@
 //! A read-write lock: readers and writers, reading beside a write hold and after it, and who re-enters.
 
-use zookeeper_recipes::WriteGuard;
-
 use crate::prelude::*;
-
-impl Arena {
-    /// Starts to read, and waits until the node is there.
-    pub(crate) async fn reads(&self, curator: &Curator) -> Waiting {
-        let lock = self.read_write(curator);
-        self.enters(async move { lock.read().await }).await
-    }
-
-    /// Starts to write, and waits until the node is there.
-    pub(crate) async fn writes(&self, curator: &Curator) -> Waiting<WriteGuard> {
-        let lock = self.read_write(curator);
-        self.enters(async move { lock.write().await }).await
-    }
-}
 
 /// What the servers had sent to this client, it has acted on.
 pub(crate) async fn settled(curator: &Curator) {
@@ -30,15 +14,15 @@ pub(crate) async fn settled(curator: &Curator) {
 /// waiting writer would keep out.
 #[tokio::test(start_paused = true)]
 async fn readers_hold_together_and_a_writer_alone() {
-    let (arena, [one, two, three]) = Arena::with_curators().await;
-    let locks = [&one, &two, &three].map(|curator| arena.read_write(curator));
+    let (testbed, [one, two, three]) = Testbed::with_curators().await;
+    let locks = [&one, &two, &three].map(|curator| testbed.read_write(curator));
     let first = acquired(locks[0].try_read().await.unwrap()).expect("free");
     let second = acquired(locks[1].try_read().await.unwrap()).expect("shared with a reader");
     let again = acquired(locks[0].try_read().await.unwrap()).expect("shared with itself");
     assert_ne!(again.node(), first.node());
     assert!(again.fencing_token() > second.fencing_token(), "tokens are in the order of entering");
     assert!(matches!(locks[2].try_write().await.unwrap(), Attempt::Busy));
-    assert_eq!(arena.children().await.len(), 3, "a refused try leaves nothing");
+    assert_eq!(testbed.children().await.len(), 3, "a refused try leaves nothing");
     for guard in [first, second, again] {
         assert!(matches!(locks[2].try_write().await.unwrap(), Attempt::Busy), "somebody reads");
         guard.release().await.unwrap();
@@ -51,20 +35,20 @@ async fn readers_hold_together_and_a_writer_alone() {
         assert!(matches!((both.0.unwrap(), both.1.unwrap()), (Attempt::Busy, Attempt::Busy)));
     }
     assert_eq!(writer.release().await.unwrap(), Released::Confirmed);
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// Readers that come later do not pass it by, though all who hold are readers.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_waits_is_served_before_readers_that_come_later() {
-    let (arena, curators) = Arena::with_curators::<3>().await;
+    let (testbed, curators) = Testbed::with_curators::<3>().await;
     for curator in &curators {
-        let first = arena.read_write(&curators[0]).read().await.unwrap();
-        let writer = arena.writes(curator).await;
+        let first = testbed.read_write(&curators[0]).read().await.unwrap();
+        let writer = testbed.writes(curator).await;
         let mut readers = Vec::new();
         for curator in curators.iter().cycle().take(9) {
-            readers.push(arena.reads(curator).await);
-            let late = arena.read_write(curator).try_read().await.unwrap();
+            readers.push(testbed.reads(curator).await);
+            let late = testbed.read_write(curator).try_read().await.unwrap();
             assert!(matches!(late, Attempt::Busy), "a try passes nobody by either");
         }
         let none_reads = async || {
@@ -83,30 +67,30 @@ async fn a_writer_that_waits_is_served_before_readers_that_come_later() {
         for reader in readers {
             assert!(held(reader).await.fencing_token() > token, "invariant 4");
         }
-        arena.children_are(0).await;
+        testbed.children_are(0).await;
     }
 }
 
 /// As Curator names it since 5.5 (CURATOR-621).
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_has_its_number_and_its_token() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let lock = arena.read_write(&curator.with_identity("me@here"));
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let lock = testbed.read_write(&curator.with_identity("me@here"));
     // So that the number is not the first.
     lock.read().await.unwrap().release().await.unwrap();
     let write = within("the writer", lock.write()).await.unwrap();
-    let next = arena.writes(&other).await;
+    let next = testbed.writes(&other).await;
     let read = within("a read beside it", write.read()).await.unwrap();
     let second = within("another read beside it", write.read()).await.unwrap();
     let told = lock.participants().await.unwrap();
     assert_eq!(told.iter().filter(|one| one.holds).count(), 3, "{told:?}");
     let digits = &write.node()[write.node().len() - 10..];
     for read in [&read, &second] {
-        let name = read.node().strip_prefix(&format!("{}/", arena.path)).unwrap();
+        let name = read.node().strip_prefix(&format!("{}/", testbed.path)).unwrap();
         assert_eq!(name.len(), 58);
         assert!(name.starts_with("_c_"), "{name}");
         assert!(name.ends_with(&format!("-__READ__{digits}")), "{name}");
-        let (data, stat) = arena.admin.get_data(read.node()).await.unwrap();
+        let (data, stat) = testbed.admin.get_data(read.node()).await.unwrap();
         assert_eq!(data, b"me@here");
         assert_eq!(stat.ephemeral_owner, curator.session_id().unwrap());
         // Its node is younger than that of the writer that waits, which holds later.
@@ -127,9 +111,9 @@ async fn a_read_beside_a_write_has_its_number_and_its_token() {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let rival = arena.read_write(&other);
-    let write = within("the writer", arena.read_write(&curator).write()).await.unwrap();
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let rival = testbed.read_write(&other);
+    let write = within("the writer", testbed.read_write(&curator).write()).await.unwrap();
     let nested = write.reenter();
     let read = within("the down-grade", write.downgrade()).await.unwrap();
     assert!(nested.is_held() && read.is_held());
@@ -138,29 +122,29 @@ async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
     drop(nested);
     eventually("others read", async || acquired(rival.try_read().await.unwrap()).is_some()).await;
     drop((read, again));
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// Before it knows, and after.
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_that_is_lost_is_refused() {
     for loss in [Loss::NodeDeleted, Loss::SessionExpired] {
-        let arena = Arena::new().await;
+        let testbed = Testbed::new().await;
         // So long that nobody looks for its node within a test's time.
-        let curator = arena.patient_curator().await;
-        let write = arena.read_write(&curator).write().await.unwrap();
+        let curator = testbed.patient_curator().await;
+        let write = testbed.read_write(&curator).write().await.unwrap();
         if loss == Loss::NodeDeleted {
-            arena.remove(write.node()).await;
+            testbed.remove(write.node()).await;
             assert!(write.is_held(), "nobody has told it");
         } else {
-            arena.kill_session(&curator).await;
+            testbed.kill_session(&curator).await;
         }
         assert_eq!(lost_by(within("a read", write.read()).await), loss);
-        assert_eq!(arena.children().await.len(), 0, "invariant 3");
+        assert_eq!(testbed.children().await.len(), 0, "invariant 3");
         assert_eq!(within("the loss", write.lost()).await, loss);
         assert_eq!(lost_by(within("again", write.read()).await), loss);
         assert_eq!(lost_by(within("a down-grade", write.downgrade()).await), loss);
-        arena.children_are(0).await;
+        testbed.children_are(0).await;
     }
 }
 
@@ -168,13 +152,13 @@ async fn a_read_beside_a_write_that_is_lost_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_write_and_the_read_beside_it_are_lost_one_by_one() {
     for write_goes in [true, false] {
-        let arena = Arena::new().await;
-        let (curator, other) = (arena.short_lived_curator().await, arena.curator().await);
-        let write = arena.read_write(&curator).write().await.unwrap();
+        let testbed = Testbed::new().await;
+        let (curator, other) = (testbed.short_lived_curator().await, testbed.curator().await);
+        let write = testbed.read_write(&curator).write().await.unwrap();
         let beside = within("a read beside it", write.read()).await.unwrap();
-        let writer = arena.writes(&other).await;
+        let writer = testbed.writes(&other).await;
         if write_goes {
-            arena.remove(write.node()).await;
+            testbed.remove(write.node()).await;
             assert_eq!(within("the loss", write.lost()).await, Loss::NodeDeleted);
             assert!(beside.is_held(), "{:?}", beside.loss());
             assert_eq!(lost_by(write.release().await), Loss::NodeDeleted);
@@ -182,7 +166,7 @@ async fn a_write_and_the_read_beside_it_are_lost_one_by_one() {
             assert!(!writer.is_finished(), "one still reads");
             assert_eq!(beside.release().await.unwrap(), Released::Confirmed);
         } else {
-            arena.remove(beside.node()).await;
+            testbed.remove(beside.node()).await;
             assert_eq!(within("the loss", beside.lost()).await, Loss::NodeDeleted);
             assert!(write.is_held());
             let read = within("the down-grade", write.downgrade()).await.unwrap();
@@ -191,27 +175,27 @@ async fn a_write_and_the_read_beside_it_are_lost_one_by_one() {
             drop(beside);
         }
         held(writer).await.release().await.unwrap();
-        arena.children_are(0).await;
+        testbed.children_are(0).await;
     }
 }
 
 #[track_caller]
-fn is_upgrade<T: std::fmt::Debug>(arena: &Arena, acquired: Result<T, Error>) {
+fn is_upgrade<T: std::fmt::Debug>(testbed: &Testbed, acquired: Result<T, Error>) {
     let error = fails(acquired, ErrorKind::WouldDeadlock);
-    assert_eq!(error.path(), Some(arena.path.as_str()));
-    assert!(error.to_string().contains(&arena.path), "{error}");
+    assert_eq!(error.path(), Some(testbed.path.as_str()));
+    assert!(error.to_string().contains(&testbed.path), "{error}");
 }
 
 /// As Curator's thread does (TestInterProcessReadWriteLock#testDowngrading), each way of acquiring.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_writes_reads_beside_it() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let lock = arena.read_write(&curator);
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let lock = testbed.read_write(&curator);
     Owner::new()
         .scope(async {
             for way in 0..4 {
                 let written = within("the writer", lock.write()).await.unwrap();
-                let next = arena.writes(&other).await;
+                let next = testbed.writes(&other).await;
                 let limit = Duration::from_secs(50);
                 let read = match way {
                     0 => within("a read", lock.read()).await.unwrap(),
@@ -230,31 +214,31 @@ async fn an_owner_that_writes_reads_beside_it() {
                 settled(&other).await;
                 assert!(!next.is_finished());
                 // From now on to write would be an upgrade.
-                is_upgrade(&arena, within("at once", lock.write()).await);
+                is_upgrade(&testbed, within("at once", lock.write()).await);
                 drop((read, nested));
                 held(next).await.release().await.unwrap();
             }
         })
         .await;
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }
 
 /// Curator: TestInterProcessReadWriteLock#testThatUpgradingIsDisallowed; there it waits until the time is up.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_reads_is_told_at_once_that_it_cannot_write() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let lock = arena.read_write(&curator);
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let lock = testbed.read_write(&curator);
     Owner::new()
         .scope(async {
             let read = lock.read().await.unwrap();
-            let rival = arena.read_write(&other).read().await.unwrap();
-            is_upgrade(&arena, within("at once", lock.write()).await);
-            is_upgrade(&arena, within("at once", lock.try_write()).await);
+            let rival = testbed.read_write(&other).read().await.unwrap();
+            is_upgrade(&testbed, within("at once", lock.write()).await);
+            is_upgrade(&testbed, within("at once", lock.try_write()).await);
             let limit = Duration::from_secs(3600);
-            is_upgrade(&arena, within("at once", lock.write_timeout(limit)).await);
-            assert_eq!(arena.children().await.len(), 2, "no node was made for it");
+            is_upgrade(&testbed, within("at once", lock.write_timeout(limit)).await);
+            assert_eq!(testbed.children().await.len(), 2, "no node was made for it");
             drop((read, rival));
-            arena.children_are(0).await;
+            testbed.children_are(0).await;
             // It reads no more.
             within("the writer", lock.write()).await.unwrap().release().await.unwrap();
         })
@@ -264,8 +248,8 @@ async fn an_owner_that_reads_is_told_at_once_that_it_cannot_write() {
 /// Whatever else it reads, and wherever the write guard is: else it would wait for a writer that waits for itself.
 #[tokio::test(start_paused = true)]
 async fn what_an_owner_down_grades_is_the_owners() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let lock = arena.read_write(&curator);
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let lock = testbed.read_write(&curator);
     let owner = Owner::new();
     let (write, first) = owner
         .scope(async {
@@ -278,12 +262,12 @@ async fn what_an_owner_down_grades_is_the_owners() {
     let down = within("the down-grade", write.downgrade()).await.unwrap();
     assert_eq!(down.node(), first.node(), "it reads already");
     drop(first);
-    let writer = arena.writes(&other).await;
+    let writer = testbed.writes(&other).await;
     owner
         .scope(async {
             let again = within("nested", lock.read()).await.unwrap();
             assert_eq!(again.node(), down.node());
-            is_upgrade(&arena, within("at once", lock.write()).await);
+            is_upgrade(&testbed, within("at once", lock.write()).await);
         })
         .await;
     assert_eq!(down.release().await.unwrap(), Released::Confirmed);

@@ -1,15 +1,15 @@
 //! Asking a holder to give its lock back: who is asked, who sees it, and who does not have to.
 
-use super::conformance::plain_locks;
+use super::contract::plain_locks;
 use crate::prelude::*;
 
 /// How long nothing is to happen.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// A hold of each kind of lock that has one node, at a path of its own.
-async fn holds(arena: &Arena, curator: &Curator) -> Vec<Guard> {
+async fn holds(testbed: &Testbed, curator: &Curator) -> Vec<Guard> {
     let mut holds = Vec::new();
-    for lock in plain_locks(arena, curator) {
+    for lock in plain_locks(testbed, curator) {
         holds.push(within(lock.path(), lock.acquire()).await.unwrap());
     }
     holds
@@ -24,9 +24,9 @@ async fn is_quiet(held: &Hold) {
 /// only afterwards, which Curator's holder does not notice (it has no id).
 #[tokio::test(start_paused = true)]
 async fn a_request_is_seen_whenever_the_holder_listens_and_the_hold_goes_on() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
     for (before, meanwhile) in [(false, false), (true, false), (true, true)] {
-        for held in holds(&arena, &curator).await {
+        for held in holds(&testbed, &curator).await {
             let kind = held.path().to_owned();
             if before {
                 is_quiet(&held).await;
@@ -40,7 +40,7 @@ async fn a_request_is_seen_whenever_the_holder_listens_and_the_hold_goes_on() {
             within(&kind, listening).await;
             within(&kind, held.revocation_requested()).await;
             assert!(held.is_held(), "{kind}: it is a request");
-            let data = arena.admin.get_data(held.node()).await.unwrap().0;
+            let data = testbed.admin.get_data(held.node()).await.unwrap().0;
             assert_eq!(data, b"__REVOKE__");
             held.release().await.unwrap();
         }
@@ -50,14 +50,14 @@ async fn a_request_is_seen_whenever_the_holder_listens_and_the_hold_goes_on() {
 /// It is told when it holds.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_can_be_asked_before_it_holds() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let holder = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    let acquiring = arena.waits(&other).await;
-    let waits = arena.mutex(&curator).participants().await.unwrap().pop().unwrap();
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let holder = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
+    let acquiring = testbed.waits(&other).await;
+    let waits = testbed.mutex(&curator).participants().await.unwrap().pop().unwrap();
     assert!(!waits.holds);
     assert!(Revoker::new(&curator).attempt_revoke(&waits.node).await.unwrap());
     // Who looks sees it of who was asked, and of nobody else.
-    let all = arena.mutex(&curator).participants().await.unwrap();
+    let all = testbed.mutex(&curator).participants().await.unwrap();
     let asked: Vec<_> = all.iter().map(Participant::revocation_requested).collect();
     assert_eq!(asked, [false, true]);
     // And is no less in the queue for it.
@@ -70,13 +70,13 @@ async fn a_waiter_can_be_asked_before_it_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn other_data_is_no_request() {
-    let (arena, curator) = Arena::with_curator().await;
-    for held in holds(&arena, &curator).await {
+    let (testbed, curator) = Testbed::with_curator().await;
+    for held in holds(&testbed, &curator).await {
         for data in [&b"x"[..], b"", b"__REVOKE__ ", b"__revoke__"] {
-            arena.admin.set_data(held.node(), data, None).await.unwrap();
+            testbed.admin.set_data(held.node(), data, None).await.unwrap();
             is_quiet(&held).await;
         }
-        arena.admin.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
+        testbed.admin.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
         within(held.path(), held.revocation_requested()).await;
     }
 }
@@ -84,11 +84,11 @@ async fn other_data_is_no_request() {
 /// It is no request that the hold ended, in whatever way.
 #[tokio::test(start_paused = true)]
 async fn who_listens_is_not_asked_by_the_end_of_the_hold() {
-    let (arena, curator) = Arena::with_curator().await;
-    for (nth, held) in holds(&arena, &curator).await.into_iter().enumerate() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    for (nth, held) in holds(&testbed, &curator).await.into_iter().enumerate() {
         let view = held.view();
         if nth % 2 == 0 {
-            arena.remove(held.node()).await
+            testbed.remove(held.node()).await
         } else {
             drop(held)
         }
@@ -99,11 +99,11 @@ async fn who_listens_is_not_asked_by_the_end_of_the_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_made_while_the_holder_is_cut_off_is_seen_after() {
-    let (arena, link, curator) = Arena::with_link(Arena::builder).await;
-    for held in holds(&arena, &curator).await {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::builder).await;
+    for held in holds(&testbed, &curator).await {
         is_quiet(&held).await;
         let refused = cut_off(&link).await;
-        arena.admin.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
+        testbed.admin.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
         refused.heal();
         within(held.path(), held.revocation_requested()).await;
         assert!(held.is_held());
@@ -112,38 +112,38 @@ async fn a_request_made_while_the_holder_is_cut_off_is_seen_after() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_gone_cannot_be_asked() {
-    let (arena, curator) = Arena::with_curator().await;
-    let mut gone = vec![format!("{}/nowhere/_c_x-lock-0000000007", arena.path)];
-    for held in holds(&arena, &curator).await {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let mut gone = vec![format!("{}/nowhere/_c_x-lock-0000000007", testbed.path)];
+    for held in holds(&testbed, &curator).await {
         gone.push(held.node().to_owned());
         held.release().await.unwrap();
     }
     for node in gone {
         assert!(!Revoker::new(&curator).attempt_revoke(&node).await.unwrap(), "{node}");
-        assert!(arena.stat(&node).await.is_none(), "nothing was made");
+        assert!(testbed.stat(&node).await.is_none(), "nothing was made");
     }
 }
 
 /// A lock's own path, say, has other data, which nobody wants to have overwritten.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_no_contenders_is_not_written() {
-    let (arena, curator) = Arena::with_curator().await;
-    let _held = within("the lock", arena.mutex(&curator).acquire()).await.unwrap();
-    let (parent, revoker) = (arena.path.as_str(), Revoker::new(&curator));
-    let before = arena.stat(parent).await.unwrap();
+    let (testbed, curator) = Testbed::with_curator().await;
+    let _held = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
+    let (parent, revoker) = (testbed.path.as_str(), Revoker::new(&curator));
+    let before = testbed.stat(parent).await.unwrap();
     for node in ["/", "", "relative-0000000001", "/a//b-0000000001", parent, "/x/_c_y-lock-"] {
         let error = fails(revoker.attempt_revoke(node).await, ErrorKind::InvalidInput);
         assert!(error.to_string().contains(&format!("{node:?}")), "{error}");
     }
-    assert_eq!(arena.stat(parent).await.unwrap().version, before.version);
+    assert_eq!(testbed.stat(parent).await.unwrap().version, before.version);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_may_not_write_is_told_and_the_holder_is_not() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
     let acls = [anyone(Permission::READ | Permission::DELETE)];
-    let mutex = arena.mutex(&curator.with_acls(Acls::new(&acls)));
+    let mutex = testbed.mutex(&curator.with_acls(Acls::new(&acls)));
     let guard = mutex.acquire().await.unwrap();
     let asked = Revoker::new(&other).attempt_revoke(guard.node()).await;
     assert_eq!(fails(asked, ErrorKind::PermissionDenied).path(), Some(guard.node()));

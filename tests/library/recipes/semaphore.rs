@@ -3,15 +3,15 @@
 use tokio::runtime::Runtime;
 use zookeeper_recipes::zookeeper_client::Client;
 
-use super::leases::{Asks, asks, asks_for, served, spawned};
 use crate::prelude::*;
+use crate::support::leases::{Asks, asks, asks_for, served, spawned};
 
 /// Curator: TestInterProcessSemaphoreMutex#testReentrant and its two like are disabled there: it is not reentrant. A mutex
 /// right at its path is another lock.
 #[tokio::test(start_paused = true)]
 async fn nobody_re_enters_not_even_an_owner() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let semaphore = arena.semaphore(&curator, 1);
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let semaphore = testbed.semaphore(&curator, 1);
     let scoped = async {
         let guard = semaphore.acquire().await.unwrap();
         assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
@@ -19,33 +19,33 @@ async fn nobody_re_enters_not_even_an_owner() {
         // By the guard it is, as any.
         let nested = guard.reenter();
         assert_eq!(guard.release().await.unwrap(), Released::StillHeld);
-        let mutex = within("the mutex", arena.mutex(&other).acquire()).await.unwrap();
+        let mutex = within("the mutex", testbed.mutex(&other).acquire()).await.unwrap();
         assert!(mutex.is_held() && nested.is_held());
         assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
         assert_eq!(nested.release().await.unwrap(), Released::Confirmed);
         mutex.release().await.unwrap();
     };
     within("the owner", Owner::new().scope(scoped)).await;
-    arena.nodes_are(0, 0).await;
+    testbed.nodes_are(0, 0).await;
 }
 
 /// Else two could have nodes that are not granted, and each count the other's.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_lock_an_administrator_deletes_gives_its_leases_up_and_queues_again() {
-    let arena = Arena::new().await;
+    let testbed = Testbed::new().await;
     let mut semaphores = Vec::new();
     for _ in 0..3 {
-        semaphores.push(arena.semaphore(&arena.attentive_curator().await, 2));
+        semaphores.push(testbed.semaphore(&testbed.attentive_curator().await, 2));
     }
     let holder = within("a lease", semaphores[0].acquire()).await.unwrap();
     let robbed = asks_for(&semaphores[1], 2);
-    arena.nodes_are(1, 3).await;
+    testbed.nodes_are(1, 3).await;
     let behind = asks_for(&semaphores[2], 2);
-    arena.nodes_are(2, 3).await;
-    let (locks, leases) = (arena.locks().await, arena.leases().await);
-    arena.delete(&locks[..1]).await;
+    testbed.nodes_are(2, 3).await;
+    let (locks, leases) = (testbed.locks().await, testbed.leases().await);
+    testbed.delete(&locks[..1]).await;
     eventually("it is behind the other, with no lease", async || {
-        let (now, theirs) = (arena.locks().await, arena.leases().await);
+        let (now, theirs) = (testbed.locks().await, testbed.leases().await);
         now.len() == 2
             && now[0] == locks[1]
             && theirs.len() == 3
@@ -55,25 +55,25 @@ async fn a_waiter_whose_lock_an_administrator_deletes_gives_its_leases_up_and_qu
     .await;
     holder.release().await.unwrap();
     let behind = served(behind).await;
-    arena.nodes_are(1, 4).await;
+    testbed.nodes_are(1, 4).await;
     assert!(!robbed.is_finished());
     behind.release().await.unwrap();
     served(robbed).await.release().await.unwrap();
-    arena.nodes_are(0, 0).await;
+    testbed.nodes_are(0, 0).await;
 }
 
 /// Curator takes any number, and waits for ever.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_cannot_be_curators_is_refused() {
-    let (arena, curator) = Arena::with_curator().await;
+    let (testbed, curator) = Testbed::with_curator().await;
     let largest = i32::MAX as usize;
     for limit in [0, largest + 1, usize::MAX] {
-        let error = fails(curator.semaphore(&arena.path, limit), ErrorKind::InvalidInput);
+        let error = fails(curator.semaphore(&testbed.path, limit), ErrorKind::InvalidInput);
         assert_eq!(error.option(), Some("limit"));
         assert!(error.to_string().contains(&limit.to_string()), "{error}");
     }
     for limit in [1, largest] {
-        let semaphore = curator.semaphore(&arena.path, limit).unwrap();
+        let semaphore = curator.semaphore(&testbed.path, limit).unwrap();
         assert_eq!(semaphore.limit(), limit);
         within("a lease", semaphore.acquire()).await.unwrap().release().await.unwrap();
     }
@@ -82,46 +82,46 @@ async fn a_limit_that_cannot_be_curators_is_refused() {
 /// As Curator counts them. Nobody gets in by mistake; but one lease less is there.
 #[tokio::test(start_paused = true)]
 async fn children_of_others_under_leases_count() {
-    let (arena, curator) = Arena::with_curator().await;
-    arena.create(&arena.path, CreateMode::Persistent).await;
-    arena.create(&format!("{}/leases", arena.path), CreateMode::Persistent).await;
-    let foreign = arena.below("leases", "zzz");
-    arena.create(&foreign, CreateMode::Persistent).await;
-    let semaphore = arena.semaphore(&curator, 2);
+    let (testbed, curator) = Testbed::with_curator().await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    testbed.create(&format!("{}/leases", testbed.path), CreateMode::Persistent).await;
+    let foreign = testbed.below("leases", "zzz");
+    testbed.create(&foreign, CreateMode::Persistent).await;
+    let semaphore = testbed.semaphore(&curator, 2);
     let lease = within("the other lease", semaphore.acquire()).await.unwrap();
     assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
     let waiting = asks(&semaphore);
-    arena.nodes_are(1, 3).await;
+    testbed.nodes_are(1, 3).await;
     assert!(!waiting.is_finished());
-    arena.delete(&[foreign]).await;
+    testbed.delete(&[foreign]).await;
     served(waiting).await.release().await.unwrap();
     lease.release().await.unwrap();
 }
 
-async fn count(arena: &Arena, curator: &Curator, seed: i32) -> SharedCount {
-    SharedCount::start(curator, &format!("{}-limit", arena.path), seed).await.expect("a count")
+async fn count(testbed: &Testbed, curator: &Curator, seed: i32) -> SharedCount {
+    SharedCount::start(curator, &format!("{}-limit", testbed.path), seed).await.expect("a count")
 }
 
-fn semaphore(arena: &Arena, curator: &Curator, count: &SharedCount) -> InterProcessSemaphore {
-    InterProcessSemaphore::with_shared_count(curator, &arena.path, count).expect("a semaphore")
+fn semaphore(testbed: &Testbed, curator: &Curator, count: &SharedCount) -> InterProcessSemaphore {
+    InterProcessSemaphore::with_shared_count(curator, &testbed.path, count).expect("a semaphore")
 }
 
 /// Curator's `TestInterProcessSemaphore#testThreadedLeaseIncrease`, CURATOR-75. While it is zero or less nobody gets one.
 #[tokio::test(start_paused = true)]
 async fn raising_the_limit_wakes_who_waits() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let limit = count(&arena, &curator, 1).await;
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let limit = count(&testbed, &curator, 1).await;
     // Set by another process.
-    let theirs = count(&arena, &other, 7).await;
+    let theirs = count(&testbed, &other, 7).await;
     for (low, high) in [(1, 2), (0, 1), (-1, 1), (i32::MIN, 1)] {
         limit.set(low).await.unwrap();
-        let semaphore = semaphore(&arena, &curator, &limit);
+        let semaphore = semaphore(&testbed, &curator, &limit);
         let known = usize::try_from(low).unwrap_or(0);
         eventually("it is known", async || semaphore.limit() == known).await;
         let held = if known == 1 { Some(semaphore.acquire().await.unwrap()) } else { None };
         assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy), "{low}");
         let waiting = asks(&semaphore);
-        eventually("it waits", async || arena.leases().await.len() == known + 1).await;
+        eventually("it waits", async || testbed.leases().await.len() == known + 1).await;
         assert!(!waiting.is_finished(), "{low}");
         theirs.set(high).await.unwrap();
         let lease = served(waiting).await;
@@ -131,9 +131,9 @@ async fn raising_the_limit_wakes_who_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn lowering_the_limit_takes_nothing_from_holders() {
-    let (arena, curator) = Arena::with_curator().await;
-    let limit = count(&arena, &curator, 3).await;
-    let semaphore = semaphore(&arena, &curator, &limit);
+    let (testbed, curator) = Testbed::with_curator().await;
+    let limit = count(&testbed, &curator, 3).await;
+    let semaphore = semaphore(&testbed, &curator, &limit);
     let three = within("three leases", semaphore.acquire_many(3)).await.unwrap();
     limit.set(1).await.unwrap();
     eventually("it is known", async || semaphore.limit() == 1).await;
@@ -153,19 +153,19 @@ async fn lowering_the_limit_takes_nothing_from_holders() {
 
 #[tokio::test(start_paused = true)]
 async fn more_than_there_are_is_an_error_when_asked_and_while_waiting() {
-    let (arena, curator) = Arena::with_curator().await;
-    let limit = count(&arena, &curator, 2).await;
-    let semaphore = semaphore(&arena, &curator, &limit);
+    let (testbed, curator) = Testbed::with_curator().await;
+    let limit = count(&testbed, &curator, 2).await;
+    let semaphore = semaphore(&testbed, &curator, &limit);
     let error = fails(semaphore.acquire_many(3).await, ErrorKind::InvalidInput).to_string();
     assert!(error.contains('3') && error.contains('2'), "{error}");
     let held = within("a lease", semaphore.acquire()).await.unwrap();
     let waiting = asks_for(&semaphore, 2);
-    eventually("it waits with its nodes", async || arena.leases().await.len() == 3).await;
+    eventually("it waits with its nodes", async || testbed.leases().await.len() == 3).await;
     limit.set(1).await.unwrap();
     let error =
         fails(within("the error", waiting).await.unwrap(), ErrorKind::InvalidInput).to_string();
     assert!(error.contains('2') && error.contains('1'), "{error}");
-    eventually("its nodes are gone", async || arena.leases().await.len() == 1).await;
+    eventually("its nodes are gone", async || testbed.leases().await.len() == 1).await;
     held.release().await.unwrap();
 }
 
@@ -175,31 +175,31 @@ fn tries(semaphore: &InterProcessSemaphore, count: usize) -> Asks<Attempt<Guards
 }
 
 /// A node of somebody else's in a folder, as Curator makes it.
-async fn stranger(arena: &Arena, folder: &str, kind: &str) -> String {
-    let prefix = arena.below(folder, &format!("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-{kind}-"));
-    arena.node(&prefix, &[], CreateMode::EphemeralSequential, &Acls::anyone_all()).await
+async fn stranger(testbed: &Testbed, folder: &str, kind: &str) -> String {
+    let prefix = testbed.below(folder, &format!("_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-{kind}-"));
+    testbed.node(&prefix, &[], CreateMode::EphemeralSequential, &Acls::anyone_all()).await
 }
 
 /// As Curator's: a lease may be free a moment later. However many a try asks for, it goes by what it sees itself.
 #[tokio::test(start_paused = true)]
 async fn it_does_not_wait_for_one_who_passes_through() {
-    let (arena, curator) = Arena::with_curator().await;
-    let semaphore = arena.semaphore(&curator, 4);
+    let (testbed, curator) = Testbed::with_curator().await;
+    let semaphore = testbed.semaphore(&curator, 4);
     within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
     // Somebody is about to take a lease: three are left, or two.
-    let lock = stranger(&arena, "locks", "lock").await;
-    let lease = stranger(&arena, "leases", "lease").await;
+    let lock = stranger(&testbed, "locks", "lock").await;
+    let lease = stranger(&testbed, "leases", "lease").await;
     for _ in 0..5 {
         // A greater count is refused by the leases, a smaller one by the lock.
         for trying in [1, 3, 4].map(|count| tries(&semaphore, count)) {
             assert!(matches!(served(trying).await, Attempt::Busy));
         }
     }
-    arena.nodes_are(1, 1).await;
-    arena.remove(&lock).await;
+    testbed.nodes_are(1, 1).await;
+    testbed.remove(&lock).await;
     let ours = within("three", semaphore.try_acquire_many(3)).await.unwrap();
     assert_eq!(acquired(ours).expect("three are free").iter().count(), 3);
-    arena.remove(&lease).await;
+    testbed.remove(&lease).await;
 }
 
 mod real {
@@ -211,20 +211,20 @@ mod real {
         // It polls what is woken, and then ends.
         let of_caller = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (of_client, of_curator) = (Runtime::new().unwrap(), Runtime::new().unwrap());
-        let (_arena, _link, _held, trying) = of_caller.block_on(async {
-            let arena = Arena::real().await;
-            let link = arena.link().await;
+        let (_testbed, _link, _held, trying) = of_caller.block_on(async {
+            let testbed = Testbed::real().await;
+            let link = testbed.link().await;
             let connect_string = link.connect_string().to_owned();
             let connecting = async move { Client::connect(&connect_string).await };
             let client = of_client.spawn(connecting).await.unwrap().unwrap();
             let starting = async { Curator::builder().from_client(client) };
             let curator = of_curator.spawn(starting).await.unwrap().unwrap();
-            let semaphore = curator.semaphore(&arena.path, 2).unwrap();
+            let semaphore = curator.semaphore(&testbed.path, 2).unwrap();
             within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
             let held = link.hold(Message::reply(Operation::List));
             let trying = tokio::spawn(async move { semaphore.try_acquire().await });
             within("the listing of the leases", held.struck()).await;
-            (arena, link, held, trying)
+            (testbed, link, held, trying)
         });
         of_client.shutdown_timeout(LONG);
         of_caller.block_on(async {

@@ -5,8 +5,8 @@ use zookeeper_recipes::interop::CountWatch;
 
 use crate::prelude::*;
 
-async fn start(arena: &Arena, curator: &Curator, seed: i32) -> SharedCount {
-    within("the start", SharedCount::start(curator, &arena.path, seed)).await.unwrap()
+async fn start(testbed: &Testbed, curator: &Curator, seed: i32) -> SharedCount {
+    within("the start", SharedCount::start(curator, &testbed.path, seed)).await.unwrap()
 }
 
 /// Waits until it is told this value.
@@ -15,30 +15,30 @@ async fn told(watch: &mut CountWatch, value: i32) {
         .await;
 }
 
-async fn data(arena: &Arena) -> Vec<u8> {
-    arena.admin.get_data(&arena.path).await.unwrap().0
+async fn data(testbed: &Testbed) -> Vec<u8> {
+    testbed.admin.get_data(&testbed.path).await.unwrap().0
 }
 
-async fn write(arena: &Arena, data: &[u8]) {
-    arena.admin.set_data(&arena.path, data, None).await.unwrap();
+async fn write(testbed: &Testbed, data: &[u8]) {
+    testbed.admin.set_data(&testbed.path, data, None).await.unwrap();
 }
 
 /// Behind a proxy, with the watch on the node in place.
-async fn linked(arena: &Arena, seed: i32) -> (Link, Curator, SharedCount) {
-    let (link, curator) = arena.linked(arena.builder()).await;
-    let count = start(arena, &curator, seed).await;
+async fn linked(testbed: &Testbed, seed: i32) -> (Link, Curator, SharedCount) {
+    let (link, curator) = testbed.linked(testbed.builder()).await;
+    let count = start(testbed, &curator, seed).await;
     eventually("a watch", async || link.replies(Operation::GetData) >= 2).await;
     (link, curator, count)
 }
 
 /// Curator: `TestSharedCount#testSimpleVersioned` and `#testMultiClientVersioned`.
 #[tokio::test(start_paused = true)]
-async fn a_write_over_what_is_not_there_any_more_is_refused() {
-    let arena = Arena::new().await;
-    let count = start(&arena, &arena.curator().await, 0).await;
+async fn a_write_over_an_old_version_is_refused() {
+    let testbed = Testbed::new().await;
+    let count = start(&testbed, &testbed.curator().await, 0).await;
     let first = count.versioned();
     assert_eq!((first.value, first.version), (0, 0));
-    let stat = arena.stat(&arena.path).await.unwrap();
+    let stat = testbed.stat(&testbed.path).await.unwrap();
     assert_eq!(first.zxid, stat.mzxid);
     assert!(count.try_set(&first, 1).await.unwrap());
     let second = count.versioned();
@@ -47,39 +47,58 @@ async fn a_write_over_what_is_not_there_any_more_is_refused() {
     assert!(!count.try_set(&first, 9).await.unwrap(), "by what is known here");
     count.set(10).await.unwrap();
     assert_eq!(count.versioned().version, 2);
-    // By somebody who is not of this process; also with the value that it was.
+}
+
+/// Another process writes, also the value that was there before.
+#[tokio::test(start_paused = true)]
+async fn a_write_over_a_foreign_write_is_refused_and_reads_it() {
+    let testbed = Testbed::new().await;
+    let count = start(&testbed, &testbed.curator().await, 10).await;
     for value in [99_i32, 10] {
         let before = count.versioned();
-        write(&arena, &value.to_be_bytes()).await;
+        write(&testbed, &value.to_be_bytes()).await;
         assert!(!count.try_set(&before, 11).await.unwrap());
         assert_eq!(count.value(), value, "read again");
     }
     assert!(count.try_set(&count.versioned(), 11).await.unwrap());
-    assert_eq!(data(&arena).await, 11_i32.to_be_bytes());
-    // What never was.
-    let (mut value, mut version) = (count.versioned(), count.versioned());
-    (value.value, version.version) = (20, 10);
+    assert_eq!(data(&testbed).await, 11_i32.to_be_bytes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_over_a_value_or_a_version_that_never_was_is_refused() {
+    let testbed = Testbed::new().await;
+    let count = start(&testbed, &testbed.curator().await, 11).await;
+    let mut value = count.versioned();
+    value.value = 20;
+    let mut version = count.versioned();
+    version.version = 10;
     for never in [value, version] {
         assert!(!count.try_set(&never, 7).await.unwrap());
     }
     assert_eq!(count.value(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_count_without_versions_left_is_an_unusable_path() {
+    let testbed = Testbed::new().await;
+    let count = start(&testbed, &testbed.curator().await, 11).await;
     let mut exhausted = count.versioned();
     exhausted.version = -1;
     fails(count.try_set(&exhausted, 12).await, ErrorKind::UnusablePath);
-    assert_eq!(data(&arena).await, 11_i32.to_be_bytes());
+    assert_eq!(data(&testbed).await, 11_i32.to_be_bytes());
 }
 
 /// Curator: `TestSharedCount#testDisconnectReconnectWithMultipleClients` and `#testDisconnectEventOnWatcherDoesNotRetry`. In the same session, or in the next one.
 #[tokio::test(start_paused = true)]
 async fn a_write_during_a_disconnection_is_told_after_it() {
-    let arena = Arena::own().await;
-    let (link, curator, count) = linked(&arena, 10).await;
-    let other = start(&arena, &arena.curator().await, 10).await;
+    let testbed = Testbed::own().await;
+    let (link, curator, count) = linked(&testbed, 10).await;
+    let other = start(&testbed, &testbed.curator().await, 10).await;
     let mut watch = count.watch();
     for (value, expires) in [(20, false), (30, true), (40, false), (50, true)] {
         let refused = link.refuse();
         if expires {
-            arena.kill_session(&curator).await;
+            testbed.kill_session(&curator).await;
         } else {
             link.cut(Cut::Reset);
         }
@@ -98,66 +117,69 @@ async fn a_write_during_a_disconnection_is_told_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_node_is_curators() {
-    let arena = Arena::reaping(Duration::from_millis(10)).await;
-    let curator = arena.connect(arena.builder().namespace(&arena.path)).await;
+    let testbed = Testbed::reaping(Duration::from_millis(10)).await;
+    let curator = testbed.connect(testbed.builder().namespace(&testbed.path)).await;
     let count = SharedCount::start(&curator, "/limits/orders", -2).await.unwrap();
-    let path = format!("{}/limits/orders", arena.path);
-    let (bytes, stat) = arena.admin.get_data(&path).await.unwrap();
+    let path = format!("{}/limits/orders", testbed.path);
+    let (bytes, stat) = testbed.admin.get_data(&path).await.unwrap();
     assert_eq!(bytes, [0xff, 0xff, 0xff, 0xfe]);
     assert_eq!((stat.ephemeral_owner, stat.version), (0, 0), "persistent");
-    arena.admin.set_data(&path, &[0, 0, 1, 2], None).await.unwrap();
+    testbed.admin.set_data(&path, &[0, 0, 1, 2], None).await.unwrap();
     eventually("the value", async || count.value() == 258).await;
     // It outlives who made it.
     within("the end", curator.close()).await;
-    assert!(arena.stat(&path).await.is_some());
-    arena.admin.delete(&path, None).await.unwrap();
+    assert!(testbed.stat(&path).await.is_some());
+    testbed.admin.delete(&path, None).await.unwrap();
     // What is above it are containers.
-    eventually("they are reaped", async || arena.stat(&arena.path).await.is_none()).await;
+    eventually("they are reaped", async || testbed.stat(&testbed.path).await.is_none()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn foreign_data_are_an_error_and_leave_the_last_value() {
-    let arena = Arena::new().await;
-    let (link, curator, count) = linked(&arena, 3).await;
+    let testbed = Testbed::new().await;
+    let (link, curator, count) = linked(&testbed, 3).await;
     let mut watch = count.watch();
     for foreign in [b"".as_slice(), b"\0\0\x01", b"\0\0\0\0\x01", b"seventeen"] {
         let reads = link.replies(Operation::GetData);
-        write(&arena, foreign).await;
+        write(&testbed, foreign).await;
         eventually("it is read", async || link.replies(Operation::GetData) > reads).await;
         assert_eq!(count.value(), 3);
-        let starting = SharedCount::start(&curator, &arena.path, 3).await.unwrap_err();
+        let starting = SharedCount::start(&curator, &testbed.path, 3).await.unwrap_err();
         let text = starting.to_string();
-        assert!(text.contains(&arena.path) && text.contains(&foreign.len().to_string()), "{text}");
+        assert!(
+            text.contains(&testbed.path) && text.contains(&foreign.len().to_string()),
+            "{text}"
+        );
         assert_eq!(starting.kind(), ErrorKind::UnusablePath);
         let set = count.try_set(&count.versioned(), 4).await;
-        assert_eq!(fails(set, ErrorKind::UnusablePath).path(), Some(arena.path.as_str()));
-        assert_eq!(data(&arena).await, foreign, "it is left as it is");
+        assert_eq!(fails(set, ErrorKind::UnusablePath).path(), Some(testbed.path.as_str()));
+        assert_eq!(data(&testbed).await, foreign, "it is left as it is");
     }
-    write(&arena, b"text\nof more than thirty-two bytes in all").await;
-    let error = SharedCount::start(&curator, &arena.path, 3).await.unwrap_err().to_string();
+    write(&testbed, b"text\nof more than thirty-two bytes in all").await;
+    let error = SharedCount::start(&curator, &testbed.path, 3).await.unwrap_err().to_string();
     assert!(error.contains("text\\nof") && error.contains('…'), "{error}");
-    write(&arena, &5_i32.to_be_bytes()).await;
+    write(&testbed, &5_i32.to_be_bytes()).await;
     assert_eq!(within("a count", watch.changed()).await.unwrap(), 5);
     // A blind write is one.
-    write(&arena, b"seventeen").await;
+    write(&testbed, b"seventeen").await;
     count.set(6).await.unwrap();
     assert_eq!(within("a count", watch.changed()).await.unwrap(), 6);
-    assert_eq!(data(&arena).await, 6_i32.to_be_bytes());
+    assert_eq!(data(&testbed).await, 6_i32.to_be_bytes());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_node_leaves_the_last_value_until_it_is_there_again() {
-    let arena = Arena::new().await;
-    let curator = arena.short_lived_curator().await;
-    let count = start(&arena, &curator, 3).await;
+    let testbed = Testbed::new().await;
+    let curator = testbed.short_lived_curator().await;
+    let count = start(&testbed, &curator, 3).await;
     let mut watch = count.watch();
-    arena.admin.delete(&arena.path, None).await.unwrap();
+    testbed.admin.delete(&testbed.path, None).await.unwrap();
     let error = fails(count.set(4).await, ErrorKind::NotFound);
-    assert_eq!(error.path(), Some(arena.path.as_str()));
+    assert_eq!(error.path(), Some(testbed.path.as_str()));
     fails(count.try_set(&count.versioned(), 4).await, ErrorKind::NotFound);
     assert_eq!(count.value(), 3);
     let before = count.versioned();
-    let again = start(&arena, &arena.curator().await, 8).await;
+    let again = start(&testbed, &testbed.curator().await, 8).await;
     assert_eq!(within("made again", watch.changed()).await.unwrap(), 8);
     // Of the same version, and not the same.
     assert_eq!((count.versioned().version, before.version), (0, 0));
@@ -169,8 +191,8 @@ async fn a_deleted_node_leaves_the_last_value_until_it_is_there_again() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_is_told_to_whoever_watches() {
-    let (arena, curator) = Arena::with_curator().await;
-    let count = start(&arena, &curator, 1).await;
+    let (testbed, curator) = Testbed::with_curator().await;
+    let count = start(&testbed, &curator, 1).await;
     let (mut watch, stream) = (count.watch(), count.watch());
     count.set(2).await.unwrap();
     let streaming = tokio::spawn(stream.collect::<Vec<_>>());
@@ -180,14 +202,14 @@ async fn the_end_is_told_to_whoever_watches() {
     assert_eq!(within("the stream", streaming).await.unwrap().last(), Some(&2));
     fails(count.set(3).await, ErrorKind::Closed);
     fails(count.try_set(&count.versioned(), 3).await, ErrorKind::Closed);
-    fails(SharedCount::start(&curator, &arena.path, 1).await, ErrorKind::Closed);
+    fails(SharedCount::start(&curator, &testbed.path, 1).await, ErrorKind::Closed);
     assert_eq!(count.value(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_watcher_is_told_the_latest() {
-    let arena = Arena::new().await;
-    let count = start(&arena, &arena.curator().await, 0).await;
+    let testbed = Testbed::new().await;
+    let count = start(&testbed, &testbed.curator().await, 0).await;
     let mut watch = count.watch();
     for value in 1..=9 {
         count.set(value).await.unwrap();
@@ -205,17 +227,17 @@ async fn a_slow_watcher_is_told_the_latest() {
 
 #[tokio::test(start_paused = true)]
 async fn with_the_last_handle_the_watch_goes_and_nobody_reads_any_more() {
-    let arena = Arena::new().await;
-    let (link, curator, count) = linked(&arena, 3).await;
+    let testbed = Testbed::new().await;
+    let (link, curator, count) = linked(&testbed, 3).await;
     let mut watch = count.clone().watch();
     drop(count);
-    write(&arena, &4_i32.to_be_bytes()).await;
+    write(&testbed, &4_i32.to_be_bytes()).await;
     told(&mut watch, 4).await;
     assert_eq!(link.requests(Operation::RemoveWatches), 0);
     drop(watch);
     eventually("it is taken back", async || link.replies(Operation::RemoveWatches) > 0).await;
     let reads = link.requests(Operation::GetData);
-    write(&arena, &5_i32.to_be_bytes()).await;
+    write(&testbed, &5_i32.to_be_bytes()).await;
     round_trip(&curator).await;
     assert_eq!(link.requests(Operation::GetData), reads);
     within("the end", curator.close()).await;
@@ -224,25 +246,25 @@ async fn with_the_last_handle_the_watch_goes_and_nobody_reads_any_more() {
 /// Its path is longer than all that a session may watch.
 #[tokio::test(start_paused = true)]
 async fn without_room_for_a_watch_it_is_read_now_and_then() {
-    let arena = Arena::new().await;
-    let curator = arena.short_lived_curator().await;
-    let path = format!("{}/{}", arena.path, "x".repeat(97 * 1024));
+    let testbed = Testbed::new().await;
+    let curator = testbed.short_lived_curator().await;
+    let path = format!("{}/{}", testbed.path, "x".repeat(97 * 1024));
     let count = SharedCount::start(&curator, &path, 3).await.unwrap();
     let mut watch = count.watch();
     for value in [4_i32, 5] {
-        arena.admin.set_data(&path, &value.to_be_bytes(), None).await.unwrap();
+        testbed.admin.set_data(&path, &value.to_be_bytes(), None).await.unwrap();
         told(&mut watch, value).await;
     }
-    arena.admin.delete(&path, None).await.unwrap();
+    testbed.admin.delete(&path, None).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_permitted_is_named() {
-    let (arena, curator) = Arena::with_curator().await;
-    let path = arena.path.as_str();
+    let (testbed, curator) = Testbed::with_curator().await;
+    let path = testbed.path.as_str();
     let create = async |permission| {
         let acls = [anyone(permission | Permission::DELETE | Permission::ADMIN)];
-        arena.node(path, &7_i32.to_be_bytes(), CreateMode::Persistent, &acls).await;
+        testbed.node(path, &7_i32.to_be_bytes(), CreateMode::Persistent, &acls).await;
     };
     create(Permission::READ).await;
     let denied = |error: Error, doing, path: &str| {
@@ -254,7 +276,7 @@ async fn what_is_not_permitted_is_named() {
     denied(count.try_set(&count.versioned(), 8).await.unwrap_err(), "set", path);
     let below = format!("{path}/below");
     denied(SharedCount::start(&curator, &below, 3).await.unwrap_err(), "create", &below);
-    arena.admin.delete(path, None).await.unwrap();
+    testbed.admin.delete(path, None).await.unwrap();
     create(Permission::WRITE).await;
     denied(SharedCount::start(&curator, path, 3).await.unwrap_err(), "read", path);
 }

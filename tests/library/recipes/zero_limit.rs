@@ -1,7 +1,8 @@
 //! A limit of zero: whatever `try_acquire` answers.
 
-use super::conformance::{Contender, locks, write};
+use super::contract::locks;
 use crate::prelude::*;
+use crate::support::contenders::{Contender, write};
 
 /// Takes it while it is free, and does not while `holder` has it.
 async fn tries(lock: &Contender, holder: &Contender) {
@@ -20,9 +21,9 @@ async fn tries(lock: &Contender, holder: &Contender) {
 
 #[tokio::test(start_paused = true)]
 async fn it_takes_what_is_free_and_says_what_is_busy() {
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let write = write(&other, &format!("{}/read", arena.path));
-    for (lock, holder) in locks(&arena, &curator).iter().zip(locks(&arena, &other)) {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let write = write(&other, &format!("{}/read", testbed.path));
+    for (lock, holder) in locks(&testbed, &curator).iter().zip(locks(&testbed, &other)) {
         // Readers hold together.
         let holder = if lock.path() == write.path() { write.clone() } else { holder };
         tries(lock, &holder).await;
@@ -32,13 +33,13 @@ async fn it_takes_what_is_free_and_says_what_is_busy() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_server_it_is_the_same_error() {
-    let arena = Arena::new().await;
-    let builder = arena
+    let testbed = Testbed::new().await;
+    let builder = testbed
         .builder()
         .connection_timeout(Duration::from_millis(100))
         .retry(RetryPolicy::one_time(Duration::from_millis(10)));
-    let (_link, refused, curator) = arena.unconnected(builder).await;
-    for lock in locks(&arena, &curator) {
+    let (_link, refused, curator) = testbed.unconnected(builder).await;
+    for lock in locks(&testbed, &curator) {
         let limited = lock.acquire_timeout(Duration::ZERO);
         fails(within("a try", limited).await, ErrorKind::Unavailable);
         fails(within("a try", lock.try_acquire()).await, ErrorKind::Unavailable);

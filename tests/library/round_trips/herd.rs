@@ -1,7 +1,7 @@
 //! A hundred candidates, and a thousand: how many a release wakes, and what they cost.
 
-use super::link::{LONG_SESSION, Linked, events, linked};
 use crate::prelude::*;
+use crate::support::counted_client::{CountedClient, LONG_SESSION, counted_clients, events};
 
 const CLIENTS: usize = 4;
 /// So many releases are looked at one by one.
@@ -16,26 +16,26 @@ struct Cost {
 
 /// Neighbours in the queue are of different clients.
 async fn queue(waiters: usize) -> Cost {
-    let arena = Arena::own().await;
-    let clients: [_; CLIENTS] = linked(&arena).await;
-    let mut holder = arena.leading(&clients[0].curator).await;
-    let requests = || clients.iter().map(Linked::requests).sum::<usize>();
+    let testbed = Testbed::own().await;
+    let clients: [_; CLIENTS] = counted_clients(&testbed).await;
+    let mut holder = testbed.leading_latch(&clients[0].curator).await;
+    let requests = || clients.iter().map(CountedClient::requests).sum::<usize>();
     let before = requests();
     let (served, mut holds) = tokio::sync::mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     for waiter in 1..=waiters {
         let (client, served) = (waiter % CLIENTS, served.clone());
-        let latch = arena.latch(&clients[client].curator);
+        let latch = testbed.latch(&clients[client].curator);
         tasks.spawn(async move {
             let hold = latch.leadership().await.unwrap();
             assert!(served.send((client, (latch, hold))).is_ok());
         });
         if waiter % CLIENTS == 0 {
             // Not more than a few creates under way: the queue is as mixed as they come.
-            arena.children_are(waiter + 1).await;
+            testbed.children_are(waiter + 1).await;
         }
     }
-    arena.children_are(waiters + 1).await;
+    testbed.children_are(waiters + 1).await;
     let mut releasing = 0;
     let start = events(&clients).await;
     for release in 0..waiters {

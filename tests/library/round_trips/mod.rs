@@ -1,14 +1,13 @@
-//! The rules that save round trips: what each saves, counted on the wire with the rule and
-//! without it; and attacks on the conditions that `make simulate SABOTAGE=all` does not find dropped.
+//! The rules that save round trips: the requests on the wire with each rule and
+//! without it, and attacks on the conditions that `make simulate SABOTAGE=all` does not find dropped.
 
-mod care;
-mod counts;
-mod gap;
-mod head;
+mod elections;
+mod gap_rule;
+mod head_rule;
 mod herd;
-mod leader;
-mod leases;
-mod link;
-mod passing;
+mod node_monitor;
+mod passing_on;
+mod path_cache;
 mod read_write;
-mod remembered;
+mod request_counts;
+mod semaphore;

@@ -1,34 +1,35 @@
 //! What a read-write lock asks of the servers, and which waiters a release wakes: invariant 6 for readers and writers.
 
-use super::link::{Linked, linked, settle, still_waits};
-use crate::harness::Operation::{self, Create, Delete, GetData, List, Multi};
+use zookeeper_recipes_dev::Operation::{self, Create, Delete, GetData, List, Multi};
+
 use crate::prelude::*;
-use crate::recipes::conformance::{read, write};
+use crate::support::contenders::{read, write};
+use crate::support::counted_client::{CountedClient, counted_clients, settle, still_waits};
 
 #[tokio::test(start_paused = true)]
 async fn a_read_beside_a_write_is_a_transaction_and_a_look() {
-    let arena = Arena::with_parent().await;
-    let linked = Linked::new(&arena).await;
-    let lock = arena.read_write(&linked.curator);
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::new(&testbed).await;
+    let lock = testbed.read_write(&client.curator);
     let write = lock.write().await.unwrap();
-    linked.took();
+    client.took();
     let read = write.read().await.unwrap();
-    assert_eq!(linked.took(), [Multi, GetData]);
+    assert_eq!(client.took(), [Multi, GetData]);
     read.release().await.unwrap();
-    assert_eq!(linked.took(), [Delete]);
+    assert_eq!(client.took(), [Delete]);
     let read = write.downgrade().await.unwrap();
-    assert_eq!(linked.took(), [Multi, GetData, Delete]);
+    assert_eq!(client.took(), [Multi, GetData, Delete]);
     read.release().await.unwrap();
-    assert_eq!(linked.took(), [Delete]);
+    assert_eq!(client.took(), [Delete]);
     // It was a create that no number tells of.
     lock.write().await.unwrap().release().await.unwrap();
-    assert_eq!(linked.took(), [Create, List, Delete]);
+    assert_eq!(client.took(), [Create, List, Delete]);
     lock.write().await.unwrap().release().await.unwrap();
-    assert_eq!(linked.took(), [Create, Delete]);
+    assert_eq!(client.took(), [Create, Delete]);
 }
 
 /// Events that each client has been sent since the last time, all that there are so far.
-async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
+async fn woken(clients: &[CountedClient], seen: &mut [usize]) -> Vec<usize> {
     let mut woken = Vec::new();
     for _ in 0..2 {
         // What an event brings about can bring about others.
@@ -48,14 +49,14 @@ async fn woken(clients: &[Linked], seen: &mut [usize]) -> Vec<usize> {
 /// A queue of a writer, two readers, two writers, and a reader, each of another client.
 #[tokio::test(start_paused = true)]
 async fn a_release_wakes_its_successors_only() {
-    let arena = Arena::with_parent().await;
-    let clients: [_; 6] = linked(&arena).await;
-    let first = arena.read_write(&clients[0].curator).write().await.unwrap();
-    let second = clients[1].enters(&arena, read, 3).await;
-    let third = clients[2].enters(&arena, read, 3).await;
-    let fourth = clients[3].enters(&arena, write, 3).await;
-    let fifth = clients[4].enters(&arena, write, 3).await;
-    let sixth = clients[5].enters(&arena, read, 3).await;
+    let testbed = Testbed::with_parent().await;
+    let clients: [_; 6] = counted_clients(&testbed).await;
+    let first = testbed.read_write(&clients[0].curator).write().await.unwrap();
+    let second = clients[1].enters(&testbed, read, 3).await;
+    let third = clients[2].enters(&testbed, read, 3).await;
+    let fourth = clients[3].enters(&testbed, write, 3).await;
+    let fifth = clients[4].enters(&testbed, write, 3).await;
+    let sixth = clients[5].enters(&testbed, read, 3).await;
     let mut seen = vec![0; 6];
     woken(&clients, &mut seen).await;
     for client in &clients {
@@ -82,5 +83,5 @@ async fn a_release_wakes_its_successors_only() {
     // Before its own writer was the first, another one stood there: it has to look.
     assert_eq!(clients[5].took(), [List]);
     sixth.release().await.unwrap();
-    arena.children_are(0).await;
+    testbed.children_are(0).await;
 }

@@ -85,26 +85,26 @@ impl Notes {
 #[tokio::test(start_paused = true)]
 async fn spans_name_path_and_contender_and_losses_are_warnings() {
     let notes = &*NOTES;
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    assert!(notes.has_span("connect", &[arena.servers.connect_string()]));
-    let guard = arena.mutex(&curator).acquire().await.unwrap();
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    assert!(notes.has_span("connect", &[testbed.servers.connect_string()]));
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
     let contender = guard.node().rsplit('/').next().unwrap().to_owned();
     let session = format!("{:#x}", curator.session_id().unwrap());
-    assert!(notes.has_span("acquire", &[&arena.path, &contender, &session]));
+    assert!(notes.has_span("acquire", &[&testbed.path, &contender, &session]));
     let token = format!("token={}", guard.fencing_token());
-    let holds = [arena.path.as_str(), guard.node(), &token, &session, "holds"];
+    let holds = [testbed.path.as_str(), guard.node(), &token, &session, "holds"];
     assert!(notes.has_event(Level::DEBUG, &holds), "{:#?}", notes.0.lock().unwrap());
-    drop(arena.waits(&other).await);
-    let wait = [arena.path.as_str(), "contender"];
+    drop(testbed.waits(&other).await);
+    let wait = [testbed.path.as_str(), "contender"];
     eventually("a wait", async || notes.has_span("wait", &wait)).await;
     guard.release().await.unwrap();
-    assert!(notes.has_span("release", &[&arena.path, &contender]));
-    let lost = arena.mutex(&curator).acquire().await.unwrap();
-    arena.kill_session(&curator).await;
+    assert!(notes.has_span("release", &[&testbed.path, &contender]));
+    let lost = testbed.mutex(&curator).acquire().await.unwrap();
+    testbed.kill_session(&curator).await;
     within("the loss", lost.lost()).await;
     until(&curator, ConnectionState::Reconnected).await;
     for (level, words) in [
-        (Level::WARN, vec![arena.path.as_str(), "lost"]),
+        (Level::WARN, vec![testbed.path.as_str(), "lost"]),
         (Level::INFO, vec!["connection state", "Lost"]),
         (Level::INFO, vec!["connection state", "Reconnected"]),
     ] {
@@ -115,9 +115,9 @@ async fn spans_name_path_and_contender_and_losses_are_warnings() {
 #[tokio::test(start_paused = true)]
 async fn waiting_for_oneself_is_a_warning() {
     let notes = &*NOTES;
-    let (arena, curator) = Arena::with_curator().await;
-    let mutex = arena.mutex(&curator);
-    let words = [arena.path.as_str(), "this very task holds"];
+    let (testbed, curator) = Testbed::with_curator().await;
+    let mutex = testbed.mutex(&curator);
+    let words = [testbed.path.as_str(), "this very task holds"];
     let guard = mutex.acquire().await.unwrap();
     // Another task waits for it: nothing to warn of.
     let other = mutex.clone();
@@ -135,9 +135,9 @@ async fn waiting_for_oneself_is_a_warning() {
 async fn a_reader_that_waits_behind_itself_is_warned() {
     let notes = &*NOTES;
     let warned = async |upgrades| {
-        let (arena, [curator, other]) = Arena::with_curators().await;
-        let lock = arena.read_write(&curator);
-        let words = [arena.path.as_str(), "this very task holds"];
+        let (testbed, [curator, other]) = Testbed::with_curators().await;
+        let lock = testbed.read_write(&curator);
+        let words = [testbed.path.as_str(), "this very task holds"];
         let reader = lock.clone();
         let first = tokio::spawn(async move { reader.read().await }).await.unwrap().unwrap();
         assert!(matches!(lock.write_timeout(BUSY).await.unwrap(), Attempt::Busy));
@@ -146,9 +146,9 @@ async fn a_reader_that_waits_behind_itself_is_warned() {
         if upgrades {
             assert!(matches!(lock.write_timeout(BUSY).await.unwrap(), Attempt::Busy));
         } else {
-            let stranger = arena.read_write(&other);
+            let stranger = testbed.read_write(&other);
             let waiting = tokio::spawn(async move { stranger.write().await });
-            arena.children_are(3).await;
+            testbed.children_are(3).await;
             assert!(matches!(lock.read_timeout(BUSY).await.unwrap(), Attempt::Busy));
             waiting.abort();
         }
@@ -163,18 +163,18 @@ async fn a_reader_that_waits_behind_itself_is_warned() {
 #[tokio::test(start_paused = true)]
 async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
     let notes = &*NOTES;
-    let (arena, [curator, other]) = Arena::with_curators().await;
-    let semaphore = curator.semaphore(&arena.path, 3).unwrap();
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let semaphore = curator.semaphore(&testbed.path, 3).unwrap();
     let lease = within("a lease", semaphore.acquire()).await.unwrap();
-    let words = [arena.path.as_str(), "semaphore"];
+    let words = [testbed.path.as_str(), "semaphore"];
     assert!(!notes.has_event(Level::WARN, &words));
-    let guard = within("the mutex", arena.mutex(&other).acquire()).await.unwrap();
-    assert!(notes.has_event(Level::WARN, &[&arena.path, "a semaphore is or was at this path"]));
-    let theirs = other.semaphore(&arena.path, 3).unwrap();
+    let guard = within("the mutex", testbed.mutex(&other).acquire()).await.unwrap();
+    assert!(notes.has_event(Level::WARN, &[&testbed.path, "a semaphore is or was at this path"]));
+    let theirs = other.semaphore(&testbed.path, 3).unwrap();
     let second = within("a second lease", theirs.acquire()).await.unwrap();
     let node = guard.node().rsplit('/').next().unwrap();
     eventually("the semaphore's warning", async || {
-        notes.has_event(Level::WARN, &[&arena.path, node, "a semaphore does not keep out"])
+        notes.has_event(Level::WARN, &[&testbed.path, node, "a semaphore does not keep out"])
     })
     .await;
     for lease in [lease, second] {
@@ -186,13 +186,13 @@ async fn a_semaphore_and_a_mutex_on_one_path_are_a_warning_to_both() {
 #[tokio::test(start_paused = true)]
 async fn data_that_are_no_count_are_one_warning() {
     let notes = &*NOTES;
-    let (arena, curator) = Arena::with_curator().await;
-    let count = SharedCount::start(&curator, &arena.path, 3).await.unwrap();
+    let (testbed, curator) = Testbed::with_curator().await;
+    let count = SharedCount::start(&curator, &testbed.path, 3).await.unwrap();
     let mut watch = count.watch();
-    let words = [arena.path.as_str(), "keeps the last count"];
+    let words = [testbed.path.as_str(), "keeps the last count"];
     for (warnings, value) in [(1, 4_i32), (2, 5)] {
         for foreign in [b"".as_slice(), b"seventeen", b"\0\0\0\0\0"] {
-            arena.admin.set_data(&arena.path, foreign, None).await.unwrap();
+            testbed.admin.set_data(&testbed.path, foreign, None).await.unwrap();
             within("a warning", async {
                 while notes.events(Level::WARN, &words) < warnings {
                     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -200,7 +200,7 @@ async fn data_that_are_no_count_are_one_warning() {
             })
             .await;
         }
-        arena.admin.set_data(&arena.path, &value.to_be_bytes(), None).await.unwrap();
+        testbed.admin.set_data(&testbed.path, &value.to_be_bytes(), None).await.unwrap();
         assert_eq!(within("a count", watch.changed()).await.unwrap(), value);
         assert_eq!(notes.events(Level::WARN, &words), warnings, "one until it is a count again");
     }

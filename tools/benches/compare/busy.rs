@@ -4,25 +4,25 @@ use tools::Failure;
 use zookeeper_recipes::Attempt;
 use zookeeper_testkit::Operation;
 
+use crate::bench_server::{BenchServer, Link};
 use crate::crew::{Crew, Peer};
-use crate::stage::{Link, Stage};
 
 const ATTEMPTS: usize = 10;
 
 /// Reads and writes of one attempt, on the mean; `None` if the peer is missing.
 pub(crate) async fn attempts(
     crew: &mut Crew,
-    stage: &Stage,
+    bench_server: &BenchServer,
     peer: Peer,
 ) -> Result<Option<(f64, f64)>, Failure> {
-    let path = format!("{}/0", stage.place(&format!("busy-{peer}"), 1).await?);
-    let link = stage.connect_string(Link::Counted);
-    let holder = crew.ours.session(stage.connect_string(Link::Direct), 0).await?;
+    let path = format!("{}/0", bench_server.place(&format!("busy-{peer}"), 1).await?);
+    let link = bench_server.connect_string(Link::Counted);
+    let holder = crew.ours.session(bench_server.connect_string(Link::Direct), 0).await?;
     let guard = holder.mutex(&path)?.acquire().await?;
     // The session is there before anything is counted.
     let acquired = if peer == Peer::Ours {
         let mutex = crew.ours.session(link, 0).await?.mutex(&path)?;
-        stage.counted.clear_log();
+        bench_server.counted.clear_log();
         let mut acquired = 0;
         for _ in 0..ATTEMPTS {
             acquired += u64::from(!matches!(mutex.try_acquire().await?, Attempt::Busy));
@@ -30,10 +30,10 @@ pub(crate) async fn attempts(
         Some(acquired)
     } else {
         let connected = crew.attempts(link, &path, 0).await;
-        stage.counted.clear_log();
+        bench_server.counted.clear_log();
         if connected.is_some() { crew.attempts(link, &path, ATTEMPTS).await } else { None }
     };
-    let log = stage.counted.log();
+    let log = bench_server.counted.log();
     guard.release().await?;
     match acquired {
         None => Ok(None),

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
-use tools::{Failure, Worker};
+use tools::{Failure, PipedProcess};
+use zookeeper_recipes_dev::class_path;
 
-use crate::class_path::class_path;
 use crate::load::{Held, Lap, Load, Recipe};
 use crate::stranger;
 
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Child {
-    worker: Worker,
+    worker: PipedProcess,
     log: PathBuf,
 }
 
@@ -56,7 +56,7 @@ impl Child {
         std::fs::create_dir_all(&folder)?;
         let log = folder.join(format!("{name}.log"));
         command.stderr(File::create(&log)?);
-        Ok(Self { worker: Worker::start(&mut command)?, log })
+        Ok(Self { worker: PipedProcess::start(&mut command)?, log })
     }
 
     /// `each`: every task has a lock object of its own, also those that share a session and a path.
@@ -140,7 +140,7 @@ impl Child {
 
     /// Its sessions are closed, if it does that in time.
     pub(crate) async fn close(self) {
-        let Worker { mut process, input, .. } = self.worker;
+        let PipedProcess { mut process, input, .. } = self.worker;
         drop(input);
         if timeout(Duration::from_secs(10), process.wait()).await.is_err() {
             let _ = process.kill().await;

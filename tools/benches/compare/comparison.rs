@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::bench_server::Link;
 use crate::crew::Peer;
-use crate::stage::Link;
 use crate::statistics::Summary;
 use crate::works::{Goal, Work};
 

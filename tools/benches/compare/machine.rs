@@ -8,9 +8,9 @@ use std::fs;
 use tools::{Failure, date_and_commit, load_average};
 use zookeeper_testkit::Backend;
 
+use crate::bench_server::Link;
 use crate::comparison::Results;
 use crate::crew::Peer;
-use crate::stage::Link;
 use crate::statistics::Summary;
 use crate::works::Kind;
 

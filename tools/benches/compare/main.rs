@@ -10,10 +10,9 @@
 //! `--bench`, which is how `cargo test` starts it, it is a smoke run.
 #![allow(clippy::disallowed_methods)] // the tasks are owned; these clocks are compared within one process only
 
+mod bench_server;
 mod busy;
 mod child;
-#[path = "../../../tests/interop/class_path.rs"]
-mod class_path;
 mod comparison;
 mod crew;
 mod load;
@@ -22,7 +21,6 @@ mod ours;
 mod raw;
 mod run;
 mod settings;
-mod stage;
 mod statistics;
 mod stranger;
 mod tables;
@@ -33,9 +31,9 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tools::Failure;
 
+use self::bench_server::BenchServer;
 use self::machine::Machine;
 use self::settings::Settings;
-use self::stage::Stage;
 
 fn main() -> Result<(), Failure> {
     // As a service would have it. What is measured runs in spawned tasks, not on this thread.
@@ -55,10 +53,10 @@ fn main() -> Result<(), Failure> {
 
 async fn compare(settings: &Settings, proxies: &Arc<Runtime>) -> Result<(), Failure> {
     let mut machine = Machine::before()?;
-    let stage = Stage::set(proxies.clone()).await?;
-    let results = run::all(settings, &stage).await;
-    let backend = stage.backend();
-    stage.close().await?;
+    let bench_server = BenchServer::set(proxies.clone()).await?;
+    let results = run::all(settings, &bench_server).await;
+    let backend = bench_server.backend();
+    bench_server.close().await?;
     let results = results?;
     machine.after(&results, backend);
     let tables = tables::tables(&results, &machine, settings)?;

@@ -11,8 +11,8 @@ use zookeeper_recipes::{
     InterProcessSemaphore,
 };
 
+use crate::bench_server::SESSION_TIMEOUT;
 use crate::load::{Contender, Held, Lap, Load, Recipe, holds, turn, work};
-use crate::stage::SESSION_TIMEOUT;
 
 /// Longer than any turn.
 const RETENTION: Duration = Duration::from_secs(60);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tools::{Failure, now};
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode};
 
+use crate::bench_server::SESSION_TIMEOUT;
 use crate::load::{Contender, Held, Lap, Load, turn, work};
-use crate::stage::SESSION_TIMEOUT;
 
 /// As long as a contender's.
 const NAME: &str = "_c_00000000-0000-0000-0000-000000000000-lock-";

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tools::Failure;
 
+use crate::bench_server::{BenchServer, Link};
 use crate::busy;
 use crate::comparison::{Measured, Results};
 use crate::crew::{Crew, Peer};
 use crate::load::{Lap, Load, Recipe};
 use crate::settings::Settings;
-use crate::stage::{Link, Stage};
 use crate::works::{Kind, Work};
 
 /// All works that are asked for. The peers in other processes are gone when it returns.
-pub(crate) async fn all(settings: &Settings, stage: &Stage) -> Result<Results, Failure> {
+pub(crate) async fn all(
+    settings: &Settings,
+    bench_server: &BenchServer,
+) -> Result<Results, Failure> {
     let works: Vec<_> = settings.works();
-    let mut run = Run { settings, stage, crew: Crew::assemble()?, trips: BTreeMap::new() };
+    let mut run = Run { settings, bench_server, crew: Crew::assemble()?, trips: BTreeMap::new() };
     for (peer, reason) in run.crew.missing() {
         eprintln!("{peer} is missing: {reason}");
     }
@@ -27,7 +30,7 @@ pub(crate) async fn all(settings: &Settings, stage: &Stage) -> Result<Results, F
 
 struct Run<'a> {
     settings: &'a Settings,
-    stage: &'a Stage,
+    bench_server: &'a BenchServer,
     crew: Crew,
     /// Half of a bare create and delete, in milliseconds, in each round that needs to know it.
     trips: BTreeMap<Link, Vec<f64>>,
@@ -76,14 +79,14 @@ impl Run<'_> {
             }
             Kind::FirstRelease => self.first(work, peer, round).await?.map(|both| trips(both.1)),
             Kind::BusyReads | Kind::BusyWrites => {
-                let sent = busy::attempts(&mut self.crew, self.stage, peer).await?;
+                let sent = busy::attempts(&mut self.crew, self.bench_server, peer).await?;
                 let reads = matches!(work.kind, Kind::BusyReads);
                 sent.map(|sent| if reads { sent.0 } else { sent.1 })
             }
             Kind::Cycle | Kind::Rate | Kind::Requests => {
-                self.stage.counted.clear_log();
+                self.bench_server.counted.clear_log();
                 let lap = self.cycles(work, peer, Duration::ZERO, self.settings.turn).await?;
-                let requests = self.stage.counted.log().len() as f64;
+                let requests = self.bench_server.counted.log().len() as f64;
                 lap.map(|lap| match work.kind {
                     Kind::Cycle => lap.cycle().as_secs_f64() * 1e3,
                     Kind::Rate => lap.per_second(),
@@ -105,10 +108,10 @@ impl Run<'_> {
         turn: Duration,
     ) -> Result<Option<Lap>, Failure> {
         let place = format!("{}-{}-{peer}", work.name, work.link);
-        let path = self.stage.place(&place, work.locks).await?;
+        let path = self.bench_server.place(&place, work.locks).await?;
         let Work { recipe, tasks, locks, sessions, .. } = *work;
         let load = Load { recipe, tasks, locks, sessions, hold, turn };
-        let link = self.stage.connect_string(work.link);
+        let link = self.bench_server.connect_string(work.link);
         if peer == Peer::Ours && matches!(work.kind, Kind::Across { .. }) {
             return self.crew.across(link, &path, load).await.map(Some);
         }
@@ -122,8 +125,9 @@ impl Run<'_> {
         round: usize,
     ) -> Result<Option<(Duration, Duration)>, Failure> {
         let count = if self.settings.smoke { 3 } else { 20 };
-        let place = self.stage.used_place(&format!("{}-{peer}-{round}", work.name), count).await?;
-        let link = self.stage.connect_string(work.link);
+        let place =
+            self.bench_server.used_place(&format!("{}-{peer}-{round}", work.name), count).await?;
+        let link = self.bench_server.connect_string(work.link);
         if peer == Peer::Ours && matches!(work.kind, Kind::GiveWay) {
             return self.crew.give_way(link, &place, count).await.map(Some);
         }
@@ -135,11 +139,11 @@ impl Run<'_> {
         if work.kind.unit() != "trips" {
             return Ok(Duration::ZERO);
         }
-        let path = self.stage.place(&format!("trip-{}", work.link), 1).await?;
+        let path = self.bench_server.place(&format!("trip-{}", work.link), 1).await?;
         let turn = self.settings.turn / 2;
         let (recipe, hold) = (Recipe::Mutex, Duration::ZERO);
         let load = Load { recipe, tasks: 1, locks: 1, sessions: 1, hold, turn };
-        let link = self.stage.connect_string(work.link);
+        let link = self.bench_server.connect_string(work.link);
         let lap = self.crew.run(Peer::Raw, link, &path, load).await?;
         let trip = lap.ok_or("the bare client is missing")?.cycle() / 2;
         self.trips.entry(work.link).or_default().push(trip.as_secs_f64() * 1e3);

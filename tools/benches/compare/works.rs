@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use crate::bench_server::Link;
 use crate::crew::Peer;
 use crate::load::Recipe;
-use crate::stage::Link;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]

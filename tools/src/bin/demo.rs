@@ -18,7 +18,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
-use tools::{Failure, Worker, now};
+use tools::{Failure, PipedProcess, now};
 use zookeeper_recipes::Curator;
 use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_testkit::TestServer;
@@ -268,7 +268,8 @@ fn start(
     sender: &UnboundedSender<(usize, Event)>,
 ) -> Result<(Child, ChildStdin), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    let Worker { process, input, output: mut lines } = Worker::start(command.arg(servers))?;
+    let PipedProcess { process, input, output: mut lines } =
+        PipedProcess::start(command.arg(servers))?;
     let sender = sender.clone();
     tokio::spawn(async move {
         while let Ok(Some(line)) = lines.next_line().await {

@@ -27,7 +27,7 @@ const FOLDERS: &[(Package, &[&str])] = &[
     (Package::Library, &["src"]),
     (Package::Testkit, &["testkit/src"]),
     (Package::Zklock, &["zklock/src"]),
-    (Package::Tools, &["tools/src", "tools/benches", "benches/comparison/src"]),
+    (Package::Tools, &["dev/src", "tools/src", "tools/benches", "benches/comparison/src"]),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

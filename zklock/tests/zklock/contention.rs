@@ -2,9 +2,9 @@
 
 use zookeeper_testkit::{FaultProxy, Operation};
 
-use crate::scene::Scene;
-use crate::scripts::{STAYS, ends};
-use crate::tool::Tool;
+use crate::support::scene::Scene;
+use crate::support::scripts::{STAYS, ends};
+use crate::support::tool::Tool;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn several_paths_are_held_at_once_or_not_at_all() {

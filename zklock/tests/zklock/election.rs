@@ -4,13 +4,13 @@ use std::fs::File;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use zookeeper_recipes_dev::within;
 use zookeeper_testkit::Cut;
 
-use crate::harness::within;
-use crate::lifeline::Lifeline;
-use crate::scene::Scene;
-use crate::scripts::STUBBORN;
-use crate::tool::{Running, Tool};
+use crate::support::lifeline::Lifeline;
+use crate::support::scene::Scene;
+use crate::support::scripts::STUBBORN;
+use crate::support::tool::{Running, Tool};
 
 /// Says that it leads, until it is ended.
 const LEADS: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9; exit 7' TERM
@@ -119,7 +119,7 @@ async fn without_a_command_it_says_who_we_are() {
     scene.end().await;
 }
 
-/// That `--id` is the identity is in `table`.
+/// That `--id` is the identity is in `exit_codes`.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_id_it_says_where_it_is_and_which_process() {
     let scene = Scene::new().await;

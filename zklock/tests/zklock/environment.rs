@@ -1,6 +1,6 @@
 //! What the command is told of the lock.
 
-use crate::scene::Scene;
+use crate::support::scene::Scene;
 
 const TELL: &str = r#"printf '%s\n' "$ZK_LOCK_PATH" "$ZK_LOCK_NODE" "$ZK_LOCK_TOKEN""#;
 

@@ -10,11 +10,10 @@ use futures_util::{StreamExt, stream};
 use nix::sys::signal::Signal;
 use zookeeper_testkit::{Cut, Direction, Operation};
 
-use crate::harness::{eventually, within};
-use crate::processes::{Process, send};
-use crate::scene::Scene;
-use crate::scripts::{GIVES_WAY, GOES_ON, STAYS, STUBBORN};
-use crate::tool::stop;
+use crate::support::processes::{Process, send};
+use crate::support::scene::Scene;
+use crate::support::scripts::{GIVES_WAY, GOES_ON, STAYS, STUBBORN};
+use crate::support::tool::stop;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
@@ -38,6 +37,7 @@ enum Loss {
     Ended,
 }
 use Loss::*;
+use zookeeper_recipes_dev::{eventually, within};
 
 /// Options, script, the number of processes that are told `TERM`, the exit code and words of the one line.
 type Row = (Loss, &'static str, &'static str, Option<usize>, i32, &'static [&'static str]);

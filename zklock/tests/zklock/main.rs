@@ -13,25 +13,17 @@
 mod contention;
 mod election;
 mod environment;
-mod families;
-#[allow(dead_code)] // it is that of `tests/library`, which uses all of it
-#[path = "../../../tests/harness/mod.rs"]
-mod harness;
-mod lifeline;
-mod looking;
+mod exit_codes;
+mod help_and_manual;
 mod loss;
+mod ls_and_break;
+mod ls_of_foreign_nodes;
 mod once;
-mod pages;
-mod patience;
-mod processes;
+mod process_trees;
 mod revocation;
-mod scene;
-mod scripts;
 mod secrets;
 mod signals;
-mod strangers;
 mod streams;
-mod table;
-mod terminal;
+mod support;
 mod terminals;
-mod tool;
+mod waiting;

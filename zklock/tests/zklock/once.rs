@@ -2,11 +2,11 @@
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use zookeeper_recipes_dev::eventually;
 
-use crate::harness::eventually;
-use crate::scene::Scene;
-use crate::scripts::{GIVES_WAY, GOES_ON};
-use crate::tool::Tool;
+use crate::support::scene::Scene;
+use crate::support::scripts::{GIVES_WAY, GOES_ON};
+use crate::support::tool::Tool;
 
 impl Scene {
     fn once(&self, key: &str, script: &str) -> Tool {

@@ -2,8 +2,8 @@
 
 use nix::sys::signal::Signal;
 
-use crate::scene::Scene;
-use crate::scripts::{GIVES_WAY, GOES_ON};
+use crate::support::scene::Scene;
+use crate::support::scripts::{GIVES_WAY, GOES_ON};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_is_told_when_the_lock_is_asked_for() {

@@ -2,7 +2,7 @@
 
 use zookeeper_testkit::TestServer;
 
-use crate::scene::{Scene, skipped};
+use crate::support::scene::{Scene, skipped};
 
 const SECRET: &str = "Q7dIgEsTq7";
 

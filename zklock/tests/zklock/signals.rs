@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::net::TcpListener;
+use zookeeper_recipes_dev::{eventually, within};
 use zookeeper_testkit::Direction;
 
-use crate::harness::{eventually, within};
-use crate::processes::{Process, send};
-use crate::scene::Scene;
-use crate::scripts::{STAYS, STAYS_AS};
-use crate::tool::ZKLOCK;
+use crate::support::processes::{Process, send};
+use crate::support::scene::Scene;
+use crate::support::scripts::{STAYS, STAYS_AS};
+use crate::support::tool::ZKLOCK;
 
 const FORWARDED: [Signal; 6] = [
     Signal::SIGHUP,

@@ -6,9 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use zookeeper_recipes_dev::within;
 
-use crate::harness::within;
-use crate::scene::Scene;
+use crate::support::scene::Scene;
 
 const TEN_MEGABYTES: usize = 10 * 1024 * 1024;
 

@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::process::Stdio;
 
 use nix::sys::signal::Signal;
+use zookeeper_recipes_dev::eventually;
 use zookeeper_testkit::Operation;
 
-use crate::harness::eventually;
-use crate::processes::{Process, send};
-use crate::scene::Scene;
-use crate::terminal::Terminal;
-use crate::tool::ZKLOCK;
+use crate::support::processes::{Process, send};
+use crate::support::scene::Scene;
+use crate::support::terminal::Terminal;
+use crate::support::tool::ZKLOCK;
 
 /// A shell with job control at a terminal, which runs these lines.
 fn shell(scene: &Scene, script: &str) -> Terminal {

@@ -14,8 +14,6 @@
 //! restarts, or if two candidates led.
 #![allow(clippy::disallowed_methods)] // the tasks are owned
 
-#[path = "../../../../tests/interop/class_path.rs"]
-mod class_path;
 mod elections;
 mod peer;
 mod troubles;

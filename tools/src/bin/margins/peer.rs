@@ -8,9 +8,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
-use tools::{Failure, Worker, now};
-
-use crate::class_path::class_path;
+use tools::{Failure, PipedProcess, now};
+use zookeeper_recipes_dev::class_path;
 
 /// The first argument of a worker process of ours.
 pub(crate) const ROLE: &str = "worker";
@@ -94,7 +93,8 @@ impl Peer {
         side: Side,
         log: UnboundedSender<Entry>,
     ) -> Result<Self, Failure> {
-        let Worker { process: child, input, output: mut lines } = Worker::start(&mut command)?;
+        let PipedProcess { process: child, input, output: mut lines } =
+            PipedProcess::start(&mut command)?;
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 if let Some(event) = Event::parse(&line) {

@@ -42,7 +42,8 @@ enum Outcome {
     Kept,
 }
 
-struct Stage {
+/// A quorum of three in which one member is disturbed, and the worker processes of both sides.
+struct Quorum {
     ensemble: TestEnsemble,
     leader: usize,
     follower: usize,
@@ -56,8 +57,8 @@ struct Stage {
 /// Whether no holder of ours saw itself as the holder when its node was deleted.
 pub(crate) async fn run(rounds: usize, troubles: &[&str]) -> Result<bool, Failure> {
     // As in the sample configuration, a follower gives up on its leader after five ticks.
-    let quorum = TestEnsemble::builder(3).tick_time(Duration::from_secs(1));
-    let ensemble = quorum.property("syncLimit", "5").start().await?;
+    let builder = TestEnsemble::builder(3).tick_time(Duration::from_secs(1));
+    let ensemble = builder.property("syncLimit", "5").start().await?;
     let leader = ensemble.leader().await?;
     let followers: Vec<_> = (0..3).filter(|member| *member != leader).collect();
     let patient = Client::connector().with_session_timeout(Duration::from_secs(20));
@@ -66,25 +67,25 @@ pub(crate) async fn run(rounds: usize, troubles: &[&str]) -> Result<bool, Failur
     let mut peers = vec![(Side::Ours, Peer::ours(&sender)?)];
     peers.extend(Peer::curator(&sender)?.map(|peer| (Side::Curator, peer)));
     let follower = followers[0];
-    let mut stage = Stage { ensemble, leader, follower, observer, peers, log, next: 0 };
+    let mut quorum = Quorum { ensemble, leader, follower, observer, peers, log, next: 0 };
     let mut outcomes: BTreeMap<Kind, Vec<Outcome>> = BTreeMap::new();
     for trouble in troubles {
         for round in 1..=rounds {
-            for (kind, outcome) in stage.round(trouble).await? {
+            for (kind, outcome) in quorum.round(trouble).await? {
                 outcomes.entry(kind).or_default().push(outcome);
             }
             println!("{trouble}: round {round} of {rounds}");
         }
     }
-    drop((stage.peers, stage.observer));
-    stage.ensemble.close().await?;
+    drop((quorum.peers, quorum.observer));
+    quorum.ensemble.close().await?;
     print(&outcomes);
     let ours = outcomes.iter().filter(|(kind, _)| kind.side == Side::Ours);
     let bad = |outcome: &Outcome| matches!(outcome, Outcome::Margin(_, true) | Outcome::NotNoticed);
     Ok(!ours.flat_map(|(_, outcomes)| outcomes).any(bad))
 }
 
-impl Stage {
+impl Quorum {
     async fn round(&mut self, trouble: &str) -> Result<Vec<(Kind, Outcome)>, Failure> {
         self.ensemble.serving().await?;
         if self.ensemble.leader().await? != self.leader {

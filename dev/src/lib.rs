@@ -1,0 +1,23 @@
+//! Helpers that the tests and the tools of several packages share: a [`Testbed`] for each test, conditions to wait for, and the
+//! class path of Apache Curator.
+#![allow(clippy::disallowed_methods)] // a test owns the tasks that it starts
+
+#[cfg(feature = "testbed")]
+mod checks;
+mod class_path;
+#[cfg(feature = "testbed")]
+mod testbed;
+#[cfg(feature = "testbed")]
+mod world;
+
+#[cfg(feature = "testbed")]
+pub use self::{
+    checks::{
+        BUSY, LONG, SHORT, TICK, acquired, anyone, children, cut_off, eventually, fails, flap,
+        held, lost_by, round_trip, struck_once, until, within,
+    },
+    testbed::{Testbed, Waiting},
+    world::{Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_real},
+};
+
+pub use self::class_path::class_path;

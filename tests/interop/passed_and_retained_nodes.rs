@@ -1,0 +1,117 @@
+//! Curator and kazoo next to a node of ours that is passed on between tasks, or retained while no task wants it.
+
+use std::time::Duration;
+
+use zookeeper_recipes_dev::eventually;
+use zookeeper_testkit::{Cut, Direction, FaultProxy};
+
+use crate::support::commands::{Lock, Party, acquired};
+use crate::support::mixed_path::{MixedPath, each};
+use crate::support::peers::{CURATOR, KAZOO, OURS, shared};
+
+const OTHERS: [&str; 2] = [CURATOR, KAZOO];
+
+/// In it a stranger has the lock.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// Of ours: a server ends it that long after the last sign of life.
+const SESSION: Duration = Duration::from_secs(6);
+
+async fn acquires_within(stranger: &Lock, limit: Duration) {
+    let came = acquired(stranger.begin_acquire_for(limit)).await;
+    assert!(came.is_some(), "{} does not get in within {limit:?}", stranger.name);
+    stranger.release().await;
+}
+
+/// Two tasks of ours take turns under one node. The stranger waits for the one that asked before it, and not for the one
+/// that asks again.
+#[tokio::test]
+async fn a_stranger_has_its_turn_among_tasks_that_pass_a_node_on() {
+    each(&OTHERS, async |whose| {
+        let (Some(ours), Some(other)) = (shared(OURS), shared(whose)) else { return };
+        let mixed_path = MixedPath::of("mutex").await;
+        let party = mixed_path.party(&ours).await;
+        let one = party.lock("mutex", mixed_path.path()).await;
+        let two = party.lock("mutex", mixed_path.path()).await;
+        let stranger = mixed_path.lock(&other, "mutex").await;
+        for _ in 0..5 {
+            one.acquire().await;
+            let node = mixed_path.nodes().await;
+            let waits = two.begin_acquire();
+            // Both tasks of the session are listed under its node.
+            eventually("it waits", async || one.participants().await.len() == 2).await;
+            let strangers = stranger.begin_acquire_for(2 * AT_ONCE);
+            mixed_path.queues_behind(1).await;
+            one.release().await;
+            acquired(waits).await.expect("acquired");
+            assert_eq!(mixed_path.nodes().await[0], node[0], "it is passed on");
+            let again = one.begin_acquire();
+            two.release().await;
+            acquired(strangers).await.expect("at once");
+            assert!(!again.is_there(), "it got in before {}", stranger.name);
+            stranger.release().await;
+            acquired(again).await.expect("acquired");
+            one.release().await;
+            mixed_path.nodes_are(0).await;
+        }
+    })
+    .await;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Idle {
+    Connected,
+    /// It is held when the stranger comes, and released then.
+    Held,
+    /// The connection broke, and is made again.
+    Cut,
+    /// No message passes any more: the server ends the session.
+    Silent,
+    /// The session was killed.
+    Killed,
+}
+
+/// A node that ours keeps for a minute, and does not use.
+#[tokio::test]
+async fn a_stranger_has_what_ours_keeps() {
+    let ways = [Idle::Connected, Idle::Held, Idle::Cut, Idle::Silent, Idle::Killed];
+    let rows: Vec<_> = OTHERS.into_iter().flat_map(|whose| ways.map(|way| (whose, way))).collect();
+    each(&rows, async |(whose, way)| {
+        let (Some(ours), Some(other)) = (shared(OURS), shared(whose)) else { return };
+        let mixed_path = MixedPath::of("mutex").await;
+        let proxy = FaultProxy::start(mixed_path.servers()).await.unwrap();
+        let party = Party::join_for(&ours, proxy.connect_string(), SESSION).await;
+        let keeper = party.lock("retained", mixed_path.path()).await;
+        let stranger = mixed_path.lock(&other, "mutex").await;
+        keeper.acquire().await;
+        if way == Idle::Held {
+            let waits = stranger.begin_acquire();
+            mixed_path.queues_behind(1).await;
+            let left = keeper.release().await;
+            let came = acquired(waits).await.expect("acquired");
+            assert!(left <= came && came - left < nanos(AT_ONCE), "{} ns later", came - left);
+            stranger.release().await;
+            return mixed_path.nodes_are(0).await;
+        }
+        keeper.release().await;
+        mixed_path.nodes_are(1).await;
+        let silence = (way == Idle::Silent).then(|| proxy.stall(Direction::Both));
+        if way == Idle::Cut {
+            assert_eq!(proxy.cut(Cut::Reset), 1);
+        }
+        if way == Idle::Killed {
+            party.end(mixed_path.servers()).await;
+        }
+        let limit = if silence.is_some() { SESSION + AT_ONCE } else { AT_ONCE };
+        acquires_within(&stranger, limit).await;
+        mixed_path.nodes_are(0).await;
+        drop(silence);
+        // Ours has it again.
+        keeper.acquire().await;
+    })
+    .await;
+}
+
+fn nanos(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().expect("a short one")
+}

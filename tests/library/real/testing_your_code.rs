@@ -1,0 +1,226 @@
+//! The tests of docs/guide/testing-your-code.md, as a user of the testkit writes them. The page is checked to be a copy.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use zookeeper_recipes::session::ConnectionState;
+use zookeeper_recipes::simulation::Ensemble;
+use zookeeper_recipes::{Attempt, Curator, ErrorKind, Lock, Loss};
+use zookeeper_testkit::{
+    Cut, Direction, FaultProxy, Message, Operation, TestEnsemble, TestServer, kill_session,
+    random_path,
+};
+
+type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+
+#[tokio::test]
+async fn of_two_instances_one_works() -> Result {
+    let server = TestServer::start().await?; // it ends with the variable
+    let path = random_path("orders");
+    let here = Curator::connect(server.connect_string()).await?;
+    let there = Curator::connect(server.connect_string()).await?; // as if another process
+    let (one, other) = (here.mutex(&path)?, there.mutex(&path)?);
+
+    let guard = one.acquire().await?;
+    assert!(matches!(other.try_acquire().await?, Attempt::Busy));
+    guard.release().await?;
+    assert!(matches!(other.try_acquire().await?, Attempt::Acquired(_)));
+    Ok(())
+}
+
+/// One server for all tests that run at the same time. The last one to end stops it.
+async fn server() -> Result<Arc<TestServer>> {
+    static SHARED: Mutex<Weak<TestServer>> = Mutex::const_new(Weak::new());
+    let mut shared = SHARED.lock().await;
+    if let Some(server) = shared.upgrade() {
+        return Ok(server);
+    }
+    let server = Arc::new(TestServer::start().await?);
+    *shared = Arc::downgrade(&server);
+    Ok(server)
+}
+
+#[tokio::test]
+async fn a_holder_that_loses_the_lock_stops_in_time() -> Result {
+    let server = server().await?;
+    let link = FaultProxy::start(server.connect_string()).await?;
+    let curator = Curator::builder()
+        .session_timeout(Duration::from_secs(1)) // a test server grants it
+        .connect(link.connect_string())
+        .await?;
+    let mutex = curator.mutex(random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+
+    let silence = link.stall(Direction::Both); // nothing arrives, and no connection ends
+    assert_eq!(guard.lost().await, Loss::LeaseEnded); // two thirds of a session later
+    assert!(!guard.is_held());
+    silence.heal();
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_broken_connection_costs_nothing() -> Result {
+    let server = server().await?;
+    let link = FaultProxy::start(server.connect_string()).await?;
+    let curator = Curator::connect(link.connect_string()).await?;
+    let mutex = curator.mutex(random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+
+    let mut state = curator.watch_state();
+    link.cut(Cut::Reset); // all connections, now; the session lives on
+    state.wait_for(|state| *state == ConnectionState::Reconnected).await?;
+    guard.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_session_queues_again() -> Result {
+    let server = server().await?;
+    let curator = Curator::connect(server.connect_string()).await?;
+    let mutex = curator.mutex(random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+
+    let session = curator.client()?.session().clone();
+    kill_session(server.connect_string(), &session).await?; // at the servers, at once
+    assert_eq!(guard.lost().await, Loss::SessionExpired);
+    let next = mutex.acquire().await?; // in the next session
+    assert!(next.fencing_token() > guard.fencing_token());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_no_second_node() -> Result {
+    let server = server().await?;
+    let link = FaultProxy::start(server.connect_string()).await?;
+    let curator = Curator::connect(link.connect_string()).await?;
+    let mutex = curator.mutex(random_path("orders"))?;
+    mutex.acquire().await?.release().await?; // so that the next create is that of the contender
+
+    let lost = link.lose(Message::reply(Operation::Create)); // the server does it; the client does not learn
+    let guard = mutex.acquire().await?;
+    assert_eq!(lost.strikes(), 1); // else the test has shown nothing
+    assert_eq!(mutex.participants().await?.len(), 1);
+    guard.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_next_leads_when_the_leader_is_gone() -> Result {
+    let server = server().await?;
+    let path = random_path("leader");
+    let here = Curator::connect(server.connect_string()).await?;
+    let there = Curator::connect(server.connect_string()).await?;
+    let leader = here.leader_latch(&path)?;
+    let led = leader.leadership().await?;
+    let next = there.leader_latch(&path)?;
+
+    kill_session(server.connect_string(), &here.client()?.session().clone()).await?;
+    next.leadership().await?;
+    led.lost().await; // the old one learns of it, and is a candidate again
+    assert!(!leader.is_leader());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_restart_of_the_server_costs_nothing() -> Result {
+    let server = TestServer::start().await?; // of its own: others would notice
+    let curator = Curator::connect(server.connect_string()).await?;
+    let mutex = curator.mutex(random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+    server.restart().await?; // data and sessions survive
+    guard.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_frozen_member_costs_nothing() -> Result {
+    let ensemble = TestEnsemble::start(3).await?;
+    let curator = Curator::builder()
+        .session_timeout(Duration::from_secs(20)) // a silent member is left after a fifth of it
+        .connect(ensemble.connect_string())
+        .await?;
+    let mutex = curator.mutex(random_path("orders"))?;
+    let guard = mutex.acquire().await?;
+
+    let leader = ensemble.leader().await?;
+    ensemble.member(leader).pause().await?; // connected, and silent
+    ensemble.serving().await?; // the two others, under a new leader
+    mutex.participants().await?; // our client is with one of these
+    assert!(guard.is_held());
+    ensemble.member(leader).resume().await?;
+    guard.release().await?;
+    Ok(())
+}
+
+/// The code under test: it takes any lock.
+async fn bill(lock: &dyn Lock) -> Result<bool> {
+    let Attempt::Acquired(guard) = lock.try_acquire().await? else { return Ok(false) };
+    guard.release().await?;
+    Ok(true)
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_server() -> Result {
+    let ensemble = Ensemble::start(1); // in memory; the seed: the same one gives the same run
+    let here = Curator::connect(ensemble.connect_string()).await?;
+    let there = Curator::connect(ensemble.connect_string()).await?; // as if another process
+    let lock = here.mutex("/locks/orders")?;
+    assert!(bill(&lock).await?);
+    let held = there.mutex("/locks/orders")?.acquire().await?;
+    assert!(!bill(&lock).await?);
+    ensemble.expire(&there); // its holder is notified, and the next is served
+    assert_eq!(held.lost().await, Loss::SessionExpired);
+    assert!(here.mutex("/locks/orders")?.acquire().await?.is_held());
+    Ok(())
+}
+
+/// The code under test: it works while it holds the lock.
+async fn work(servers: String) {
+    let curator = Curator::connect(&servers).await.expect("a session");
+    let mutex = curator.mutex("/locks/orders").expect("a path");
+    let guard = mutex.acquire().await.expect("the lock");
+    guard.lost().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_worker_is_replaced() -> Result {
+    let ensemble = Ensemble::start(1);
+    let (first, second) = (ensemble.process(), ensemble.process());
+    let servers = ensemble.connect_string();
+    first.spawn(work(servers.to_owned()));
+    ensemble.until(|ensemble| ensemble.children("/locks/orders").len() == 1).await;
+    let held_by = |ensemble: &Ensemble| ensemble.children("/locks/orders")[0].clone();
+    let killed = held_by(&ensemble);
+    second.spawn(work(servers.to_owned()));
+    ensemble.until(|ensemble| ensemble.children("/locks/orders").len() == 2).await;
+
+    first.kill(); // as `kill -9` does: its session stays until it expires
+    let began = tokio::time::Instant::now();
+    ensemble.until(|ensemble| held_by(ensemble) != killed).await;
+    assert!(began.elapsed() < Duration::from_secs(17)); // 15 s and a tick, in no time
+    Ok(())
+}
+
+/// Of what follows the fence of a block: what is in it, but for the lines that only a documentation test sees.
+fn shown(rest: &str) -> String {
+    let block = rest.split("\n```").next().unwrap();
+    let lines: Vec<_> = block.lines().skip(1).filter(|line| !line.starts_with("# ")).collect();
+    lines.join("\n")
+}
+
+/// Every snippet of the page is one of these, so that each runs.
+#[test]
+fn the_page_has_these_tests() {
+    let (page, here) = (
+        include_str!("../../../docs/guide/testing-your-code.md"),
+        include_str!("testing_your_code.rs"),
+    );
+    let blocks = page.split("\n```rust").skip(1);
+    let blocks: Vec<_> = blocks.map(shown).collect();
+    assert!(blocks.len() > 6, "only {} blocks were found", blocks.len());
+    let others: Vec<_> =
+        blocks.into_iter().filter(|block| !here.contains(block.as_str())).collect();
+    assert!(others.is_empty(), "not the same here: {others:#?}");
+}

@@ -1,0 +1,92 @@
+//! Tasks of one client take turns under one node if their own nodes would be the same. A retained node stays for a while.
+//! `recipes::ten_thousand_tasks` shows that a node is passed on without a request, and the judge of `tests/simulation` finds a
+//! node that must not be passed on.
+
+use crate::prelude::*;
+use crate::support::counted_client::{CountedClient, settle};
+
+/// Not to one of another identity, nor to one that wants a node of its own.
+#[tokio::test(start_paused = true)]
+async fn a_node_passes_only_to_those_whose_node_would_be_the_same() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let mutex = testbed.mutex(&client.curator);
+    let named = testbed.mutex(&client.curator.with_identity("another"));
+    for other in [named, mutex.clone().with_node_per_hold()] {
+        let holder = mutex.acquire().await.unwrap();
+        let (node, token) = (holder.node().to_owned(), holder.fencing_token());
+        let next = tokio::spawn(async move { other.acquire().await });
+        round_trip(&client.curator).await;
+        holder.release().await.unwrap();
+        let guard = within("the next", next).await.unwrap().unwrap();
+        assert_ne!(guard.node(), node);
+        assert!(guard.fencing_token() > token);
+        guard.release().await.unwrap();
+    }
+}
+
+/// The link breaks behind a fenced write, which a server may have still: the next one holds by another node.
+#[tokio::test(start_paused = true)]
+async fn behind_a_broken_link_nothing_is_passed_on() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let counter = format!("{}-counter", testbed.path);
+    testbed.create(&counter, CreateMode::Persistent).await;
+    let mutex = testbed.mutex(&client.curator);
+    let holder = mutex.acquire().await.unwrap();
+    let next = tokio::spawn(async move { mutex.acquire().await });
+    // Whether another client contends is known then.
+    settle().await;
+    round_trip(&client.curator).await;
+    let fenced = holder.fenced();
+    let on_the_way = client.proxy.hold(Message::request(Operation::Multi));
+    let (writer, path) = (fenced.clone(), counter.clone());
+    let first = tokio::spawn(async move { writer.set(&path, b"first").await });
+    within("the write", on_the_way.struck()).await;
+    let refused = cut_off(&client.proxy).await;
+    fails(within("the first write", first).await.unwrap(), ErrorKind::OutcomeUnknown);
+    // One that joins looks at the link as well: the release still knows of the break.
+    let joins = testbed.mutex(&client.curator);
+    let third = tokio::spawn(async move { joins.acquire().await });
+    settle().await;
+    let node = holder.node().to_owned();
+    let released = tokio::spawn(holder.release());
+    settle().await;
+    assert!(!next.is_finished(), "a server may still have the first write");
+    refused.heal();
+    let guard = held(next).await;
+    assert_ne!(guard.node(), node);
+    within("the release", released).await.unwrap().unwrap();
+    fails(fenced.set(&counter, b"late").await, ErrorKind::Closed);
+    guard.fenced().set(&counter, b"next").await.unwrap();
+    assert_eq!(testbed.admin.get_data(&counter).await.unwrap().0, b"next");
+    guard.release().await.unwrap();
+    held(third).await.release().await.unwrap();
+    testbed.admin.delete(&counter, None).await.unwrap();
+}
+
+/// A caller of the same client gets the lock without a create; a stranger gets it soon.
+#[tokio::test(start_paused = true)]
+async fn a_kept_node_is_given_up_when_a_stranger_comes() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let mutex = testbed.mutex(&client.curator).with_retention(Duration::from_secs(10));
+    let guard = mutex.acquire().await.unwrap();
+    let node = guard.node().to_owned();
+    guard.release().await.unwrap();
+    round_trip(&client.curator).await;
+    client.took();
+    for _ in 0..3 {
+        let guard = mutex.acquire().await.unwrap();
+        assert_eq!(guard.node(), node);
+        guard.release().await.unwrap();
+    }
+    assert!(!client.took().contains(&Operation::Create));
+    settle().await;
+    let stranger = testbed.mutex(&testbed.curator().await);
+    let guard = stranger.acquire_timeout(Duration::from_secs(1)).await.unwrap();
+    acquired(guard).expect("the node was given up").release().await.unwrap();
+    // And by itself, when its time is over.
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    testbed.children_are(0).await;
+}

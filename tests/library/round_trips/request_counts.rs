@@ -1,0 +1,90 @@
+//! The requests on the wire, one by one.
+
+use zookeeper_recipes_dev::Operation::{Create, Delete, GetData, List};
+
+use crate::prelude::*;
+use crate::support::contenders::{Make, latch, mutex, read, selector, write};
+use crate::support::counted_client::{CountedClient, counted_clients};
+
+#[tokio::test(start_paused = true)]
+async fn the_first_acquire_learns_what_the_next_needs() {
+    for recipe in [mutex as Make, read, write, latch, selector] {
+        let testbed = Testbed::with_parent().await;
+        let client = CountedClient::new(&testbed).await;
+        let lock = client.made(&testbed, recipe);
+        client.took();
+        for round in 0..4 {
+            let guard = lock.acquire().await.unwrap();
+            let expected = if round == 0 { &[Create, GetData, List][..] } else { &[Create] };
+            assert_eq!(client.took(), expected, "{lock:?}, {round}");
+            guard.release().await.unwrap();
+            assert_eq!(client.took(), [Delete], "{lock:?}, {round}");
+        }
+    }
+}
+
+/// A writer lists: the head rule does not hold for it.
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_takes_no_request_of_the_next_one() {
+    for (holder, next, listed) in [
+        (mutex as Make, mutex as Make, &[][..]),
+        (latch, latch, &[]),
+        (write, read, &[]),
+        (write, write, &[List]),
+        (read, write, &[List]),
+    ] {
+        let testbed = Testbed::with_parent().await;
+        let [first, second] = counted_clients(&testbed).await;
+        let hold = first.made(&testbed, holder).acquire().await.unwrap();
+        // The parent, the own node, and the holder's.
+        let waiting = second.enters(&testbed, next, 3).await;
+        assert_eq!(second.took(), [Create, GetData, List, GetData, GetData]);
+        first.took();
+        hold.release().await.unwrap();
+        let guard = within("the next", waiting).await.unwrap().unwrap();
+        assert_eq!(second.took(), listed, "{guard:?}");
+        assert_eq!(first.took(), [Delete]);
+        guard.release().await.unwrap();
+        assert_eq!(second.took(), [Delete]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_costs_one_read_and_no_write() {
+    for (holder, recipe) in [(mutex as Make, mutex as Make), (write, read), (read, write)] {
+        let testbed = Testbed::with_parent().await;
+        let [ours, theirs] = counted_clients(&testbed).await;
+        let lock = ours.made(&testbed, recipe);
+        let known = async || {
+            lock.acquire().await.unwrap().release().await.unwrap();
+            ours.took();
+        };
+        known().await;
+        let hold = theirs.made(&testbed, holder).acquire().await.unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        round_trip(&ours.curator).await;
+        assert_eq!(ours.took(), [List], "{lock:?}");
+        hold.release().await.unwrap();
+        known().await;
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        assert_eq!(ours.took(), [List, Create], "{lock:?}");
+        guard.release().await.unwrap();
+        assert_eq!(ours.took(), [Delete]);
+    }
+}
+
+/// The lock path is missing, and so are further levels above it.
+#[tokio::test(start_paused = true)]
+async fn the_first_acquire_of_a_missing_path_makes_it_and_tries_again() {
+    for (levels, made) in [("one", 1), ("two/levels", 3), ("as/many/as/four", 7)] {
+        let testbed = Testbed::with_parent().await;
+        let client = CountedClient::new(&testbed).await;
+        let path = format!("{}/{levels}", testbed.path);
+        let mutex = client.curator.mutex(&path).unwrap();
+        client.proxy.clear_log();
+        let guard = mutex.acquire().await.unwrap();
+        let first = [Create, GetData, List];
+        assert_eq!(client.took(), [&first[..], &vec![Create; made][..], &first[..]].concat());
+        guard.release().await.unwrap();
+    }
+}

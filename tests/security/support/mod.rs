@@ -1,0 +1,3 @@
+//! The holder that several tests share.
+
+pub(crate) mod holder;

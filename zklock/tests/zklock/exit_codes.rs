@@ -1,0 +1,264 @@
+//! The exit codes and messages of `zklock`: a table of command lines, variables and files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use futures_util::{StreamExt, stream};
+use zookeeper_recipes::Curator;
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use zookeeper_recipes_dev::within;
+use zookeeper_testkit::{Operation, random_path};
+
+use crate::support::scene::Scene;
+
+const SECRET: &str = "Q7dIgEsTq7";
+
+/// Arguments | variables | exit code | words of the one line on stderr; after `>`, of stdout. Without words nothing is said. `~` is a
+/// blank within an argument or a word, `{…}` a path or a file of the stage. `touch ran` must never run.
+const TABLE: &str = r#"
+run {path} -c exit~0 | | 0 |
+run {path} -c exit~75 | | 75 |
+run {path} -c exit~255 | | 255 |
+run {path} -c kill~-9~$$ | | 137 |
+run {path} -c echo~$((6*7));exit~5 | | 5 | >42
+run {path} -- no-such-command-anywhere | | 127 | no-such-command-anywhere
+run {path} -- ./no-such-command | | 127 | ./no-such-command
+run {path} -- {orphan} | | 127 | {orphan}
+run {path} -- {plain} | | 126 | {plain}
+run {path} -- / | | 126 | /
+run {path} -- {script} | | 0 | >it~ran
+run {held} -n -- touch ran | | 75 | {held}~is~busy:~held~by~host-a:123~for
+run {held} --nonblock -- touch ran | | 75 | {held}~is~busy held~by~host-a:123
+run {held} -n --conflict-exit-code 200 -- touch ran | | 200 | {held}~is~busy
+run {held} -n -E 0 -- touch ran | | 0 | {held}~is~busy
+run {held} -w 3 -- touch ran | | 75 | {held}~is~busy~after~3s:~held~by~host-a:123
+run {held} --timeout 3s -E 3 -- touch ran | | 3 | {held}~is~busy~after~3s:~held~by~host-a:123
+run {held} -w 0 -- touch ran | | 75 | {held}~is~busy held~by~host-a:123
+run {held} -n -q -- touch ran | ZKLOCK_SERVER={link} | 75 |
+run {held} -w 1 --quiet -E 9 -- touch ran | | 9 |
+run {path} --once k --read -- touch ran | | 64 | cannot~be~used~with
+run {path} --once k --count 2 -- touch ran | | 64 | cannot~be~used~with
+run {path} {path}/b --once k -- touch ran | | 64 | --once~takes~one~PATH
+run {path} --once= -- touch ran | | 64 | key empty
+run {path} --once k -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
+run {path} --acl anyone:cdrwa -- touch ran | | 64 | anyone:cdrwa: scheme:id:perms
+run {path} -- touch ran | ZKLOCK_ACL=world:anyone:x | 64 | world:anyone:x
+run {path} --acl auth::cdrwa -- touch ran | | 64 | acl
+run {private} --acl auth::cdrwa -c exit~3 | ZKLOCK_AUTH=digest:ours:{secret} | 3 |
+run {path} -- touch ran | ZKLOCK_AUTH=sasl:{secret} | 64 | sasl:user:password
+check | | 0 | >{server}~granted~a~session~with~a~timeout~of~10s
+check {path} | | 0 | >{path}~exists >created~and~deleted~under~{path}
+check {path} --server {server},{nowhere} | | 69 | >FAIL >{nowhere}~cannot~be~connected~to >start~it >created~and~deleted
+check --server= | | 64 | connect~string
+check --server {silent} --connection-timeout 1s | | 69 | >FAIL >accepts~connections
+check {readonly} | | 69 | >FAIL >create~a~znode~under~{readonly} >--auth-file
+check {barren}/lock | | 69 | >FAIL >choose~another~path
+check {unlisted} | | 69 | >{unlisted}~exists >FAIL >list~{unlisted} >--auth-file
+run {unlisted} -n -c exit~3 | | 69 | {unlisted}
+check {fresh}-a/b --acl world:anyone:r | | 69 | >FAIL >create~{fresh}-a/b: >--auth-file
+check {fresh}-b --acl world:anyone:cr --namespace {fresh} | | 69 | >FAIL >delete~a~znode~under~{fresh}-b:
+check {fresh}-c/d --acl world:anyone:cdw | | 69 | >FAIL >list~{fresh}-c/d:
+check --namespace {readonly}/n | | 69 | >FAIL >{server}:~cannot~create~{readonly}/n:
+check {path}/new --server {server}{path}/chroot --namespace /n | | 0 | >{server}~granted >namespace~/n~exists >{path}/new~exists
+check relative --namespace /n | | 64 | >FAIL >relative
+check --namespace relative | | 64 | >FAIL >relative
+run {path} -n -E 9 -c exit~3 | | 3 |
+run {path} -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
+run {mutex} --read -- touch ran | | 69 | {mutex}
+run {mutex} --write -- touch ran | | 69 | {mutex}
+run {private} -- touch ran | | 69 | {private}
+run {readonly} -- touch ran | | 69 | no~permission~to~create~{readonly}~or~a~node~under~it
+run {barren}/lock -- touch ran | | 69 | {barren}/lock
+run {path} --server {nowhere} --connection-timeout 1s -- touch ran | | 69 | no~ZooKeeper~within~1s refused
+run {path} --server no-such-host.invalid --connection-timeout 1s -- touch ran | | 69 | not~known~by~that~name
+run {path} --server {silent} --connection-timeout 1s -- touch ran | | 69 | accepts~connections
+run {path} -w 2 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1h | 69 | no~ZooKeeper~within~2s:~ refused
+run {path} -w 2 -- touch ran | ZKLOCK_SERVER={silent} ZKLOCK_CONNECTION_TIMEOUT=1h | 69 | no~ZooKeeper~within~2s:~ accepts~connections
+ls {path} --server {nowhere} --connection-timeout 1s | | 69 | no~ZooKeeper
+revoke {path} --server {nowhere} --connection-timeout 1s | | 69 | no~ZooKeeper
+break {path} --yes --server {nowhere} --connection-timeout 1s | | 69 | no~ZooKeeper
+run {path} --server localhost:1 --connection-timeout 1s -- touch ran | RUST_MIN_STACK=281474976710656 | 69 | no~thread~can~be~started
+run {path} -w soon -- touch ran | | 64 | soon
+run {path} -w 1e19 -- touch ran | | 64 | 1e19 at~most~365~days
+run {path} -n -w 1 -- touch ran | | 64 | cannot~be~used~with
+run {path} -E 256 -- touch ran | | 64 | 256
+run {path} --read --write -- touch ran | | 64 | cannot~be~used~with
+run {path} --read --count 2 -- touch ran | | 64 | cannot~be~used~with
+run {path} --count 0 -- touch ran | | 64 | --count
+run {path} --on-lost cry -- touch ran | | 64 | cry
+run {path} --on-revoke cry -- touch ran | | 64 | cry
+run {path} --kill-after 4s -- touch ran | | 64 | --kill-after 10s
+run {path} --session-timeout 0 -- touch ran | | 64 | from~100~ms~to~24~h
+run {path} --connection-timeout 25h -- touch ran | | 64 | from~100~ms~to~24~h
+run {path} -- touch ran | ZKLOCK_SESSION_TIMEOUT=soon | 64 | --session-timeout soon
+run {path} --namespace relative -- touch ran | | 64 | namespace relative
+run {path} --server= -- touch ran | | 64 | names~no~server
+run {path} --config not-there.toml -- touch ran | | 64 | config:~cannot~read~not-there.toml
+run {path} -- touch ran | ZKLOCK_CONFIG=/no/such/file | 64 | config:~cannot~read~/no/such/file
+run {path} --auth-file not-there -- touch ran | | 64 | auth-file:~cannot~read~not-there
+run {path} -- touch ran | ZKLOCK_AUTH_FILE=/no/such/file | 64 | auth-file:~cannot~read~/no/such/file
+run {path} --tls-ca not-there -- touch ran | | 64 | not-there
+run {path} --nonsense -- touch ran | | 64 | --nonsense
+nonsense | | 64 | nonsense
+run | | 64 | PATH
+run {path} | | 64 | no~command
+run -- touch ran | | 64 | PATH
+run {path} -c true -- true | | 64 | cannot~be~used~with
+run relative -- touch ran | | 64 | "relative"
+run /a//b -- touch ran | | 64 | "/a//b"
+run {path} {path} -- touch ran | | 64 | {path}
+elect {path} -- sh -c echo~$ZK_LOCK_PATH;exit~3 | | 3 | >{path}
+ls {path} | | 0 | >PLACE~~STATE~~KIND
+ls {path} --json | | 0 | >[]
+elect relative | | 64 | "relative"
+observe relative | | 64 | "relative"
+ls a~~b | | 64 | "a~~b"
+revoke relative | | 64 | "relative"
+revoke {path} --node _c_none | | 64 | --node~_c_none:~no~name~of~a~contender's~node
+break relative --yes | | 64 | "relative"
+break {path} --all --node x | | 64 | cannot~be~used~with
+completions tcsh | | 64 | tcsh
+run {path} /bin/sh -c touch~ran | ZKLOCK_NAMESPACE={path} | 64 | /bin/sh ~--~
+run /bin/sh -c touch~ran | ZKLOCK_NAMESPACE={path} | 64 | /bin/sh ~--~
+run {path} /usr/bin/env -- touch ran | ZKLOCK_NAMESPACE={path} | 64 | /usr/bin/env ~--~
+run {path} {path}/b /bin/sh -- touch ran | ZKLOCK_NAMESPACE={path} | 64 | /bin/sh ~--~
+run {path} /no/such/program -c touch~ran | ZKLOCK_NAMESPACE={path} | 64 | -c ~--~
+run {path} {path}/b --shell touch~ran | ZKLOCK_NAMESPACE={path} | 64 | -c ~--~
+run /bin/sh -- sh -c exit~3 | ZKLOCK_NAMESPACE={path} | 3 |
+run /bin/sh /etc/passwd /usr/bin -- sh -c exit~3 | ZKLOCK_NAMESPACE={path} | 3 |
+run /usr/bin -c exit~3 | ZKLOCK_NAMESPACE={path} | 3 |
+run {path}/deep/er/a~~b -c "$ZKLOCK"~run~"$ZK_LOCK_PATH"~-n~--~true | | 75 | {path}/deep/er/a~~b~is~busy
+run {path} -c {look} --id flag --config {named} | ZKLOCK_ID=variable | 0 | >flag
+run {path} -c {look} --config {named} | ZKLOCK_ID=variable | 0 | >variable
+run {path} -c {look} --config {named} | ZKLOCK_ID= | 0 | >named
+run {path} -c {look} | ZKLOCK_CONFIG={named} | 0 | >named
+run {path} -c {look} | XDG_CONFIG_HOME={own} | 0 | >own
+run {path} -c {look} | XDG_CONFIG_HOME= | 0 | >home
+--config {all} run /lock -c echo~$ZK_LOCK_NODE | ZKLOCK_SERVER= ZKLOCK_SESSION_TIMEOUT= | 0 | >/lock/_c_
+run /lock -c {look} | ZKLOCK_SERVER= ZKLOCK_SESSION_TIMEOUT= ZKLOCK_CONFIG={all} | 0 | >file
+run /lock -c echo~$ZK_LOCK_PATH | ZKLOCK_SERVER={server}{path} | 0 | >/lock
+run {path} -- touch ran | XDG_CONFIG_HOME={unreadable} | 64 | cannot~read~{unreadable}/zklock.toml --config
+run {path} --config {all} -c exit~3 | XDG_CONFIG_HOME={unreadable} | 3 |
+run {path} --config {wrong} -- touch ran | | 64 | {wrong}:2:~unknown~key server
+run {private} -c exit~3 | ZKLOCK_AUTH=digest:ours:{secret} | 3 |
+run {private} -c exit~3 | ZKLOCK_AUTH_FILE={auth} | 3 |
+run {private} -c exit~3 --auth-file {auth} | | 3 |
+run {private} -- touch ran | ZKLOCK_AUTH=digest:ours:other | 69 | {private}
+"#;
+
+/// What the rows name, beside what is held there and by whom.
+async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
+    let file = |name: &str, text: &[u8]| scene.file(name, text).display().to_string();
+    let shown = |name: &str| scene.folder.join(name).display().to_string();
+    for folder in ["own", "home/.config", "unreadable/zklock.toml"] {
+        fs::create_dir_all(scene.folder.join(folder)).unwrap();
+    }
+    file("own/zklock.toml", b"id = \"own\"\n");
+    file("home/.config/zklock.toml", b"id = \"home\"\n");
+    let credentials = format!("# a comment\n\ndigest:ours:{SECRET}\n");
+    let auth = file("auth", credentials.as_bytes());
+    let (server, path) = (scene.server.connect_string(), &scene.path);
+    let all = format!(
+        "server = \"{server}\"\nnamespace = \"{path}\"\nsession-timeout = \"7s\"\nconnection-timeout = 5\n\
+         id = \"file\"\nauth-file = \"auth\"\n"
+    );
+    let files = [("orphan", "#!/no/such/interpreter\n"), ("plain", ""), ("script", "echo it ran")];
+    let [orphan, plain, script] = files.map(|(name, text)| file(name, text.as_bytes()));
+    for program in [&orphan, &script] {
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let names = ["private", "readonly", "unlisted", "barren", "fresh"];
+    let [private, readonly, unlisted, barren, fresh] = names.map(random_path);
+    let writers =
+        [Acl::new(Permission::CREATE | Permission::DELETE | Permission::WRITE, AuthId::anyone())];
+    for (path, acls) in [(&readonly, Acls::anyone_read()), (&unlisted, Acls::new(&writers))] {
+        let options = CreateMode::Persistent.with_acls(acls);
+        scene.admin.create(path, b"", &options).await.unwrap();
+    }
+    scene.create(&barren, CreateMode::Ephemeral).await;
+    let look = r#""$ZKLOCK" --id looks ls "$ZK_LOCK_PATH""#.to_owned();
+    vec![
+        ("held", format!("{path}/held")),
+        // For those who are of another recipe: their nodes would be in the way of the others.
+        ("mutex", format!("{path}/mutex")),
+        ("server", server.to_owned()),
+        ("nowhere", "127.0.0.1:1".to_owned()),
+        ("named", file("named.toml", b"id = \"named\"\n")),
+        ("all", file("all.toml", all.as_bytes())),
+        ("wrong", file("wrong.toml", b"id = \"a\"\nservers = \"a\"\n")),
+        ("own", shown("own")),
+        ("unreadable", shown("unreadable")),
+        ("secret", SECRET.to_owned()),
+        ("look", look),
+        ("auth", auth),
+        ("orphan", orphan),
+        ("plain", plain),
+        ("script", script),
+        ("private", private),
+        ("readonly", readonly),
+        ("unlisted", unlisted),
+        ("fresh", fresh),
+        ("barren", barren),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_row_ends_with_its_code_and_its_words() {
+    let scene = Scene::new().await;
+    let mut names = stage(&scene).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    names.push(("silent", listener.local_addr().unwrap().to_string()));
+    let link = scene.link().await;
+    names.push(("link", link.connect_string().to_owned()));
+    let of = |name: &str| names.iter().find(|(other, _)| *other == name).unwrap().1.as_str();
+    // Somebody else's, and only theirs.
+    let credentials = format!("ours:{SECRET}");
+    let owner = Curator::builder().auth("digest", credentials.as_bytes()).acls(Acls::creator_all());
+    let owner = scene.connect(owner).await;
+    let mutex = owner.mutex(of("private")).unwrap();
+    within("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+    let holder = scene.connect(scene.builder().identity("host-a:123")).await;
+    let mutex = holder.mutex(of("held")).unwrap();
+    let guard = within("the lock", mutex.acquire()).await.unwrap();
+    let mutex = holder.mutex(of("mutex")).unwrap();
+    let other = within("the lock", mutex.acquire()).await.unwrap();
+    let filled = |text: &str| {
+        let text = text.replace('~', " ");
+        names.iter().fold(text, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    };
+    let check = async |(number, row): (usize, &str)| {
+        // A path of its own: many hold theirs at once.
+        let filled =
+            |text: &str| filled(text).replace("{path}", &format!("{}/{number}", scene.path));
+        let columns: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [arguments, variables, code, words] = columns[..] else { panic!("{row}") };
+        let mut tool = scene.zklock(arguments.split(' ').map(filled));
+        for variable in variables.split_whitespace() {
+            let (name, value) = variable.split_once('=').unwrap();
+            tool = tool.env(name, filled(value));
+        }
+        let ended = tool.ended().await;
+        let code = code.parse().unwrap();
+        let (out, err): (Vec<_>, Vec<_>) =
+            words.split_whitespace().map(filled).partition(|word| word.starts_with('>'));
+        println!("{row}: {ended}");
+        match err.iter().map(String::as_str).collect::<Vec<_>>() {
+            err if err.is_empty() => ended.quietly(code),
+            err => drop(ended.one_line(code, &err).to_owned()),
+        }
+        let text = ended.text();
+        assert_eq!(out.is_empty(), text.is_empty(), "{row}: {ended}");
+        assert!(out.iter().all(|word| text.contains(&word[1..])), "{row}: {ended}");
+    };
+    let rows = stream::iter(TABLE.lines().filter(|row| !row.is_empty()).enumerate().map(check));
+    rows.buffer_unordered(8).collect::<Vec<()>>().await;
+    assert!(!scene.folder.join("ran").exists());
+    assert_eq!(link.requests(Operation::GetData), 0, "a quiet run does not look for the holder");
+    // What a refused check created is deleted.
+    for path in ["", "-a", "-b", "-c"].map(|end| format!("{}{end}", of("fresh"))) {
+        assert!(scene.stat(&path).await.is_none(), "{path}");
+    }
+    guard.release().await.unwrap();
+    other.release().await.unwrap();
+    scene.end().await;
+}
