@@ -85,8 +85,8 @@ conditions() {
     path_nodes.rs 's/\|\| strangers == 0 && /|| /'
   drop 'gap: exactly the number that was expected' \
     rules/gap.rs 's/sequence\.wrapping_mul\(2\) == self\.0/sequence.wrapping_mul(2) >= self.0/'
-  drop 'gap: what was noted is of that incarnation' \
-    rules/gap.rs 's/self\.noted\.retain\([^;]*;//'
+  drop 'gap: unmatched creates are of that incarnation' \
+    rules/gap.rs 's/self\.unmatched\.retain\([^;]*;//'
 
   drop 'read-write: head: for readers only' \
     wait.rs 's/ && \(is_exclusive \|\| node\.znode\.shared\)//'

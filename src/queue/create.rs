@@ -32,7 +32,7 @@ use crate::random;
 use crate::session::Session;
 use crate::session::cleanup::{CleanupTask, clean_up, find, run_once};
 
-/// What is known of the place of a new znode in the queue.
+/// The place of a new znode in the queue, as far as it is known.
 #[derive(Debug)]
 pub(super) enum Placement {
     /// The gap rule tells the position.

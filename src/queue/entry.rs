@@ -209,7 +209,7 @@ async fn wait_for_session(queue: &QueueDriver) -> Result<Arc<SessionNodes>, Entr
     })
 }
 
-/// What is known of a node's place.
+/// The place of a node, as far as it is known.
 struct Decided {
     position: Position,
     sole: Sole,

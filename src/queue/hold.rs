@@ -34,7 +34,7 @@ pub(crate) type Answer = Result<Option<OwnedHold>, Error>;
 /// A flag that is true once the servers said that another contender is first.
 pub(crate) type QueuedFlag = Arc<watch::Sender<bool>>;
 
-/// How a hold ended.
+/// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Released,
@@ -59,7 +59,7 @@ pub(crate) struct HoldState {
     term: Arc<LeaseTerm>,
     /// The task or thread that asked for the hold.
     pub(super) requester: Requester,
-    /// How this hold ended, if it ended by itself. The end of all holds of a term is the term's.
+    /// The end of this hold alone. The lease term has the end of all its holds.
     own_end: OnceLock<End>,
     ended: CancellationToken,
     /// Cancelled when another process asks for the lock. Empty until a caller wants to know.

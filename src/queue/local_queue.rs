@@ -67,7 +67,7 @@ pub(crate) struct Waiter {
     pub(crate) node_per_hold: bool,
     /// Refuse the waiter rather than let it wait.
     pub(crate) no_wait: bool,
-    /// How long the node is kept after the hold while no caller waits.
+    /// Keep the node for this long after the hold, while no caller waits.
     pub(crate) retention: Duration,
     pub(crate) loss_policy: LossPolicy,
 }
@@ -543,7 +543,7 @@ impl LocalQueue {
         if !self.waiters.is_empty() {
             node.ask(out);
         }
-        // From here on the new holder's options apply to the node.
+        // The new holder's options apply to the node now.
         node.holder = waiter;
         self.node = NodeState::Held(node);
         out.push(Command::Begin { ticket, hold: self.hold });

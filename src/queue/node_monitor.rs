@@ -50,7 +50,7 @@ enum Seen {
     Gone,
     /// The znode may not be read, and is polled from now on.
     Unreadable,
-    /// Nothing is known. The znode is watched again.
+    /// The result is unknown. The znode is watched again.
     Nothing,
 }
 

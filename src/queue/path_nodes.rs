@@ -66,7 +66,7 @@ pub(super) struct PathNodes {
 
 #[derive(Debug)]
 struct State {
-    /// By `czxid`.
+    /// Our own znodes, by `czxid`.
     own: BTreeMap<i64, OwnNode>,
     parent: Parent,
     /// The number of other clients' contenders in the last listing. The gap rule admits nobody while there are any,

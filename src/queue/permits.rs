@@ -249,9 +249,9 @@ struct Entering<'a> {
 
 /// The number of children, ours included.
 enum Count {
-    /// By a listing.
+    /// The number in a listing.
     Of(usize),
-    /// By the gap rule.
+    /// The greatest number, by the gap rule.
     AtMost(usize),
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! The table of each event, and I1 to I6 under random ones.
+//! A table for each event, and a test of I1 to I6 under random events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::*;
 
 const NODE: NodeId = 7;
 
-/// Nothing is in the way.
+/// Conditions under which everything is allowed.
 const FINE: Conditions = Conditions {
     closing: false,
     lease_lasts: true,
@@ -370,10 +370,10 @@ fn an_error_is_for_those_whose_node_would_be_the_same() {
     assert_eq!(queue.fine(Event::SessionOver), [Command::Refuse(vec![1], Refusal::Failed)]);
 }
 
-/// What the driver, the entry and the callers may do to a queue, and what must hold then.
+/// Plays the driver, the entry, the callers and the servers at random, and checks the invariants.
 struct World {
     queue: LocalQueue,
-    /// Those that have no answer yet, and whether they asked not to wait.
+    /// The callers without an answer, and whether they asked not to wait.
     waiting: BTreeMap<Ticket, Waiter>,
     /// An entry runs: callers with a smaller ticket may hold by its node.
     entry: Option<Ticket>,
@@ -390,9 +390,9 @@ struct World {
     retained: bool,
     /// Callers from this ticket on may not hold by the node.
     bound: Ticket,
-    /// Those that last for a node, and `closing`.
+    /// The conditions that last for a node, and `closing`.
     now: Conditions,
-    /// What was looked at in the present step.
+    /// The conditions that the present step gathered.
     looked: Option<Conditions>,
 }
 
@@ -494,7 +494,7 @@ impl World {
         self.check();
     }
 
-    /// What the servers and others do.
+    /// Steps of the servers and of other processes.
     fn change(&mut self, what: u8, how: u8) {
         let flag = |bit: u8| how & (1 << bit) != 0;
         match what {

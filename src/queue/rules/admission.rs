@@ -1,42 +1,42 @@
-//! The rules that say which contenders hold.
+//! The rules that decide which contenders hold.
 //!
-//! Pure: a listing of the lock path goes in, a decision comes out. It is safe to act on `Admitted`
-//! because the set of contenders smaller than ours that keep us out can only shrink after our own create: new ones
-//! get larger sequence numbers (invariant 2). The listing must therefore be one that contains our own node.
+//! Pure: a listing of the lock path goes in, a decision comes out. It is safe to act on `Admitted` because the set of smaller
+//! contenders that keep us out can only shrink after our own create: new ones get larger sequence numbers (invariant 2). The
+//! listing must therefore contain our own node.
 //!
-//! * *Exclusive*, *latches*, and *write*: no contender is before us, of whatever kind.
-//! * *Read*: no writer is before us. So readers hold together, and a writer that waits keeps later readers out: no
-//!   stream of readers starves it. What can turn up before a reader later is the down-graded read of a writer that is
-//!   there already, under that one's number; to a reader it is nothing, and a writer must look again.
-//! * *Leases*: no more children than the limit, whichever client made them, as Curator counts. Each counts what was there at its
-//!   own create or later; so of any set of contenders that hold, the last one to be created counted all of them.
+//! * *Exclusive*, *latches*, and *write*: no contender of any kind is before us.
+//! * *Read*: no writer is before us. So readers hold together, and a waiting writer keeps later readers out: no stream of readers
+//!   starves it. The downgraded read of an existing writer can turn up before a reader later, under the writer's number. A
+//!   reader ignores it, and a writer must list again.
+//! * *Leases*: no more children than the limit, whichever client created them, as Curator counts. Each contender counts the
+//!   children at its own create or later; so of any set of contenders that hold, the last one to be created counted all of them.
 
 use super::filter::ContenderFilter;
 use super::node_name::{ContenderName, Kind, kind_of, sequence_of};
 
-/// The contenders that stand in one queue.
+/// A set of contenders that queue together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     Exclusive(ContenderFilter),
     Latches,
-    /// Latches and selectors: for observers, which take no part.
+    /// Latches and selectors. Only observers, which do not contend, use this family.
     Leaders,
     ReadWrite,
     Leases,
 }
 
-/// The place of one.
+/// The place of a contender in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank<'a> {
     sequence: i64,
-    /// Breaks the tie of a down-graded read and its writer, and of hand-made nodes.
+    /// The name breaks the tie of a downgraded read and its writer, and of hand-made nodes.
     name: &'a str,
     shared: bool,
 }
 
 impl Rank<'_> {
     fn is_kept_out_by(self, other: Rank<'_>) -> bool {
-        // Of one number are a writer and the read beside it.
+        // A writer and its companion read have one number.
         if self.shared { !other.shared && other.sequence < self.sequence } else { other < self }
     }
 
@@ -46,12 +46,12 @@ impl Rank<'_> {
 }
 
 impl Family {
-    /// Whether one holds at a time, by numbers that tell all of the order.
+    /// Returns true if one contender holds at a time, and the sequence numbers give the whole order.
     pub(crate) fn is_exclusive(&self) -> bool {
         matches!(self, Self::Exclusive(_) | Self::Latches | Self::Leaders)
     }
 
-    /// The place of a child; `None` for one that does not contend.
+    /// Returns the place of a child; `None` for a child that does not contend.
     pub(crate) fn rank<'a>(&self, name: &'a str) -> Option<Rank<'a>> {
         let (sequence, shared) = match self {
             Self::Exclusive(filter) => (filter.sequence_of(name)?, false),
@@ -73,9 +73,9 @@ impl Family {
         self.rank(name).is_some()
     }
 
-    /// A child that contends by the rules of another recipe: contenders of the two do not exclude each other.
+    /// Returns a child that contends by the rules of another recipe: contenders of the two do not exclude each other.
     pub(crate) fn other_recipe<'a>(&self, children: &'a [String]) -> Option<&'a str> {
-        // The filter's author says which contenders count.
+        // The author of the filter decides which contenders count.
         if matches!(self, Self::Exclusive(ContenderFilter::Custom(_))) {
             return None;
         }
@@ -84,43 +84,44 @@ impl Family {
     }
 }
 
-/// What a listing means for one contender.
+/// The meaning of a listing for one contender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// No contender before it keeps it out.
+    /// No earlier contender keeps it out.
     Admitted,
-    /// It waits for the nearest one before it that keeps it out, so that a release wakes one (invariant 6), or
-    /// the readers behind it.
+    /// The contender waits for the nearest earlier one that keeps it out, so that a release wakes one contender (invariant 6),
+    /// or the readers behind it.
     WaitFor {
         predecessor: ContenderName,
-        /// The one before the predecessor, which may be the head; not for readers: all of those behind one writer
-        /// would look when the one before that goes.
+        /// The contender before the predecessor, which may be the head. Readers have none: all readers behind one writer
+        /// would list when the contender before the writer is deleted.
         stand_by: Option<ContenderName>,
-        /// The first that keeps it out.
+        /// The first contender that keeps it out.
         head: ContenderName,
     },
-    /// Its own node is not there any more.
+    /// The own node does not exist.
     Gone,
 }
 
-/// The contenders among `children`, first in the queue first.
+/// Returns the contenders among `children`, in the order of the queue.
 pub(crate) fn queue<'a>(children: &'a [String], family: &Family) -> Vec<Rank<'a>> {
     let mut queue: Vec<_> = children.iter().filter_map(|name| family.rank(name)).collect();
     queue.sort_unstable();
     queue
 }
 
-/// The queue, with the contenders that hold, as far as the names tell; of leases they do not.
+/// Returns the queue, and whether each contender holds, as far as the names show. For leases they do not.
 pub(crate) fn standings(children: &[String], family: &Family) -> Vec<(ContenderName, bool)> {
     let queue = queue(children, family);
     let first = |exclusive: bool| {
         let mut those = queue.iter().filter(|rank| !exclusive || !rank.shared);
         those.next().map_or(i64::MAX, |rank| rank.sequence)
     };
-    let (first_of_all, first_writer) = (first(false), first(true));
+    let first_of_all = first(false);
+    let first_writer = first(true);
     let holds = |place: usize, rank: &Rank<'_>| match family {
         Family::Exclusive(_) | Family::Latches | Family::Leaders => place == 0,
-        // A writer and its down-graded read have one number.
+        // A writer and its downgraded read have one number.
         Family::ReadWrite if rank.shared => rank.sequence <= first_writer,
         Family::ReadWrite => rank.sequence == first_of_all && rank.sequence == first_writer,
         Family::Leases => true,
@@ -129,20 +130,22 @@ pub(crate) fn standings(children: &[String], family: &Family) -> Vec<(ContenderN
     queue.iter().enumerate().map(standing).collect()
 }
 
-/// Whether a contender that comes now has to wait for one of `children`.
+/// Returns true if a new contender has to wait for one of `children`.
 pub(crate) fn is_busy(children: &[String], family: &Family, shared: bool) -> bool {
     let keeps_out = |rank: Rank<'_>| !shared || !rank.shared;
     children.iter().any(|name| family.rank(name).is_some_and(keeps_out))
 }
 
-/// Decides for the contender named `mine`, unless its family has leases.
+/// Decides for the contender named `mine`. Its family must not be leases.
 pub(crate) fn decide(children: &[String], mine: &str, family: &Family) -> Decision {
-    // Nothing is copied: there may be thousands.
+    // No name is copied, because there may be thousands.
     let Some(mine) = family.rank(mine) else {
         return Decision::Gone;
     };
     let mut found = false;
-    let (mut head, mut stand_by, mut predecessor) = (None, None, None);
+    let mut head = None;
+    let mut stand_by = None;
+    let mut predecessor = None;
     for contender in children.iter().filter_map(|name| family.rank(name)) {
         if contender == mine {
             found = true;
@@ -180,7 +183,7 @@ mod tests {
         format!("_c_x-lock-{sequence:010}")
     }
 
-    /// From the head to the predecessor.
+    /// The contenders from the head to the predecessor.
     fn wait_for(before: &[&str]) -> Decision {
         let parse = |name: &&str| MUTEX.rank(name).unwrap().to_name();
         let mut nearest = before.iter().rev().map(parse);
@@ -193,7 +196,8 @@ mod tests {
 
     #[test]
     fn table() {
-        let (a, b, c, d) = (&*name(1), &*name(9), &*name(10), &*name(11));
+        let [a, b, c, d] = &[1, 9, 10, 11].map(name);
+        let [a, b, c, d] = [a, b, c, d].map(String::as_str);
         let foreign = ["0", "zzz", "_c_x-latch-0000000000", "5f__lock__0000000000", ""];
         let rows: &[(&[&str], &str, Decision)] = &[
             (&[a], a, Decision::Admitted),
@@ -239,9 +243,9 @@ mod tests {
         let (r1, r2, w3, r4, w5, r6) =
             (&*read(1), &*read(2), &*write(3), &*read(4), &*write(5), &*read(6));
         let down = &*read(3);
-        // After its writer by name.
+        // A read that sorts after its writer.
         let beside = &*format!("_c_z-__READ__{:010}", 3);
-        // The contender that it waits for, and the first that keeps it out.
+        // Each row ends with the predecessor and the head.
         type Row<'a> = (&'a [&'a str], &'a str, Option<(&'a str, &'a str)>);
         let rows: &[Row<'_>] = &[
             (&[r2, r1], r2, None),
@@ -250,7 +254,7 @@ mod tests {
             (&[r4, w3, r1], r4, Some((w3, w3))),
             (&[r6, w5, r4, w3, r1], r6, Some((w5, w3))),
             (&[w5, r4], w5, Some((r4, r4))),
-            // A down-graded read keeps writers out under its writer's number, and no reader.
+            // A downgraded read keeps writers out under its writer's number, and no reader.
             (&[down, r4, w5], w5, Some((r4, down))),
             (&[down, w5], w5, Some((down, down))),
             (&[down, r4], r4, None),
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_is_told_of_the_whole_queue() {
+    fn standings_show_the_holders_of_the_whole_queue() {
         let (r1, w3, r4, w5) = (&*read(1), &*write(3), &*read(4), &*write(5));
         let down = &*read(3);
         let rows: &[(&[&str], &[&str])] = &[
@@ -300,8 +304,9 @@ mod tests {
     }
 
     #[test]
-    fn other_recipes_are_told_by_their_names() {
-        let (mutex, kazoo) = (&*name(1), "5f__lock__0000000000");
+    fn other_recipes_are_recognized_by_their_names() {
+        let mutex = &*name(1);
+        let kazoo = "5f__lock__0000000000";
         let rows: &[(&Family, &[&str], Option<&str>)] = &[
             (&MUTEX, &[mutex, "0", "zzz", "locks", "x-0000000001"], None),
             (&MUTEX, &[mutex, kazoo], Some(kazoo)),
@@ -323,8 +328,8 @@ mod tests {
     }
 
     proptest! {
-        /// Invariant 1, for one listing of readers and writers: a writer that is admitted is alone, and all
-        /// readers before the first writer are.
+        /// Invariant 1, for one listing of readers and writers: a writer that is admitted is alone, and all readers before the
+        /// first writer are admitted.
         #[test]
         fn a_writer_is_alone(kinds in proptest::collection::vec(any::<bool>(), 1..20)) {
             let children: Vec<_> = (0..).zip(&kinds).map(|(at, reads)| {
@@ -340,7 +345,7 @@ mod tests {
             prop_assert_eq!(&admitted[0], &&children[0]);
         }
 
-        /// Invariant 1, for one listing: exactly one is admitted, and the waits form one chain.
+        /// Invariant 1, for one listing: exactly one contender is admitted, and the waits form one chain.
         #[test]
         fn one_is_admitted_and_the_waits_form_a_chain(
             sequences in proptest::collection::hash_set(any::<i32>(), 1..20),

@@ -1,4 +1,4 @@
-//! [`ContenderFilter`]: which children of a lock path an exclusive lock yields to.
+//! [`ContenderFilter`], the choice of children that an exclusive lock yields to.
 //!
 //! Pure: no I/O, no clock.
 
@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use super::node_name::{Kind, last_number, sequence_of};
 
-/// Which children of a lock path count as contenders, and what our own are called: for fleets that are not all of
-/// one kind.
+/// Chooses the children of a lock path that count as contenders, and the names of our own, for fleets with different clients.
 ///
-/// All clients of a path must see each other. Which sets of clients do, and which do not: [mixed
+/// All clients of a path must see each other. The guide lists the sets of clients that do: [mixed
 /// fleets](crate::guide::mixed_fleets). Every process of ours on a path must use the same filter.
 ///
-/// A contender of another recipe, as far as its name tells, is refused with
+/// A contender of another recipe, as far as its name shows, is refused with
 /// [`ErrorKind::UnusablePath`](crate::ErrorKind::UnusablePath); other children are ignored.
 ///
 /// ```
@@ -26,17 +25,17 @@ use super::node_name::{Kind, last_number, sequence_of};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ContenderFilter {
-    /// Names with `lock-` before the number, which is what Curator's mutex and `LeaderSelector` yield to and what ours
-    /// are called: for Curator, go-zookeeper, and kazoo with a subclass that uses these names.
+    /// Names with `lock-` before the number. Curator's mutex and `LeaderSelector` yield to them, and ours have such names. For
+    /// Curator, go-zookeeper, and kazoo with a subclass that uses these names.
     #[default]
     Curator,
-    /// Names with `__lock__` or `__rlock__` before the number. Ours are called as kazoo's, which yields to them as it
-    /// is. Curator does not.
+    /// Names with `__lock__` or `__rlock__` before the number. Ours have kazoo's names, so unmodified kazoo clients yield to them.
+    /// Curator does not.
     Kazoo,
-    /// Both. Ours are called as Curator's; so kazoo needs `extra_lock_patterns=["-lock-"]`, in every client, and
-    /// Curator a driver of its own that sorts by the last ten characters.
+    /// Both kinds of names. Ours have Curator's names, so every kazoo client needs `extra_lock_patterns=["-lock-"]`, and every
+    /// Curator client a driver that sorts by the last ten characters.
     Inclusive,
-    /// What a function says: [`ContenderFilter::custom`].
+    /// A function decides: [`ContenderFilter::custom`].
     Custom(CustomFilter),
 }
 
@@ -48,8 +47,8 @@ pub struct CustomFilter {
 }
 
 impl ContenderFilter {
-    /// The children for which `counts` says so, if a sequence number ends their names; and those that are called as
-    /// Curator's, as ours are. `name` is what `Debug` shows. `counts` is called under a lock: it must not block.
+    /// Counts the children for which `counts` returns true, if a sequence number ends their names; and children with Curator's
+    /// names, which ours have. `Debug` shows `name`. `counts` is called under a lock: it must not block.
     pub fn custom(
         name: &'static str,
         counts: impl Fn(&str) -> bool + Send + Sync + 'static,
@@ -57,7 +56,7 @@ impl ContenderFilter {
         Self::Custom(CustomFilter { name, counts: Arc::new(counts) })
     }
 
-    /// What ours are called.
+    /// The kind of our own nodes.
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Kazoo => Kind::KazooLock,
@@ -65,7 +64,7 @@ impl ContenderFilter {
         }
     }
 
-    /// The sequence number of a contender.
+    /// Returns the sequence number of a contender; `None` for other children.
     pub(crate) fn sequence_of(&self, name: &str) -> Option<i64> {
         let one_of = |kinds: &[Kind]| kinds.iter().find_map(|kind| sequence_of(name, *kind));
         match self {
@@ -77,7 +76,7 @@ impl ContenderFilter {
         }
     }
 
-    /// Whether nodes must be text that others decode.
+    /// Returns true if the data of nodes must be text, because other clients decode it.
     pub(crate) fn needs_text(&self) -> bool {
         matches!(self, Self::Kazoo | Self::Inclusive)
     }
@@ -89,7 +88,7 @@ impl fmt::Debug for CustomFilter {
     }
 }
 
-/// By identity: two functions cannot be compared.
+/// Filters are compared by identity, because functions cannot be compared.
 impl PartialEq for CustomFilter {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.counts, &other.counts)
@@ -109,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_counts() {
+    fn each_filter_counts_its_names() {
         let curator = "_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock-0000000007";
         let kazoo = "1b4e28ba2fa141d2883f0016d3cca427__lock__0000000007";
         let reader = "1b4e28ba2fa141d2883f0016d3cca427__rlock__0000000007";
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ours_are_called_counts() {
+    fn our_own_names_count() {
         let custom = ContenderFilter::custom("nobody", |_| false);
         for filter in
             [ContenderFilter::Curator, ContenderFilter::Kazoo, ContenderFilter::Inclusive, custom]
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_filters_are_told_apart() {
+    fn custom_filters_differ_by_identity() {
         let custom = || ContenderFilter::custom("same", |_| true);
         let one = custom();
         assert_eq!(one, one.clone());

@@ -1,31 +1,28 @@
-//! The *gap* rule: a create that gets exactly the number that was expected has no new contender before it.
+//! The *gap rule*: a create that gets the expected number has no new contender before it.
 //!
-//! A server counts the creates under a parent, and a sequential node gets that count as its number. A
-//! listing tells the count as well: `(cversion + numChildren) / 2`. Let a listing show no contender but our
-//! own while the count was `c`, and let a later create of ours get the number `c`. Then no client created
-//! anything in between, and since contenders only ever go, the smaller ones are a subset of our own. No
-//! listing is needed (invariant 2). That create makes the count `c + 1`, with only our own again: so
-//! one listing serves any number of creates in a row.
+//! A server counts the creates under a parent, and a sequential node gets that count as its number. A listing contains the same
+//! count: `(cversion + numChildren) / 2`. Suppose that a listing showed only our own contenders at count `c`, and that a later
+//! create of ours gets the number `c`. Then no client created anything in between. Contenders can only leave, so the contenders
+//! before ours are a subset of our own, and no listing is needed (invariant 2). That create makes the count `c + 1`, again with
+//! only our own contenders: so one listing serves any number of creates in a row.
 //!
-//! Only if
+//! The rule holds if
 //!
-//! * the numbers are of one incarnation of the parent: a parent that is deleted and made again counts from 0.
-//!   The caller has a watch on the parent's data that has not fired, armed on the incarnation of the
-//!   listing: both tell its `czxid`;
-//! * the link was not broken since that watch was armed: the client arms its watches again, but not before
-//!   every answer;
-//! * the session is the same: what is known belongs to one;
+//! * the numbers are of one incarnation of the parent, since a parent that is deleted and created again counts from 0. The
+//!   caller has a watch on the parent's data that has not fired, armed on the incarnation of the listing: both contain its `czxid`;
+//! * the connection has not been lost since the watch was armed: the client arms its watches again, but not before every answer;
+//! * the session is the same, because each session has a baseline of its own;
 //! * the listing showed no other contender.
 //!
-//! Own creates are answered in the order they were sent, but the tasks that get the answers run in any
-//! order. So what is known may be older than a create that was answered already: those are noted, and counted
-//! when a listing comes that is from before them.
+//! Own creates are answered in the order in which they were sent, but the tasks that get the answers run in any order. So the
+//! baseline may be older than a create that was answered already: such creates are kept as *unmatched*, and counted when a
+//! listing from before them comes.
 //!
-//! Pure: no I/O, no clock. The watch and the link are the caller's, see [`siblings`](crate::queue::siblings).
+//! Pure: no I/O, no clock. The watch and the connection belong to [`path_nodes`](crate::queue::path_nodes).
 
 use std::collections::BTreeMap;
 
-/// Twice how many creates a parent has seen, as its `Stat` tells it: it wraps, and so do we.
+/// Twice the number of creates under a parent, as its `Stat` contains it. The servers let it wrap, and so does this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Creates(i32);
 
@@ -34,12 +31,12 @@ impl Creates {
         Self(cversion.wrapping_add(children))
     }
 
-    /// Whether the next sequential node gets this number.
+    /// Returns true if the next sequential node gets this number.
     fn gives(self, sequence: i32) -> bool {
         sequence.wrapping_mul(2) == self.0
     }
 
-    /// That number, as long as it is not negative.
+    /// The number of the next sequential node, unless it is negative.
     fn number(self) -> i32 {
         (self.0.cast_unsigned() >> 1).cast_signed()
     }
@@ -53,65 +50,68 @@ impl Creates {
     }
 }
 
-/// Own creates that came when nothing was known; more than these are forgotten, and cost a listing.
-const NOTED: usize = 1024;
+/// The greatest number of unmatched creates. Older ones are forgotten, which costs a listing.
+const UNMATCHED: usize = 1024;
 
-/// What is known of a parent and its creates.
+/// The counts of a parent's creates.
 #[derive(Debug, Default)]
 pub(crate) struct Gap {
-    known: Option<Known>,
-    /// The numbers of own creates that were not counted, and their transactions.
-    noted: BTreeMap<i32, i64>,
+    baseline: Option<Baseline>,
+    /// Own creates that came without a baseline: their numbers, and their transactions.
+    unmatched: BTreeMap<i32, i64>,
 }
 
-/// At this count only our own were there.
+/// A count at which only our own contenders existed.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct Baseline {
     /// The transaction that created the parent.
     incarnation: i64,
     creates: Creates,
 }
 
 impl Gap {
-    /// The incarnation that is known of.
+    /// The incarnation of the baseline.
     pub(crate) fn incarnation(&self) -> Option<i64> {
-        self.known.map(|known| known.incarnation)
+        self.baseline.map(|baseline| baseline.incarnation)
     }
 
     pub(crate) fn forget(&mut self) {
-        self.known = None;
+        self.baseline = None;
     }
 
-    /// A listing of `incarnation` showed only our own. `false` if it is older than what is known.
+    /// Takes the count of a listing that showed only our own contenders. Returns false if the listing is older than the baseline.
     pub(crate) fn learn(&mut self, incarnation: i64, creates: Creates) -> bool {
-        if self.known.is_some_and(|k| k.incarnation == incarnation && k.creates.is_after(creates)) {
+        let is_older = |baseline: Baseline| {
+            baseline.incarnation == incarnation && baseline.creates.is_after(creates)
+        };
+        if self.baseline.is_some_and(is_older) {
             return false;
         }
         let mut creates = creates;
-        // A node of this incarnation was created after it.
-        self.noted.retain(|_, czxid| *czxid > incarnation);
-        while self.noted.remove(&creates.number()).is_some() {
+        // Nodes of this incarnation were created after the parent.
+        self.unmatched.retain(|_, czxid| *czxid > incarnation);
+        while self.unmatched.remove(&creates.number()).is_some() {
             creates = creates.next();
         }
-        self.noted.clear();
-        self.known = Some(Known { incarnation, creates });
+        self.unmatched.clear();
+        self.baseline = Some(Baseline { incarnation, creates });
         true
     }
 
-    /// Counts an own create; whether only our own can be before it.
+    /// Counts an own create. Returns true if only our own contenders can be before it.
     pub(crate) fn created(&mut self, sequence: i32, czxid: i64) -> bool {
-        if let Some(known) = &mut self.known
-            && known.creates.gives(sequence)
-            && czxid > known.incarnation
+        if let Some(baseline) = &mut self.baseline
+            && baseline.creates.gives(sequence)
+            && czxid > baseline.incarnation
         {
-            known.creates = known.creates.next();
+            baseline.creates = baseline.creates.next();
             return true;
         }
-        self.known = None;
-        if self.noted.len() == NOTED {
-            self.noted.pop_first();
+        self.baseline = None;
+        if self.unmatched.len() == UNMATCHED {
+            self.unmatched.pop_first();
         }
-        self.noted.insert(sequence, czxid);
+        self.unmatched.insert(sequence, czxid);
         false
     }
 }
@@ -122,16 +122,16 @@ mod tests {
 
     use super::*;
 
-    /// Of the parent that most of these tests are about.
+    /// The `czxid` of the parent in most of these tests.
     const PARENT: i64 = 100;
 
-    /// The count after so many creates.
+    /// The count after this many creates.
     fn after(creates: i32) -> Creates {
         Creates::of(creates.wrapping_mul(2), 0)
     }
 
     #[test]
-    fn counts_are_told_by_changes_and_children() {
+    fn counts_come_from_changes_and_children() {
         // A create adds one to both, a delete takes one from the children and adds one to the changes.
         for (cversion, children, next) in
             [(0, 0, 0), (1, 1, 1), (2, 0, 1), (7, 3, 5), (i32::MAX, i32::MAX, i32::MAX)]
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_number_ends_what_was_known() {
+    fn any_other_number_ends_the_baseline() {
         for number in [-1, 0, 4, 6, 1_000, i32::MIN] {
             let mut gap = Gap::default();
             gap.learn(PARENT, after(5));
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// The number is right, but the node was there before the parent that is known of.
+    /// The number is right, but the node is older than the parent.
     #[test]
     fn a_node_of_an_earlier_incarnation_does_not_count() {
         for czxid in [PARENT - 1, PARENT] {
@@ -173,9 +173,9 @@ mod tests {
             gap.learn(PARENT, after(5));
             assert!(!gap.created(5, czxid));
             let mut gap = Gap::default();
-            assert!(!gap.created(5, czxid), "noted");
+            assert!(!gap.created(5, czxid), "unmatched");
             gap.learn(PARENT, after(5));
-            assert!(!gap.created(6, PARENT + 2), "the noted one was not its fifth");
+            assert!(!gap.created(6, PARENT + 2), "the unmatched one was not the fifth");
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_does_not_go_back() {
+    fn the_baseline_does_not_go_back() {
         let mut gap = Gap::default();
         gap.learn(PARENT, after(5));
         assert!(gap.created(5, PARENT + 1));
@@ -210,32 +210,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_is_bounded() {
+    fn unmatched_creates_are_bounded() {
         let mut gap = Gap::default();
-        let noted = i32::try_from(NOTED).unwrap();
-        for number in 0..3 * noted {
+        let bound = i32::try_from(UNMATCHED).unwrap();
+        for number in 0..3 * bound {
             assert!(!gap.created(number, PARENT + 1 + i64::from(number)));
-            assert!(gap.noted.len() <= NOTED);
+            assert!(gap.unmatched.len() <= UNMATCHED);
         }
-        gap.learn(PARENT, after(3 * noted - 1));
-        assert!(gap.created(3 * noted, PARENT + 1 + i64::from(3 * noted)), "the last are kept");
+        gap.learn(PARENT, after(3 * bound - 1));
+        assert!(gap.created(3 * bound, PARENT + 1 + i64::from(3 * bound)), "the last are kept");
     }
 
-    /// What can happen to a lock path, and what we do there.
+    /// The events of a lock path, and our own steps there.
     #[derive(Clone, Debug)]
     enum Step {
-        /// Ours, answered at once.
+        /// Create a node of ours, which is answered at once.
         Create,
         Release(prop::sample::Index),
         Stranger,
         StrangerGoes(prop::sample::Index),
-        /// A child that is no contender.
+        /// Create a child that is no contender.
         Other,
-        /// A listing is asked for.
+        /// Ask for a listing.
         List,
-        /// The oldest listing that was not read yet is read.
+        /// Read the oldest listing that was not read yet.
         Read,
-        /// The path is deleted with all that is in it and made again, and so many creates pass.
+        /// Delete the path with its children, create it again, and let this many creates pass.
         MadeAgain(u8),
         Forget,
     }
@@ -255,7 +255,7 @@ mod tests {
         prop::collection::vec(step, 0..60)
     }
 
-    /// A parent as the servers have it.
+    /// A parent at the servers.
     #[derive(Debug)]
     struct Parent {
         czxid: i64,
@@ -282,13 +282,13 @@ mod tests {
         fn counts(&self) -> Creates {
             let children = self.ours.len() + self.strangers.len();
             let children = i32::try_from(children).unwrap() + self.others;
-            // As `Stat` tells it.
             Creates::of(self.creates + self.deletes, children)
         }
 
         fn made_again(&mut self, passed: u8) {
             self.zxid += 1;
-            let (czxid, creates) = (self.zxid, i32::from(passed));
+            let czxid = self.zxid;
+            let creates = i32::from(passed);
             let zxid = self.zxid + 2 * i64::from(passed);
             *self = Self {
                 czxid,
@@ -303,15 +303,21 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: when the rule says that no new contender is before our node, no stranger is. The caller's
-        /// part is played as it must be: it learns from listings that show no stranger, of the incarnation that it
-        /// watches, and forgets when that is gone.
+        /// When the rule says that no new contender is before our node, no stranger is, whatever happened. The test plays
+        /// the caller: it learns from listings that show no stranger, of the incarnation that it watches, and forgets when that
+        /// is deleted.
         #[test]
         fn nobody_but_our_own_is_before_a_create_that_the_rule_accepts(steps in steps()) {
             let mut gap = Gap::default();
-            let (ours, strangers) = (Vec::new(), Vec::new());
-            let mut parent =
-                Parent { czxid: 1, zxid: 1, creates: 0, deletes: 0, others: 0, ours, strangers };
+            let mut parent = Parent {
+                czxid: 1,
+                zxid: 1,
+                creates: 0,
+                deletes: 0,
+                others: 0,
+                ours: Vec::new(),
+                strangers: Vec::new(),
+            };
             let mut listings = std::collections::VecDeque::new();
             for step in steps {
                 match step {
@@ -358,7 +364,7 @@ mod tests {
             }
         }
 
-        /// Left alone, every create after a listing is accepted.
+        /// Without strangers, every create after a listing is accepted.
         #[test]
         fn left_alone_every_create_is_accepted(before in 0..1_000_i32, held in 0..20_i32) {
             let mut gap = Gap::default();

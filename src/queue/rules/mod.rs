@@ -1,5 +1,6 @@
-//! The rules of a queue: which nodes contend, in which order, and what a listing or a new node's number says. Pure: no I/O, no
-//! clock, no tokio.
+//! The rules of a queue: the contenders and their order, and the meaning of a listing or of a new node's number.
+//!
+//! Pure: no I/O, no clock, no tokio.
 
 pub(crate) mod admission;
 pub(crate) mod filter;

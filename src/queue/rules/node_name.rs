@@ -1,13 +1,10 @@
-//! The names of contenders' nodes: the only place that builds and reads them.
+//! The names of contenders' nodes. Only this file builds and parses them.
 //!
-//! A name is `_c_<uuid>-<kind><sequence>`, byte for byte what Apache Curator writes in its protected
-//! mode. What counts as a contender follows from what Curator yields to: it ranks a child by the text
-//! behind the *last* occurrence of the kind, so a child counts when that text is a sequence number,
-//! whatever stands before it. Children whose text is not a sequence number are no contenders
-//! and are ignored.
+//! A name is `_c_<uuid>-<kind><sequence>`, byte for byte as Apache Curator writes it in its protected mode. Curator ranks a child
+//! by the text behind the *last* occurrence of the kind. So a child is a contender if that text is a sequence number, whatever
+//! stands before it. Other children are ignored.
 //!
-//! Sequences are compared as integers, never as text: text order breaks at the wrap to negative
-//! numbers.
+//! Sequences are compared as integers, never as text: text order breaks at the wrap to negative numbers.
 //!
 //! Pure: no I/O, no clock.
 
@@ -15,11 +12,11 @@ use std::fmt;
 
 use uuid::Uuid;
 
-/// How far from the wrap of the parent's signed 32-bit counter a new contender is refused: past the
-/// wrap newcomers sort before the holder, and two would hold.
+/// The distance from the wrap of the parent's signed 32-bit counter within which new contenders are refused: past the wrap they
+/// sort before the holder, and two would hold.
 pub(crate) const WRAP_MARGIN: i64 = 1 << 20;
 
-/// What a contender's node stands for; on the wire the text before the sequence number.
+/// The kind of a contender, which is the text before the sequence number in its node's name.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::interop::ContenderKind;
@@ -42,7 +39,7 @@ pub enum Kind {
     KazooRead,
     /// `__READ__`: the reading half of Curator's `InterProcessReadWriteLock`.
     Read,
-    /// `__WRIT__`: its writing half.
+    /// `__WRIT__`: the writing half of Curator's `InterProcessReadWriteLock`.
     Write,
     /// `lease-`: Curator's `InterProcessSemaphoreV2`.
     Lease,
@@ -51,7 +48,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// No tag is the end of another.
+    /// All kinds. No tag is the end of another.
     pub(crate) const ALL: [Self; 7] = [
         Self::Lock,
         Self::KazooLock,
@@ -74,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// How long a name is.
+    /// The length of a name in bytes.
     pub(crate) fn name_bytes(self) -> usize {
         const DIGITS: usize = 10;
         let guid = if matches!(self, Kind::KazooLock | Kind::KazooRead) { 32 } else { 40 };
@@ -82,7 +79,7 @@ impl Kind {
     }
 }
 
-/// The name up to the sequence number, which the server appends.
+/// Returns the name up to the sequence number, which the server appends.
 pub(crate) fn protected_prefix(guid: Uuid, kind: Kind) -> String {
     match kind {
         Kind::KazooLock | Kind::KazooRead => format!("{}{}", guid.simple(), kind.tag()),
@@ -90,12 +87,12 @@ pub(crate) fn protected_prefix(guid: Uuid, kind: Kind) -> String {
     }
 }
 
-/// What every node of one entering starts with, whatever became of it.
+/// The prefix of a node's name that holds its GUID.
 fn guid_prefix(guid: Uuid) -> String {
     format!("_c_{}-", guid.hyphenated())
 }
 
-/// A child of the lock path that queues for it.
+/// The name of a child that contends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContenderName {
     name: Box<str>,
@@ -122,8 +119,8 @@ impl fmt::Display for ContenderName {
     }
 }
 
-/// Order in the queue: by the integer sequence; the name breaks a tie (which only a hand-made node
-/// can cause), so that all clients see one order.
+/// The order of the queue: by the integer sequence. The name breaks a tie, which only a hand-made node can cause, so that all
+/// clients see one order.
 impl Ord for ContenderName {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.sequence.cmp(&other.sequence).then_with(|| self.name.cmp(&other.name))
@@ -136,22 +133,22 @@ impl PartialOrd for ContenderName {
     }
 }
 
-/// The sequence number of a child; `None` for a child that is no contender of this kind.
+/// Returns the sequence number of a child; `None` for a child that is no contender of this kind.
 pub(crate) fn sequence_of(name: &str, kind: Kind) -> Option<i64> {
     let behind = name.rfind(kind.tag())? + kind.tag().len();
     parse_sequence(&name[behind..])
 }
 
-/// The kind whose text is before the number, whatever stands before that.
+/// Returns the kind whose tag is before the number, whatever stands before the tag.
 pub(crate) fn tagged(name: &str) -> Option<Kind> {
-    // Of most names that are no contenders' this is all that is read.
+    // This first check rejects most names that are no contenders'.
     last_number(name)?;
     Kind::ALL.into_iter().find(|kind| sequence_of(name, *kind).is_some())
 }
 
-/// What kind of contender a child is, of those that are known.
+/// Returns the kind of a contender, if it is one of the known kinds.
 pub(crate) fn kind_of(name: &str) -> Option<Kind> {
-    // Others have words for names, which may end in one of these.
+    // Other children have words for names, which may end in one of the tags.
     let is_word = |kind: &Kind| {
         let before = name.rfind(kind.tag()).and_then(|start| name[..start].chars().next_back());
         kind.tag().starts_with('_') || before.is_none_or(|before| before == '-')
@@ -159,31 +156,31 @@ pub(crate) fn kind_of(name: &str) -> Option<Kind> {
     tagged(name).filter(is_word)
 }
 
-/// The number that ends a child's name, whatever stands before it.
+/// Returns the number that ends a child's name, whatever stands before it.
 pub(crate) fn last_number(name: &str) -> Option<i64> {
     let last = |length| name.get(name.len().checked_sub(length)?..).and_then(parse_sequence);
     // A number of ten digits with a sign is longer.
     last(11).or_else(|| last(10))
 }
 
-/// Whether a contender may hold under this sequence number.
+/// Returns true if a contender may hold with this sequence number.
 pub(crate) fn is_safe_sequence(sequence: i64) -> bool {
     (0..=i64::from(i32::MAX) - WRAP_MARGIN).contains(&sequence)
 }
 
-/// Ten digits, zero padded (Java's `%010d` of a signed 32-bit number: the sign counts as a digit).
+/// Parses ten digits, zero padded (Java's `%010d` of a signed 32-bit number: the sign counts as a digit).
 fn parse_sequence(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let negative = digits.len() < text.len();
-    // No number of the server's is longer.
+    // The servers print no longer number.
     if !(10..=11).contains(&text.len()) || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     let sequence = i64::from(i32::try_from(text.parse::<i64>().ok()?).ok()?);
     let printed_by_server = match text.len() {
-        // Zero has no sign.
+        // The servers print zero without a sign.
         10 => !negative || sequence != 0,
-        // Only a number of ten digits with a sign needs so many.
+        // Only a negative number of ten digits is this long.
         _ => negative && sequence <= -1_000_000_000,
     };
     printed_by_server.then_some(sequence)
