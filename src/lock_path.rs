@@ -1,4 +1,4 @@
-//! [`LockPath`]: a znode path that was checked once, at the edge.
+//! [`LockPath`]: a znode path that was checked once, when the user gave it.
 //!
 //! Pure: no I/O, no clock.
 
@@ -14,9 +14,9 @@ pub(crate) struct LockPath(Arc<str>);
 impl LockPath {
     /// Checks `path`. An error names the option that the caller set.
     pub(crate) fn parse(option: &'static str, path: &str) -> Result<Self, Error> {
-        match fault_of(path) {
-            None => Ok(Self(path.into())),
-            Some(reason) => Err(Error::invalid(option, format_args!("{path:?}"), reason).at(path)),
+        match validate(path) {
+            Ok(()) => Ok(Self(path.into())),
+            Err(reason) => Err(Error::invalid(option, format_args!("{path:?}"), reason).at(path)),
         }
     }
 
@@ -24,7 +24,7 @@ impl LockPath {
         Self("/".into())
     }
 
-    /// The path of the child `name`, which is known to be a good one.
+    /// Returns the path of the child `name`, which must be a valid segment.
     pub(crate) fn below(&self, name: &'static str) -> Self {
         Self(self.child(name).into())
     }
@@ -33,13 +33,13 @@ impl LockPath {
         &self.0
     }
 
-    /// The path of the child `name`, for the root as well.
+    /// Returns the path of the child `name`, also of the root.
     pub(crate) fn child(&self, name: &str) -> String {
         let parent = if self.is_root() { "" } else { &self.0 };
         format!("{parent}/{name}")
     }
 
-    /// `relative`, an absolute path seen from `self`, as seen from the root.
+    /// Returns the path from the root of `relative`, whose root is `self`.
     pub(crate) fn join(&self, relative: &LockPath) -> LockPath {
         if relative.is_root() { self.clone() } else { Self(self.child(&relative.0[1..]).into()) }
     }
@@ -48,14 +48,14 @@ impl LockPath {
         &*self.0 == "/"
     }
 
-    /// The path above; none above the root.
+    /// Returns the parent path; `None` for the root.
     pub(crate) fn parent(&self) -> Option<LockPath> {
         let end = if self.is_root() { None } else { self.0.rfind('/') };
         end.map(|end| Self(if end == 0 { "/".into() } else { self.0[..end].into() }))
     }
 
-    /// This path and all above it, the longest first, without the root.
-    pub(crate) fn lineage(&self) -> impl Iterator<Item = &str> {
+    /// Returns this path and all above it, the longest first, without the root.
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = &str> {
         let whole = if self.is_root() { "" } else { &*self.0 };
         std::iter::successors(Some(whole), |path| path.rfind('/').map(|end| &path[..end]))
             .take_while(|path| !path.is_empty())
@@ -74,8 +74,8 @@ impl fmt::Debug for LockPath {
     }
 }
 
-/// `id` as one segment of a path: characters that a segment cannot have are escaped as in a URL.
-pub(crate) fn segment_of(id: &str) -> String {
+/// Returns `id` as one segment of a path. Characters that a segment cannot have are escaped as in a URL.
+pub(crate) fn escape_segment(id: &str) -> String {
     let is_relative = matches!(id, "." | "..");
     let mut segment = String::with_capacity(id.len());
     for c in id.chars() {
@@ -88,10 +88,11 @@ pub(crate) fn segment_of(id: &str) -> String {
     segment
 }
 
-fn fault_of(path: &str) -> Option<&'static str> {
-    let fault = match path {
+/// Fails with the reason why ZooKeeper or Apache Curator would refuse `path`.
+fn validate(path: &str) -> Result<(), &'static str> {
+    let reason = match path {
         "" => "it is empty",
-        "/" => return None,
+        "/" => return Ok(()),
         _ if !path.starts_with('/') => "it is not absolute: it must start with '/'",
         _ if path.ends_with('/') => "it ends with '/'",
         _ if path.contains("//") => "it has an empty segment ('//')",
@@ -99,13 +100,13 @@ fn fault_of(path: &str) -> Option<&'static str> {
             "it has a relative segment ('.' or '..')"
         }
         _ if path.contains(is_forbidden) => "it has a character that ZooKeeper does not allow",
-        _ => return None,
+        _ => return Ok(()),
     };
-    Some(fault)
+    Err(reason)
 }
 
-/// The union of what Apache Curator's, the server's and the client's path checks refuse: control characters,
-/// the private use area, the specials, and all that Java writes as two surrogates.
+/// Returns true for a character that Apache Curator's, the server's or the client's path check refuses: control characters, the
+/// private use area, the specials, and all that Java writes as two surrogates.
 fn is_forbidden(c: char) -> bool {
     matches!(c, '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
@@ -164,8 +165,8 @@ mod tests {
             ("\u{1f600}\n", "%F0%9F%98%80%0A"),
         ];
         for (id, segment) in table {
-            assert_eq!(segment_of(id), segment);
-            assert_eq!(path(&format!("/l/{segment}")).lineage().count(), 2);
+            assert_eq!(escape_segment(id), segment);
+            assert_eq!(path(&format!("/l/{segment}")).ancestors().count(), 2);
         }
     }
 
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn children_joins_and_lineage() {
+    fn children_joins_and_ancestors() {
         assert_eq!(path("/").child("x"), "/x");
         assert_eq!(path("/a/b").child("x"), "/a/b/x");
         assert_eq!(path("/").join(&path("/")), path("/"));
@@ -189,9 +190,9 @@ mod tests {
         assert_eq!(path("/a/b").parent(), Some(path("/a")));
         assert_eq!(path("/a").parent(), Some(path("/")));
         assert_eq!(path("/").parent(), None);
-        assert_eq!(path("/").lineage().count(), 0);
-        assert_eq!(path("/a").lineage().collect::<Vec<_>>(), ["/a"]);
-        assert_eq!(path("/a/b/c").lineage().collect::<Vec<_>>(), ["/a/b/c", "/a/b", "/a"]);
+        assert_eq!(path("/").ancestors().count(), 0);
+        assert_eq!(path("/a").ancestors().collect::<Vec<_>>(), ["/a"]);
+        assert_eq!(path("/a/b/c").ancestors().collect::<Vec<_>>(), ["/a/b/c", "/a/b", "/a"]);
     }
 
     proptest! {
@@ -208,7 +209,7 @@ mod tests {
         fn a_child_of_an_accepted_path_is_accepted(a in "(/[a-z.]{3,5}){0,3}", name in "[a-z_-]{1,9}") {
             let parent = path(if a.is_empty() { "/" } else { &a });
             let child = path(&parent.child(&name));
-            prop_assert_eq!(child.lineage().nth(1).unwrap_or("/"), parent.as_str());
+            prop_assert_eq!(child.ancestors().nth(1).unwrap_or("/"), parent.as_str());
         }
     }
 }

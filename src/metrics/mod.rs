@@ -36,10 +36,13 @@ impl Recipe {
 
 /// The label `operation`: a request that was tried again, or a write of unknown outcome.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "metrics"), expect(dead_code))]
 pub(crate) struct Operation(&'static str);
 
 impl Operation {
+    pub(crate) fn name(self) -> &'static str {
+        self.0
+    }
+
     /// A contender enters the queue anew.
     pub(crate) const ENTER: Self = Self("enter");
     /// The create of a contender's node.

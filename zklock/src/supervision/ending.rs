@@ -1,7 +1,7 @@
 //! When a command is told to end, and when it is killed. Pure: the present is an argument.
 //!
 //! The lease ends `T/24` at least before the servers can give the lock away, where `T` is the session timeout
-//! (`session/lease.rs` of the crate): what is killed when the lease ends is dead before. It is told to end some time ahead
+//! (`session/lease` of the crate): what is killed when the lease ends is dead before. It is told to end some time ahead
 //! of that. Whoever is frozen and goes on later sees at its first look what is due.
 
 use std::time::Duration;
