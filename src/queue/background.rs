@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
+use crate::client::WatchPermit;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::{QueueDriver, SharedWatch};
@@ -15,7 +15,7 @@ use crate::session::lease::LossPolicy;
 pub(super) async fn ask_whether_sole(
     driver: Arc<QueueDriver>,
     node: SharedNode,
-    room: OwnedSemaphorePermit,
+    room: WatchPermit,
 ) {
     let SharedNode { node, path_nodes, nodes } = node;
     let asked = async {
@@ -44,7 +44,7 @@ pub(super) async fn retain(
     let happens = async {
         let term = session.lease.term(loss_policy, Moment::now())?;
         let mut link = session.client().ok()?.watch_link();
-        let room = session.spare_room(&node.path)?;
+        let room = session.try_reserve_spare_watch(&node.path)?;
         let watch = {
             let client = session.client().ok()?;
             client.watch(&node.path).await.ok()?

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use futures_util::future::{BoxFuture, maybe_done};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
@@ -24,7 +23,9 @@ use super::node::{OwnedNode, Room};
 use super::path_nodes::{PathNodes, Position};
 use super::request::{EntryAborted, Request};
 use super::session_nodes::SessionNodes;
-use crate::client::{ChildrenWatch, Client, Failure, LinkWatch, Listing, Write, WriteFailure};
+use crate::client::{
+    ChildrenWatch, Client, Failure, LinkWatch, Listing, WatchPermit, Write, WriteFailure,
+};
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
@@ -90,7 +91,7 @@ pub(super) fn send(
     request: &Arc<Request>,
     max_ticket: Ticket,
     room: Room,
-    watch_children: Option<OwnedSemaphorePermit>,
+    watch_children: Option<WatchPermit>,
 ) -> Result<Creating, Failure> {
     let client = nodes.session.client()?;
     let path_nodes = nodes.at(&request.path, &request.family);
@@ -139,7 +140,7 @@ async fn create(
     path_nodes: Arc<PathNodes>,
     request: Arc<Request>,
     prefix: String,
-    watch_children: Option<OwnedSemaphorePermit>,
+    watch_children: Option<WatchPermit>,
 ) -> Answered {
     let (name, path) = (request.path.child(&prefix), request.path.as_str());
     let (lacks, watches) = path_nodes.lacks();
@@ -149,7 +150,7 @@ async fn create(
     let parent = watches.then(|| watch_parent(&path_nodes, &client));
     let watched = watch_children.map(|room| (client.list_and_watch(path), room));
     let listed = (lacks && watched.is_none()).then(|| client.list(path));
-    let created = session.proven(stamp, create).await;
+    let created = session.renew_on_success(stamp, create).await;
     if created.is_err() {
         return (created, Placement::Nothing);
     }
@@ -181,7 +182,7 @@ async fn create_beside(
     let stamp = Moment::now();
     let read = Write::Create { data: &request.data, acls: &request.acls, ephemeral: true };
     let sent = client.write_while_there(write.node(), &name, &read);
-    let created = match write.session().proven(stamp, sent).await {
+    let created = match write.session().renew_on_success(stamp, sent).await {
         // Not every server tells of a node that was created in a transaction.
         Ok(()) => Ok((write.sequence(), 0)),
         Err(WriteFailure::NotThere) => {

@@ -15,13 +15,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::poller::{Monitored, NodePoller};
 use super::session_nodes::{SessionNodes, Watched};
-use crate::client::{Failure, NodeEvent, NodeWatch};
+use crate::client::{Failure, NodeEvent, NodeWatch, WatchPermit};
 use crate::clock::Moment;
 use crate::error::Loss;
 use crate::queue::hold::End;
@@ -87,7 +86,7 @@ pub(super) async fn look_after(
 }
 
 /// Waits for what happens to a watched node.
-async fn event(watch: NodeWatch, room: OwnedSemaphorePermit) -> Seen {
+async fn event(watch: NodeWatch, room: WatchPermit) -> Seen {
     let seen = match watch.await {
         NodeEvent::Deleted => Seen::Gone,
         NodeEvent::Changed => Seen::Nothing,
@@ -101,7 +100,7 @@ async fn event(watch: NodeWatch, room: OwnedSemaphorePermit) -> Seen {
 /// Has a node watched, if there is room.
 fn watch(nodes: &SessionNodes, own: &Monitored) -> Option<Looking> {
     let own = own.clone();
-    let room = nodes.session.spare_room(&own.node.path)?;
+    let room = nodes.session.try_reserve_spare_watch(&own.node.path)?;
     let session = nodes.session.clone();
     Some(Box::pin(async move {
         let watch = async { session.client()?.watch(&own.node.path).await };

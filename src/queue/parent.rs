@@ -1,10 +1,8 @@
 //! What is known of a lock path's creates, and the watch that tells when it is not true any more: the I/O of
 //! the [gap rule](super::rules::gap).
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::rules::gap::{Creates, Gap};
-use crate::client::{LinkWatch, Listing, NodeWatch};
+use crate::client::{LinkWatch, Listing, NodeWatch, WatchPermit};
 use crate::clock::Moment;
 
 #[derive(Debug)]
@@ -12,7 +10,7 @@ pub(super) struct Parent {
     gap: Gap,
     watch: ParentWatch,
     /// Set while the path is remembered.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<WatchPermit>,
     used: Moment,
 }
 
@@ -102,7 +100,7 @@ impl Parent {
         self.gap.forget();
     }
 
-    pub(super) fn remember(&mut self, room: OwnedSemaphorePermit) {
+    pub(super) fn remember(&mut self, room: WatchPermit) {
         self.room = Some(room);
     }
 

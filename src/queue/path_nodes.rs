@@ -10,20 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use futures_util::future::{BoxFuture, FutureExt};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::driver::QueueDriver;
 use super::hold::{End, HoldState, Znode};
 use super::parent::Parent;
+use super::request::Requester;
 use super::shortcuts::Shortcuts;
-use crate::client::{LinkWatch, Listing, NodeWatch};
+use crate::client::{LinkWatch, Listing, NodeWatch, WatchPermit};
 use crate::clock::Moment;
 use crate::error::Loss;
 use crate::lock::Mutex;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
 use crate::queue::rules::node_name::ContenderName;
-use crate::session::session::Requester;
 
 /// Where a node stands in the queue.
 #[derive(Debug)]
@@ -281,7 +280,7 @@ impl PathNodes {
     }
 
     /// Gives room to watch the parent.
-    pub(super) fn remember(&self, room: OwnedSemaphorePermit) {
+    pub(super) fn remember(&self, room: WatchPermit) {
         self.state.lock().parent.remember(room);
     }
 

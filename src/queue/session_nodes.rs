@@ -7,14 +7,13 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::path_nodes::PathNodes;
 use super::path_registry::PathRegistry;
 use super::poller::Monitored;
 use super::shortcuts::Shortcuts;
-use crate::client::NodeWatch;
+use crate::client::{NodeWatch, WatchPermit};
 use crate::clock::Moment;
 use crate::lock::Mutex;
 use crate::lock_path::LockPath;
@@ -40,7 +39,7 @@ pub(super) struct SessionNodes {
 }
 
 /// A node, and a watch on it.
-pub(super) type Watched = (Monitored, NodeWatch, OwnedSemaphorePermit);
+pub(super) type Watched = (Monitored, NodeWatch, WatchPermit);
 
 impl SessionNodes {
     pub(super) fn new(
@@ -62,7 +61,7 @@ impl SessionNodes {
 
     /// The node monitor looks after a node by this watch. Dropping a watch that has not fired sends a request, which must
     /// not go ahead of the delete.
-    pub(super) fn monitor(&self, own: Monitored, watch: NodeWatch, room: OwnedSemaphorePermit) {
+    pub(super) fn monitor(&self, own: Monitored, watch: NodeWatch, room: WatchPermit) {
         own.node.set_watched(true);
         // At the end of the session there is no monitor, and no hold.
         let _ = self.watched.send((own, watch, room));
@@ -121,7 +120,7 @@ impl SessionNodes {
             remembered.bytes -= bytes(&forgotten);
             forgotten.forget();
         }
-        if let Some(room) = self.session.room_at_once(path_nodes.path.as_str()) {
+        if let Some(room) = self.session.try_reserve_watch(path_nodes.path.as_str()) {
             path_nodes.remember(room);
             remembered.bytes += bytes(path_nodes);
             remembered.paths.push(path_nodes.clone());

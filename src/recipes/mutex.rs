@@ -12,7 +12,7 @@ use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
 use crate::curator::Curator;
 use crate::error::Error;
-use crate::lock_path::segment_of;
+use crate::lock_path::escape_segment;
 use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
@@ -89,7 +89,7 @@ impl Curator {
         if id.is_empty() {
             return Err(Error::invalid("id", "\"\"", "it is empty"));
         }
-        self.mutex(format!("{}/{}", path.trim_end_matches('/'), segment_of(&id)))
+        self.mutex(format!("{}/{}", path.trim_end_matches('/'), escape_segment(&id)))
     }
 }
 
