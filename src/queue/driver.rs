@@ -24,16 +24,15 @@ use super::local_queue::{
     Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Refusal, Sole, Ticket,
 };
 use super::node::{DeleteOutcome, OwnedNode, PendingDelete, SharedNode};
-use super::request::{EntryAborted, Request, is_session_over};
+use super::request::{EntryAborted, Request, Requester, is_session_over};
 use super::rules::admission::Family;
 use crate::client::{ChildrenWatch, ClientError, Listing};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::lock::Mutex;
 use crate::session::Connection;
-use crate::session::lease::{LeaseTerm, LossPolicy, Over};
+use crate::session::lease::{EndedTerms, LeaseTerm, LeaseTerms, LossPolicy};
 use crate::session::retry::Retry;
-use crate::session::session::Requester;
 
 /// See the [module](self).
 pub(super) struct QueueDriver {
@@ -97,7 +96,7 @@ pub(super) enum ReleaseStep {
 
 /// A command with what belongs to it, to be carried out outside the lock.
 enum Action {
-    Wake(Over),
+    Wake(EndedTerms),
     EndRetention(CancellationToken),
     Confirm(PendingDelete),
     Forget(OwnedNode),
@@ -198,12 +197,6 @@ impl Inner {
     }
 }
 
-/// The terms of the session lease: those that have ended, and the one in which the next hold may begin.
-struct LeaseTerms {
-    ended: Over,
-    current: Option<Arc<LeaseTerm>>,
-}
-
 /// Gathers the conditions of an event; the terms of the lease only if a policy is given.
 fn look(
     driver: &QueueDriver,
@@ -218,17 +211,14 @@ fn look(
     let unfired = first.is_unfired();
     let session = &first.node.nodes.session;
     let policy = policy.filter(|_| !session.ended().is_cancelled());
-    let terms = policy.map(|policy| {
-        let (ended, current) = session.lease.term_quietly(policy, Moment::now());
-        LeaseTerms { ended, current }
-    });
+    let terms = policy.map(|policy| session.lease.terms(policy, Moment::now()));
     let conditions = Conditions {
         closing,
         lease_lasts: terms.as_ref().is_some_and(|terms| terms.current.is_some()),
         same_connection: first.node.node.is_on_its_link(),
         revoked: first.node.node.is_revoked(),
         unfired,
-        spare: session.has_spare_room()
+        spare: session.has_spare_watches()
             && session.has_spare_nodes(connection.settings.ephemeral_limit),
     };
     (conditions, terms)
@@ -329,7 +319,7 @@ impl QueueDriver {
                     self.connection().spawn(until_news(self.clone(), watch, end));
                 }
                 Action::AskWhetherSole(node) => {
-                    match node.nodes.session.room_at_once(node.path_nodes.path.as_str()) {
+                    match node.nodes.session.try_reserve_watch(node.path_nodes.path.as_str()) {
                         Some(room) => {
                             self.connection().spawn(ask_whether_sole(self.clone(), node, room));
                         }
@@ -372,7 +362,7 @@ impl QueueDriver {
     ) -> Option<Creating> {
         let nodes = self.current_nodes.nodes(&self.connection().current_session().ok()?);
         let room = reserve(&nodes, request, &self.nodes).ok()?;
-        let watch = watch_children.then(|| nodes.session.room_at_once(request.path.as_str()));
+        let watch = watch_children.then(|| nodes.session.try_reserve_watch(request.path.as_str()));
         send(&nodes, request, max_ticket, room, watch.flatten()).ok()
     }
 }

@@ -19,7 +19,7 @@ use super::contending::Waiting;
 use super::driver::{QueueDriver, ReleaseStep};
 use super::local_queue::HoldNumber;
 use super::node::{DeleteOutcome, SharedNode};
-use super::request::Request;
+use super::request::{Request, Requester};
 use crate::client::LinkWatch;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Loss, Released};
@@ -28,7 +28,7 @@ use crate::lock::Mutex;
 use crate::metrics::Holding;
 use crate::session::cleanup::CleanupOutcome;
 use crate::session::lease::LeaseTerm;
-use crate::session::session::{Requester, Session};
+use crate::session::session::Session;
 
 /// `None`: another contender is first, and the caller asked not to wait.
 pub(crate) type Answer = Result<Option<Hold>, Error>;
@@ -221,7 +221,7 @@ impl HoldState {
     /// are ahead of the delete, and of the next hold by the same node.
     pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, End> {
         let sending = self.node.fence.lock();
-        let over = self.session.lease.look(Moment::now());
+        let over = self.session.lease.check(Moment::now());
         let sent = match self.own_end.get().copied().or_else(|| self.term.loss().map(End::Lost)) {
             Some(end) => Err(end),
             None => Ok(send()),

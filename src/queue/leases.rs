@@ -25,17 +25,17 @@ use super::entry::{list, prove_session};
 use super::hold::{Hold, QueuedFlag};
 use super::node::OwnedNode;
 use super::path_nodes::Position;
-use super::request::{EntryAborted, Request, is_session_over};
+use super::request::{EntryAborted, Request, Requester, is_session_over};
 use super::session_nodes::SessionNodes;
 use super::wait::LOOK;
 use crate::client::{ChildrenWatch, Failure, Listing};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::lock_path::LockPath;
-use crate::metrics::{self, Operation};
+use crate::metrics::Operation;
 use crate::session::NoSession;
 use crate::session::lease::LeaseTerm;
-use crate::session::session::Requester;
+use crate::session::retry::RetryLoop;
 
 /// How many leases there are.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ struct Leasing {
 impl Leasing {
     async fn run(self, mut limit: Limit, mut caller: oneshot::Sender<Answer>) {
         let connection = self.current_nodes.connection.clone();
-        let (mut began, mut retry) = (Moment::now(), self.request.retry.start());
+        let mut retry = RetryLoop::new(&self.request.retry, Operation::ENTER);
         loop {
             let since = Moment::now();
             let tried = tokio::select! {
@@ -173,12 +173,10 @@ impl Leasing {
                 Err(EntryAborted::Retry(cause)) => {
                     if since.elapsed() > connection.settings.session_timeout {
                         // It went well for so long that this is a new trouble.
-                        (began, retry) = (Moment::now(), self.request.retry.start());
+                        retry = RetryLoop::new(&self.request.retry, Operation::ENTER);
                     }
-                    match retry.next_pause(began.elapsed()) {
+                    match retry.next_pause(&cause) {
                         Some(pause) => {
-                            tracing::debug!(?cause, ?pause, "enters again");
-                            metrics::retried(Operation::ENTER);
                             tokio::select! {
                                 biased;
                                 () = caller.closed() => return,
@@ -343,7 +341,7 @@ impl Entering<'_> {
     async fn list_and_watch(&self) -> Result<(Listing, Option<ChildrenWatch>), EntryAborted> {
         let (nodes, request) = (&self.nodes, &self.leasing.request);
         let path = request.path.as_str();
-        let Some(room) = nodes.session.room_at_once(path) else {
+        let Some(room) = nodes.session.try_reserve_watch(path) else {
             let listing = list(nodes, request, false).await?;
             return Ok((listing.ok_or(EntryAborted::Retry(None))?, None));
         };

@@ -1,6 +1,7 @@
 //! What is asked for, and what is said of it when it fails.
 
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use super::hold::{End, HoldState};
@@ -123,6 +124,20 @@ impl Request {
             Failure::SessionOver(cause) => EntryAborted::Retry(Some(cause)),
             failure => EntryAborted::Failed(self.exhausted(failure.into_source())),
         }
+    }
+}
+
+/// The caller that asks for a lock: a task, or a thread that runs no task. Good enough for a warning, never for ownership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requester {
+    Task(tokio::task::Id),
+    Thread(ThreadId),
+}
+
+impl Requester {
+    pub(crate) fn current() -> Self {
+        tokio::task::try_id()
+            .map_or_else(|| Requester::Thread(std::thread::current().id()), Requester::Task)
     }
 }
 

@@ -25,18 +25,17 @@
 
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::node::OwnedNode;
 use super::poller::Monitored;
 use super::request::{EntryAborted, Request};
-use crate::client::{Failure, LinkWatch, NodeEvent, NodeWatch};
-use crate::clock::Moment;
-use crate::metrics::{self, Operation};
+use crate::client::{Failure, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
+use crate::metrics::Operation;
 use crate::queue::rules::node_name::ContenderName;
 use crate::session::Session;
+use crate::session::retry::RetryLoop;
 
 /// How often a waiter looks for its predecessor that has no room for a watch.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
@@ -90,7 +89,7 @@ pub(super) struct Watches {
     /// From before the own watch was asked for.
     link: Option<LinkWatch>,
     /// Room for the next watches.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<WatchPermit>,
     /// So many were asked for.
     asked: u64,
 }
@@ -101,13 +100,13 @@ struct Watch {
     watch: NodeWatch,
     /// The place in the order in which they were armed.
     order: u64,
-    room: OwnedSemaphorePermit,
+    room: WatchPermit,
 }
 
 impl Watches {
     /// The own node's watch is the node monitor's from now on, where there is room to spare.
     pub(super) fn hand_over(&mut self, node: &OwnedNode) {
-        if node.nodes.session.has_spare_room()
+        if node.nodes.session.has_spare_watches()
             && let Some(Watch { watch, room, .. }) = self.own.take()
         {
             let own = Monitored { path_nodes: node.path_nodes.clone(), node: node.node.clone() };
@@ -122,10 +121,10 @@ impl Watches {
         request: &Request,
         ahead: &Predecessors,
     ) -> Result<Event, EntryAborted> {
-        let began = Moment::now();
-        let mut retry = request.retry.start();
-        let (session, connection, own) =
-            (&node.nodes.session, &node.nodes.connection, &node.node.path);
+        let mut retry = RetryLoop::new(&request.retry, Operation::WATCH);
+        let session = &node.nodes.session;
+        let connection = &node.nodes.connection;
+        let own = &node.node.path;
         self.keep(ahead);
         loop {
             let failed = match self.arm(session, own, ahead).await {
@@ -145,16 +144,10 @@ impl Watches {
                 Err(failed) => failed,
             };
             let Failed { node, failure } = failed;
-            let pause = match failure {
-                Failure::Unknown(_) | Failure::NotNow(_) => retry.next_pause(began.elapsed()),
-                _ => None,
-            };
-            let Some(pause) = pause else {
+            let may_pass = matches!(failure, Failure::Unknown(_) | Failure::NotNow(_));
+            if !may_pass || !retry.backoff(connection, &failure).await {
                 return Err(request.stop(&node, "read", failure));
-            };
-            tracing::debug!(?failure, ?pause, "watches again");
-            metrics::retried(Operation::WATCH);
-            connection.pause(pause).await;
+            }
         }
     }
 
@@ -192,7 +185,7 @@ impl Watches {
         }
         // All are sent before the first is awaited, and answered in this order.
         let mut order = self.asked;
-        let mut ask = |(node, room): (&str, OwnedSemaphorePermit)| {
+        let mut ask = |(node, room): (&str, WatchPermit)| {
             order += 1;
             let (node, order, sent) = (node.to_owned(), order, client.watch(node));
             async move {
@@ -233,7 +226,7 @@ impl Watches {
         session: &Session,
         node: &'a str,
         ahead: &'a Predecessors,
-    ) -> Option<[Option<(&'a str, OwnedSemaphorePermit)>; 3]> {
+    ) -> Option<[Option<(&'a str, WatchPermit)>; 3]> {
         let Self { own, predecessor, stand_by, room: waited_for, .. } = self;
         let mut room = |watch: &Option<Watch>, node: &'a str| {
             if watch.is_some() {
@@ -241,7 +234,7 @@ impl Watches {
             }
             let bytes = session.watched_bytes(node);
             let room = waited_for.as_mut().and_then(|room| room.split(bytes));
-            let room = room.or_else(|| session.room_at_once(node))?;
+            let room = room.or_else(|| session.try_reserve_watch(node))?;
             Some(Some((node, room)))
         };
         let own = room(own, node)?;
@@ -299,7 +292,7 @@ impl Watches {
     ) -> Result<Option<Event>, Failed> {
         let both = [node, ahead.predecessor.as_str()];
         let missing = if self.own.is_some() { &both[1..] } else { &both };
-        let room = session.room_to_watch(missing);
+        let room = session.reserve_watch(missing);
         tokio::pin!(room);
         let mut looks = 0;
         loop {
