@@ -40,7 +40,7 @@ pub(crate) struct Connection {
     pub(super) spawner: Spawner,
     /// Entries and clean-up tasks.
     pub(super) tasks: TaskTracker,
-    /// Work that is done under a hold, and may end before the session is closed.
+    /// Work that is done under a hold. The session is closed when it has ended.
     pub(super) work: TaskTracker,
     /// The supervisor, which ends last.
     pub(super) supervision: TaskTracker,

@@ -301,8 +301,8 @@ impl Supervisor {
                         self.connection.spawner.spawn_in_set(&mut probes, probe(session.clone()));
                     }
                 }
-                // No probe while disconnected: it would wait for the link, and its stamp would grow stale. No contender postpones a
-                // tick, so that the anchor advances also while contenders come and go.
+                // While disconnected no probe is sent: it would wait for the link, and its stamp would grow stale. No contender
+                // postpones a tick, so that the anchor advances also while contenders come and go.
                 _ = probe_ticks.tick(), if answering => {
                     used.comes_to(session.used_watch_budget());
                     idle = if session.has_nodes() { 0 } else { (idle + 1) % IDLE_PROBES };
@@ -319,6 +319,8 @@ impl Supervisor {
         event
     }
 
+    /// Ends the session. A close first waits for the work under holds and for the tasks, and then for the servers to confirm the
+    /// end.
     async fn end_session(&mut self, loss: Loss, link: &mut LinkWatch) {
         let Some(session) = self.session.take() else {
             return;
