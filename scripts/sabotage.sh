@@ -58,7 +58,7 @@ conditions() {
     wait.rs 's/self\.stand_by = None;\n                Some\(Event::List\)/self.stand_by = None;\n                Some(Event::Admitted)/'
 
   drop 'passing on: by the loss policy of the next one' \
-    driver.rs 's/term_quietly\(policy,/term_quietly(crate::session::lease::LossPolicy::SessionExpired,/'
+    driver.rs 's/lease\.terms\(policy,/lease.terms(crate::session::lease::LossPolicy::SessionExpired,/'
   drop 'passing on: only the present hold gives back' \
     local_queue.rs 's/NodeState::Held\(node\) if self\.hold == hold/NodeState::Held(node) if self.hold >= hold/' \
     local_queue.rs 's/NodeState::Held\(_\)\) && self\.hold == hold/NodeState::Held(_)) && self.hold >= hold/'
@@ -105,11 +105,11 @@ conditions() {
     ../recipes/once.rs 's/            Err\(error\) => \{\n                release\(guard\)\.await;/            Err(error) => {\n                let _ = self.record(&guard).await;\n                release(guard).await;/'
 
   drop 'lease: two thirds of the session timeout, and not three of them' \
-    ../session/lease.rs 's/self\.timeout \* 2 \/ 3\)\.min\(anchor\.after\(self\.timeout \* 23 \/ 24\)\)/self.timeout * 3)/'
+    ../session/lease/anchor.rs 's/by_probe\.min\(by_anchor\)/{ let _ = (by_probe, by_anchor); stamp.after(self.timeout * 3) }/'
   drop 'lease: a read renews nothing' \
     ../session/session.rs 's/client\.sync\(\)\.await;\n(\s*let counts)/client.exists("\/").await.map(drop);\n$1/'
   drop 'lease: a term begins only under an anchor that the next probes carry on' \
-    ../session/lease.rs 's/let next = \(now, now\.after\(timeout \* 5 \/ 28\)\);/return true;\n#[allow(unreachable_code)]\n$&/'
+    ../session/lease/anchor.rs 's/let next = Probe \{ stamp: now,/return true;\n#[allow(unreachable_code)]\n$&/'
 }
 
 conditions

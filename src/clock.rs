@@ -58,3 +58,9 @@ impl BootInstant {
         Self(self.0.saturating_add(time))
     }
 }
+
+/// A point for tests, which is known without a clock.
+#[cfg(test)]
+pub(crate) fn at(milliseconds: u64) -> BootInstant {
+    BootInstant(Duration::from_millis(1_000_000 + milliseconds))
+}

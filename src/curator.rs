@@ -38,7 +38,7 @@ use crate::session::{Connection, NoSession, Settings};
 /// # }
 /// ```
 ///
-/// It belongs to the tokio runtime it was made on. Guards may be used and dropped anywhere.
+/// A `Curator` belongs to the tokio runtime on which it was created. Guards may be used and dropped anywhere.
 #[derive(Clone)]
 #[must_use = "the session is closed with the last handle"]
 #[doc(alias = "CuratorFramework")]
@@ -47,19 +47,19 @@ pub struct Curator {
     options: Arc<Options>,
 }
 
-/// The part that all handles share. The session's own tasks have no handle, so the session closes with the last one.
+/// The part that all handles share. The library's tasks have no handle, so the session closes with the user's last one.
 struct Handle {
     connection: Arc<Connection>,
     queues: Arc<Queues>,
 }
 
-/// The options of the recipes that a handle makes.
+/// The options of the recipes that a handle creates.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) identity: Arc<[u8]>,
     pub(crate) acls: Arc<[Acl]>,
     pub(crate) retry: RetryPolicy,
-    /// Whether the policy was set on a handle, so that elections have it as well.
+    /// True if the policy was set on a handle, so that elections have it as well.
     retry_is_own: bool,
     pub(crate) loss_policy: LossPolicy,
 }
@@ -76,7 +76,7 @@ impl Curator {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it opens nothing that stays.
+    /// Dropping the future leaves no session open.
     ///
     /// # Errors
     ///
@@ -85,30 +85,33 @@ impl Curator {
         Self::builder().connect(servers).await
     }
 
-    /// Starts with the options.
+    /// Returns a builder with the default options.
     pub fn builder() -> CuratorBuilder {
         CuratorBuilder::default()
     }
 
-    /// A handle whose recipes write this identity to their nodes, for people and tools. Keep it UTF-8, because kazoo decodes
-    /// it. An identity that is larger than a server takes is an error of the recipe's constructor.
+    /// Returns a handle whose recipes write this identity to their nodes, for people and tools. Keep it UTF-8, because kazoo
+    /// decodes it. An identity that is larger than a server takes is an error of the recipe's constructor.
     #[doc(alias = "setId")]
     pub fn with_identity(&self, identity: impl Into<Vec<u8>>) -> Self {
         self.with(|options| options.identity = identity.into().into())
     }
 
-    /// A handle whose recipes make nodes with these ACLs. None, or more than a server takes, is an error of the recipe's
-    /// constructor.
+    /// Returns a handle whose recipes create nodes with these ACLs. An empty list, or more than a server takes, is an error of
+    /// the recipe's constructor.
     pub fn with_acls(&self, acls: Acls<'_>) -> Self {
         self.with(|options| options.acls = (&*acls).into())
     }
 
-    /// A handle whose recipes try again by this policy; elections, too, which else go on without end.
+    /// Returns a handle whose recipes retry by this policy. So do its elections, which otherwise retry without end.
     pub fn with_retry(&self, policy: RetryPolicy) -> Self {
-        self.with(|options| (options.retry, options.retry_is_own) = (policy, true))
+        self.with(|options| {
+            options.retry = policy;
+            options.retry_is_own = true;
+        })
     }
 
-    /// A handle whose recipes' holds count as lost by this policy.
+    /// Returns a handle whose recipes' holds count as lost by this policy.
     pub fn with_loss_policy(&self, policy: LossPolicy) -> Self {
         self.with(|options| options.loss_policy = policy)
     }
@@ -119,32 +122,32 @@ impl Curator {
         other
     }
 
-    /// The state of the connection, at this moment.
+    /// Returns the present state of the connection.
     pub fn state(&self) -> ConnectionState {
         *self.handle.connection.state().borrow()
     }
 
-    /// Follows the state of the connection. States that pass between two looks are not seen.
+    /// Follows the state of the connection. States that pass between two reads are not seen.
     #[doc(alias = "getConnectionStateListenable")]
     pub fn watch_state(&self) -> watch::Receiver<ConnectionState> {
         self.handle.connection.state()
     }
 
-    /// The present session's client, for other work on znodes; its paths are under the namespace.
+    /// Returns the present session's client, for other work on znodes. Its paths are under the namespace.
     ///
-    /// It dies with its session, so do not keep it: ask again. A clone that is kept over
-    /// [`close`](Self::close) keeps the ZooKeeper session open; the locks are released all the same.
+    /// The client ends with its session, so do not keep it: ask again. A clone that is kept over [`close`](Self::close) keeps
+    /// the ZooKeeper session open. The locks are released all the same.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unavailable`] between two sessions, and after the last why there is none. A simulated server has no such
-    /// client, which is `Unavailable` as well: `simulation::Ensemble::admin` takes its place.
+    /// [`ErrorKind::Unavailable`] between two sessions, and after the last one the reason for its end. A simulated server has no
+    /// such client, which is `Unavailable` as well: use `simulation::Ensemble::admin`.
     pub fn client(&self) -> Result<ZooKeeperClient, Error> {
         let client = self.current_session()?.lend_client().map_err(|_| not_now())?;
         client.inner().cloned().ok_or_else(not_now)
     }
 
-    /// The present session's id.
+    /// Returns the present session's id.
     ///
     /// # Errors
     ///
@@ -153,8 +156,8 @@ impl Curator {
         Ok(self.current_session()?.session_id())
     }
 
-    /// The present session's timeout, as the servers granted it; at most
-    /// [what was asked for](CuratorBuilder::session_timeout).
+    /// Returns the present session's timeout, as the servers granted it, at most the [requested
+    /// one](CuratorBuilder::session_timeout).
     ///
     /// # Errors
     ///
@@ -163,19 +166,20 @@ impl Curator {
         Ok(self.current_session()?.timeout())
     }
 
-    /// Closes the session of all its handles: everything that is held is lost, waiters get an error, and the ZooKeeper
-    /// session ends (unless a user of [`client`](Self::client) keeps it), so that its locks pass on at once. Waits for the
-    /// servers to confirm it, at most for [`CuratorBuilder::connection_timeout`]; before, for as long at most, until the
-    /// bodies of [selectors](crate::leader::LeaderSelector) have ended. Closing again is fine.
+    /// Closes the session of all handles: holds are lost, waiters get an error, and the ZooKeeper session ends (unless a user of
+    /// [`client`](Self::client) keeps it), so that its locks pass on at once.
     ///
-    /// [`Released::Pending`] when no server confirmed it: then they remove the session's nodes when its timeout is over, or
-    /// we do when a server answers again. Or a selector's body has not ended: until it does the session is kept, so that no
-    /// other process leads. Once [`client`](Self::client) was called, what is confirmed is that our nodes are gone, not the
-    /// end of the session.
+    /// Waits until the bodies of [selectors](crate::leader::LeaderSelector) have ended, and then until the servers confirm the
+    /// end, each for [`CuratorBuilder::connection_timeout`] at most. Closing again is fine. If [`client`](Self::client) was
+    /// called, the servers confirm that the locks' nodes are deleted, not the end of the session.
+    ///
+    /// Returns [`Released::Pending`] if no server confirmed it. Then the servers delete the session's nodes when its timeout is
+    /// over, or the library does when a server answers again. Also returns `Pending` if a selector's body has not ended: the
+    /// session is kept until it does, so that no other process leads.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not stop the closing once it was polled.
+    /// The close continues if the future is dropped after it was polled once.
     pub async fn close(&self) -> Released {
         self.handle.connection.close().await
     }
@@ -199,7 +203,7 @@ impl Curator {
         &self.options
     }
 
-    /// For candidates, which go on without end unless the handle has a policy of its own.
+    /// Returns the policy of elections, which retry without end unless the handle has a policy of its own.
     pub(crate) fn endless_retry(&self) -> RetryPolicy {
         if self.options.retry_is_own { self.options.retry.clone() } else { RetryPolicy::endless() }
     }
@@ -259,10 +263,10 @@ pub struct CuratorBuilder {
 
 impl Default for CuratorBuilder {
     fn default() -> Self {
-        let acls: Arc<[Acl]> = client::open_to_anyone().into();
+        let acls: Arc<[Acl]> = client::world_anyone_acl().into();
         let settings = Settings {
-            // Not Curator's 60 s: a server with its defaults grants at most 40 s, and the lock of a crashed process stays
-            // for as long.
+            // Not Curator's 60 s: a server with its defaults grants at most 40 s, and the lock of a crashed process is kept for
+            // that time.
             session_timeout: Duration::from_secs(15),
             // Curator's default.
             connection_timeout: Duration::from_secs(15),
@@ -284,12 +288,13 @@ impl Default for CuratorBuilder {
 }
 
 impl CuratorBuilder {
-    /// How long the servers keep a session, and so its locks, after they last heard of it: 15 s by default (Curator: 60 s).
-    /// The server bounds it, by default to 2 to 20 of its ticks of 2 s. With the default:
+    /// Sets for how long the servers keep a session, and so its locks, after they last heard of the session: 15 s by default
+    /// (Curator: 60 s).
+    /// The server bounds the timeout, by default to 2 to 20 of its ticks of 2 s. With the default:
     ///
     /// * the lock of a crashed process passes to the next waiter after 15 s and a tick of the server;
-    /// * a hold lasts until two thirds of it, 10 s, have passed since the last answered probe. An outage of all servers costs holds
-    ///   if it is longer than 7.5 to 10 s, because the last probe may be a seventh of the timeout old;
+    /// * a hold lasts until two thirds of the timeout, 10 s, have passed since the last answered probe. An outage of all servers
+    ///   costs holds if it is longer than 7.5 to 10 s, because the last probe may be a seventh of the timeout old;
     /// * servers that are restarted one at a time cost no hold, if a server answers within that time.
     ///
     /// A shorter timeout passes the locks of a crashed process on sooner, and loses holds in shorter outages.
@@ -298,75 +303,77 @@ impl CuratorBuilder {
         self
     }
 
-    /// How long [`connect`](Self::connect) tries, how long one try of an operation waits for a session,
-    /// and how long a release or a close waits to be confirmed.
+    /// Sets for how long [`connect`](Self::connect) tries, how long one try of an operation waits for a session, and how long a
+    /// release or a close waits to be confirmed.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connection_timeout = timeout;
         self
     }
 
-    /// When operations are tried again. New sessions are always tried for, whatever the policy; and candidates of an
-    /// election go on without end, unless [`Curator::with_retry`] says otherwise.
+    /// Sets when operations are retried. Opening a session is always retried without end, and so is an election, unless
+    /// [`Curator::with_retry`] sets a policy for it.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.options.retry = policy;
         self
     }
 
-    /// A path, below the connect string's chroot, that all paths are under. Created when missing.
+    /// Sets a path, below the connect string's chroot, that all paths are under. Created when missing.
     pub fn namespace(mut self, path: &str) -> Self {
         self.namespace = path.to_owned();
         self
     }
 
-    /// The ACLs of nodes that are created.
+    /// Sets the ACLs of nodes that are created.
     pub fn acls(mut self, acls: Acls<'_>) -> Self {
         self.options.acls = (&*acls).into();
         self.settings.acls = self.options.acls.clone();
         self
     }
 
-    /// The contender's identity in its nodes, for people and tools. Keep it UTF-8, because kazoo decodes it.
+    /// Sets the contender's identity in its nodes, for people and tools. Keep it UTF-8, because kazoo decodes it.
     pub fn identity(mut self, identity: impl Into<Vec<u8>>) -> Self {
         self.options.identity = identity.into().into();
         self
     }
 
-    /// Credentials, such as `("digest", b"user:password")`. Can be given several times.
+    /// Adds credentials, such as `("digest", b"user:password")`. Can be called several times.
     pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
         self.auths.push((scheme.to_owned(), credentials.as_ref().to_vec()));
         self
     }
 
-    /// The client's own options, such as TLS or SASL. The session timeout and the credentials are set
-    /// on top, and a connection timeout (after how long a silent server is left) where it has none: a fifth of the
-    /// session timeout, at least 1 s and at most 8 s; below 2.5 s the client's own, two fifths. One that allows
-    /// read-only servers, is detached or resumes a session is refused.
+    /// Sets the client's own options, such as TLS or SASL. A connector that allows read-only servers, is detached or resumes a
+    /// session is refused.
+    ///
+    /// The session timeout and the credentials are set on top. So is a connection timeout (after how long the client leaves a
+    /// silent server) if the connector has none: a fifth of the session timeout, at least 1 s and at most 8 s. Below a session
+    /// timeout of 2.5 s the client's own is used, two fifths.
     pub fn connector(mut self, connector: Connector) -> Self {
         self.connector = Some(connector);
         self
     }
 
-    /// When a hold counts as lost.
+    /// Sets when a hold counts as lost.
     pub fn loss_policy(mut self, policy: LossPolicy) -> Self {
         self.options.loss_policy = policy;
         self
     }
 
-    /// How many bytes the paths of this session's ephemeral nodes may take, chroot and namespace
-    /// included. Beyond: [`ErrorKind::LimitReached`].
+    /// Sets how many bytes the paths of this session's ephemeral nodes may take, chroot and namespace included. Beyond that an
+    /// acquire fails with [`ErrorKind::LimitReached`].
     ///
-    /// The default is 512 KiB, some 5,000 contenders: a 3.8 server writes all of them into one record
-    /// when the session is closed, and cannot start again from one of about 2 MB.
+    /// The default is 512 KiB, some 5,000 contenders: a 3.8 server writes all of them into one record when the session is closed,
+    /// and cannot start again from one of about 2 MB.
     pub fn ephemeral_limit(mut self, bytes: usize) -> Self {
         self.settings.ephemeral_limit = bytes;
         self
     }
 
-    /// Gives the metrics of a lock a label `path` (feature `metrics`): what `label` gives for its path, or none. There is
-    /// none by default.
+    /// Adds a `path` label to a lock's metrics, computed by `label` (feature `metrics`). There is none by default, nor if `label`
+    /// returns `None`.
     ///
-    /// Each value is a set of time series that the recorder keeps for good. So give a path as it is only where there are
-    /// few, and for others what they have in common:
+    /// Each value is a set of time series that the recorder keeps for good. So use a path itself only if there are few, and the
+    /// common part of others:
     ///
     /// ```no_run
     /// # use zookeeper_recipes::Curator;
@@ -377,7 +384,7 @@ impl CuratorBuilder {
     /// });
     /// ```
     ///
-    /// It is asked once for each recipe that is made.
+    /// `label` is called once for each recipe that is created.
     #[cfg(feature = "metrics")]
     pub fn metrics_path_label(
         mut self,
@@ -388,18 +395,18 @@ impl CuratorBuilder {
     }
 
     /// Connects to the servers of a ZooKeeper connect string, such as
-    /// `zk1:2181,zk2:2181,zk3:2181/chroot`, and makes chroot and namespace where they are missing.
+    /// `zk1:2181,zk2:2181,zk3:2181/chroot`, and creates chroot and namespace if they are missing.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it opens nothing that stays.
+    /// Dropping the future leaves no session open.
     ///
     /// # Errors
     ///
     /// * [`ErrorKind::InvalidInput`] for an option or a connect string that cannot work;
     /// * [`ErrorKind::Unavailable`] when no server gives a session within the connection timeout;
     /// * [`ErrorKind::AuthenticationFailed`] when the servers refuse the credentials;
-    /// * [`ErrorKind::PermissionDenied`], [`ErrorKind::Refused`] when chroot or namespace cannot be made.
+    /// * [`ErrorKind::PermissionDenied`], [`ErrorKind::Refused`] when chroot or namespace cannot be created.
     ///
     /// # Panics
     ///
@@ -411,9 +418,9 @@ impl CuratorBuilder {
         Ok(Curator::new(connection, options))
     }
 
-    /// The same, without waiting: the first session is opened in the background, for as long as that takes, as Apache
-    /// Curator's `start` does. Until then the state is [`ConnectionState::Connecting`]; a caller that asks for a lock waits,
-    /// as between two sessions. That the servers refuse the credentials is an error of what is called then.
+    /// As [`connect`](Self::connect), without waiting: the first session is opened in the background, with retries until that
+    /// succeeds, as Apache Curator's `start` does. Until then the state is [`ConnectionState::Connecting`], and a caller that
+    /// asks for a lock waits, as between two sessions. If the servers refuse the credentials, later calls fail with that error.
     ///
     /// # Errors
     ///
@@ -441,9 +448,9 @@ impl CuratorBuilder {
         Ok((dialer, self.settings, self.options))
     }
 
-    /// Uses the session of a client there is. The same recipes and the same session lease; but when that session expires,
-    /// there is no new one, and [`Curator::close`] deletes our nodes and leaves the session to its owner. Credentials,
-    /// connector and session timeout are the client's.
+    /// Uses the session of an existing client, with the same recipes and the same session lease. When that session expires, no new
+    /// one is opened, and [`Curator::close`] deletes the locks' nodes and leaves the session to its owner. Credentials, connector
+    /// and session timeout are the client's.
     ///
     /// # Errors
     ///
@@ -463,7 +470,7 @@ impl CuratorBuilder {
         Ok(Curator::new(connection, self.options))
     }
 
-    /// Checks the options, and gives the namespace.
+    /// Checks the options, and returns the namespace.
     fn check(&self) -> Result<LockPath, Error> {
         let namespace = LockPath::parse("namespace", &self.namespace)?;
         if self.auths.iter().any(|(scheme, _)| scheme.is_empty()) {
@@ -486,7 +493,7 @@ impl CuratorBuilder {
 
 impl fmt::Debug for CuratorBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the credentials.
+        // The credentials are secret.
         f.debug_struct("CuratorBuilder")
             .field("session_timeout", &self.settings.session_timeout)
             .field("connection_timeout", &self.settings.connection_timeout)

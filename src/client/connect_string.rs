@@ -1,5 +1,5 @@
-//! Connect strings, read as ZooKeeper's own client reads them: blanks around a server and empty elements are skipped, but not behind a chroot. Pure:
-//! no I/O, no clock.
+//! Connect strings, read as ZooKeeper's own client reads them: blanks around a server and empty elements are skipped, but not
+//! behind a chroot. Pure: no I/O, no clock.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -7,12 +7,12 @@ use std::net::Ipv6Addr;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 
-/// How a connect string asks for TLS.
+/// The prefix of a server with TLS.
 const TLS_SCHEME: &str = "tcp+tls://";
-/// How it asks for none.
+/// The prefix of a server without TLS.
 const TCP_SCHEME: &str = "tcp://";
 
-/// Shows itself as the client takes it.
+/// A parsed connect string. Its `Display` is what the client takes.
 #[derive(Debug)]
 pub(super) struct ConnectString<'a> {
     pub(super) servers: Vec<Server<'a>>,
@@ -21,11 +21,11 @@ pub(super) struct ConnectString<'a> {
 
 #[derive(Debug)]
 pub(super) struct Server<'a> {
-    /// One of the two above, or empty.
+    /// [`TLS_SCHEME`], [`TCP_SCHEME`] or empty.
     scheme: &'static str,
-    /// With its port, if one is given.
+    /// The host with its port, if one is given.
     address: &'a str,
-    /// Without brackets. TLS alone asks for it.
+    /// The host without brackets. Only TLS needs it.
     #[cfg_attr(not(feature = "tls"), allow(dead_code))]
     pub(super) host: &'a str,
 }
@@ -33,10 +33,11 @@ pub(super) struct Server<'a> {
 impl<'a> ConnectString<'a> {
     pub(super) fn parse(text: &'a str) -> Result<Self, Error> {
         let invalid = |reason| invalid(text, reason);
-        let (mut servers, mut chroot) = (Vec::new(), None);
+        let mut servers = Vec::new();
+        let mut chroot = None;
         for element in text.split(',').map(str::trim_start) {
             if chroot.is_some() {
-                // Java takes all that follows the first slash for the chroot: two clients would use different locks.
+                // In Java all that follows the first slash is the chroot, so two clients would use different locks.
                 let reason = "a comma follows the chroot: only the last server can have one";
                 return Err(invalid(reason.to_owned()));
             }
@@ -82,11 +83,11 @@ pub(super) fn invalid(connect_string: &str, reason: String) -> Error {
     Error::invalid("connect string", format_args!("{connect_string:?}"), &reason)
 }
 
-/// The host of `HOST`, `HOST:PORT` or `HOST:`, where `HOST` may be an IPv6 address in brackets.
+/// Returns the host of `HOST`, `HOST:PORT` or `HOST:`, where `HOST` may be an IPv6 address in brackets.
 fn host_of(address: &str) -> Result<&str, String> {
     let (host, port) = match address.strip_prefix('[').map(|rest| rest.split_once(']')) {
         None => match address.rsplit_once(':') {
-            // Java takes what stands behind the last colon for the port.
+            // In Java the port stands behind the last colon.
             Some((host, _)) if host.contains(':') && !is_ipv6(host) => {
                 return Err(format!("the IPv6 address in {address:?} needs brackets"));
             }

@@ -1,4 +1,4 @@
-//! Opening sessions.
+//! [`Dialer`]: opens sessions.
 
 use std::io;
 use std::sync::Mutex;
@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use zookeeper_client::{self as zk, Connector};
 
+use super::client::Client;
 use super::connect_string::{ConnectString, Server, invalid};
+use super::connector::ConnectorOptions;
 use super::failure::ClientError;
-use super::rooted::Client;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 #[cfg(feature = "simulation")]
@@ -17,39 +18,40 @@ use crate::simulation;
 
 /// Opens sessions, each a new one.
 pub(crate) struct Dialer {
-    to: Target,
-    /// As it was given, for people.
+    target: Target,
+    /// The user's text, for people.
     pub(crate) connect_string: String,
     chroot: LockPath,
     namespace: LockPath,
-    /// Why no server may give a session, as far as can be told from here: the client reports only that the
-    /// time is over.
+    /// Possible reasons why no server opens a session: the client reports only that the time is over.
     pub(crate) hint: String,
 }
 
-/// The servers, and how to connect to them. One for each `Curator`.
+/// The servers, and how to connect to them. There is one target for each `Curator`.
 #[cfg_attr(feature = "simulation", allow(clippy::large_enum_variant))]
 enum Target {
-    /// With the connect string as the client takes it.
+    /// The second is the connect string that the client takes.
     Real(Connector, String),
     #[cfg(feature = "simulation")]
     Simulated(simulation::Target),
 }
 
-/// The bounds of what a server may be silent. Below the first a pause of its garbage collector would count as silence. The
-/// second is right for the longest session that servers grant by default, 40 s; the default asks for more.
+/// A server may be silent for this long at least: with less, a pause of its garbage collector would count as silence.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
+
+/// A server may be silent for this long at most: a fifth of 40 s, the longest session that servers grant by default.
 const LONGEST_SILENCE: Duration = Duration::from_secs(8);
 
 impl Dialer {
-    /// `connector` carries everything but the session.
+    /// `connector` has all options except those of the session.
     pub(crate) fn new(
         connector: Connector,
         session_timeout: Duration,
         connect_string: &str,
         namespace: LockPath,
     ) -> Result<Self, Error> {
-        refuse_what_cannot_be_supervised(&connector)?;
+        let options = ConnectorOptions::of(&connector);
+        options.check()?;
         #[cfg(feature = "simulation")]
         if connect_string.starts_with("sim:") {
             return Self::simulated(session_timeout, connect_string, namespace);
@@ -57,7 +59,7 @@ impl Dialer {
         // The client reads its connect string only when it connects.
         let parsed = ConnectString::parse(connect_string)?;
         let asks_for_tls = parsed.servers.iter().any(Server::has_tls);
-        let tls_hint = match (asks_for_tls, has_tls(&connector)) {
+        let tls_hint = match (asks_for_tls, options.has_tls) {
             (true, true) => {
                 "the TLS handshake fails: for the certificate authority, the host name, the client's \
                  certificate, or a port without TLS"
@@ -76,31 +78,35 @@ impl Dialer {
              from one address (`maxClientCnxns`, 60 by default), or {tls_hint}"
         );
         #[cfg(feature = "tls")]
-        if has_tls(&connector) {
+        if options.has_tls {
             refuse_names_that_no_certificate_has(connect_string, &parsed)?;
             choose_crypto_provider();
         }
-        let connector = match options_of(&connector).contains(" connection_timeout: 0ns") {
-            true => connector.with_connection_timeout(longest_silence(session_timeout)),
-            false => connector,
+        let connector = if options.has_connection_timeout {
+            connector
+        } else {
+            connector.with_connection_timeout(longest_silence(session_timeout))
         };
         let connector = connector.with_session_timeout(session_timeout).with_readonly(false);
-        let servers = parsed.to_string();
-        let connect_string = connect_string.to_owned();
-        let to = Target::Real(connector, servers);
-        Ok(Self { to, connect_string, chroot: parsed.chroot, namespace, hint })
+        Ok(Self {
+            target: Target::Real(connector, parsed.to_string()),
+            connect_string: connect_string.to_owned(),
+            chroot: parsed.chroot,
+            namespace,
+            hint,
+        })
     }
 
-    /// A simulated server cannot read them from the connector.
+    /// Gives the credentials to simulated servers, which cannot read them from the connector.
     #[cfg(feature = "simulation")]
     pub(crate) fn with_auths(mut self, auths: Vec<(String, Vec<u8>)>) -> Self {
-        if let Target::Simulated(target) = &mut self.to {
+        if let Target::Simulated(target) = &mut self.target {
             target.show(auths);
         }
         self
     }
 
-    /// For simulated servers: `sim:W.L`, and perhaps a chroot.
+    /// Opens sessions with simulated servers: `sim:W.L`, and perhaps a chroot.
     #[cfg(feature = "simulation")]
     fn simulated(
         session_timeout: Duration,
@@ -117,24 +123,23 @@ impl Dialer {
         let patience = longest_silence(session_timeout);
         let target = simulation::Target::parse(servers, session_timeout, patience)
             .map_err(|reason| invalid(reason.to_owned()))?;
-        let (to, connect_string) = (Target::Simulated(target), connect_string.to_owned());
         Ok(Self {
-            to,
-            connect_string,
+            target: Target::Simulated(target),
+            connect_string: connect_string.to_owned(),
             chroot,
             namespace,
             hint: "they are out of reach, or without a quorum".to_owned(),
         })
     }
 
-    /// Chroot and namespace in one, as the client will tell it.
+    /// Returns chroot and namespace, joined, as the client will have them.
     pub(crate) fn root(&self) -> LockPath {
         self.chroot.join(&self.namespace)
     }
 
     /// Opens a session.
     pub(crate) async fn dial(&self) -> Result<Client, DialError> {
-        let (connector, servers) = match &self.to {
+        let (connector, servers) = match &self.target {
             Target::Real(connector, servers) => (connector, servers),
             #[cfg(feature = "simulation")]
             Target::Simulated(target) => {
@@ -161,18 +166,20 @@ impl Dialer {
     }
 }
 
-/// Why there is no session.
+/// The reason why no session was opened.
 #[derive(Debug)]
 pub(crate) enum DialError {
-    /// Trying again cannot help.
+    /// No further try can succeed.
     Final(Error),
     Transient(ClientError),
 }
 
-/// After how long a silent server, or one that does not complete a handshake, is left for another; zero leaves it to the
-/// client, which takes two fifths of the timeout `T` that was granted. It may come to the same server again before it comes to
-/// another, and notices late, by an eighth: after `9T/10`, when the lease is over. With a fifth it is after `9T/20`, and of a
-/// lease at least `2T/3 - T/7` is left when a server falls silent. So it is from 5 s on.
+/// Returns after how long the client leaves a server that is silent, or that does not complete a handshake, for another one.
+///
+/// Zero leaves the choice to the client, which takes two fifths of the granted timeout `T`. The client may try the same server
+/// once more before another one, and notices each silence late, by an eighth: so it would leave after `9T/10`, when the lease is
+/// over. With a fifth it leaves after `9T/20`, and at least `2T/3 - T/7` of the lease is left when a server falls silent. These
+/// figures hold for `T` from 5 s on.
 fn longest_silence(session_timeout: Duration) -> Duration {
     if session_timeout * 2 / 5 <= SHORTEST_SILENCE {
         return Duration::ZERO;
@@ -180,11 +187,11 @@ fn longest_silence(session_timeout: Duration) -> Duration {
     (session_timeout / 5).clamp(SHORTEST_SILENCE, LONGEST_SILENCE)
 }
 
-/// The client starts one thread that resolves names and one that waits for sockets and timers.
+/// The client needs one thread that resolves names, and one that waits for sockets and timers.
 const THREADS_OF_THE_CLIENT: usize = 2;
 
-/// Starts as many threads at once as the client needs, and ends them. Where its first resolving thread cannot be started, the
-/// client tries again without a pause and never gives the runtime's thread back; without the other one it panics.
+/// Starts as many threads at once as the client needs, and ends them. If its first resolving thread cannot be started, the
+/// client retries without a pause and blocks the runtime's thread for good. Without the other thread it panics.
 fn start_threads() -> io::Result<()> {
     let gate = Mutex::new(());
     thread::scope(|scope| {
@@ -193,47 +200,22 @@ fn start_threads() -> io::Result<()> {
             .map(|_| thread::Builder::new().spawn_scoped(scope, || drop(gate.lock())))
             .collect();
         drop(closed);
-        // The end of the scope waits for the closures alone, and a thread counts for longer.
+        // Joined one by one: the end of the scope waits only for the closures, and a thread ends later than its closure.
         started.into_iter().try_for_each(|thread| thread.map(|thread| drop(thread.join())))
     })
 }
 
-/// The client has no accessors for these; its `Debug` shows them. Were that to change, a test fails.
-fn options_of(connector: &Connector) -> String {
-    let shown = format!("{connector:?}");
-    // What stands before may be a password.
-    shown.rfind("session: ").map_or_else(String::new, |at| shown[at..].to_owned())
-}
-
-fn refuse_what_cannot_be_supervised(connector: &Connector) -> Result<(), Error> {
-    let shown = options_of(connector);
-    let (value, reason) = if shown.contains("readonly: true") {
-        ("with_readonly(true)", "a read-only server cannot say whether a lock is held")
-    } else if shown.contains("detached: true") {
-        ("with_detached()", "a detached session would keep its locks when it is closed")
-    } else if !shown.contains("session: None") {
-        ("with_session(..)", "each epoch is a session of its own")
-    } else {
-        return Ok(());
-    };
-    Err(Error::invalid("connector", value, reason))
-}
-
-fn has_tls(connector: &Connector) -> bool {
-    format!("{connector:?}").starts_with("Connector { tls: Some(")
-}
-
-/// Where a program has two of them compiled in and none chosen, the first connection would panic.
+/// Chooses a provider if the program has not: with two of them compiled in, the first connection would panic.
 #[cfg(feature = "tls")]
 fn choose_crypto_provider() {
     use rustls::crypto::{CryptoProvider, aws_lc_rs};
     if CryptoProvider::get_default().is_none() {
-        // It fails if another task has just chosen, which is as good.
+        // This fails if another task has just chosen, which is fine.
         let _ = aws_lc_rs::default_provider().install_default();
     }
 }
 
-/// The client would panic at them.
+/// Fails for a server whose name no certificate can have: the client would panic.
 #[cfg(feature = "tls")]
 fn refuse_names_that_no_certificate_has(
     connect_string: &str,
@@ -274,7 +256,7 @@ mod tests {
             (zk::Client::connector().with_connection_timeout(Duration::from_secs(3)), "3s"),
         ] {
             let dialer = dialer(connector, "127.0.0.1", "/").unwrap();
-            let Target::Real(connector, _) = dialer.to else { unreachable!() };
+            let Target::Real(connector, _) = dialer.target else { unreachable!() };
             let shown = format!("{connector:?}");
             assert!(shown.contains(&format!("connection_timeout: {expected}")), "{shown}");
         }

@@ -1,4 +1,4 @@
-//! What a failed request says of what may have happened.
+//! [`Failure`]: a failed request, sorted by what may have happened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use zookeeper_client as zk;
 use crate::error::{Error, ErrorKind, Source};
 use crate::lock_path::LockPath;
 
-/// What the ZooKeeper client says of a failure. Opaque: it is for people.
+/// The ZooKeeper client's error. Opaque: it is for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientError(pub(super) zk::Error);
 
@@ -27,17 +27,17 @@ impl From<ClientError> for Source {
 /// A failed request, sorted by what may have happened.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    /// The server says that the node is not there. Nothing was changed.
+    /// The server says that the node does not exist. Nothing was changed.
     NoNode,
-    /// The server says that the node is there already. Nothing was changed.
+    /// The server says that the node exists already. Nothing was changed.
     NodeExists,
     /// The server refused, and will refuse again. Nothing was changed.
     Refused(ClientError),
-    /// The server did not do it now; it may later. Nothing was changed.
+    /// The server did not serve the request now, and may later. Nothing was changed.
     NotNow(ClientError),
-    /// No answer of the server: it may have taken effect, or may yet.
+    /// No server answered: the request may have taken effect, or may yet.
     Unknown(ClientError),
-    /// The session is over, and it may have taken effect before.
+    /// The session is over: the request may have taken effect before.
     SessionOver(ClientError),
 }
 
@@ -62,24 +62,24 @@ impl Failure {
             E::SessionExpired | E::AuthFailed | E::ClientClosed => {
                 Failure::SessionOver(ClientError(error))
             }
-            // Codes that the client does not know among them: an unknown answer is not a "no".
+            // Among these are codes that the client does not know: an unknown answer is not a refusal.
             _ => Failure::Unknown(ClientError(error)),
         }
     }
 
-    /// What a request gets that is made after its session.
+    /// The failure of a request after the end of its session.
     pub(crate) fn session_over() -> Self {
         Failure::SessionOver(ClientError(zk::Error::ClientClosed))
     }
 
-    /// What it means to a caller, of a request that changed nothing, or that was answered.
+    /// Converts the failure of a request that changes nothing, or that was answered.
     pub(crate) fn into_error(self, path: &str, operation: &str) -> Error {
         let of = |kind, text: String| Error::new(kind, text).at(path);
         match self {
             Self::NoNode => of(ErrorKind::NotFound, format!("{path} or its parent does not exist")),
             Self::NodeExists => of(ErrorKind::AlreadyExists, format!("{path} exists already")),
             Self::Refused(source) if source.is_no_auth() => {
-                // A lock path may be there without the permission to create a contender's node under it.
+                // A lock path may exist without the permission to create a contender's node under it.
                 let or_under = if operation == "create" { " or a node under it" } else { "" };
                 let text = format!(
                     "no permission to {operation} {path}{or_under}; check its ACL and the credentials of this session"
@@ -105,7 +105,7 @@ impl Failure {
         }
     }
 
-    /// The same of a write: without an answer it may have been done.
+    /// Converts the failure of a write, which may have taken effect if there was no answer.
     pub(crate) fn into_write_error(self, path: &str) -> Error {
         match self {
             Self::Unknown(source) | Self::SessionOver(source) => {
@@ -115,7 +115,7 @@ impl Failure {
         }
     }
 
-    /// The client's words, where it has any.
+    /// Returns the client's error.
     pub(crate) fn into_source(self) -> Option<ClientError> {
         match self {
             Failure::NoNode => Some(ClientError(zk::Error::NoNode)),
@@ -141,7 +141,7 @@ impl ClientError {
 /// A request that failed.
 #[derive(Debug)]
 pub(crate) struct Failed {
-    /// What it was about: the path or one above it.
+    /// The path of the request, or one above it.
     pub(crate) path: String,
     pub(crate) operation: &'static str,
     pub(crate) failure: Failure,
@@ -157,14 +157,14 @@ impl Failed {
     }
 }
 
-/// Why [`Client::write_while_there`](super::Client::write_while_there) failed.
+/// The failure of [`Client::write_while_there`](super::Client::write_while_there).
 #[derive(Debug)]
 pub(crate) enum WriteFailure {
-    /// The other node is not there: nothing was written.
+    /// The other node does not exist: nothing was written.
     NotThere,
-    /// The other node could not be looked for.
+    /// The other node could not be checked.
     Check(Failure),
-    /// The write itself.
+    /// The write itself failed.
     Write(Failure),
 }
 
@@ -177,9 +177,9 @@ impl WriteFailure {
         }
     }
 
-    /// At a step of the transaction, from the check on; or of the whole request.
+    /// Sorts the error of one step of the transaction, where the check is step 0, or of the whole request.
     pub(super) fn at(step: Option<usize>, error: zk::Error) -> Self {
-        // An answer about one step says that no step was done, whatever its code.
+        // An answer about one step means that no step took effect, whatever its code.
         let definite = |error| match Failure::of(error) {
             Failure::Unknown(error) => Failure::Refused(error),
             failure => failure,

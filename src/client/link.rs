@@ -1,15 +1,15 @@
-//! The state of the link to the servers.
+//! [`LinkState`]: the state of the link to the servers, and [`LinkWatch`], which follows it.
 
 use std::future::Future;
 use std::task::{Context, Waker};
 
 use zookeeper_client as zk;
 
-/// The state of the link, as far as it concerns us.
+/// The state of the link to the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
     Connected,
-    /// A read-only server counts: it cannot renew a lease.
+    /// No server is connected, or a read-only one, which cannot renew a lease.
     Disconnected,
     Expired,
     AuthFailed,
@@ -30,7 +30,7 @@ impl From<zk::SessionState> for LinkState {
     }
 }
 
-/// Tells of changes of the link. It does not keep the session alive.
+/// Follows the state of the link. Does not keep the session alive.
 #[derive(Debug)]
 pub(crate) enum LinkWatch {
     Real(zk::StateWatcher),
@@ -39,7 +39,7 @@ pub(crate) enum LinkWatch {
 }
 
 impl LinkWatch {
-    /// The state at this moment. It counts as seen.
+    /// Returns the present state, and marks it as seen.
     pub(crate) fn now(&mut self) -> LinkState {
         match self {
             Self::Real(link) => link.state().into(),
@@ -48,7 +48,7 @@ impl LinkWatch {
         }
     }
 
-    /// The state at this moment. A change that was not seen stays unseen.
+    /// Returns the present state. A change that was not seen stays unseen.
     pub(crate) fn peek(&self) -> LinkState {
         match self {
             Self::Real(link) => link.peek_state().into(),
@@ -57,7 +57,7 @@ impl LinkWatch {
         }
     }
 
-    /// The next state after the one seen last; never returns after a terminal one.
+    /// Waits for the next state after the one seen last. Never returns after a terminal one.
     pub(crate) async fn changed(&mut self) -> LinkState {
         match self {
             Self::Real(link) => link.changed().await.into(),
@@ -69,8 +69,8 @@ impl LinkWatch {
         }
     }
 
-    /// Whether the state has changed since it was seen last, though it may be the same again. Of an answer
-    /// that came after a reconnect, the client tells later than of the change.
+    /// Returns true if the state has changed since it was seen last, even if it is the same again. After a reconnect the client
+    /// reports the change before any later answer.
     pub(crate) fn has_changed(&mut self) -> bool {
         let changed = std::pin::pin!(self.changed());
         changed.poll(&mut Context::from_waker(Waker::noop())).is_ready()

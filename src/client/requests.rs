@@ -1,33 +1,33 @@
-//! The requests: each is sent when its future is made.
+//! The requests: each is sent when its future is created.
 
 use std::future::Future;
 
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
-use super::data::{Change, Listing, Node, Write};
+use super::client::{Backend, Client};
 use super::failure::{Failure, WriteFailure};
-use super::rooted::{Client, To};
+use super::types::{Change, Listing, Node, Write};
 use super::watch::{ChildrenWatch, NodeWatch, Watcher};
 #[cfg(feature = "simulation")]
 use crate::simulation::{Answer, Op, Refused};
 
-/// A request to either kind of servers, sent here. Each arm gives a future of the same output.
+/// Sends a request to either kind of servers. Both arms are futures of the same output.
 macro_rules! send {
     ($client:expr, $real:ident => $to_real:expr, $simulated:ident => $to_simulated:expr) => {
-        match &$client.to {
-            To::Real($real) => {
+        match &$client.backend {
+            Backend::Real($real) => {
                 let sent = $to_real;
                 #[cfg(feature = "simulation")]
                 let sent = futures_util::future::Either::Left(sent);
                 sent
             }
             #[cfg(feature = "simulation")]
-            To::Simulated($simulated) => futures_util::future::Either::Right($to_simulated),
+            Backend::Simulated($simulated) => futures_util::future::Either::Right($to_simulated),
         }
     };
 }
 
-/// The answer of real servers to a request that was sent.
+/// Awaits the answer of real servers to a request that was sent.
 async fn answer<A, T>(
     sent: impl Future<Output = Result<A, zk::Error>>,
     of: impl FnOnce(A) -> T,
@@ -36,8 +36,7 @@ async fn answer<A, T>(
 }
 
 impl Client {
-    /// Creates a contender's node; `prefix` is its whole path up to the sequence number. Gives that
-    /// number and the `czxid`.
+    /// Creates a contender's node. `prefix` is its whole path up to the sequence number. Returns that number and the `czxid`.
     pub(crate) fn create_contender<'a>(
         &'a self,
         prefix: &'a str,
@@ -58,7 +57,7 @@ impl Client {
         })
     }
 
-    /// Creates a node; its parent must be there.
+    /// Creates a node. Its parent must exist.
     pub(super) fn create<'a>(
         &'a self,
         path: &'a str,
@@ -75,7 +74,7 @@ impl Client {
         })
     }
 
-    /// Creates a persistent node. Its parent must be there.
+    /// Creates a persistent node. Its parent must exist.
     pub(crate) fn create_persistent<'a>(
         &'a self,
         path: &'a str,
@@ -85,7 +84,7 @@ impl Client {
         self.create(path, data, acls, CreateMode::Persistent)
     }
 
-    /// Replaces a node's data, if they are of this version; `None`: whatever they are of.
+    /// Replaces a node's data if they have this version; `None` replaces any version.
     pub(crate) fn set_data(
         &self,
         path: &str,
@@ -100,7 +99,7 @@ impl Client {
         })
     }
 
-    /// A node's children.
+    /// Lists a node's children.
     pub(crate) fn list(
         &self,
         path: &str,
@@ -113,7 +112,7 @@ impl Client {
         })
     }
 
-    /// The same, with a watch on the set of children.
+    /// Lists a node's children, and watches the set of children.
     pub(crate) fn list_and_watch<'a>(
         &'a self,
         path: &str,
@@ -128,7 +127,7 @@ impl Client {
         })
     }
 
-    /// A node's data and origin.
+    /// Reads a node's data and origin.
     pub(crate) fn read(
         &self,
         path: &str,
@@ -141,7 +140,7 @@ impl Client {
         })
     }
 
-    /// Reads a node that is there, and watches it.
+    /// Reads an existing node, and watches it.
     pub(crate) fn read_and_watch<'a>(
         &'a self,
         path: &str,
@@ -161,7 +160,7 @@ impl Client {
         })
     }
 
-    /// Watches a node that is there; leaves no watch on one that is not.
+    /// Watches an existing node. Leaves no watch on a missing one.
     pub(crate) fn watch<'a>(
         &'a self,
         path: &str,
@@ -170,8 +169,8 @@ impl Client {
         async move { Ok(sent.await?.1) }
     }
 
-    /// A node's origin, without its data, if it is there. Needs no permission on it, but newer servers (3.9.5) give the
-    /// origin only to clients that may read the node.
+    /// Reads a node's origin, without its data; `None` if the node does not exist. Needs no permission on the node, but newer
+    /// servers (3.9.5) give the origin only to clients that may read it.
     pub(crate) fn look(
         &self,
         path: &str,
@@ -184,14 +183,14 @@ impl Client {
         });
         async move {
             match looked.await {
-                // If the node does not exist, such a server says so, whatever the permissions.
+                // If the node did not exist, such a server would say so, whatever the permissions.
                 Err(Failure::Refused(e)) if e.is_no_auth() => Ok(Some(Node::default())),
                 looked => looked,
             }
         }
     }
 
-    /// Whether a node is there. Needs no permission on it.
+    /// Returns true if a node exists. Needs no permission on the node.
     pub(crate) fn exists(
         &self,
         path: &str,
@@ -200,8 +199,8 @@ impl Client {
         async move { Ok(node.await?.is_some()) }
     }
 
-    /// A node's origin, without its data, if it is there; with a watch for when that changes, which stays on one that is
-    /// not. Needs no permission on it; newer servers (3.9.5) want READ.
+    /// Reads a node's origin, without its data, and watches the node; `None` if it does not exist, and then the watch waits for
+    /// its create. Needs no permission on the node, but newer servers (3.9.5) require READ.
     pub(crate) fn look_and_watch<'a>(
         &'a self,
         path: &str,
@@ -221,14 +220,14 @@ impl Client {
         }
     }
 
-    /// Whether each of several nodes is known to be gone, in one request; servers before 3.6 refuse it, and
-    /// others may cut the connection.
+    /// Returns for each of several nodes whether it is known not to exist, in one request. Servers before 3.6 refuse the request,
+    /// and others may cut the connection.
     pub(crate) fn are_gone<'a>(
         &'a self,
         nodes: impl IntoIterator<Item = &'a str>,
     ) -> impl Future<Output = Result<Vec<bool>, Failure>> + Send {
         send!(self, zk => {
-            // Of children there are none, whereas data may be large.
+            // Lists children, of which such a node has none, because data may be large.
             let mut reader = zk.new_multi_reader();
             let added = nodes.into_iter().try_for_each(|node| reader.add_get_children(node));
             let sent = added.map(|()| reader.commit());
@@ -258,7 +257,7 @@ impl Client {
         })
     }
 
-    /// Writes to `path` if the node `other` is there, both in one transaction.
+    /// Writes to `path` if the node `other` exists, in one transaction.
     pub(crate) fn write_while_there<'a>(
         &'a self,
         other: &str,

@@ -1,16 +1,16 @@
-//! Requests to simulated servers, and what their answers are at the seam.
+//! Requests to simulated servers, and the conversion of their answers to those of the seam.
 
 use std::future::Future;
 
 use zookeeper_client::Error as ServerError;
 
-use super::data::{Change, Listing, Node};
 use super::failure::Failure;
+use super::types::{Change, Listing, Node};
 use super::watch::{NodeEvent, Watcher};
 use crate::simulation::{Answer, Client, Happened, Op, Watch};
 
 impl Client {
-    /// Sends a request. `of` makes the answer what a real server's would be; `None` for an answer to another request.
+    /// Sends a request. `of` converts the answer to a real server's; it returns `None` for the answer to another request.
     pub(super) fn asked<T, F>(
         &self,
         op: Op,

@@ -9,7 +9,10 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::sync::OwnedSemaphorePermit;
 use zookeeper_client as zk;
 
-/// What happened to a watched node.
+/// A part of the session's watch budget, in bytes of watched paths. Returned to the session when it is dropped.
+pub(crate) type WatchPermit = OwnedSemaphorePermit;
+
+/// The event that fired a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeEvent {
     Deleted,
@@ -17,7 +20,7 @@ pub(crate) enum NodeEvent {
     SessionOver,
 }
 
-/// The client's watcher; stays resolved. Dropping one that has not fired sends a request.
+/// The client's watcher, which stays resolved. Dropping a watcher that has not fired sends a request.
 pub(super) struct Watcher {
     happens: Pin<Box<dyn Future<Output = NodeEvent> + Send>>,
     happened: Option<NodeEvent>,
@@ -39,7 +42,7 @@ impl Watcher {
         Self { happens: Box::pin(happens), happened: None }
     }
 
-    /// Where the client panics, its task has ended with its runtime, and a caller on another runtime may still wait.
+    /// If the client panics, its task has ended with its runtime, and the caller waits on another runtime.
     fn poll_fired(&mut self, context: &mut Context<'_>) -> Poll<NodeEvent> {
         if self.happened.is_none() {
             let poll = AssertUnwindSafe(|| self.happens.as_mut().poll(context));
@@ -49,7 +52,7 @@ impl Watcher {
         self.happened.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// What has happened, if something has. No task is woken for this.
+    /// Returns the event, if the watch has fired. No task is woken by this call.
     fn fired(&mut self) -> Option<NodeEvent> {
         let _ = self.poll_fired(&mut Context::from_waker(Waker::noop()));
         self.happened
@@ -62,7 +65,7 @@ impl fmt::Debug for Watcher {
     }
 }
 
-/// A one-shot watch on a node's data and existence; resolves when it fires, and stays resolved.
+/// A one-shot watch on a node's data and existence. Resolves when it fires, and stays resolved.
 #[derive(Debug)]
 pub(crate) struct NodeWatch {
     watcher: Watcher,
@@ -74,13 +77,12 @@ impl NodeWatch {
         Self { watcher, czxid }
     }
 
-    /// The transaction that created the node.
+    /// Returns the transaction that created the node.
     pub(crate) fn czxid(&self) -> i64 {
         self.czxid
     }
 
-    /// What has happened to it, if something has. An event is delivered before the answers that the server
-    /// sent after it.
+    /// Returns the event, if the watch has fired. An event is delivered before the answers that the server sent after it.
     pub(crate) fn fired(&mut self) -> Option<NodeEvent> {
         self.watcher.fired()
     }
@@ -94,21 +96,21 @@ impl Future for NodeWatch {
     }
 }
 
-/// A one-shot watch on the set of a node's children: fires when that changes, the node is deleted, or the session is over.
+/// A one-shot watch on the set of a node's children. Fires when the set changes, the node is deleted, or the session is over.
 #[derive(Debug)]
 pub(crate) struct ChildrenWatch {
     watcher: Watcher,
-    /// What it takes of the session, until it is dropped.
-    room: Option<OwnedSemaphorePermit>,
+    permit: Option<WatchPermit>,
 }
 
 impl ChildrenWatch {
     pub(super) fn new(watcher: Watcher) -> Self {
-        Self { watcher, room: None }
+        Self { watcher, permit: None }
     }
 
-    pub(crate) fn with(mut self, room: OwnedSemaphorePermit) -> Self {
-        self.room = Some(room);
+    /// Keeps the permit until the watch is dropped.
+    pub(crate) fn with(mut self, permit: WatchPermit) -> Self {
+        self.permit = Some(permit);
         self
     }
 
@@ -120,7 +122,7 @@ impl ChildrenWatch {
         self.watcher.poll_fired(context).map(drop)
     }
 
-    /// Whether it has. A task that waits for it is not woken any more.
+    /// Returns true if the watch has fired. A task that waits for the watch is no longer woken.
     pub(crate) fn has_fired(&mut self) -> bool {
         self.watcher.fired().is_some()
     }

@@ -36,10 +36,14 @@ impl Recipe {
 
 /// The label `operation`: a request that was retried, or a write whose outcome is unknown.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "metrics"), expect(dead_code))]
 pub(crate) struct Operation(&'static str);
 
 impl Operation {
+    /// The value of the label.
+    pub(crate) fn name(self) -> &'static str {
+        self.0
+    }
+
     /// A contender's attempt to enter the queue.
     pub(crate) const ENTER: Self = Self("enter");
     /// The create of a contender's node.

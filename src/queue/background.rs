@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
+use crate::client::WatchPermit;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::{QueueDriver, SharedWatch};
@@ -17,7 +17,7 @@ pub(super) async fn ask_whether_sole(
     driver: Arc<QueueDriver>,
     znode: Arc<Znode>,
     path_nodes: Arc<PathNodes>,
-    room: OwnedSemaphorePermit,
+    room: WatchPermit,
 ) {
     let session = &znode.session;
     let listed = async {
@@ -45,7 +45,7 @@ pub(super) async fn retain(
     let event = async {
         let term = session.lease.term(loss_policy, BootInstant::now())?;
         let mut link = session.client().ok()?.watch_link();
-        let room = session.spare_room(&znode.path)?;
+        let room = session.try_reserve_spare_watch(&znode.path)?;
         let watch = {
             let client = session.client().ok()?;
             client.watch(&znode.path).await.ok()?

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use futures_util::future::{BoxFuture, maybe_done};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
@@ -23,7 +22,9 @@ use super::node::{OwnedNode, Room, Znode};
 use super::path_nodes::{CreateWith, PathNodes, Position};
 use super::request::{EntryAborted, Request};
 use super::session_nodes::SessionNodes;
-use crate::client::{ChildrenWatch, Client, Failure, LinkWatch, Listing, Write, WriteFailure};
+use crate::client::{
+    ChildrenWatch, Client, Failure, LinkWatch, Listing, WatchPermit, Write, WriteFailure,
+};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
@@ -93,7 +94,7 @@ pub(super) fn send(
     request: &Arc<Request>,
     max_ticket: Ticket,
     room: Room,
-    watch_children: Option<OwnedSemaphorePermit>,
+    watch_children: Option<WatchPermit>,
 ) -> Result<Creating, Failure> {
     let client = nodes.session.client()?;
     let path_nodes = nodes.at(&request.path, &request.family);
@@ -147,7 +148,7 @@ async fn create(
     path_nodes: Arc<PathNodes>,
     request: Arc<Request>,
     prefix: String,
-    watch_children: Option<OwnedSemaphorePermit>,
+    watch_children: Option<WatchPermit>,
 ) -> Answered {
     let path = request.path.as_str();
     let name = request.path.child(&prefix);
@@ -160,7 +161,7 @@ async fn create(
     let watched = watch_children.map(|room| (client.list_and_watch(path), room));
     let needs_listing = with != CreateWith::Nothing && watched.is_none();
     let listed = needs_listing.then(|| client.list(path));
-    let created = session.proven(stamp, create).await;
+    let created = session.renew_on_success(stamp, create).await;
     if created.is_err() {
         return Answered { created, placement: Placement::Unknown };
     }
@@ -195,7 +196,7 @@ async fn create_companion(
     let stamp = BootInstant::now();
     let read = Write::Create { data: &node.data, acls: &node.acls, ephemeral: true };
     let sent = client.write_while_there(write.node(), &name, &read);
-    let created = match write.session().proven(stamp, sent).await {
+    let created = match write.session().renew_on_success(stamp, sent).await {
         // Some servers do not return the `Stat` of a node that a transaction creates.
         Ok(()) => Ok((write.znode().sequence, 0)),
         Err(WriteFailure::NotThere) => {

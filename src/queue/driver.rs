@@ -31,7 +31,7 @@ use crate::client::{ChildrenWatch, ClientError, Listing};
 use crate::clock::BootInstant;
 use crate::error::Error;
 use crate::session::Connection;
-use crate::session::lease::{LeaseTerm, LossPolicy, Over};
+use crate::session::lease::{EndedTerms, LeaseTerm, LeaseTerms, LossPolicy};
 use crate::session::retry::Retry;
 use crate::sync::Mutex;
 
@@ -126,7 +126,7 @@ pub(super) enum ReleaseStep {
 
 /// A command with the values that it needs, to be carried out outside the lock.
 enum Action {
-    WakeEndedTerms(Over),
+    WakeEndedTerms(EndedTerms),
     EndRetention(CancellationToken),
     ConfirmDelete(PendingDelete),
     Forget(OwnedNode),
@@ -161,12 +161,6 @@ struct PendingHold {
     number: HoldNumber,
     znode: Arc<Znode>,
     path_nodes: Arc<PathNodes>,
-}
-
-/// The terms of the session lease: those that have ended, and the one in which the next hold may begin.
-struct LeaseTerms {
-    ended: Over,
-    current: Option<Arc<LeaseTerm>>,
 }
 
 impl Inner {
@@ -260,7 +254,7 @@ impl Inner {
 /// Gathers the conditions of an event, and the terms of the lease if a policy is given.
 ///
 /// Three of the checks change what they check, so they run only when the queue asks: `has_fired` takes the wake from the task
-/// that awaits the watch, `has_changed` reports a change of the connection once, and `term_quietly` ends terms.
+/// that awaits the watch, `has_changed` reports a change of the connection once, and `terms` ends terms.
 fn look(
     driver: &QueueDriver,
     first: Option<&mut First>,
@@ -275,17 +269,14 @@ fn look(
     let znode = &first.node.znode;
     let session = &znode.session;
     let policy = policy.filter(|_| !session.ended().is_cancelled());
-    let terms = policy.map(|policy| {
-        let (ended, current) = session.lease.term_quietly(policy, BootInstant::now());
-        LeaseTerms { ended, current }
-    });
+    let terms = policy.map(|policy| session.lease.terms(policy, BootInstant::now()));
     let conditions = Conditions {
         closing,
         lease_lasts: terms.as_ref().is_some_and(|terms| terms.current.is_some()),
         same_connection: znode.is_on_its_link(),
         revoked: znode.is_revoked(),
         unfired,
-        spare: session.has_spare_room()
+        spare: session.has_spare_watches()
             && session.has_spare_nodes(connection.settings.ephemeral_limit),
     };
     (conditions, terms)
@@ -372,7 +363,7 @@ impl QueueDriver {
                     self.connection().spawn(await_news(self.clone(), watch, end));
                 }
                 Action::AskWhetherSole { znode, path_nodes } => {
-                    match znode.session.room_at_once(path_nodes.path.as_str()) {
+                    match znode.session.try_reserve_watch(path_nodes.path.as_str()) {
                         Some(room) => {
                             let ask = ask_whether_sole(self.clone(), znode, path_nodes, room);
                             self.connection().spawn(ask);
@@ -437,7 +428,7 @@ impl QueueDriver {
         let nodes = self.current_nodes.of(&session);
         let room = reserve(&nodes, request, &self.nodes).ok()?;
         let watch = match watch_children {
-            true => session.room_at_once(request.path.as_str()),
+            true => session.try_reserve_watch(request.path.as_str()),
             false => None,
         };
         send(&nodes, request, max_ticket, room, watch).ok()

@@ -278,7 +278,7 @@ pub(super) async fn list(
         if !caught_up {
             return client.list(path).await;
         }
-        session.caught_up(&client, |client| client.list(path)).await
+        session.read_after_sync(&client, |client| client.list(path)).await
     };
     match nodes.connection.retried(&request.retry, list).await {
         Ok(listing) => Ok(Some(listing)),

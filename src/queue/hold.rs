@@ -18,8 +18,7 @@ use super::contending::Waiting;
 use super::driver::{QueueDriver, ReleaseStep};
 use super::local_queue::HoldNumber;
 use super::node::{DeleteOutcome, Znode};
-use super::request::Request;
-use super::request::Requester;
+use super::request::{Request, Requester};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
@@ -147,7 +146,7 @@ impl HoldState {
     /// sent before the delete, and before the next hold of the same znode.
     pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, End> {
         let (sent, ended_terms) = self.znode.fenced(|| {
-            let ended_terms = self.session().lease.look(BootInstant::now());
+            let ended_terms = self.session().lease.check(BootInstant::now());
             let own_end = self.own_end.get().copied();
             let sent = match own_end.or_else(|| self.term.loss().map(End::Lost)) {
                 Some(end) => Err(end),

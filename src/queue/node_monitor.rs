@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -23,7 +22,7 @@ use super::hold::End;
 use super::node::Znode;
 use super::path_nodes::PathNodes;
 use super::session_nodes::SessionNodes;
-use crate::client::{Failure, NodeEvent, NodeWatch};
+use crate::client::{Failure, NodeEvent, NodeWatch, WatchPermit};
 use crate::clock::BootInstant;
 use crate::error::Loss;
 use crate::session::Session;
@@ -42,7 +41,7 @@ pub(super) struct Monitored {
 pub(super) struct Watched {
     pub(super) node: Monitored,
     pub(super) watch: NodeWatch,
-    pub(super) room: OwnedSemaphorePermit,
+    pub(super) room: WatchPermit,
 }
 
 /// The result of a watch, or of the request for it.
@@ -104,7 +103,7 @@ pub(super) async fn monitor(nodes: Arc<SessionNodes>, mut handed_over: Unbounded
 }
 
 /// Waits for the event of a watch.
-async fn event(watch: NodeWatch, room: OwnedSemaphorePermit) -> Seen {
+async fn event(watch: NodeWatch, room: WatchPermit) -> Seen {
     let seen = match watch.await {
         NodeEvent::Deleted => Seen::Gone,
         NodeEvent::Changed => Seen::Nothing,
@@ -117,7 +116,7 @@ async fn event(watch: NodeWatch, room: OwnedSemaphorePermit) -> Seen {
 
 /// Watches a znode, if there is room.
 fn watch(session: &Arc<Session>, node: &Monitored) -> Option<Watching> {
-    let room = session.spare_room(&node.znode.path)?;
+    let room = session.try_reserve_spare_watch(&node.znode.path)?;
     let session = session.clone();
     let node = node.clone();
     Some(Box::pin(async move {

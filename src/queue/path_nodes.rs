@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use futures_util::future::{BoxFuture, FutureExt};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::driver::QueueDriver;
 use super::hold::{End, HoldState};
 use super::node::Znode;
 use super::request::Requester;
-use crate::client::{LinkWatch, Listing, NodeWatch};
+use crate::client::{LinkWatch, Listing, NodeWatch, WatchPermit};
 use crate::clock::BootInstant;
 use crate::error::Loss;
 use crate::lock_path::LockPath;
@@ -312,7 +311,7 @@ impl PathNodes {
     // --- The watch on the parent.
 
     /// Gives the path room to watch the parent.
-    pub(super) fn remember(&self, room: OwnedSemaphorePermit) {
+    pub(super) fn remember(&self, room: WatchPermit) {
         self.state.lock().parent.remember(room);
     }
 
@@ -354,7 +353,7 @@ struct Parent {
     gap: Gap,
     watch: ParentWatch,
     /// Room for the watch, while the path is remembered.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<WatchPermit>,
     used: BootInstant,
 }
 
@@ -444,7 +443,7 @@ impl Parent {
         self.gap.forget();
     }
 
-    fn remember(&mut self, room: OwnedSemaphorePermit) {
+    fn remember(&mut self, room: WatchPermit) {
         self.room = Some(room);
     }
 

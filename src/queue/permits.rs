@@ -31,8 +31,9 @@ use crate::client::{ChildrenWatch, Failure, Listing};
 use crate::clock::BootInstant;
 use crate::error::Error;
 use crate::lock_path::LockPath;
-use crate::metrics::{self, Operation};
+use crate::metrics::Operation;
 use crate::session::lease::LeaseTerm;
+use crate::session::retry::RetryLoop;
 
 /// The number of permits of a semaphore.
 #[derive(Debug)]
@@ -158,8 +159,7 @@ impl PermitTask {
     /// Makes attempts, in one session after another, until one succeeds or the caller leaves.
     async fn run(self, mut limit: Limit, mut caller: oneshot::Sender<Answer>) {
         let connection = self.current_nodes.connection.clone();
-        let mut began = BootInstant::now();
-        let mut retry = self.request.retry.start();
+        let mut retry = RetryLoop::new(&self.request.retry, Operation::ENTER);
         loop {
             let since = BootInstant::now();
             let attempt = tokio::select! {
@@ -178,13 +178,10 @@ impl PermitTask {
                 Err(EntryAborted::Retry(cause)) => {
                     if since.elapsed() > connection.settings.session_timeout {
                         // The attempt went well for so long that this is a new failure.
-                        began = BootInstant::now();
-                        retry = self.request.retry.start();
+                        retry = RetryLoop::new(&self.request.retry, Operation::ENTER);
                     }
-                    match retry.next_pause(began.elapsed()) {
+                    match retry.next_pause(&cause) {
                         Some(pause) => {
-                            tracing::debug!(?cause, ?pause, "enters again");
-                            metrics::retried(Operation::ENTER);
                             tokio::select! {
                                 biased;
                                 () = caller.closed() => return,
@@ -349,7 +346,7 @@ impl Entering<'_> {
         let nodes = &self.nodes;
         let request = &self.task.request;
         let path = request.path.as_str();
-        let Some(room) = nodes.session.room_at_once(path) else {
+        let Some(room) = nodes.session.try_reserve_watch(path) else {
             let listing = list(nodes, request, false).await?;
             return Ok((listing.ok_or(EntryAborted::Retry(None))?, None));
         };

@@ -7,14 +7,13 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::node::Znode;
 use super::node_monitor::{Monitored, Watched, monitor};
 use super::path_nodes::PathNodes;
 use super::path_registry::PathRegistry;
-use crate::client::NodeWatch;
+use crate::client::{NodeWatch, WatchPermit};
 use crate::clock::BootInstant;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::Family;
@@ -95,7 +94,7 @@ impl SessionNodes {
         znode: &Arc<Znode>,
         path_nodes: &Arc<PathNodes>,
         watch: NodeWatch,
-        room: OwnedSemaphorePermit,
+        room: WatchPermit,
     ) {
         znode.set_watched(true);
         let node = Monitored { znode: znode.clone(), path_nodes: path_nodes.clone() };
@@ -151,7 +150,7 @@ impl SessionNodes {
             remembered.bytes -= bytes(&forgotten);
             forgotten.forget();
         }
-        if let Some(room) = self.session.room_at_once(path_nodes.path.as_str()) {
+        if let Some(room) = self.session.try_reserve_watch(path_nodes.path.as_str()) {
             path_nodes.remember(room);
             remembered.bytes += bytes(path_nodes);
             remembered.paths.push(path_nodes.clone());

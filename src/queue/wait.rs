@@ -24,17 +24,16 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::node::OwnedNode;
 use super::request::{EntryAborted, Request};
-use crate::client::{Client, Failure, LinkWatch, NodeEvent, NodeWatch};
-use crate::clock::BootInstant;
-use crate::metrics::{self, Operation};
+use crate::client::{Client, Failure, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
+use crate::metrics::Operation;
 use crate::queue::rules::node_name::ContenderName;
 use crate::session::Session;
+use crate::session::retry::RetryLoop;
 
 /// The pause between two polls of a waiter that has no room for a watch.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -88,7 +87,7 @@ pub(super) struct Watches {
     /// The connection as it was before the own watch was requested.
     link: Option<LinkWatch>,
     /// Room for the next watches, after a wait for it.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<WatchPermit>,
     /// The number of watches that were requested.
     requested: u64,
 }
@@ -99,20 +98,20 @@ struct Watch {
     watch: NodeWatch,
     /// The place in the order in which the watches were armed.
     order: u64,
-    room: OwnedSemaphorePermit,
+    room: WatchPermit,
 }
 
 /// Room for the watches that are not armed.
 struct Missing {
-    own: Option<OwnedSemaphorePermit>,
-    predecessor: Option<OwnedSemaphorePermit>,
-    stand_by: Option<OwnedSemaphorePermit>,
+    own: Option<WatchPermit>,
+    predecessor: Option<WatchPermit>,
+    stand_by: Option<WatchPermit>,
 }
 
 impl Watches {
     /// Hands the watch on the own znode over to the node monitor, if the session has room to spare.
     pub(super) fn hand_over(&mut self, node: &OwnedNode) {
-        if node.nodes.session.has_spare_room()
+        if node.nodes.session.has_spare_watches()
             && let Some(Watch { watch, room, .. }) = self.own.take()
         {
             node.nodes.monitor(&node.znode, &node.path_nodes, watch, room);
@@ -126,8 +125,7 @@ impl Watches {
         request: &Request,
         ahead: &Predecessors,
     ) -> Result<Event, EntryAborted> {
-        let began = BootInstant::now();
-        let mut retry = request.retry.start();
+        let mut retry = RetryLoop::new(&request.retry, Operation::WATCH);
         let session = &node.nodes.session;
         let own = &node.znode.path;
         self.keep(ahead);
@@ -137,16 +135,10 @@ impl Watches {
                 Ok(None) => continue,
                 Err(failed) => failed,
             };
-            let pause = match failure {
-                Failure::Unknown(_) | Failure::NotNow(_) => retry.next_pause(began.elapsed()),
-                _ => None,
-            };
-            let Some(pause) = pause else {
+            let may_pass = matches!(failure, Failure::Unknown(_) | Failure::NotNow(_));
+            if !may_pass || !retry.backoff(&node.nodes.connection, &failure).await {
                 return Err(request.aborted(&failed, "read", failure));
-            };
-            tracing::debug!(?failure, ?pause, "watches again");
-            metrics::retried(Operation::WATCH);
-            node.nodes.connection.pause(pause).await;
+            }
         }
     }
 
@@ -239,10 +231,10 @@ impl Watches {
     }
 
     /// Takes room for one watch, from the room that was waited for or from the session.
-    fn permit(&mut self, session: &Session, node: &str) -> Option<OwnedSemaphorePermit> {
+    fn permit(&mut self, session: &Session, node: &str) -> Option<WatchPermit> {
         let bytes = session.watched_bytes(node);
         let waited_for = self.room.as_mut().and_then(|room| room.split(bytes));
-        waited_for.or_else(|| session.room_at_once(node))
+        waited_for.or_else(|| session.try_reserve_watch(node))
     }
 
     /// Sends the request for a watch. The future resolves with `None` if the znode does not exist.
@@ -250,7 +242,7 @@ impl Watches {
         &mut self,
         client: &'a Client,
         node: &'a str,
-        room: OwnedSemaphorePermit,
+        room: WatchPermit,
     ) -> impl Future<Output = Result<Option<Watch>, Failed>> + Send + use<'a> {
         self.requested += 1;
         let order = self.requested;
@@ -311,7 +303,7 @@ impl Watches {
     ) -> Result<Option<Event>, Failed> {
         let both = [node, ahead.predecessor.as_str()];
         let missing = if self.own.is_some() { &both[1..] } else { &both };
-        let room = session.room_to_watch(missing);
+        let room = session.reserve_watch(missing);
         tokio::pin!(room);
         let mut polls = 0;
         loop {

@@ -25,17 +25,16 @@ use super::shared::contender::Contender;
 use super::shared::hold::{Guard, Hold, until_lost};
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
-use crate::client::{Failure, Node};
+use crate::client::{Failed, Failure, Node};
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::{LockPath, escape_segment};
-use crate::metrics;
+use crate::metrics::{self, Operation};
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::Kind;
 use crate::session::Session;
-use crate::session::retry::RetryPolicy;
-use crate::session::tries::{Effect, Failed, tried};
+use crate::session::retry::{Idempotent, RetryLoop, RetryPolicy, with_retry};
 
 /// How many keys are kept by default.
 const KEPT: usize = 1000;
@@ -264,7 +263,7 @@ impl InterProcessOnce {
                 Err(failure) => Err(Failed::at(record, "read", failure)),
             }
         };
-        tried(curator.connection(), record, retry, Effect::Harmless, read).await
+        with_retry(curator.connection(), record, retry, Idempotent::Yes, read).await
     }
 
     /// The same as the session of the hold sees it.
@@ -285,7 +284,7 @@ impl InterProcessOnce {
     async fn record(&self, hold: &Hold) -> Result<(), Error> {
         let Recipe { curator, .. } = &self.contender.recipe;
         let says = [&*curator.options().identity, b"\n", hold.node().as_bytes()].concat();
-        let mut retry = RetryPolicy::endless().start();
+        let mut retry = RetryLoop::new(&RetryPolicy::endless(), Operation::REQUEST);
         loop {
             let Err(error) = hold.fenced().create(self.record.as_str(), &says).await else {
                 return Ok(());
@@ -295,8 +294,8 @@ impl InterProcessOnce {
                 ErrorKind::AlreadyExists => return Ok(()),
                 ErrorKind::NotFound => self.make_parent(hold).await?,
                 ErrorKind::Unavailable | ErrorKind::OutcomeUnknown if hold.is_held() => {
-                    let pause = retry.next_pause(Duration::ZERO).unwrap_or_default();
-                    curator.connection().pause(pause).await;
+                    // The policy is endless.
+                    retry.backoff(curator.connection(), &error).await;
                 }
                 _ => return Err(error),
             }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::shared::revocation::REVOKE;
-use crate::client::Failure;
+use crate::client::{Failed, Failure};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::queue::rules::node_name::last_number;
 use crate::session::Session;
-use crate::session::tries::{Effect, Failed, tried};
+use crate::session::retry::{Idempotent, with_retry};
 
 /// Asks holders to give locks back, as Curator's class of that name does. It is a request: a holder that does not
 /// [listen](crate::Hold::revocation_requested) goes on.
@@ -71,6 +71,6 @@ impl Revoker {
                 Err(failure) => Err(Failed::at(path, "write to", failure)),
             }
         };
-        tried(connection, path, &self.curator.options().retry, Effect::Write, ask).await
+        with_retry(connection, path, &self.curator.options().retry, Idempotent::No, ask).await
     }
 }

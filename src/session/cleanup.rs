@@ -1,30 +1,30 @@
-//! Clean-up duties: a node of ours that must be deleted, whichever task gave up on it.
+//! Clean-up tasks: each deletes a node of ours, whichever task gave up on the node.
 //!
-//! A duty belongs to the session, never to the caller's task. It is retried across reconnects until
-//! the server says that the node is deleted or not there, and passes to the next session when its own
-//! ends (invariants 3 and 7): the client may declare a session over before the server does.
+//! A clean-up task belongs to the session, never to the caller's task. It is retried across reconnects until the server says
+//! that the node is deleted or does not exist, and passes to the next session when its own ends (invariants 3 and 7): the client
+//! may declare a session over before the server does.
 //!
-//! "Not there" ends a search only behind a *barrier*: the delete of a random name that does not exist,
-//! then `sync`, then the listing, sent in this order on one connection. The delete goes through the
-//! quorum, so a deposed leader cannot answer it; the `sync` brings this server up to it.
+//! A missing node ends a search only behind a *barrier*: the delete of a random name that does not exist, then `sync`, then the
+//! listing, sent in this order on one connection. The delete goes through the quorum, so a deposed leader cannot answer it. The
+//! `sync` lets this server catch up with the leader.
 //!
-//! A node is found by a name that holds a random GUID, drawn for this one entering, so neither a
-//! search nor a late delete can hit another client's node.
+//! A node is found by a name that holds a random GUID, drawn for this one entry, so neither a search nor a late delete can hit
+//! another client's node.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::retry::RetryPolicy;
+use super::Connection;
+use super::retry::{RetryLoop, RetryPolicy};
 use super::session::Session;
-use super::{Connection, NoSession};
 use crate::client::{ClientError, Failure};
 use crate::clock::BootInstant;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::random;
 
-/// What is to be removed.
+/// The node to delete.
 #[derive(Clone, Debug)]
 pub(crate) enum CleanupTask {
     /// The node of this path. It is known to have existed.
@@ -33,19 +33,22 @@ pub(crate) enum CleanupTask {
     Search { parent: LockPath, prefix: String },
 }
 
-/// How a duty ended.
+/// The end of a clean-up task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CleanupOutcome {
-    /// By us.
+    /// This task deleted the node.
     Deleted,
-    /// It was not there any more, and we had not deleted it.
+    /// The node no longer existed, and this task had not deleted it.
     Gone,
-    /// The node's session is over, and the servers delete the node, unless it was deleted before.
+    /// The node's session is over. If the node still exists, the servers delete it.
     SessionOver,
 }
 
-/// Works a duty off. `first` is the first try, which may have been sent already; `refused` is called each
-/// time the server refuses.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Runs a clean-up task to completion. `first` is the first try, which may have been sent already. `refused` is called each time
+/// the server refuses.
 pub(crate) async fn clean_up(
     connection: &Connection,
     mut session: Arc<Session>,
@@ -54,64 +57,60 @@ pub(crate) async fn clean_up(
     mut refused: impl FnMut(&ClientError) + Send,
 ) -> CleanupOutcome {
     let _counted = metrics::cleaning_up();
-    let policy = RetryPolicy::bounded_exponential_backoff(
-        Duration::from_millis(50),
-        Duration::from_secs(5),
-        usize::MAX,
-    );
-    let mut retry = policy.start();
+    let policy =
+        RetryPolicy::bounded_exponential_backoff(SHORTEST_PAUSE, LONGEST_PAUSE, usize::MAX);
+    let mut retry = RetryLoop::new(&policy, Operation::CLEANUP);
     let mut inherited = false;
-    // An earlier try may have taken effect without our hearing of it.
+    // An earlier try without an answer may have deleted the node.
     let mut unsure = false;
     let mut first = Some(first);
     loop {
         let attempted = tokio::select! {
             biased;
             () = session.ended().cancelled() => Err(Failure::session_over()),
-            cleaned = first_or(first.take(), &session, &task) => cleaned,
+            attempted = first_or(first.take(), &session, &task) => attempted,
         };
-        match attempted {
+        let failure = match attempted {
             Ok(_) if inherited => return CleanupOutcome::SessionOver,
             Ok(CleanupOutcome::Gone) if unsure => return CleanupOutcome::Deleted,
-            Ok(cleaned) => return cleaned,
-            Err(Failure::SessionOver(_)) => match connection.next_session(Some(&session)).await {
-                Ok(next) => {
-                    tracing::debug!(?task, "a clean-up passes to the next session");
-                    (session, inherited) = (next, true);
-                    retry = policy.start();
-                    continue;
-                }
-                Err(NoSession::NotConnected | NoSession::Closed(_)) => {
+            Ok(outcome) => return outcome,
+            Err(Failure::SessionOver(_)) => {
+                let Ok(next) = connection.next_session(Some(&session)).await else {
                     return CleanupOutcome::SessionOver;
-                }
-            },
-            Err(Failure::Refused(error)) => {
+                };
+                tracing::debug!(?task, "a clean-up passes to the next session");
+                session = next;
+                inherited = true;
+                retry = RetryLoop::new(&policy, Operation::CLEANUP);
+                continue;
+            }
+            Err(failure) => failure,
+        };
+        match &failure {
+            Failure::Refused(error) => {
                 tracing::warn!(?task, %error, "the server refuses a clean-up");
-                refused(&error);
+                refused(error);
                 if inherited {
                     return CleanupOutcome::SessionOver;
                 }
             }
-            Err(failure) => {
-                if let Failure::Unknown(_) = failure {
-                    unsure = true;
-                    metrics::unknown(Operation::CLEANUP);
-                }
-                tracing::debug!(?task, ?failure, "a clean-up is tried again");
+            Failure::Unknown(_) => {
+                unsure = true;
+                metrics::unknown(Operation::CLEANUP);
             }
+            _ => {}
         }
         // The policy is endless.
-        let pause = retry.next_pause(Duration::ZERO).unwrap_or(Duration::from_secs(5));
+        let pause = retry.next_pause(&format_args!("{task:?}: {failure:?}"));
         tokio::select! {
             biased;
             () = session.ended().cancelled() => {}
-            () = connection.pause(pause) => {}
+            () = connection.pause(pause.unwrap_or(LONGEST_PAUSE)) => {}
         }
-        metrics::retried(Operation::CLEANUP);
     }
 }
 
-/// A try that was sent, or a new one.
+/// Awaits the try that was sent, or makes a new one.
 async fn first_or(
     first: Option<impl Future<Output = Result<CleanupOutcome, Failure>>>,
     session: &Arc<Session>,
@@ -131,18 +130,18 @@ pub(crate) async fn run_once(
     match task {
         CleanupTask::Delete(node) => delete(session, node).await,
         CleanupTask::Search { parent, prefix } => {
-            let mut cleaned = Ok(CleanupOutcome::Gone);
-            // All of them, though one cannot be deleted: it may not be ours.
+            let mut outcome = Ok(CleanupOutcome::Gone);
+            // A node that cannot be deleted may be another client's, so the others are deleted all the same.
             for name in find(session, parent, prefix).await? {
                 let deleted = delete(session, &parent.child(&name)).await;
-                cleaned = cleaned.and(deleted);
+                outcome = outcome.and(deleted);
             }
-            cleaned
+            outcome
         }
     }
 }
 
-/// Sends the request to delete `node`; the future tells the answer.
+/// Sends the request to delete `node`. The future resolves with the answer.
 pub(crate) fn delete(
     session: &Arc<Session>,
     node: &str,
@@ -151,7 +150,7 @@ pub(crate) fn delete(
     let stamp = BootInstant::now();
     let sent = session.client().map(|client| client.delete(node));
     async move {
-        match session.proven(stamp, sent?).await {
+        match session.renew_on_success(stamp, sent?).await {
             Ok(()) => Ok(CleanupOutcome::Deleted),
             Err(Failure::NoNode) => Ok(CleanupOutcome::Gone),
             Err(failure) => Err(failure),
@@ -159,18 +158,19 @@ pub(crate) fn delete(
     }
 }
 
-/// Looks behind a barrier for the children of `parent` whose names start with `prefix`. We made one of them
-/// at most; others are those of a client that copied its GUID.
+/// Lists behind a barrier the children of `parent` whose names start with `prefix`. We created one of them at most. Others are
+/// those of a client that copied its GUID.
 pub(crate) async fn find(
     session: &Session,
     parent: &LockPath,
     prefix: &str,
 ) -> Result<Vec<String>, Failure> {
     let client = session.client()?;
-    let nothing = parent.child(&format!("_b_{}", random::guid().hyphenated()));
+    let missing = parent.child(&format!("_b_{}", random::guid().hyphenated()));
     // All three are sent before the first is awaited: one connection answers them in this order.
-    let (delete, sync, list) =
-        (client.delete(&nothing), client.sync(), client.list(parent.as_str()));
+    let delete = client.delete(&missing);
+    let sync = client.sync();
+    let list = client.list(parent.as_str());
     match delete.await {
         // A refusal went through the quorum as well.
         Ok(()) | Err(Failure::NoNode | Failure::Refused(_)) => {}

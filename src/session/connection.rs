@@ -11,17 +11,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::retry::RetryPolicy;
+use super::retry::{RetryLoop, RetryPolicy};
 use super::session::Session;
 use super::state::{ConnectionState, Finish};
-use super::tasks::Home;
+use super::tasks::Spawner;
 use crate::client::{Acl, Failure};
-use crate::clock::BootInstant;
 use crate::error::{Error, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation, PathLabel};
 
-/// What every recipe of a `Curator` starts from.
+/// The options that all recipes of a `Curator` share.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) session_timeout: Duration,
@@ -36,24 +35,24 @@ type CurrentSession = Result<Arc<Session>, NoSession>;
 /// The supervised connection that all handles and all tasks of one `Curator` share.
 pub(crate) struct Connection {
     pub(crate) settings: Settings,
-    /// Chroot and namespace in one, as the server knows it.
+    /// Chroot and namespace joined, as the server knows it.
     pub(super) root: LockPath,
-    pub(super) home: Home,
-    /// Entries and clean-up duties.
+    pub(super) spawner: Spawner,
+    /// Entries and clean-up tasks.
     pub(super) tasks: TaskTracker,
-    /// What is done while something is held, and has time to end before that goes.
+    /// Work that is done under a hold. The session is closed when it has ended.
     pub(super) work: TaskTracker,
-    /// The supervisor; it ends last.
+    /// The supervisor, which ends last.
     pub(super) supervision: TaskTracker,
     pub(super) state: watch::Sender<ConnectionState>,
     pub(super) current: watch::Sender<CurrentSession>,
     pub(super) close: CancellationToken,
     pub(super) closed: watch::Receiver<Option<Released>>,
-    /// Counted for as long as a handle may want it: a supervisor that gave up is gone before.
+    /// Counts the connection while a handle exists. A supervisor that gave up ends earlier.
     pub(super) gauge: metrics::Connection,
 }
 
-/// Why there is no session to work in.
+/// The reason why there is no session.
 #[derive(Clone, Debug)]
 pub(crate) enum NoSession {
     /// No session is open now. One may be opened later.
@@ -72,7 +71,7 @@ impl Connection {
         Arc::new(Self {
             settings,
             root,
-            home: Home::here(),
+            spawner: Spawner::current(),
             tasks: TaskTracker::new(),
             work: TaskTracker::new(),
             supervision: TaskTracker::new(),
@@ -84,31 +83,31 @@ impl Connection {
         })
     }
 
-    /// `path` as the server knows it.
+    /// Returns `path` as the server knows it.
     pub(crate) fn absolute(&self, path: &LockPath) -> LockPath {
         self.root.join(path)
     }
 
-    /// Runs a task that ends with the session, from wherever this is called.
+    /// Spawns a task on the connection's runtime, from any thread. A close waits for it.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.home.start(&self.tasks, task)
+        self.spawner.spawn(&self.tasks, task)
     }
 
-    /// For as long as this is kept, the session is not closed: for work that is done while something is held.
+    /// The session is not closed while the token exists: for work that is done under a hold.
     pub(crate) fn working(&self) -> TaskTrackerToken {
         self.work.token()
     }
 
-    /// The present session, or the next one if it comes up within `patience`.
+    /// Returns the present session, or the next one if it is opened within `patience`.
     pub(crate) async fn session(&self, patience: Duration) -> Result<Arc<Session>, NoSession> {
         let next = self.next_session(None);
         tokio::time::timeout(patience, next).await.unwrap_or(Err(NoSession::NotConnected))
     }
 
-    /// The first session that is not `old`; never [`NoSession::NotConnected`].
+    /// Waits for the first session that is not `old`. Never fails with [`NoSession::NotConnected`].
     pub(crate) async fn next_session(
         &self,
         old: Option<&Arc<Session>>,
@@ -127,14 +126,14 @@ impl Connection {
         }
     }
 
-    /// Resolves when there will be no session any more.
+    /// Resolves when no session will be opened again.
     pub(crate) async fn ended(&self) {
         let mut current = self.current.subscribe();
         // The sender lives in `self`.
         let _ = current.wait_for(|current| matches!(current, Err(NoSession::Closed(_)))).await;
     }
 
-    /// The session there is, if there is one.
+    /// Returns the present session, or why there is none.
     pub(crate) fn current_session(&self) -> Result<Arc<Session>, NoSession> {
         self.current.borrow().clone()
     }
@@ -143,23 +142,23 @@ impl Connection {
         self.state.subscribe()
     }
 
-    /// Fires when the session is to be closed.
+    /// Cancelled when the session must be closed.
     pub(crate) fn closing(&self) -> &CancellationToken {
         &self.close
     }
 
-    /// Closes the session, and waits until it is.
+    /// Closes the session, and waits until it is closed.
     pub(crate) async fn close(&self) -> Released {
         self.close.cancel();
         let mut closed = self.closed.clone();
-        // The supervisor may be gone with its runtime, and the connection with it.
+        // The runtime may have dropped the supervisor, and the connection with it.
         let outcome = closed.wait_for(Option::is_some).await.ok().and_then(|outcome| *outcome);
-        // One that failed before.
-        self.gauge.set_state(Finish::Closed.word());
+        // A connection that failed before counts as failed until it is closed.
+        self.gauge.set_state(Finish::Closed.label());
         outcome.unwrap_or(Released::Pending)
     }
 
-    /// A pause before the next try, cut short when a server answers again.
+    /// Pauses before the next try, and returns early when a server answers again.
     pub(crate) async fn pause(&self, pause: Duration) {
         let mut state = self.state.subscribe();
         let answers_again = async {
@@ -178,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// Repeats `operation` under `policy` while it fails in a way that may pass.
+    /// Repeats `operation` under `policy` while it fails for a reason that may pass.
     pub(crate) async fn retried<T, F>(
         &self,
         policy: &RetryPolicy,
@@ -188,19 +187,15 @@ impl Connection {
         T: Send,
         F: Future<Output = Result<T, Failure>> + Send,
     {
-        let started = BootInstant::now();
-        let mut retry = policy.start();
+        let mut retry = RetryLoop::new(policy, Operation::REQUEST);
         loop {
             let failure = match operation().await {
                 Err(failure @ (Failure::Unknown(_) | Failure::NotNow(_))) => failure,
                 settled => return settled,
             };
-            let Some(pause) = retry.next_pause(started.elapsed()) else {
+            if !retry.backoff(self, &failure).await {
                 return Err(failure);
-            };
-            tracing::debug!(?failure, ?pause, "trying again");
-            metrics::retried(Operation::REQUEST);
-            self.pause(pause).await;
+            }
         }
     }
 }

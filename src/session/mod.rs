@@ -3,7 +3,7 @@
 //! A [`Curator`](crate::Curator) opens one ZooKeeper session after another. When a session expires, its holds are lost, and
 //! its waiters enter again in the next session.
 
-// Connections and sessions, the session lease, and the clean-up tasks.
+// The folder has connections and sessions, the session lease, retrying, and the clean-up tasks.
 
 pub(crate) mod cleanup;
 pub(crate) mod connection;
@@ -14,7 +14,6 @@ pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod supervisor;
 pub(crate) mod tasks;
-pub(crate) mod tries;
 
 pub use self::retry::RetryPolicy;
 pub use self::state::ConnectionState;

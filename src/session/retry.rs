@@ -1,20 +1,31 @@
-//! [`RetryPolicy`]: how often, and after which pauses, something that may succeed later is tried again.
+//! Retrying: [`RetryPolicy`] says how often and after which pauses, [`RetryLoop`] counts the retries of one operation, and
+//! [`with_retry`] repeats a request over reconnects and sessions.
 
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
+use super::session::Session;
+use super::{Connection, NoSession};
+use crate::client::{ClientError, Failed, Failure};
+use crate::clock::BootInstant;
+use crate::error::Error;
+use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation};
 use crate::random;
 
 /// Curator's cap on one pause: `Integer.MAX_VALUE` milliseconds.
 const LONGEST_PAUSE: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// A pause of nothing would turn an outage into a busy loop.
+/// A pause of zero would turn an outage into a busy loop.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// When an operation whose outcome is unknown, or that the server could not serve now, is tried again.
+/// Chooses how often an operation is retried whose outcome is unknown, or that the server could not serve now.
 ///
-/// The policies have Apache Curator's names. A policy never retries what the server refused for good
+/// The policies have Apache Curator's names. A policy never retries an operation that the server refused for good
 /// (no permission, an invalid ACL), and a caller's deadline always ends the retries.
 ///
 /// The default is Curator's usual one, [`exponential_backoff(1 s, 3)`](Self::exponential_backoff).
@@ -41,8 +52,8 @@ impl RetryPolicy {
         Self::bounded_exponential_backoff(base, LONGEST_PAUSE, retries)
     }
 
-    /// Curator's `BoundedExponentialBackoffRetry`: as [`exponential_backoff`](Self::exponential_backoff),
-    /// no pause longer than `longest`.
+    /// Curator's `BoundedExponentialBackoffRetry`: as [`exponential_backoff`](Self::exponential_backoff), with no pause longer
+    /// than `longest`.
     pub fn bounded_exponential_backoff(base: Duration, longest: Duration, retries: usize) -> Self {
         let longest = longest.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let first = base.clamp(SHORTEST_PAUSE, longest);
@@ -64,20 +75,21 @@ impl RetryPolicy {
         Self::n_times(usize::MAX, pause)
     }
 
-    /// Curator's `RetryUntilElapsed`: while less than `total` has passed since the first try, each
-    /// after `pause`. (A pause that would end after `total` is not begun; Curator sleeps it in vain.)
+    /// Curator's `RetryUntilElapsed`: while less than `total` has passed since the first try, each after `pause`. (A pause
+    /// that would end after `total` is not begun. Curator sleeps it in vain.)
     pub fn until_elapsed(total: Duration, pause: Duration) -> Self {
         Self { total: Some(total), ..Self::forever(pause) }
     }
 
-    /// Never tries again.
+    /// Never retries.
     pub fn never() -> Self {
         Self::n_times(0, SHORTEST_PAUSE)
     }
 
-    /// For work that is repeated until it is done or not wanted any more: pauses from 100 ms to 10 s.
+    /// Retries until the work is done or no longer wanted, with pauses from 100 ms to 10 s.
     pub(crate) fn endless() -> Self {
-        let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(10));
+        let shortest = Duration::from_millis(100);
+        let longest = Duration::from_secs(10);
         Self::bounded_exponential_backoff(shortest, longest, usize::MAX)
     }
 
@@ -88,7 +100,7 @@ impl RetryPolicy {
         self
     }
 
-    /// Starts to count: one `Retry` for each operation.
+    /// Starts to count the retries of one operation.
     pub(crate) fn start(&self) -> Retry {
         let mut pauses = ExponentialBuilder::new()
             .with_min_delay(self.first)
@@ -117,13 +129,126 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    /// The pause before the next try, or `None` when the policy is used up. `elapsed` counts from the
-    /// first try.
+    /// Returns the pause before the next try, or `None` when the policy is used up. `elapsed` counts from the first try.
     pub(crate) fn next_pause(&mut self, elapsed: Duration) -> Option<Duration> {
-        // The jitter is added above the bound. Where the first pause is the longest, this makes all of them equal.
+        // The jitter is added above the bound. If the first pause is the longest, this makes all pauses equal.
         let pause = self.pauses.next()?.min(self.longest);
         let ends = elapsed.saturating_add(pause);
         self.total.is_none_or(|total| ends < total).then_some(pause)
+    }
+}
+
+/// The retries of one operation, counted from the first try: logs each, adds it to the metrics, and pauses.
+#[derive(Debug)]
+pub(crate) struct RetryLoop {
+    started: BootInstant,
+    retry: Retry,
+    operation: Operation,
+}
+
+impl RetryLoop {
+    pub(crate) fn new(policy: &RetryPolicy, operation: Operation) -> Self {
+        let started = BootInstant::now();
+        let retry = policy.start();
+        Self { started, retry, operation }
+    }
+
+    /// Returns the pause before the next try, or `None` if the policy allows no further one.
+    pub(crate) fn next_pause(&mut self, failure: &impl Debug) -> Option<Duration> {
+        let pause = self.retry.next_pause(self.started.elapsed())?;
+        tracing::debug!(operation = self.operation.name(), ?failure, ?pause, "trying again");
+        metrics::retried(self.operation);
+        Some(pause)
+    }
+
+    /// Pauses before the next try, and ends the pause early when a server answers again. Returns false at once if the policy
+    /// allows no further try.
+    pub(crate) async fn backoff(
+        &mut self,
+        connection: &Connection,
+        failure: &(impl Debug + Sync),
+    ) -> bool {
+        let Some(pause) = self.next_pause(failure) else {
+            return false;
+        };
+        connection.pause(pause).await;
+        true
+    }
+}
+
+/// Chooses what the failures of a repeated request mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idempotent {
+    /// Repeating the request has no further effect. A missing node may be created later, so that is retried as well.
+    Yes,
+    /// A write. Once an answer is missing, no later refusal proves that nothing was written.
+    No,
+}
+
+/// Repeats `attempt` in the present session and in the next ones until a server answers, as `policy` allows. The second
+/// argument of `attempt` is true if an earlier one may have written.
+pub(crate) async fn with_retry<T, F>(
+    connection: &Connection,
+    path: &LockPath,
+    policy: &RetryPolicy,
+    idempotent: Idempotent,
+    mut attempt: impl FnMut(Arc<Session>, bool) -> F + Send,
+) -> Result<T, Error>
+where
+    T: Send,
+    F: Future<Output = Result<T, Failed>> + Send,
+{
+    let patience = connection.settings.connection_timeout;
+    let mut retry = RetryLoop::new(policy, Operation::REQUEST);
+    // The error of the first write that no server answered.
+    let mut unanswered: Option<ClientError> = None;
+    let error = loop {
+        let failure = match connection.session(patience).await {
+            Err(NoSession::Closed(error)) => break error.while_doing(path).at(path),
+            Err(NoSession::NotConnected) => None,
+            Ok(session) => {
+                let attempted = tokio::select! {
+                    biased;
+                    () = session.ended().cancelled() => {
+                        Err(Failed::at(path, "reach", Failure::session_over()))
+                    }
+                    attempted = attempt(session.clone(), unanswered.is_some()) => attempted,
+                };
+                let failed = match attempted {
+                    Ok(answer) => return Ok(answer),
+                    Err(failed) => failed,
+                };
+                if let Failure::Unknown(error) | Failure::SessionOver(error) = &failed.failure
+                    && idempotent == Idempotent::No
+                {
+                    unanswered.get_or_insert_with(|| error.clone());
+                    metrics::unknown(Operation::WRITE);
+                }
+                match failed.failure {
+                    Failure::SessionOver(_) => {
+                        // The supervisor is about to end the session. The next try is in the one that follows.
+                        session.ended().cancelled().await;
+                        continue;
+                    }
+                    Failure::NodeExists | Failure::Refused(_) => break failed.into_error(),
+                    Failure::NoNode if idempotent == Idempotent::No => break failed.into_error(),
+                    failure => Some(failure),
+                }
+            }
+        };
+        let pause = match &failure {
+            Some(failure) => retry.next_pause(&format_args!("{path}: {failure:?}")),
+            None => retry.next_pause(&format_args!("{path}: no session")),
+        };
+        let Some(pause) = pause else {
+            break Error::unavailable(path, None).because(failure.and_then(Failure::into_source));
+        };
+        connection.pause(pause).await;
+    };
+    // An error of this try proves nothing about an earlier one that was not answered.
+    match unanswered {
+        Some(cause) => Err(Error::unknown(path).because(Some(cause))),
+        None => Err(error),
     }
 }
 
@@ -191,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_nothing_is_lengthened() {
+    fn a_pause_of_zero_is_lengthened() {
         for policy in [
             RetryPolicy::forever(Duration::ZERO),
             RetryPolicy::exponential_backoff(Duration::ZERO, 1),

@@ -1,4 +1,4 @@
-//! One session: a ZooKeeper session, its lease, and what it can bear.
+//! [`Session`]: one ZooKeeper session, its lease, and the limits on its watches and nodes.
 
 use std::fmt;
 use std::future::Future;
@@ -6,29 +6,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::lease::Lease;
-use crate::client::{Client, Failure};
+use crate::client::{Client, Failure, WatchPermit};
 use crate::clock::BootInstant;
 use crate::error::Loss;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Counted};
 use crate::sync::Mutex;
 
-/// Bytes of watched paths that one session may have. With more than 128 KiB the client restores its
-/// watches in two packets after a reconnect, takes the second answer for a fault, and cuts the
-/// connection until it declares itself expired.
-const WATCHED_BYTES: usize = 96 * 1024;
+/// The watch budget: how many bytes the watched paths of one session may take. With more than 128 KiB the client restores its
+/// watches in two packets after a reconnect, takes the second answer for a fault, and cuts the connection until it declares
+/// itself expired.
+const WATCH_BUDGET: usize = 96 * 1024;
 
 /// One ZooKeeper session. Every contender, hold and watch belongs to exactly one.
 pub(crate) struct Session {
     /// Taken when the session ends, so that no request outlives it.
     client: Mutex<Option<Client>>,
-    /// Whether a user may have clones of the client.
+    /// True if a user may have clones of the client.
     lent: AtomicBool,
-    /// Each caller that has one for the time of a request has a clone.
+    /// Cloned by each caller that borrows the client for the time of a request.
     borrowers: Arc<()>,
     session_id: i64,
     root: LockPath,
@@ -36,16 +36,17 @@ pub(crate) struct Session {
     pub(crate) lease: Lease,
     ended: CancellationToken,
     detached: CancellationToken,
-    watched: Arc<Semaphore>,
-    /// Bytes of the paths of its nodes, and of those that are being created.
+    /// Has a permit for each free byte of the watch budget.
+    watch_budget: Arc<Semaphore>,
+    /// Bytes of the paths of the session's nodes, and of those that are being created.
     ephemerals: AtomicUsize,
 }
 
 impl Session {
-    /// `asked` bounds the session timeout that is reckoned with: a server may give more than was
-    /// asked for, but not be trusted to keep it. At `opened` the session was asked for at the earliest.
-    pub(super) fn new(client: Client, asked: Duration, opened: BootInstant) -> Arc<Self> {
-        let timeout = client.session_timeout().min(asked);
+    /// The effective timeout never exceeds `requested`: a server may grant more but cannot be relied on to honour it. The session
+    /// was asked for at `opened` at the earliest.
+    pub(super) fn new(client: Client, requested: Duration, opened: BootInstant) -> Arc<Self> {
+        let timeout = client.session_timeout().min(requested);
         Arc::new(Self {
             session_id: client.session_id(),
             root: client.root().clone(),
@@ -55,36 +56,37 @@ impl Session {
             detached: CancellationToken::new(),
             lent: AtomicBool::new(false),
             borrowers: Arc::default(),
-            watched: Arc::new(Semaphore::new(WATCHED_BYTES)),
+            watch_budget: Arc::new(Semaphore::new(WATCH_BUDGET)),
             ephemerals: AtomicUsize::new(0),
             client: Mutex::new(Some(client)),
         })
     }
 
-    /// The session's client. Do not keep it: the session ends with the last clone.
+    /// Returns the session's client. Do not keep it: the session ends with the last clone.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let client = self.client.lock();
         client.clone().ok_or_else(Failure::session_over)
     }
 
-    /// The client for a user, which may keep it.
+    /// Returns a client that the user may keep.
     pub(crate) fn lend_client(&self) -> Result<Client, Failure> {
         self.lent.store(true, Ordering::Relaxed);
         self.client()
     }
 
-    /// For a request whose future a caller keeps, and may not poll any more. Ask it before whether
-    /// the lease lasts: then the task that closes the lease sees it.
+    /// Returns the client for a request whose future a caller keeps, perhaps without polling it. Borrow before you check the
+    /// lease: then the task that closes the lease sees the borrower.
     pub(crate) fn borrow_client(&self) -> Result<Borrowed, Failure> {
         let count = self.borrowers.clone();
         Ok(Borrowed { client: self.client()?, _count: count })
     }
 
+    /// Returns true if a caller outside the library may have a clone of the client.
     pub(super) fn is_lent(&self) -> bool {
         self.lent.load(Ordering::Relaxed) || Arc::strong_count(&self.borrowers) > 1
     }
 
-    /// Chroot and namespace in one.
+    /// Returns the chroot and the namespace, joined.
     pub(crate) fn root(&self) -> &LockPath {
         &self.root
     }
@@ -93,36 +95,36 @@ impl Session {
         self.session_id
     }
 
-    /// `T`, the negotiated session timeout, at most what was asked for.
+    /// Returns `T`, the negotiated session timeout, at most the requested one.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Fires when the session is over.
+    /// Cancelled when the session is over.
     pub(crate) fn ended(&self) -> &CancellationToken {
         &self.ended
     }
 
-    /// Fires when we are done with the session and another user keeps it: its nodes have to go one by one.
+    /// Cancelled when we stop using a session that another handle keeps open: its nodes must be deleted one by one.
     pub(crate) fn detached(&self) -> &CancellationToken {
         &self.detached
     }
 
-    /// Ends the session: its holds are lost first, then its tasks learn of it. Gives back the client.
+    /// Ends the session: first its holds are lost, then its tasks end. Returns the client.
     pub(super) fn end(&self, loss: Loss) -> Option<Client> {
         self.lease.close(loss);
         self.ended.cancel();
         self.client.lock().take()
     }
 
-    /// Whether a holder or a waiter has a node: the lease is renewed for it.
-    pub(super) fn is_demanded(&self) -> bool {
+    /// Returns true if a holder or a waiter has a node, or creates one: then the lease must be renewed.
+    pub(super) fn has_nodes(&self) -> bool {
         self.ephemerals.load(Ordering::Relaxed) > 0
     }
 
-    /// Awaits the answer to a write or a `sync` that was handed to the client at `stamp`; a good one
-    /// renews the lease.
-    pub(crate) async fn proven<T, E>(
+    /// Awaits the answer to a write or a `sync` that was handed to the client at `stamp`, and renews the lease if that
+    /// succeeded.
+    pub(crate) async fn renew_on_success<T, E>(
         &self,
         stamp: BootInstant,
         answer: impl Future<Output = Result<T, E>> + Send,
@@ -134,25 +136,25 @@ impl Session {
         answer
     }
 
-    /// Asks the leader for a sign of life, which renews the lease.
+    /// Sends a `sync` to the leader. The answer renews the lease.
     pub(crate) async fn probe(&self) -> Result<(), Failure> {
         let client = self.client()?;
         let stamp = BootInstant::now();
         let answer = client.sync().await;
-        let counts = answer.is_ok() && self.is_demanded();
+        let counts = answer.is_ok() && self.has_nodes();
         let left = self.lease.left_ratio(BootInstant::now()).filter(|_| counts);
-        let answer = self.proven(stamp, std::future::ready(answer)).await;
-        // After the renewal: a recorder that takes its time does not shorten the lease.
+        let answer = self.renew_on_success(stamp, std::future::ready(answer)).await;
+        // Recorded after the renewal, so that a slow recorder does not shorten the lease.
         if let Some(left) = left {
             metrics::lease_left(left);
         }
         answer
     }
 
-    /// Lets the server of `client` catch up with the leader, and sends `read` behind that, in one trip: so it shows every
-    /// write that any client saw confirmed before. One exception: a leader that is asked itself may not have applied yet
-    /// what a follower has confirmed. Renews the lease as a probe does.
-    pub(crate) async fn caught_up<'a, T, F>(
+    /// Sends a `sync` and `read` behind it, in one trip: so the server catches up with the leader, and the read shows every write
+    /// that any client saw confirmed before. One exception: if the server is the leader, it may not have applied yet what a
+    /// follower has confirmed. Renews the lease as a probe does.
+    pub(crate) async fn read_after_sync<'a, T, F>(
         &self,
         client: &'a Client,
         read: impl FnOnce(&'a Client) -> F,
@@ -162,67 +164,68 @@ impl Session {
     {
         let stamp = BootInstant::now();
         // Both are sent before the first is awaited.
-        let (sync, read) = (client.sync(), read(client));
-        self.proven(stamp, sync).await?;
+        let sync = client.sync();
+        let read = read(client);
+        self.renew_on_success(stamp, sync).await?;
         read.await
     }
 
-    /// Room to watch all of `nodes`; waits for it in turn. For paths too long to ever be watched that is for
-    /// ever.
-    pub(crate) async fn room_to_watch(&self, nodes: &[&str]) -> OwnedSemaphorePermit {
+    /// Waits in turn for the budget to watch all of `nodes`. Never resolves if the paths are too long to ever be watched.
+    pub(crate) async fn reserve_watch(&self, nodes: &[&str]) -> WatchPermit {
         let bytes = nodes.iter().map(|node| self.watched_bytes(node)).sum::<usize>();
         if let Ok(permits) = u32::try_from(bytes)
-            && bytes <= WATCHED_BYTES
-            && let Ok(permit) = self.watched.clone().acquire_many_owned(permits).await
+            && bytes <= WATCH_BUDGET
+            && let Ok(permit) = self.watch_budget.clone().acquire_many_owned(permits).await
         {
             return permit;
         }
         std::future::pending().await
     }
 
-    /// Room to watch `node`, if there is some and no task waits for it.
-    pub(crate) fn room_at_once(&self, node: &str) -> Option<OwnedSemaphorePermit> {
+    /// Returns a permit to watch `node`, if the budget covers it and no task waits for budget.
+    pub(crate) fn try_reserve_watch(&self, node: &str) -> Option<WatchPermit> {
         let permits = u32::try_from(self.watched_bytes(node)).ok()?;
-        self.watched.clone().try_acquire_many_owned(permits).ok()
+        self.watch_budget.clone().try_acquire_many_owned(permits).ok()
     }
 
-    /// Room to watch `node` for a task that can do without: half is kept for those that cannot.
-    pub(crate) fn spare_room(&self, node: &str) -> Option<OwnedSemaphorePermit> {
-        if self.has_spare_room() { self.room_at_once(node) } else { None }
+    /// As [`try_reserve_watch`](Self::try_reserve_watch), for a task that can do without a watch. Half of the budget is kept for
+    /// tasks that cannot.
+    pub(crate) fn try_reserve_spare_watch(&self, node: &str) -> Option<WatchPermit> {
+        if self.has_spare_watches() { self.try_reserve_watch(node) } else { None }
     }
 
-    /// Whether more than half of the room is free.
-    pub(crate) fn has_spare_room(&self) -> bool {
-        self.used_room() < WATCHED_BYTES / 2
+    /// Returns true if more than half of the watch budget is free.
+    pub(crate) fn has_spare_watches(&self) -> bool {
+        self.used_watch_budget() < WATCH_BUDGET / 2
     }
 
-    /// Whether more than half of the room for nodes is free.
+    /// Returns true if more than half of `limit`, the limit on the paths of nodes, is free.
     pub(crate) fn has_spare_nodes(&self, limit: usize) -> bool {
         self.ephemerals.load(Ordering::Relaxed) < limit / 2
     }
 
-    /// What watched paths take, and what they may, for the metrics.
-    pub(super) fn watch_budget(&self) -> (Counted, Counted) {
-        metrics::watch_budget(WATCHED_BYTES)
+    /// Returns the gauges of the used and of the whole watch budget.
+    pub(super) fn watch_budget_gauges(&self) -> (Counted, Counted) {
+        metrics::watch_budget(WATCH_BUDGET)
     }
 
-    pub(super) fn used_room(&self) -> usize {
-        WATCHED_BYTES - self.watched.available_permits()
+    pub(super) fn used_watch_budget(&self) -> usize {
+        WATCH_BUDGET - self.watch_budget.available_permits()
     }
 
-    /// The server's whole path counts.
+    /// Returns how much budget a watch on `node` takes: the server's whole path counts.
     pub(crate) fn watched_bytes(&self, node: &str) -> usize {
         self.root.as_str().len() + node.len()
     }
 
-    /// Sets bytes aside for the path of an ephemeral node; `Err` tells how many are in use.
+    /// Reserves bytes for the path of an ephemeral node. `Err` holds the number of bytes in use.
     pub(crate) fn reserve(
         self: &Arc<Self>,
         bytes: usize,
         limit: usize,
     ) -> Result<Reservation, usize> {
-        let room = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
-        match self.ephemerals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
+        let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
+        match self.ephemerals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
             Ok(_) => Ok(Reservation { session: self.clone(), bytes }),
             Err(used) => Err(used),
         }
@@ -239,13 +242,13 @@ impl fmt::Debug for Session {
     }
 }
 
-/// A client for the time of a request.
+/// A client that is borrowed for the time of a request.
 pub(crate) struct Borrowed {
     pub(crate) client: Client,
     _count: Arc<()>,
 }
 
-/// Room for the path of one ephemeral node.
+/// The bytes that are reserved for the path of one ephemeral node.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     session: Arc<Session>,

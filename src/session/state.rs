@@ -1,4 +1,4 @@
-//! The life of a connection as a table: state and event in, next state and actions out.
+//! The states of a connection as a table: a state and an event go in, the next state and actions come out.
 //!
 //! ```text
 //!                 LinkDown                        Close, AuthFailed
@@ -7,7 +7,7 @@
 //!       | Over                    | Over
 //!       +----------> Dialing <----+          Over without a way to a new session: Closed
 //!                       |
-//!                       | Established        Opening (the first session) goes on as Dialing does
+//!                       | Established        Opening (the first session) continues as Dialing does
 //!                       v
 //!                   Connected
 //! ```
@@ -16,7 +16,7 @@
 
 use crate::error::Loss;
 
-/// What a [`Curator`](crate::Curator) knows of its connection.
+/// The state of a [`Curator`](crate::Curator)'s connection.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::Curator;
@@ -35,26 +35,25 @@ use crate::error::Loss;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// No server has given a session yet; the first one is being opened, after
+    /// No server has opened a session yet. The first one is being opened, after
     /// [`CuratorBuilder::connect_lazy`](crate::CuratorBuilder::connect_lazy).
     Connecting,
-    /// Connected, and has been without interruption.
+    /// Connected without interruption since the session was opened.
     Connected,
-    /// No server answers. The session may live on: holds last until their lease ends, and waiters
-    /// keep their places.
+    /// No server answers. The session may still exist: holds last until their lease ends, and waiters keep their places.
     Suspended,
     /// Connected again, in the same session or, after [`Lost`](Self::Lost), in a new one.
     Reconnected,
-    /// The session is over, and with it all that was held or queued. A new one is being opened.
+    /// The session is over: its holds are lost, and its waiters must enter again. A new session is being opened.
     Lost,
-    /// Closed for good.
+    /// The connection is closed for good.
     Closed,
 }
 
 impl ConnectionState {
-    /// In one word, for the metrics; `Reconnected` is as good as `Connected`. None for `Closed`: a caller that closes wants
-    /// no connection, and one that [failed](Finish::word) is another matter.
-    pub(super) fn word(self) -> Option<&'static str> {
+    /// Returns the label of the metrics, which is the same for `Reconnected` as for `Connected`. `Closed` has none: a connection
+    /// that is closed is not counted, and [`Finish::label`] labels one that failed.
+    pub(super) fn label(self) -> Option<&'static str> {
         match self {
             Self::Connecting => Some("connecting"),
             Self::Connected | Self::Reconnected => Some("connected"),
@@ -67,15 +66,15 @@ impl ConnectionState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// No session yet; the first one is being opened.
+    /// There was no session yet. The first one is being opened.
     Opening,
-    /// No session; the next one is being opened.
+    /// There is no session. The next one is being opened.
     Dialing,
-    /// In a session, with a server that answers.
+    /// There is a session, and a server answers.
     Connected,
-    /// In a session that no server answers for.
+    /// There is a session, and no server answers.
     Suspended,
-    /// For good.
+    /// No session will be opened again.
     Closed,
 }
 
@@ -83,24 +82,24 @@ pub(super) enum State {
 pub(super) enum Event {
     /// A new session is open.
     Established,
-    /// The servers refuse to open a session, and will again.
+    /// The servers refuse to open a session, and will refuse again.
     Refused,
-    /// A server answers, maybe after an interruption that was not seen.
+    /// A server answers, perhaps after an interruption that was not seen.
     LinkUp,
     LinkDown,
     /// The session expired, or its client gave up.
     Over,
     AuthFailed,
-    /// The user closes.
+    /// The user closes the connection.
     Close,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Publish(ConnectionState),
-    /// Holds of the session are lost, its duties pass on.
+    /// Ends the session: its holds are lost, and its clean-up tasks pass to the next session.
     EndSession(Loss),
-    /// Every caller learns that it is over.
+    /// Callers that wait for a session get an error.
     Finish(Finish),
 }
 
@@ -108,13 +107,13 @@ pub(super) enum Action {
 pub(super) enum Finish {
     Closed,
     AuthFailed,
-    /// The session is over, and cannot be followed by another.
+    /// The session is over, and no other can follow it.
     Expired,
 }
 
 impl Finish {
-    /// As [`ConnectionState::word`], of what is over.
-    pub(super) fn word(self) -> Option<&'static str> {
+    /// Returns the label of the metrics for a connection that is over, if it is still counted.
+    pub(super) fn label(self) -> Option<&'static str> {
         match self {
             Self::Closed => None,
             Self::AuthFailed | Self::Expired => Some("failed"),
@@ -122,7 +121,7 @@ impl Finish {
     }
 }
 
-/// `renewable`: a new session can follow the present one.
+/// Returns the next state, and the actions that lead to it. `renewable` is true if a new session can follow the present one.
 pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<Action>) {
     use Action::{EndSession, Finish as End, Publish};
     use ConnectionState as C;
@@ -148,7 +147,7 @@ pub(super) fn step(state: State, event: Event, renewable: bool) -> (State, Vec<A
 
         (State::Connected, Event::LinkDown) => (State::Suspended, vec![Publish(C::Suspended)]),
         (State::Suspended, Event::LinkUp) => (State::Connected, vec![Publish(C::Reconnected)]),
-        // Only a change is an event, so it was down in between: `LossPolicy::Suspended` must hear of it.
+        // Only a change is an event, so the link was down in between: holds under `LossPolicy::Suspended` must end.
         (State::Connected, Event::LinkUp) => {
             (State::Connected, vec![Publish(C::Suspended), Publish(C::Reconnected)])
         }
@@ -264,8 +263,7 @@ mod tests {
     }
 
     proptest! {
-        /// Invariant 7: whatever happens, a session that began is ended exactly once, and nothing is
-        /// published after `Closed`.
+        /// Invariant 7: after any events, a session that began is ended exactly once, and nothing is published after `Closed`.
         #[test]
         fn every_session_ends_once(events in proptest::collection::vec(0..EVENTS.len(), 0..40), renewable: bool) {
             let mut state = State::Opening;

@@ -1,5 +1,5 @@
-//! The supervisor: one task that runs the table of [`state`](super::state), opens one session after
-//! another, and renews the lease while a task holds or waits.
+//! The supervisor: one task that runs the table of [`state`](super::state), opens one session after another, and renews the
+//! lease while a task holds or waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tracing::Instrument;
 
-use super::retry::RetryPolicy;
+use super::lease::anchor::{CHECK_INTERVAL, IDLE_PROBES, PROBE_INTERVAL};
+use super::retry::{RetryLoop, RetryPolicy};
 use super::session::Session;
 use super::state::{Action, ConnectionState, Event, Finish, State, step};
 use super::{Connection, NoSession, Settings};
@@ -19,91 +20,85 @@ use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 
-/// How many probes are sent in a session timeout while a task holds or waits: as many as the lease needs
-/// to be renewed in full.
-const PROBES_PER_TIMEOUT: u32 = 7;
-
-/// Of how many of them one is sent while no task does, so that the next hold starts with a lease.
-const IDLE_PROBES: u32 = 2;
-
-/// How often in a session timeout it is looked whether the connection is up. No request is made for it.
-const LOOKS_PER_TIMEOUT: u32 = 28;
-
-/// Opens the first session, and starts to supervise.
+/// Opens the first session, and supervises the connection from then on.
 pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Connection>, Error> {
     let patience = settings.connection_timeout;
     let began = BootInstant::now();
     let mut last = None;
     let dialing = dial(&dialer, &settings, true, &mut last);
-    let (client, opened) = match timeout(patience, dialing).await {
+    let dialed = match timeout(patience, dialing).await {
         Ok(dialed) => dialed?,
         Err(_) => {
-            let (servers, waited) = (&dialer.connect_string, began.elapsed());
+            let servers = &dialer.connect_string;
+            let waited = began.elapsed();
             let text = format!("no session with {servers} within {waited:?}: {}", dialer.hint);
             return Err(Error::new(ErrorKind::Unavailable, text).because(last));
         }
     };
-    Ok(supervise(client, opened, Some(dialer), settings))
+    Ok(supervise(dialed, Some(dialer), settings))
 }
 
-/// Supervises a session of the user's client, which cannot be opened again.
+/// Supervises the session of a user's client. No other session can follow it.
 pub(crate) fn adopt(client: Client, settings: Settings) -> Arc<Connection> {
-    // With the defaults the client would say so if it had heard nothing for that long; if the process runs.
+    // While the process runs, a client with the default options reports a disconnection by then.
     let opened = BootInstant::now().before(client.session_timeout() / 2);
-    supervise(client, opened, None, settings)
+    supervise(Dialed { client, opened }, None, settings)
 }
 
-fn supervise(
+/// The client of a new session.
+struct Dialed {
     client: Client,
+    /// The session was asked for at this moment at the earliest.
     opened: BootInstant,
-    dialer: Option<Dialer>,
-    settings: Settings,
-) -> Arc<Connection> {
-    let mut supervisor = Supervisor::new(dialer, State::Connected, client.root().clone(), settings);
-    let link = supervisor.begin_session(client, opened);
+}
+
+fn supervise(dialed: Dialed, dialer: Option<Dialer>, settings: Settings) -> Arc<Connection> {
+    let root = dialed.client.root().clone();
+    let mut supervisor = Supervisor::new(dialer, State::Connected, root, settings);
+    let link = supervisor.begin_session(dialed);
     supervisor.start(Some(link))
 }
 
-/// Supervises from before the first session, which is opened in the background.
+/// Supervises a connection whose first session is opened in the background.
 pub(crate) fn open(dialer: Dialer, settings: Settings) -> Arc<Connection> {
     let root = dialer.root();
     Supervisor::new(Some(dialer), State::Opening, root, settings).start(None)
 }
 
-/// Opens a session, for as long as it takes; `last` is the latest failure of a try. Also returns when it asked for the session.
+/// Opens a session, and retries until that succeeds. `last` is the latest failure.
 async fn dial(
     dialer: &Dialer,
     settings: &Settings,
     needs_root: bool,
     last: &mut Option<ClientError>,
-) -> Result<(Client, BootInstant), Error> {
-    let mut retry = RetryPolicy::endless().start();
+) -> Result<Dialed, Error> {
+    let mut retry = RetryLoop::new(&RetryPolicy::endless(), Operation::CONNECT);
     loop {
         let opened = BootInstant::now();
         let dialed = async {
             let client = dialer.dial().await?;
             match make_root(&client, settings).await {
                 Err(error) if needs_root => return Err(error),
-                // A caller that needs the root creates it, and learns why that fails.
+                // A caller that needs the root creates it later, and gets the error of that.
                 Err(error) => tracing::debug!(?error, "the namespace was not made"),
                 Ok(()) => {}
             }
             Ok(client)
         };
         match dialed.await {
-            Ok(client) => return Ok((client, opened)),
+            Ok(client) => return Ok(Dialed { client, opened }),
             Err(DialError::Final(error)) => return Err(error),
             Err(DialError::Transient(error)) => {
-                tracing::debug!(%error, "no session yet");
+                // The policy is endless.
+                let pause = retry.next_pause(&format_args!("{error}")).unwrap_or_default();
                 *last = Some(error);
+                sleep(pause).await;
             }
         }
-        metrics::retried(Operation::CONNECT);
-        sleep(retry.next_pause(Duration::ZERO).unwrap_or_default()).await;
     }
 }
 
-/// Makes the namespace and the chroot where they are missing.
+/// Creates the namespace and the chroot where they are missing.
 async fn make_root(client: &Client, settings: &Settings) -> Result<(), DialError> {
     let made = client.make_parents(client.root(), &settings.acls).await;
     made.map_err(|failed| match failed.failure {
@@ -123,15 +118,14 @@ struct Supervisor {
     dialer: Option<Dialer>,
     state: State,
     session: Option<Arc<Session>>,
-    /// Why no session will be opened any more, if that was said.
+    /// The error with which the servers refused another session.
     refused: Option<Error>,
-    /// What `close` reports.
+    /// The result of `close`.
     outcome: Released,
     closed: watch::Sender<Option<Released>>,
 }
 
-/// However it ends, also with its runtime: no task is left to renew the lease or to wake waiters, so what
-/// is held is lost.
+/// However the supervisor ends, also with its runtime, no task is left to renew the lease or to wake waiters: so holds are lost.
 impl Drop for Supervisor {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
@@ -148,7 +142,7 @@ impl Drop for Supervisor {
         if ended_early {
             let finish =
                 if self.connection.close.is_cancelled() { Finish::Closed } else { Finish::Expired };
-            self.connection.gauge.set_state(finish.word());
+            self.connection.gauge.set_state(finish.label());
         }
     }
 }
@@ -162,14 +156,21 @@ impl Supervisor {
         };
         metrics::describe();
         let connection = Connection::new(settings, root, published, closed_receiver);
-        connection.gauge.set_state(published.word());
-        let (session, refused, outcome) = (None, None, Released::Confirmed);
-        Self { connection, dialer, state, session, refused, outcome, closed }
+        connection.gauge.set_state(published.label());
+        Self {
+            connection,
+            dialer,
+            state,
+            session: None,
+            refused: None,
+            outcome: Released::Confirmed,
+            closed,
+        }
     }
 
     fn start(self, link: Option<LinkWatch>) -> Arc<Connection> {
         let connection = self.connection.clone();
-        connection.home.start(&connection.supervision, self.run(link));
+        connection.spawner.spawn(&connection.supervision, self.run(link));
         connection
     }
 
@@ -184,8 +185,8 @@ impl Supervisor {
                 _ => {
                     let had_one = self.state != State::Opening;
                     let event = match self.dial().await {
-                        Ok((client, opened)) => {
-                            link = Some(self.begin_session(client, opened));
+                        Ok(dialed) => {
+                            link = Some(self.begin_session(dialed));
                             Event::Established
                         }
                         Err(event) => event,
@@ -200,7 +201,7 @@ impl Supervisor {
         self.closed.send_replace(Some(self.outcome));
     }
 
-    fn begin_session(&mut self, client: Client, opened: BootInstant) -> LinkWatch {
+    fn begin_session(&mut self, Dialed { client, opened }: Dialed) -> LinkWatch {
         let link = client.watch_link();
         let session = Session::new(client, self.connection.settings.session_timeout, opened);
         tracing::info!(session = %format_args!("{:#x}", session.session_id()), timeout = ?session.timeout(), "session established");
@@ -210,7 +211,7 @@ impl Supervisor {
         link
     }
 
-    /// `link` is there while there is a session that may end.
+    /// Carries out the actions of an event. `link` is given if there is a session.
     async fn handle(&mut self, event: Event, mut link: Option<&mut LinkWatch>) {
         let (next, actions) = step(self.state, event, self.dialer.is_some());
         self.state = next;
@@ -225,8 +226,8 @@ impl Supervisor {
                     }
                     tracing::info!(?state, "connection state");
                     self.connection.state.send_replace(state);
-                    if let Some(word) = state.word() {
-                        self.connection.gauge.set_state(Some(word));
+                    if let Some(label) = state.label() {
+                        self.connection.gauge.set_state(Some(label));
                     }
                 }
                 Action::EndSession(loss) => {
@@ -237,7 +238,7 @@ impl Supervisor {
                 Action::Finish(finish) => {
                     let error = self.error_of(finish);
                     drop(self.connection.current.send_replace(Err(NoSession::Closed(error))));
-                    self.connection.gauge.set_state(finish.word());
+                    self.connection.gauge.set_state(finish.label());
                 }
             }
         }
@@ -258,23 +259,23 @@ impl Supervisor {
         }
     }
 
-    /// Serves a session until something happens to it.
+    /// Renews the lease of a session until an event ends that.
     async fn serve(&self, session: &Arc<Session>, link: &mut LinkWatch) -> Event {
-        // Changes from before the watch was made count as well. Those that were undone at once stay
-        // unseen here, so that `changed` tells of them.
+        // A change from before the watch was created counts as well. A change that was undone at once stays unseen here, so that
+        // `changed` reports it.
         match (link.peek(), self.state) {
             (LinkState::Connected, State::Connected)
             | (LinkState::Disconnected, State::Suspended) => {}
             _ => return event_of(link.now()),
         }
         let mut probes = JoinSet::new();
-        let mut ticks = times_per(session.timeout(), PROBES_PER_TIMEOUT);
-        let mut looks = times_per(session.timeout(), LOOKS_PER_TIMEOUT);
+        let mut probe_ticks = ticks(PROBE_INTERVAL.of(session.timeout()));
+        let mut check_ticks = ticks(CHECK_INTERVAL.of(session.timeout()));
         let answering = self.state == State::Connected;
-        // The first tick is at once, and sends one.
+        // The first tick is at once, and sends a probe.
         let mut idle = IDLE_PROBES - 1;
-        let (mut used, _budget) = session.watch_budget();
-        used.set(session.used_room());
+        let (mut used, _budget) = session.watch_budget_gauges();
+        used.set(session.used_watch_budget());
         let event = loop {
             let lease_left = session.lease.end().map(|end| end.since(BootInstant::now()));
             tokio::select! {
@@ -282,34 +283,34 @@ impl Supervisor {
                 () = self.connection.close.cancelled() => break Event::Close,
                 state = link.changed() => break event_of(state),
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
-                    // The clock says whether it ended; the timer only wakes us.
-                    session.lease.look(BootInstant::now()).wake();
-                    if session.lease.end().is_none() && session.is_demanded() {
+                    // The timer only wakes this task. The clock says whether the lease has ended.
+                    session.lease.check(BootInstant::now()).wake();
+                    if session.lease.end().is_none() && session.has_nodes() {
                         tracing::warn!(session = %format_args!("{:#x}", session.session_id()), "the lease ended: what was held is lost");
                     }
                 }
-                // Before the probe: a connection that broke is no other one's proof. Also while nothing is held: the
-                // first hold after a reconnect starts with the anchor of that reconnect.
-                _ = looks.tick(), if answering => {
+                // Checked before probing: a broken connection must not vouch for its successor. Checked also while nothing is
+                // held: the first hold after a reconnect starts with the anchor of that reconnect.
+                _ = check_ticks.tick(), if answering => {
                     let now = BootInstant::now();
                     if link.has_changed() {
                         break event_of(link.now());
                     }
-                    session.lease.seen_up(now);
-                    if probes.is_empty() && session.is_demanded() && session.lease.wants_early_probe(now) {
-                        self.connection.home.start_in(&mut probes, probe(session.clone()));
+                    session.lease.seen_connected(now);
+                    if probes.is_empty() && session.has_nodes() && session.lease.needs_early_probe(now) {
+                        self.connection.spawner.spawn_in_set(&mut probes, probe(session.clone()));
                     }
                 }
-                // A request made now would wait for the link, and its stamp grow stale. No contender postpones a tick:
-                // the anchor must advance also while contenders come and go.
-                _ = ticks.tick(), if answering => {
-                    used.set(session.used_room());
-                    idle = if session.is_demanded() { 0 } else { (idle + 1) % IDLE_PROBES };
+                // While disconnected no probe is sent: it would wait for the link, and its stamp would grow stale. No contender
+                // postpones a tick, so that the anchor advances also while contenders come and go.
+                _ = probe_ticks.tick(), if answering => {
+                    used.set(session.used_watch_budget());
+                    idle = if session.has_nodes() { 0 } else { (idle + 1) % IDLE_PROBES };
                     if idle > 0 {
                         continue;
                     }
-                    // Not awaited before the next is sent: a lost answer must not stop the renewal.
-                    self.connection.home.start_in(&mut probes, probe(session.clone()));
+                    // The next probe does not wait for this one: a lost answer must not stop the renewal.
+                    self.connection.spawner.spawn_in_set(&mut probes, probe(session.clone()));
                 }
                 Some(_) = probes.join_next() => {}
             }
@@ -318,6 +319,8 @@ impl Supervisor {
         event
     }
 
+    /// Ends the session. A close first waits for the work under holds and for the tasks, and then for the servers to confirm the
+    /// end.
     async fn end_session(&mut self, loss: Loss, link: &mut LinkWatch) {
         let Some(session) = self.session.take() else {
             return;
@@ -330,22 +333,22 @@ impl Supervisor {
             return;
         }
         session.lease.close(loss);
-        // No task may wait for a next session while we wait for the tasks.
+        // No task may wait for another session while this one waits for the tasks.
         drop(self.connection.current.send_replace(Err(NoSession::Closed(Error::closed()))));
         self.connection.tasks.close();
         self.work_ended(patience).await;
         let ours = self.dialer.is_some() && !session.is_lent();
-        // A session that another user keeps open does not end with us, so the nodes are deleted one by
-        // one; else they go with the session, all at once.
+        // A session that another user keeps open does not end here, so the nodes are deleted one by one. Otherwise the servers
+        // delete them with the session, all at once.
         let client = if ours { session.end(loss) } else { None };
         session.detached().cancel();
         let ended = timeout(patience, async {
             self.connection.tasks.wait().await;
             drop(client);
             if ours {
-                over(link).await;
+                session_over(link).await;
             } else {
-                // An answer, or the end of the session: either way nothing of ours is left.
+                // After an answer, or after the end of the session, no node of ours is left.
                 let policy = RetryPolicy::forever(Duration::from_millis(100));
                 let _ = self.connection.retried(&policy, || session.probe()).await;
             }
@@ -353,19 +356,20 @@ impl Supervisor {
         if ended.await.is_err() {
             self.outcome = Released::Pending;
             if !ours {
-                // The session lives on without us, so our nodes must still go. `close` returns now.
+                // The session continues without us, so our nodes must still be deleted. `close` returns now.
                 self.closed.send_replace(Some(self.outcome));
                 tokio::select! {
                     biased;
                     () = self.connection.tasks.wait() => {}
-                    () = over(link) => {}
+                    () = session_over(link) => {}
                 }
             }
         }
         drop(session.end(loss));
     }
 
-    /// A selector's body that learned of the loss ends its work; then others may have the place. `close` returns in time.
+    /// Waits for the work under holds, such as the body of a selector: only then may another process have the lock. `close` returns
+    /// after `patience`.
     async fn work_ended(&mut self, patience: Duration) {
         self.connection.work.close();
         if timeout(patience, self.connection.work.wait()).await.is_err() {
@@ -375,8 +379,7 @@ impl Supervisor {
         }
     }
 
-    /// Closed while there was no session: whether the servers know that the last one is over, if there was one,
-    /// is not known.
+    /// Ends a connection that is closed while it has no session. If it had one, the servers may not know that it is over.
     async fn end_between_sessions(&mut self, had_one: bool) {
         self.connection.tasks.close();
         let patience = self.connection.settings.connection_timeout;
@@ -388,8 +391,8 @@ impl Supervisor {
         }
     }
 
-    /// Opens a new session, for as long as it takes.
-    async fn dial(&mut self) -> Result<(Client, BootInstant), Event> {
+    /// Opens a new session, and retries until that succeeds.
+    async fn dial(&mut self) -> Result<Dialed, Event> {
         let Some(dialer) = &self.dialer else {
             return Err(Event::Over);
         };
@@ -413,13 +416,14 @@ async fn probe(session: Arc<Session>) {
     }
 }
 
-fn times_per(timeout: Duration, count: u32) -> Interval {
-    let mut ticks = interval((timeout / count).max(Duration::from_millis(1)));
+fn ticks(period: Duration) -> Interval {
+    let mut ticks = interval(period.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-async fn over(link: &mut LinkWatch) {
+/// Waits until the session is over.
+async fn session_over(link: &mut LinkWatch) {
     while matches!(link.changed().await, LinkState::Connected | LinkState::Disconnected) {}
 }
 
@@ -428,7 +432,7 @@ fn event_of(state: LinkState) -> Event {
         LinkState::Connected => Event::LinkUp,
         LinkState::Disconnected => Event::LinkDown,
         LinkState::AuthFailed => Event::AuthFailed,
-        // No caller closes our client; the client itself does when it cannot go on.
+        // No caller closes our client. The client closes itself when it cannot continue.
         LinkState::Expired | LinkState::Closed => Event::Over,
     }
 }

@@ -1,4 +1,4 @@
-//! Where every task of the library starts: so a simulation can pick which goes next, and stop those of a process.
+//! The start of every task of the library: so a simulation can choose which task runs next, and stop those of a process.
 
 use std::future::Future;
 
@@ -6,24 +6,24 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::task::TaskTracker;
 
-/// Where tasks run: a runtime.
+/// Spawns tasks on one runtime.
 #[derive(Clone, Debug)]
-pub(crate) struct Home {
+pub(crate) struct Spawner {
     runtime: Option<Handle>,
 }
 
-impl Home {
-    /// The runtime of the caller, if it is in one.
-    pub(crate) fn here() -> Self {
+impl Spawner {
+    /// Takes the caller's runtime, if there is one.
+    pub(crate) fn current() -> Self {
         Self { runtime: Handle::try_current().ok() }
     }
 
-    /// Starts a task that `owner` counts.
+    /// Spawns a task that `owner` counts.
     ///
     /// # Panics
     ///
-    /// If neither this was made in a runtime nor the caller is in one.
-    pub(crate) fn start<T: Send + 'static>(
+    /// If the spawner has no runtime, and the caller is not in one.
+    pub(crate) fn spawn<T: Send + 'static>(
         &self,
         owner: &TaskTracker,
         task: impl Future<Output = T> + Send + 'static,
@@ -36,12 +36,12 @@ impl Home {
         }
     }
 
-    /// Starts a task that ends with `owner`.
+    /// Spawns a task that ends with `owner`.
     ///
     /// # Panics
     ///
-    /// As [`start`](Self::start).
-    pub(crate) fn start_in<T: Send + 'static>(
+    /// As [`spawn`](Self::spawn).
+    pub(crate) fn spawn_in_set<T: Send + 'static>(
         &self,
         owner: &mut JoinSet<T>,
         task: impl Future<Output = T> + Send + 'static,

@@ -15,7 +15,7 @@ use zookeeper_testkit::{FaultProxy, kill_session};
 
 use super::super::{
     Change, ChildrenWatch, Client, Dialer, Failure, LinkState, Listing, Node, NodeWatch, Write,
-    WriteFailure, ZooKeeperClient, open_to_anyone,
+    WriteFailure, ZooKeeperClient, world_anyone_acl,
 };
 use super::Real;
 use super::script::{Ask, Script, Step, What};
@@ -404,11 +404,11 @@ impl Run<'_> {
     /// Which of the creates took effect is open; but what was confirmed did, and of the others the first ones.
     async fn tear(&mut self, who: usize, nth: usize) {
         let client = self.sessions[who].client.clone().unwrap();
-        let _ = client.create_persistent("/torn", b"", &open_to_anyone()).await;
+        let _ = client.create_persistent("/torn", b"", &world_anyone_acl()).await;
         let sent = ["/torn/0", "/torn/1", "/torn/2", "/torn/3"].map(|path| {
             let client = client.clone();
             tokio::spawn(
-                async move { client.create_persistent(path, b"", &open_to_anyone()).await },
+                async move { client.create_persistent(path, b"", &world_anyone_acl()).await },
             )
         });
         match nth / 2 {
@@ -518,7 +518,7 @@ pub(super) async fn run(script: &Script, side: &Side) -> Vec<String> {
     }
     let client = run.sessions[0].client.as_ref().unwrap();
     let root = LockPath::parse("root", &run.root()).unwrap();
-    client.make_parents(&root, &open_to_anyone()).await.expect("a root");
+    client.make_parents(&root, &world_anyone_acl()).await.expect("a root");
     run.settle(None).await;
     for (nth, step) in script.steps.iter().enumerate() {
         locked(&run.journal).step = nth;

@@ -20,10 +20,10 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::client::{Client, Failure, LinkState, LinkWatch, Node};
+use crate::client::{Client, Failure, LinkState, LinkWatch, Node, WatchPermit};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
@@ -304,7 +304,7 @@ impl Following {
             {
                 return Ok((Some(leader), watched));
             }
-            let Some(room) = session.spare_room(path) else { return Ok((None, None)) };
+            let Some(room) = session.try_reserve_spare_watch(path) else { return Ok((None, None)) };
             // If the watch was set too late, it is taken back, and the path is listed again.
             let changed = if listed.is_none() {
                 match client.look_and_watch(path).await? {
@@ -351,7 +351,7 @@ struct Watched {
     changed: BoxFuture<'static, ()>,
     /// The leader's node, if the watch is on that.
     leader: Option<String>,
-    _room: OwnedSemaphorePermit,
+    _room: WatchPermit,
 }
 
 type Seen = (Option<Participant>, Option<Watched>);
@@ -362,7 +362,7 @@ async fn read(
     client: &Client,
     node: &str,
 ) -> Result<(Node, Option<Watched>), Failure> {
-    let Some(room) = session.spare_room(node) else {
+    let Some(room) = session.try_reserve_spare_watch(node) else {
         // That it may not be read says nothing of the path.
         let read = client.read(node).await.map_err(|failure| match failure {
             Failure::Refused(error) => Failure::NotNow(error),

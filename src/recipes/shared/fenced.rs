@@ -101,7 +101,7 @@ impl Fenced {
         let writing = self.hold.fence(send).map_err(over)?;
         let written = tokio::select! {
             biased;
-            written = session.proven(stamp, writing) => written.map_err(|failure| match failure {
+            written = session.renew_on_success(stamp, writing) => written.map_err(|failure| match failure {
                 WriteFailure::NotThere => over(self.hold.node_is_gone()),
                 WriteFailure::Check(failure) => failure.into_write_error(self.hold.node()),
                 WriteFailure::Write(failure) => failure.into_write_error(path.as_str()),

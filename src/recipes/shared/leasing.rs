@@ -7,7 +7,7 @@ use super::guards::Guards;
 use super::hold::Guard;
 use super::participants::Participant;
 use super::recipe::{Patience, Recipe};
-use crate::client::Failure;
+use crate::client::{Failed, Failure};
 use crate::error::Error;
 use crate::metrics::LockLabels;
 use crate::queue::rules::admission::Family;
@@ -16,7 +16,7 @@ use crate::queue::rules::node_name::{Kind, kind_of};
 use crate::queue::{Limit, PermitRequest, QueuedFlag};
 use crate::session::Session;
 use crate::session::lease::LossPolicy;
-use crate::session::tries::{Effect, Failed, tried};
+use crate::session::retry::{Idempotent, with_retry};
 
 /// A path with leases, and how many there are.
 #[derive(Clone, Debug)]
@@ -119,7 +119,9 @@ impl Leasing {
             let caught_up = async {
                 let borrowed = session.borrow_client()?;
                 // A server that lags would count leases whose release was confirmed elsewhere.
-                session.caught_up(&borrowed.client, |client| client.list(leases.as_str())).await
+                session
+                    .read_after_sync(&borrowed.client, |client| client.list(leases.as_str()))
+                    .await
             };
             match caught_up.await {
                 Ok(listing) => Ok(listing.children.len()),
@@ -127,7 +129,7 @@ impl Leasing {
                 Err(failure) => Err(Failed::at(leases, "list", failure)),
             }
         };
-        let there = tried(curator.connection(), leases, retry, Effect::Harmless, list).await?;
+        let there = with_retry(curator.connection(), leases, retry, Idempotent::Yes, list).await?;
         Ok(there + count > self.limit.now())
     }
 

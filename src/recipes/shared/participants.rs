@@ -8,14 +8,14 @@ use futures_util::future::try_join_all;
 
 use super::recipe::Recipe;
 use super::revocation::REVOKE;
-use crate::client::{Failure, Node};
+use crate::client::{Failed, Failure, Node};
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Family, Rank, queue, standings};
 use crate::queue::rules::node_name::{ContenderName, Kind, tagged};
 use crate::session::Session;
-use crate::session::tries::{Effect, Failed, tried};
+use crate::session::retry::{Idempotent, with_retry};
 
 /// One that holds a lock or waits for it. Where its node may not be read, what only that tells is `None`.
 ///
@@ -112,7 +112,7 @@ impl Recipe {
             read(&session, path, family).await.map_err(|failure| Failed::at(path, "read", failure))
         };
         let mut participants =
-            tried(curator.connection(), path, retry, Effect::Harmless, read).await?;
+            with_retry(curator.connection(), path, retry, Idempotent::Yes, read).await?;
         if let Some(first) = participants.first_mut()
             && family.is_exclusive()
         {
@@ -136,7 +136,7 @@ impl Recipe {
         let read = |session, _| async move {
             holder(session).await.map_err(|failure| Failed::at(path, "read", failure))
         };
-        tried(curator.connection(), path, retry, Effect::Harmless, read).await
+        with_retry(curator.connection(), path, retry, Idempotent::Yes, read).await
     }
 }
 

@@ -49,7 +49,7 @@ async fn look_out(hold: Arc<HoldState>, requested: CancellationToken) {
 async fn asked(hold: &HoldState) -> Result<(), Failure> {
     let (session, node) = (hold.session(), hold.node());
     loop {
-        let Some(_room) = session.spare_room(node) else {
+        let Some(_room) = session.try_reserve_spare_watch(node) else {
             let read = session.client()?.read(node);
             if read.await?.data == REVOKE {
                 return Ok(());

@@ -7,11 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
 
 use super::shared::Shared;
-use crate::client::{Failure, LinkState, LinkWatch, NodeEvent, NodeWatch};
+use crate::client::{Failure, LinkState, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
 use crate::error::Error;
 use crate::metrics::{self, Operation};
 use crate::session::Session;
@@ -62,7 +61,7 @@ impl Drop for Following {
 /// A watch on the node, and the room it takes.
 struct Armed {
     watch: NodeWatch,
-    _room: OwnedSemaphorePermit,
+    _room: WatchPermit,
 }
 
 /// In one session, to its end; `again`: watches report what is read first, even if it is the same.
@@ -98,7 +97,7 @@ async fn read(
 ) -> Result<(), Failure> {
     let path = shared.path.as_str();
     let client = session.client()?;
-    let room = if armed.is_none() { session.room_at_once(path) } else { None };
+    let room = if armed.is_none() { session.try_reserve_watch(path) } else { None };
     let node = match room {
         Some(room) => {
             let (node, watch) = client.read_and_watch(path).await?;

@@ -19,7 +19,7 @@ pub use self::watch::CountWatch;
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
-use crate::session::tries::{Effect, tried};
+use crate::session::retry::{Idempotent, with_retry};
 
 /// The version that the server takes for any.
 const ANY_VERSION: i32 = -1;
@@ -83,7 +83,7 @@ impl SharedCount {
         let path = LockPath::parse("path", path)?;
         let connection = curator.connection();
         let (seed, options) = (seed.to_be_bytes(), curator.options());
-        let found = tried(connection, &path, &options.retry, Effect::Harmless, |session, _| {
+        let found = with_retry(connection, &path, &options.retry, Idempotent::Yes, |session, _| {
             read_or_make(session, &path, seed, &options.acls)
         });
         let (data, change) = found.await?;
@@ -131,8 +131,9 @@ impl SharedCount {
     pub async fn set(&self, value: i32) -> Result<(), Error> {
         let path = &self.shared.path;
         let (connection, retry) = (self.curator.connection(), &self.curator.options().retry);
-        let writing =
-            tried(connection, path, retry, Effect::Write, |session, _| set(session, path, value));
+        let writing = with_retry(connection, path, retry, Idempotent::No, |session, _| {
+            set(session, path, value)
+        });
         let change = writing.await?;
         self.shared.publish(VersionedCount::new(value, change), false);
         Ok(())
@@ -172,7 +173,7 @@ impl SharedCount {
         if latest.zxid > expected.zxid || (latest.zxid == expected.zxid && latest != *expected) {
             return Ok(false);
         }
-        let swapping = tried(connection, path, retry, Effect::Write, |session, unsure| {
+        let swapping = with_retry(connection, path, retry, Idempotent::No, |session, unsure| {
             swap(session, path, expected, value, unsure)
         });
         match swapping.await? {
@@ -182,7 +183,7 @@ impl SharedCount {
             }
             Swapped::Stale => {
                 let read = |session, _| read_if_there(session, path);
-                match tried(connection, path, retry, Effect::Harmless, read).await {
+                match with_retry(connection, path, retry, Idempotent::Yes, read).await {
                     Ok(Some(found)) => self.shared.take(found, false).map(|_| false),
                     // The answer is known without.
                     Ok(None) | Err(_) => Ok(false),

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::count::{Verdict, VersionedCount, judge};
-use crate::client::{Acl, Change, Failure, Node};
+use crate::client::{Acl, Change, Failed, Failure, Node};
 use crate::lock_path::LockPath;
 use crate::session::Session;
-use crate::session::tries::Failed;
 
 /// How often the node, or one above it, is made again at once: an operator may delete it as fast as we make it.
 const MADE_AT_ONCE: usize = 3;

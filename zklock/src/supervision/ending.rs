@@ -1,7 +1,7 @@
 //! Decides when a command gets TERM, and when it is killed. Pure: the current time is an argument.
 //!
 //! The lease ends at least `T/24` before the servers can give the lock away, where `T` is the session timeout
-//! (`session/lease.rs` of the library). So a command that is killed at the end of the lease is dead before that. The
+//! (`session/lease` of the library). So a command that is killed at the end of the lease is dead before that. The
 //! command gets TERM some time ahead of that. A supervisor that was frozen sees what is due as soon as it runs again.
 
 use std::time::Duration;

@@ -1,17 +1,17 @@
-//! How large a request may be.
+//! The largest size of a request.
 
 use zookeeper_client::Acl;
 
 use crate::error::Error;
 use crate::lock_path::LockPath;
 
-/// The largest frame a server takes unless it is configured otherwise (`jute.maxbuffer`): it cuts the
-/// connection of a client that sends a larger one, again and again.
+/// The largest frame that a server takes unless it is configured otherwise (`jute.maxbuffer`). The server cuts the connection of
+/// a client that sends a larger one, each time that it is sent.
 const LARGEST_FRAME: usize = 0xf_ffff;
 
-/// What the server would say of a create that is too large, if it said anything.
+/// Fails if a create with `bytes` of data would be too large. The server would not answer it with an error.
 ///
-/// `option` is what `bytes` of data were given for.
+/// The error names `option`, which the user set to the data.
 pub(crate) fn check_frame(
     option: &'static str,
     path: &LockPath,
@@ -30,7 +30,7 @@ pub(crate) fn check_frame(
     Err(Error::invalid(option, format_args!("of {bytes} bytes for {path}"), reason))
 }
 
-/// Whether contenders' nodes at `path` can say this, with these ACLs.
+/// Fails if contenders' nodes at `path` cannot have this identity and these ACLs.
 pub(crate) fn check_contender(path: &LockPath, identity: &[u8], acls: &[Acl]) -> Result<(), Error> {
     if acls.is_empty() {
         let value = format_args!("[] for {path}");

@@ -1,15 +1,15 @@
-//! What requests carry, and what they answer.
+//! The values that requests carry and return.
 
 use zookeeper_client::{self as zk, Acl, Acls};
 
-/// Which change of a node's data it was.
+/// A change of a node's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     /// The transaction that created the node.
     pub(crate) czxid: i64,
     /// The transaction that wrote the data, the create included.
     pub(crate) mzxid: i64,
-    /// How often they were written since the create.
+    /// The number of writes of the data since the create.
     pub(crate) version: i32,
 }
 
@@ -19,23 +19,26 @@ impl Change {
     }
 }
 
-/// A node that was just created or looked up. All is zero of one that is there and may not be looked at.
+/// A node that was just created or read. All fields are zero if the node exists but may not be read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
-    /// The last one of its data.
+    /// The last change of its data.
     pub(crate) change: Change,
-    /// The session that owns it, for an ephemeral node.
+    /// The session that owns an ephemeral node.
     pub(crate) owner: i64,
-    /// In milliseconds since 1970, by the server's clock.
+    /// The time of the create in milliseconds since 1970, by the server's clock.
     pub(crate) created: u64,
     pub(crate) data: Vec<u8>,
 }
 
 impl Node {
     pub(super) fn new(data: Vec<u8>, stat: &zk::Stat) -> Self {
-        let zk::Stat { ephemeral_owner: owner, ctime, .. } = *stat;
-        let (change, created) = (Change::of(stat), ctime.try_into().unwrap_or(0));
-        Self { change, owner, created, data }
+        Self {
+            change: Change::of(stat),
+            owner: stat.ephemeral_owner,
+            created: stat.ctime.try_into().unwrap_or(0),
+            data,
+        }
     }
 
     pub(super) fn without_data(stat: &zk::Stat) -> Self {
@@ -49,22 +52,26 @@ pub(crate) struct Listing {
     pub(crate) children: Vec<String>,
     /// The transaction that created the node.
     pub(crate) czxid: i64,
-    /// How often its set of children has changed.
+    /// The number of changes of the set of children.
     pub(crate) cversion: i32,
     pub(crate) num_children: i32,
 }
 
 impl Listing {
     pub(super) fn new(children: Vec<String>, stat: &zk::Stat) -> Self {
-        let zk::Stat { czxid, cversion, num_children, .. } = *stat;
-        Self { children, czxid, cversion, num_children }
+        Self {
+            children,
+            czxid: stat.czxid,
+            cversion: stat.cversion,
+            num_children: stat.num_children,
+        }
     }
 }
 
-/// What to write.
+/// A write to one node.
 #[derive(Debug)]
 pub(crate) enum Write<'a> {
-    /// A node that is the session's or, if not `ephemeral`, persistent.
+    /// Creates a node, persistent unless it is `ephemeral`.
     Create {
         data: &'a [u8],
         acls: &'a [Acl],
@@ -85,7 +92,7 @@ impl Write<'_> {
     }
 }
 
-/// Lets everyone do everything: ZooKeeper's and Curator's default.
-pub(crate) fn open_to_anyone() -> Vec<Acl> {
+/// Returns the ACL that allows everyone everything (`world:anyone`): ZooKeeper's and Curator's default.
+pub(crate) fn world_anyone_acl() -> Vec<Acl> {
     Acls::anyone_all().to_vec()
 }

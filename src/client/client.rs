@@ -1,4 +1,4 @@
-//! [`Client`]: a session whose paths start at the chroot and the namespace.
+//! [`Client`]: the client of one session. Its paths start at the chroot and the namespace.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::lock_path::LockPath;
 #[cfg(feature = "simulation")]
 use crate::simulation;
 
-/// One session, rooted at the chroot and the namespace. Cheap to clone; the session ends when the last
-/// clone is dropped.
+/// The client of one session, rooted at the chroot and the namespace. Clones are cheap. The session ends when the last clone is
+/// dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    pub(super) to: To,
-    /// Chroot and namespace in one, as the server knows it.
+    pub(super) backend: Backend,
+    /// Chroot and namespace joined, as the server knows it.
     root: LockPath,
 }
 
-/// A client of real servers, rooted, or one of simulated servers, which takes whole paths.
+/// Where requests are sent: a rooted client of real servers, or a client of simulated servers, which takes whole paths.
 #[derive(Clone, Debug)]
-pub(super) enum To {
+pub(super) enum Backend {
     Real(zk::Client),
     #[cfg(feature = "simulation")]
     Simulated(simulation::Client),
@@ -35,16 +35,16 @@ impl Client {
         let rooted = client.chroot(root.as_str().to_owned()).map_err(|_| {
             Error::invalid("namespace", format_args!("{root:?}"), "the client refuses it")
         })?;
-        Ok(Self { to: To::Real(rooted), root })
+        Ok(Self { backend: Backend::Real(rooted), root })
     }
 
-    /// Of simulated servers; `root` is chroot and namespace in one.
+    /// Takes a client of simulated servers. `root` is chroot and namespace joined.
     #[cfg(feature = "simulation")]
     pub(crate) fn simulated(client: simulation::Client, root: LockPath) -> Self {
-        Self { to: To::Simulated(client), root }
+        Self { backend: Backend::Simulated(client), root }
     }
 
-    /// `path` as the server knows it.
+    /// Returns `path` as the server knows it.
     #[cfg(feature = "simulation")]
     pub(super) fn at(&self, path: &str) -> String {
         match (self.root.is_root(), path) {
@@ -54,18 +54,18 @@ impl Client {
         }
     }
 
-    /// Whether the session is one of a read-only server: it gets another id when the client finds a
-    /// server that writes.
+    /// Returns true if the session is one of a read-only server. Such a session gets another id when the client finds a server
+    /// that writes.
     pub(crate) fn is_read_only(client: &zk::Client) -> bool {
         client.session().is_readonly() || client.state() == zk::SessionState::ConnectedReadOnly
     }
 
-    /// The client itself, for other work on the same session; of simulated servers there is none.
+    /// Returns the foreign client itself, for other work on the same session. `None` for simulated servers.
     pub(crate) fn inner(&self) -> Option<&zk::Client> {
-        match &self.to {
-            To::Real(client) => Some(client),
+        match &self.backend {
+            Backend::Real(client) => Some(client),
             #[cfg(feature = "simulation")]
-            To::Simulated(_) => None,
+            Backend::Simulated(_) => None,
         }
     }
 
@@ -74,49 +74,49 @@ impl Client {
     }
 
     pub(crate) fn session_id(&self) -> i64 {
-        match &self.to {
-            To::Real(client) => client.session_id().0,
+        match &self.backend {
+            Backend::Real(client) => client.session_id().0,
             #[cfg(feature = "simulation")]
-            To::Simulated(client) => client.session_id(),
+            Backend::Simulated(client) => client.session_id(),
         }
     }
 
     pub(crate) fn session_timeout(&self) -> Duration {
-        match &self.to {
-            To::Real(client) => client.session_timeout(),
+        match &self.backend {
+            Backend::Real(client) => client.session_timeout(),
             #[cfg(feature = "simulation")]
-            To::Simulated(client) => client.session_timeout(),
+            Backend::Simulated(client) => client.session_timeout(),
         }
     }
 
     pub(crate) fn watch_link(&self) -> LinkWatch {
-        match &self.to {
-            To::Real(client) => LinkWatch::Real(client.state_watcher()),
+        match &self.backend {
+            Backend::Real(client) => LinkWatch::Real(client.state_watcher()),
             #[cfg(feature = "simulation")]
-            To::Simulated(client) => LinkWatch::Simulated(client.watch_link()),
+            Backend::Simulated(client) => LinkWatch::Simulated(client.watch_link()),
         }
     }
 
-    /// The same session, with whole paths.
+    /// Returns a client of the same session that takes whole paths.
     fn unrooted(&self) -> Self {
-        let to = match &self.to {
-            To::Real(client) => {
-                To::Real(client.clone().chroot("/").unwrap_or_else(|client| client))
+        let backend = match &self.backend {
+            Backend::Real(client) => {
+                Backend::Real(client.clone().chroot("/").unwrap_or_else(|client| client))
             }
             #[cfg(feature = "simulation")]
-            To::Simulated(client) => To::Simulated(client.clone()),
+            Backend::Simulated(client) => Backend::Simulated(client.clone()),
         };
-        Self { to, root: LockPath::root() }
+        Self { backend, root: LockPath::root() }
     }
 
-    /// Makes the node `path`, and what is missing above it, as containers; persistent where the
-    /// server does not know containers. `path` is absolute: what is missing may be the chroot itself.
+    /// Creates the node `path` and its missing parents: as containers, or as persistent nodes if the server does not know
+    /// containers. `path` starts at the server's root, because the chroot itself may be missing.
     pub(crate) async fn make_parents(&self, path: &LockPath, acls: &[Acl]) -> Result<(), Failed> {
         let server = self.unrooted();
         let failed =
             |level: &str, failure| Failed { path: level.to_owned(), operation: "create", failure };
         let mut missing = Vec::new();
-        // Upwards first: a client that may not read or create near the root need not.
+        // Upwards first: a client that has no permission near the root may not need it.
         for level in path.ancestors() {
             match server.make_parent(level, acls).await {
                 Ok(()) => break,
@@ -139,7 +139,7 @@ impl Client {
         };
         match made {
             Err(Failure::NodeExists) => Ok(()),
-            // A client that may not create it may still use it: the server looks at permissions first.
+            // A client without the permission to create may still use an existing node. The server checks permissions first.
             Err(Failure::Refused(e)) if e.is_no_auth() => match self.exists(path).await? {
                 true => Ok(()),
                 false => Err(Failure::Refused(e)),
