@@ -47,31 +47,42 @@
 
 mod admin;
 mod client;
+mod client_steps;
+mod client_watches;
+mod connections;
+mod delivery;
 mod election;
 mod ensemble;
+mod event_queue;
 mod fault;
-mod lane;
 mod link;
+mod log_observer;
+mod network;
 mod op;
-mod peer;
 mod process;
+mod process_state;
 mod quorum;
+mod replica;
+mod scheduler;
+mod server;
 mod serving;
+mod session_tracker;
+mod sim_client;
 mod state;
-mod tasks;
+mod trace;
 mod tree;
 mod world;
 
 pub use self::admin::Admin;
 pub(crate) use self::client::{Client, Target};
+pub(crate) use self::client_watches::Watch;
 pub use self::ensemble::{Ensemble, EnsembleBuilder, Partition};
 pub use self::fault::{Cut, Direction, Message};
 pub use self::link::{Fault, Link};
+#[doc(hidden)]
+pub use self::log_observer::Logged;
 pub use self::op::Operation;
 pub(crate) use self::op::{Answer, Happened, Op, Refused};
 pub use self::process::Process;
 pub(crate) use self::process::scheduled;
-#[doc(hidden)]
-pub use self::state::Logged;
-pub(crate) use self::state::Watch;
 pub(crate) use self::world::{guid, now, seed};
