@@ -48,7 +48,7 @@ impl Client {
     /// Sends a request.
     pub(crate) fn ask(&self, op: Op) -> impl Future<Output = Outcome> + Send + use<> {
         let (reply, outcome) = oneshot::channel();
-        self.0.world.change(|state| state.make(self.0.number, op, Some(reply)));
+        self.0.world.change(|state| state.make_request(self.0.number, op, Some(reply)));
         async move { outcome.await.unwrap_or(Err(ServerError::ConnectionLoss.into())) }
     }
 }

@@ -28,7 +28,12 @@ impl State {
     }
 
     /// Makes a request.
-    pub(super) fn make(&mut self, number: usize, op: Op, reply: Option<oneshot::Sender<Outcome>>) {
+    pub(super) fn make_request(
+        &mut self,
+        number: usize,
+        op: Op,
+        reply: Option<oneshot::Sender<Outcome>>,
+    ) {
         let client = &mut self.clients[number];
         if client.process().is_dead() {
             return;
@@ -38,12 +43,12 @@ impl State {
             return self.answer(reply, Err(ServerError::InvalidAcl.into()));
         }
         match client.phase() {
-            Phase::Over => {
+            Phase::Ended => {
                 let error = error_after(*client.link_state().borrow());
                 self.answer(reply, Err(error.into()));
             }
-            Phase::Serving => self.send_request(number, op, reply),
-            _ => client.defer(Box::new(move |state| state.make(number, op, reply))),
+            Phase::Ready => self.send_request(number, op, reply),
+            _ => client.defer(Box::new(move |state| state.make_request(number, op, reply))),
         }
     }
 
@@ -60,7 +65,7 @@ impl State {
         let Some(server) = self.network.server_of(connection) else { return };
         let origin = Origin { server, connection, xid };
         self.send_to_server(connection, Some(op.operation()), move |state| {
-            state.request(origin, op);
+            state.request_arrived(origin, op);
         });
     }
 
@@ -81,8 +86,10 @@ impl State {
             let waited = client.silence_limit();
             return self.dial_again(number, waited);
         }
-        let serves = self.servers[server].serves();
-        let Some(connection) = serves.then(|| self.open(number, link, server)).flatten() else {
+        if !self.servers[server].serves() {
+            return self.dial_again(number, 1);
+        }
+        let Some(connection) = self.open(number, link, server) else {
             return self.dial_again(number, 1);
         };
         let client = &mut self.clients[number];
@@ -147,23 +154,23 @@ impl State {
         });
     }
 
-    /// Sends the requests that have waited, once the client serves.
-    fn begin_to_serve(&mut self, number: usize) {
+    /// Sends the requests that have waited, once the client is ready.
+    fn become_ready(&mut self, number: usize) {
         let now = self.events.now();
         let client = &mut self.clients[number];
-        let Some(unsent) = client.begin_to_serve(now) else { return };
+        let Some(unsent) = client.become_ready(now) else { return };
         if let Some(dialed) = client.take_dialed() {
             self.effect(move || drop(dialed.send(Ok(()))));
         }
         unsent.into_iter().for_each(|request| request(self));
         if self.clients[number].is_dropped() {
-            self.make(number, Op::Close, None);
+            self.make_request(number, Op::Close, None);
         }
         self.check_later(number);
     }
 
     /// The reply to a request arrives.
-    pub(super) fn replied(&mut self, number: usize, xid: i32, zxid: i64, reply: Reply) {
+    pub(super) fn reply_arrived(&mut self, number: usize, xid: i32, zxid: i64, reply: Reply) {
         let client = &mut self.clients[number];
         let Some(op) = client.saw_reply(xid, zxid) else { return };
         if matches!(reply, Err(Refused { error: ServerError::SessionExpired, .. })) {
@@ -181,11 +188,11 @@ impl State {
             (answer, watch)
         });
         self.answer(request.reply, outcome);
-        self.begin_to_serve(number);
+        self.become_ready(number);
     }
 
     /// An event arrives.
-    pub(super) fn happened(&mut self, number: usize, path: &str, happened: Happened) {
+    pub(super) fn event_arrived(&mut self, number: usize, path: &str, happened: Happened) {
         self.note(format_args!("client {number} told {path} {happened:?}"));
         for watcher in self.clients[number].watches_mut().take_fired(path, happened) {
             self.effect(move || _ = watcher.send(happened));
@@ -196,12 +203,12 @@ impl State {
     pub(super) fn unwatch(&mut self, number: usize, id: u64) {
         let client = &mut self.clients[number];
         match client.phase() {
-            Phase::Serving => {
+            Phase::Ready => {
                 if let Some(remove) = client.unwatch(id) {
-                    self.make(number, remove, None);
+                    self.make_request(number, remove, None);
                 }
             }
-            Phase::Over => {}
+            Phase::Ended => {}
             _ => client.defer(Box::new(move |state| state.unwatch(number, id))),
         }
     }
@@ -253,8 +260,8 @@ impl State {
         if client.is_dialing_first() {
             // There is no session to close.
             self.vanish(number);
-        } else if client.phase() == Phase::Serving {
-            self.make(number, Op::Close, None);
+        } else if client.phase() == Phase::Ready {
+            self.make_request(number, Op::Close, None);
         }
     }
 
@@ -272,7 +279,7 @@ impl State {
             match client.phase() {
                 _ if is_silent && self.rng.bool() => self.connection_lost(number),
                 Phase::Dialing => self.dial_again(number, 0),
-                Phase::Over => {}
+                Phase::Ended => {}
                 _ => self.check_later(number),
             }
         }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use super::op::{Happened, Kind};
+use super::op::{Happened, WatchKind};
 use super::world::World;
 
 /// A one-shot watch. Resolves with `None` when the session has ended.
@@ -54,14 +54,14 @@ impl Drop for Watch {
 /// The client's end of a [`Watch`].
 struct Watcher {
     id: u64,
-    kind: Kind,
+    kind: WatchKind,
     happened: oneshot::Sender<Happened>,
 }
 
 impl Watcher {
     /// Returns true if both are watches on the children of a node, or both on the node itself.
-    fn is_alike(&self, kind: Kind) -> bool {
-        (self.kind == Kind::Child) == (kind == Kind::Child)
+    fn is_alike(&self, kind: WatchKind) -> bool {
+        (self.kind == WatchKind::Child) == (kind == WatchKind::Child)
     }
 }
 
@@ -74,14 +74,18 @@ pub(super) struct ClientWatches {
 /// A watch that was removed.
 pub(super) struct Removed {
     pub(super) path: String,
-    pub(super) kind: Kind,
+    pub(super) kind: WatchKind,
     /// True if no other watch of the client is of the same path and kind.
     pub(super) is_last: bool,
 }
 
 impl ClientWatches {
     /// Adds a watch. Returns its id, and the receiver of the event.
-    pub(super) fn add(&mut self, path: &str, kind: Kind) -> (u64, oneshot::Receiver<Happened>) {
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        kind: WatchKind,
+    ) -> (u64, oneshot::Receiver<Happened>) {
         let (sender, receiver) = oneshot::channel();
         self.added += 1;
         let watcher = Watcher { id: self.added, kind, happened: sender };
@@ -95,10 +99,10 @@ impl ClientWatches {
         path: &str,
         happened: Happened,
     ) -> Vec<oneshot::Sender<Happened>> {
-        let is_meant = |kind: Kind| match happened {
-            Happened::Children => kind == Kind::Child,
+        let is_meant = |kind: WatchKind| match happened {
+            Happened::Children => kind == WatchKind::Child,
             Happened::Deleted => true,
-            Happened::Created | Happened::Changed => kind != Kind::Child,
+            Happened::Created | Happened::Changed => kind != WatchKind::Child,
         };
         let Some(watches) = self.by_path.get_mut(path) else { return Vec::new() };
         let mut fired = Vec::new();
@@ -129,7 +133,7 @@ impl ClientWatches {
     }
 
     /// All watches, to be set again after a reconnect.
-    pub(super) fn all(&self) -> BTreeSet<(Kind, String)> {
+    pub(super) fn all(&self) -> BTreeSet<(WatchKind, String)> {
         let mut all = BTreeSet::new();
         for (path, watches) in &self.by_path {
             all.extend(watches.iter().map(|watcher| (watcher.kind, path.clone())));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::op::{Happened, Ids, Kind, Op, Reply};
+use super::op::{Happened, Ids, Op, Reply, WatchKind};
 
 /// The server's end of a connection.
 #[derive(Default)]
@@ -108,13 +108,13 @@ impl Connections {
         own.map(|(number, _)| *number).collect()
     }
 
-    pub(super) fn watch(&mut self, connection: u64, path: &str, kind: Kind) {
-        self.watches.insert((path.to_owned(), kind == Kind::Child, connection));
+    pub(super) fn watch(&mut self, connection: u64, path: &str, kind: WatchKind) {
+        self.watches.insert((path.to_owned(), kind == WatchKind::Child, connection));
     }
 
     /// Removes a watch. Returns false if there is no such watch.
-    pub(super) fn unwatch(&mut self, connection: u64, path: &str, kind: Kind) -> bool {
-        self.watches.remove(&(path.to_owned(), kind == Kind::Child, connection))
+    pub(super) fn unwatch(&mut self, connection: u64, path: &str, kind: WatchKind) -> bool {
+        self.watches.remove(&(path.to_owned(), kind == WatchKind::Child, connection))
     }
 
     /// Removes the watches that this event fires. Returns their connections, each once even if it watches the node and

@@ -1,4 +1,4 @@
-//! How messages travel between clients and servers.
+//! Messages: sending them, and delivering those that are due.
 
 use super::event_queue::Event;
 use super::fault::Cut;

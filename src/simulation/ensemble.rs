@@ -400,7 +400,7 @@ impl Ensemble {
         self.world.change(|state| state.trace.panics())
     }
 
-    /// How often tasks were polled endlessly at one virtual instant.
+    /// Number of times that a task was polled endlessly at one virtual instant.
     #[must_use]
     pub fn spins(&self) -> usize {
         self.world.change(|state| state.trace.spins())

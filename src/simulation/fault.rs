@@ -11,11 +11,11 @@ use super::op::Operation;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(clippy::exhaustive_enums)] // a link has two ends
 pub enum Direction {
-    /// From the client to the server.
+    /// Messages from the client to the server.
     ToServer,
-    /// From the server to the client.
+    /// Messages from the server to the client.
     ToClient,
-    /// Either way.
+    /// Messages in both directions.
     Both,
 }
 
@@ -29,7 +29,7 @@ impl Direction {
     }
 }
 
-/// How a connection ends.
+/// The end of a connection that a fault cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cut {
@@ -134,12 +134,12 @@ impl ActiveFault {
 /// The faults' verdict on a message.
 #[derive(Default)]
 pub(super) struct Fate {
-    /// How much later the message arrives.
+    /// Additional time until the message arrives.
     pub(super) delay: u64,
     /// The fault that holds the message back.
     pub(super) held_by: Option<u64>,
     pub(super) is_lost: bool,
-    /// How the connection ends behind the message.
+    /// The cut of the connection behind the message.
     pub(super) cut: Option<Cut>,
 }
 

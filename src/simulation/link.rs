@@ -146,7 +146,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// How often the fault has struck. A fault about one [`Message`] strikes once, a stall or a delay with each message
+    /// Number of times that the fault has struck. A fault about one [`Message`] strikes once, a stall or a delay with each message
     /// in its direction, and a refusal with each connection that it refuses.
     #[must_use]
     pub fn strikes(&self) -> usize {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::op::{Happened, Op};
-use super::tree::{Entry, Fired, Tree};
+use super::tree::{Fired, LogEntry, Tree};
 
 /// An effect of one log entry.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl LogObserver {
     /// the first server that applies it.
     pub(super) fn report(
         &mut self,
-        entry: &Entry,
+        entry: &LogEntry,
         fired: &[Fired],
         tree: &Tree,
     ) -> Option<impl FnOnce() + Send + use<>> {

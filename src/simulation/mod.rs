@@ -1,12 +1,12 @@
 //! A ZooKeeper in memory and in virtual time, for tests (feature `simulation`).
 //!
-//! An [`Ensemble`] is one server or several, the links to them, and the processes that use them. The code under test
-//! connects by [`connect_string`](Ensemble::connect_string) and needs no change. Time is tokio's paused clock: a minute
-//! passes as soon as nothing else is to be done. One seed decides how long messages take and which task runs next, so
-//! a test that failed fails again.
+//! An [`Ensemble`] consists of one or more servers, the links to them, and the processes that use them. The code under
+//! test connects by [`connect_string`](Ensemble::connect_string) and needs no change. Time is tokio's paused clock: a
+//! minute passes as soon as no task has work left. One seed decides how long messages take and which task runs next, so
+//! a failed test fails again.
 //!
-//! It belongs to one thread: `#[tokio::test(start_paused = true)]` is right, a multi-threaded runtime is refused. Real
-//! sockets do not work in such a test, because the virtual clock runs ahead while a task waits for one.
+//! An ensemble belongs to one thread: use `#[tokio::test(start_paused = true)]`. A multi-threaded runtime is refused.
+//! Real sockets do not work in such a test, because the virtual clock runs ahead while a task waits for one.
 //!
 //! # A leader's failover, as a test
 //!

@@ -9,11 +9,11 @@ use super::op::Operation;
 /// The route of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Route {
-    /// From the client of a connection to the server.
+    /// Over this connection, to the server.
     ToServer(u64),
-    /// From the server of a connection to the client.
+    /// Over this connection, to the client.
     ToClient(u64),
-    /// From one server to another.
+    /// Out of the first server, into the second.
     BetweenServers(usize, usize),
 }
 
@@ -41,7 +41,7 @@ struct Channel {
     last_due: u64,
     /// True if no more messages are sent.
     is_ended: bool,
-    /// How much longer each message takes.
+    /// Additional time that each message takes.
     delay: u64,
 }
 

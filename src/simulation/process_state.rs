@@ -15,7 +15,7 @@ thread_local! {
 
 #[derive(Debug, Default)]
 pub(super) struct ProcessState {
-    /// By how many millionths its clock is fast.
+    /// Millionths by which the clock is fast; negative if it is slow.
     fast: i32,
     is_dead: AtomicBool,
     is_paused: AtomicBool,

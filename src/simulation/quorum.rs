@@ -1,4 +1,4 @@
-//! How servers agree: proposals, acknowledgements and commits, and `sync`.
+//! Agreement among the servers: proposals, acknowledgements and commits, and `sync`.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::op::{Answer, Ids, Op};
 use super::replica::Applied;
 use super::server::Role;
 use super::state::State;
-use super::tree::{Entry, Origin};
+use super::tree::{LogEntry, Origin};
 use crate::client::ServerError;
 
 impl State {
@@ -102,7 +102,7 @@ impl State {
             let answer = move |state: &mut Self| {
                 state.send_to(leader, origin.server, move |state| {
                     state.apply(origin.server);
-                    state.answered(origin, Ok(Answer::Nothing));
+                    state.leader_replied(origin, Ok(Answer::Nothing));
                 });
             };
             state.servers[leader].add_sync(Box::new(answer));
@@ -136,7 +136,7 @@ impl State {
         let shuffle = self.rng.u64(..);
         let here = &mut self.servers[leader];
         let zxid = here.next_zxid();
-        let entry = Arc::new(Entry { zxid, time, session, ids, op, origin, shuffle });
+        let entry = Arc::new(LogEntry { zxid, time, session, ids, op, origin, shuffle });
         here.replica.append(entry.clone());
         self.send_to_followers(leader, |follower| {
             let entry = entry.clone();
@@ -145,7 +145,7 @@ impl State {
         self.commit(leader);
     }
 
-    fn accept(&mut self, follower: usize, entry: Arc<Entry>) {
+    fn accept(&mut self, follower: usize, entry: Arc<LogEntry>) {
         let replica = &mut self.servers[follower].replica;
         replica.append(entry);
         let length = replica.length();
@@ -186,7 +186,7 @@ impl State {
         {
             if self.servers[server].role() == Role::Leading {
                 let failed = reply.as_ref().err().map(|refused| &refused.error);
-                let Entry { zxid, session, op, .. } = &*entry;
+                let LogEntry { zxid, session, op, .. } = &*entry;
                 match op {
                     Ok(op) => self.note(format_args!("= {zxid:#x} {session:#x} {op:?} {failed:?}")),
                     Err(error) => self.note(format_args!("= {zxid:#x} {session:#x} {error:?}")),
@@ -202,7 +202,7 @@ impl State {
                 (Some(origin), Ok(Op::OpenSession { timeout })) => {
                     self.end_handshake(origin.connection, entry.session, Some(*timeout));
                 }
-                (Some(origin), _) => self.answered(origin, reply),
+                (Some(origin), _) => self.leader_replied(origin, reply),
                 _ => {}
             }
             if matches!(entry.op, Ok(Op::Close)) {

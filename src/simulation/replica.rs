@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::op::Reply;
-use super::tree::{Entry, Fired, Tree};
+use super::tree::{Fired, LogEntry, Tree};
 
 pub(super) struct Replica {
     tree: Tree,
-    log: Vec<Arc<Entry>>,
+    log: Vec<Arc<LogEntry>>,
     /// Length of the part of the log that is committed.
     committed: usize,
     /// Length of the part of the log that is applied to the tree.
@@ -16,7 +16,7 @@ pub(super) struct Replica {
 
 /// An entry that was just applied.
 pub(super) struct Applied {
-    pub(super) entry: Arc<Entry>,
+    pub(super) entry: Arc<LogEntry>,
     pub(super) reply: Reply,
     pub(super) fired: Vec<Fired>,
 }
@@ -39,7 +39,7 @@ impl Replica {
         self.log.last().map(|entry| entry.zxid)
     }
 
-    pub(super) fn append(&mut self, entry: Arc<Entry>) {
+    pub(super) fn append(&mut self, entry: Arc<LogEntry>) {
         self.log.push(entry);
     }
 
@@ -76,6 +76,6 @@ impl Replica {
 }
 
 pub(super) struct LogCopy {
-    log: Vec<Arc<Entry>>,
+    log: Vec<Arc<LogEntry>>,
     committed: usize,
 }

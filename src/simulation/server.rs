@@ -35,11 +35,11 @@ pub(super) enum Role {
     Leading,
 }
 
-/// What a leader knows of its followers.
+/// The part of the state that only a leader has.
 #[derive(Default)]
 struct Leadership {
     last_zxid: i64,
-    /// How much of the log each follower has.
+    /// The length of the log that each follower has.
     followers: BTreeMap<usize, usize>,
     /// The answers to `sync` requests that wait for a commit.
     syncs: Vec<Sync>,

@@ -1,7 +1,7 @@
-//! What a server does for its clients: handshakes, requests and watches.
+//! The service of a server to its clients: handshakes, requests and watches.
 
 use super::connections::ServerConnection;
-use super::op::{Answer, Happened, Ids, Kind, Op, Operation, Refused, Reply, allow};
+use super::op::{Answer, Happened, Ids, Op, Operation, Refused, Reply, WatchKind, allow};
 use super::state::State;
 use super::tree::{Fired, Origin};
 use crate::client::{Permission, ServerError};
@@ -61,7 +61,7 @@ impl State {
     }
 
     /// A request arrives.
-    pub(super) fn request(&mut self, origin: Origin, op: Op) {
+    pub(super) fn request_arrived(&mut self, origin: Origin, op: Op) {
         let Origin { server, connection, xid } = origin;
         let Some(own) = self.server_connection(connection) else { return };
         let session = own.session();
@@ -84,7 +84,7 @@ impl State {
     }
 
     /// The leader's reply to a request arrives.
-    pub(super) fn answered(&mut self, origin: Origin, reply: Reply) {
+    pub(super) fn leader_replied(&mut self, origin: Origin, reply: Reply) {
         let Origin { server, connection, xid } = origin;
         if let Some(own) = self.server_connection(connection) {
             own.set_reply(xid, reply);
@@ -108,7 +108,7 @@ impl State {
             let xid = request.xid;
             let zxid = self.servers[server].replica.tree().zxid();
             self.send_to_client(connection, Some(op.operation()), move |state, client| {
-                state.replied(client, xid, zxid, reply);
+                state.reply_arrived(client, xid, zxid, reply);
             });
             if op == Op::Close {
                 return self.close_at_server(connection);
@@ -145,14 +145,21 @@ impl State {
     }
 
     /// Sets a watch again after a reconnect. If the node has changed since that zxid, the watch fires at once.
-    fn set_watch(&mut self, connection: u64, server: usize, since: i64, kind: Kind, path: &str) {
+    fn set_watch(
+        &mut self,
+        connection: u64,
+        server: usize,
+        since: i64,
+        kind: WatchKind,
+        path: &str,
+    ) {
         let here = &mut self.servers[server];
         let stat = here.replica.tree().node(path).map(|(stat, _)| stat);
         let missed = match (kind, stat) {
-            (Kind::Exist, Some(_)) => Happened::Created,
-            (Kind::Data | Kind::Child, None) => Happened::Deleted,
-            (Kind::Data, Some(stat)) if stat.mzxid > since => Happened::Changed,
-            (Kind::Child, Some(stat)) if stat.pzxid > since => Happened::Children,
+            (WatchKind::Exist, Some(_)) => Happened::Created,
+            (WatchKind::Data | WatchKind::Child, None) => Happened::Deleted,
+            (WatchKind::Data, Some(stat)) if stat.mzxid > since => Happened::Changed,
+            (WatchKind::Child, Some(stat)) if stat.pzxid > since => Happened::Children,
             _ => return here.connections.watch(connection, path, kind),
         };
         self.send_event(connection, path.to_owned(), missed);
@@ -160,7 +167,7 @@ impl State {
 
     fn send_event(&mut self, connection: u64, path: String, happened: Happened) {
         self.send_to_client(connection, Some(Operation::Event), move |state, client| {
-            state.happened(client, &path, happened);
+            state.event_arrived(client, &path, happened);
         });
     }
 

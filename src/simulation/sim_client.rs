@@ -7,7 +7,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::client_watches::{ClientWatches, Watch};
 use super::event_queue::Event;
-use super::op::{Answer, Ids, Kind, Op, Refused, Reply};
+use super::op::{Answer, Ids, Op, Refused, Reply, WatchKind};
 use super::process_state::ProcessState;
 use super::serving::Handshake;
 use crate::client::{LinkState, ServerError};
@@ -23,7 +23,7 @@ pub(super) struct SimClient {
     addresses: Vec<Address>,
     /// Number of addresses that were tried since the last connection.
     tried: usize,
-    /// How long a silent connection lasts; zero leaves that to the session timeout.
+    /// Longest silence of a connection; zero derives it from the session timeout.
     patience: u64,
     /// The identities that the client shows on each connection.
     ids: Ids,
@@ -64,8 +64,8 @@ pub(super) enum Phase {
     ShakingHands,
     /// Connected, until the watches are set again.
     Restoring,
-    Serving,
-    Over,
+    Ready,
+    Ended,
 }
 
 /// A request that was sent.
@@ -182,7 +182,7 @@ impl SimClient {
         tick.max(1)
     }
 
-    /// How long the client waits for a message before it leaves a server.
+    /// Longest silence of a server before the client leaves it.
     pub(super) fn silence_limit(&self) -> u64 {
         8 * self.tick()
     }
@@ -195,7 +195,7 @@ impl SimClient {
     /// When the client pings next. `None` while it waits for the answer to a ping, or for its watches to be set.
     fn pings_at(&self) -> Option<u64> {
         let is_pinging = self.sent.iter().any(|request| request.op == Op::Ping);
-        let pings = self.phase == Phase::Serving && !is_pinging;
+        let pings = self.phase == Phase::Ready && !is_pinging;
         pings.then(|| self.sent_at + (3 * self.tick()).min(10_000))
     }
 
@@ -226,7 +226,7 @@ impl SimClient {
         self.fires(timer) && self.phase == Phase::Dialing
     }
 
-    /// The address to dial next. `None` if the session has expired by the client's reckoning.
+    /// The address to dial next. `None` if the session has expired by the client's clock.
     pub(super) fn next_address(&mut self, now: u64, rng: &mut fastrand::Rng) -> Option<Address> {
         if self.tried == 0 {
             rng.shuffle(&mut self.addresses);
@@ -238,8 +238,9 @@ impl SimClient {
         Some(address)
     }
 
-    /// When the client dials again, after an attempt that takes until `waited` from now. There are no pauses in the first
-    /// round over the addresses, and growing ones before each further round.
+    /// When the client dials again, after an attempt that fails `waited` milliseconds from now. The first round over the
+    /// addresses has no pauses. Later there is one before each address, and a longer one before each round, which grows
+    /// with the rounds.
     pub(super) fn dials_at(&self, now: u64, waited: u64, rng: &mut fastrand::Rng) -> u64 {
         let round = u32::try_from(self.tried / self.addresses.len()).unwrap_or(u32::MAX);
         let place = (self.tried % self.addresses.len()) as u64;
@@ -278,19 +279,19 @@ impl SimClient {
         self.phase = Phase::Restoring;
     }
 
-    /// Begins to serve once no request of the handshake is outstanding. Returns the requests that have waited, or `None`
-    /// if the client does not begin now.
-    pub(super) fn begin_to_serve(&mut self, now: u64) -> Option<Vec<Event>> {
+    /// Becomes ready once no request of the handshake is outstanding. Returns the requests that have waited, or `None` if
+    /// the client does not become ready now.
+    pub(super) fn become_ready(&mut self, now: u64) -> Option<Vec<Event>> {
         if self.phase != Phase::Restoring || !self.sent.is_empty() {
             return None;
         }
-        self.phase = Phase::Serving;
+        self.phase = Phase::Ready;
         self.tried = 0;
         self.sent_at = now;
         Some(std::mem::take(&mut self.unsent))
     }
 
-    /// Receives a message over a connection. Returns false if the client does not use that connection any longer.
+    /// Receives a message over a connection. Returns false if the client no longer uses that connection.
     pub(super) fn receives(&mut self, connection: u64, now: u64) -> bool {
         let receives = self.connection == Some(connection) && !self.process.is_dead();
         if receives {
@@ -299,7 +300,7 @@ impl SimClient {
         receives
     }
 
-    /// Keeps a request until the client serves.
+    /// Keeps a request until the client is ready.
     pub(super) fn defer(&mut self, request: Event) {
         self.unsent.push(request);
     }
@@ -325,7 +326,7 @@ impl SimClient {
         Some((connection, xid))
     }
 
-    /// Records the zxid of a reply. Returns the request that it answers.
+    /// Records the zxid of a reply, and returns the request that the reply answers.
     pub(super) fn saw_reply(&mut self, xid: i32, zxid: i64) -> Option<&Op> {
         if xid != PING {
             self.last_zxid = self.last_zxid.max(zxid);
@@ -351,10 +352,10 @@ impl SimClient {
     /// watch, or for a request that sets one.
     pub(super) fn unwatch(&mut self, id: u64) -> Option<Op> {
         let removed = self.watches.remove(id)?;
-        let is_on_children = removed.kind == Kind::Child;
+        let is_on_children = removed.kind == WatchKind::Child;
         let sets_alike = |request: &Request| {
             request.op.watched().is_some_and(|(path, kind)| {
-                path == removed.path && (kind == Kind::Child) == is_on_children
+                path == removed.path && (kind == WatchKind::Child) == is_on_children
             })
         };
         if !removed.is_last || self.sent.iter().any(sets_alike) || self.is_dropped {
@@ -365,7 +366,7 @@ impl SimClient {
 
     /// Loses the connection, and begins to dial.
     pub(super) fn lose_connection(&mut self) -> LostConnection {
-        let was_connected = matches!(self.phase, Phase::Restoring | Phase::Serving);
+        let was_connected = matches!(self.phase, Phase::Restoring | Phase::Ready);
         self.phase = Phase::Dialing;
         if was_connected {
             self.tried = 0;
@@ -379,7 +380,7 @@ impl SimClient {
 
     /// Ends the session at the client.
     pub(super) fn end(&mut self) -> Remains {
-        self.phase = Phase::Over;
+        self.phase = Phase::Ended;
         Remains {
             connection: self.connection.take(),
             sent: std::mem::take(&mut self.sent),

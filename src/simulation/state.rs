@@ -23,9 +23,9 @@ pub(super) struct Settings {
     pub(super) tick: u64,
     pub(super) sync_limit: u64,
     pub(super) session_timeouts: RangeInclusive<u64>,
-    /// How often empty containers are deleted.
+    /// Interval at which empty containers are deleted.
     pub(super) reap_every: u64,
-    /// How long a message takes.
+    /// Time that a message takes.
     pub(super) latency: RangeInclusive<u64>,
     /// Newer servers (3.9) require READ before they report whether a node exists.
     pub(super) exists_needs_read: bool,

@@ -6,7 +6,7 @@ use super::op::{Acls, Answer, Happened, Ids, Op, Refused, Reply, allow, resolved
 use crate::client::{Acl, AuthId, CreateMode, Permission, ServerError, Stat};
 
 /// One entry of the servers' log.
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) zxid: i64,
     pub(super) time: i64,
     pub(super) session: i64,
@@ -145,7 +145,7 @@ impl Tree {
     }
 
     /// Applies a log entry. Returns the reply and the events for watches.
-    pub(super) fn apply(&mut self, entry: &Entry) -> (Reply, Vec<Fired>) {
+    pub(super) fn apply(&mut self, entry: &LogEntry) -> (Reply, Vec<Fired>) {
         self.zxid = entry.zxid;
         let reply = match &entry.op {
             Err(error) => Err(error.clone().into()),
@@ -156,7 +156,7 @@ impl Tree {
     }
 
     /// Carries out all steps or none.
-    fn write_all(&mut self, entry: &Entry, steps: &[Op]) -> Reply {
+    fn write_all(&mut self, entry: &LogEntry, steps: &[Op]) -> Reply {
         let mut before = Vec::new();
         for (step, op) in steps.iter().enumerate() {
             for path in op.path().into_iter().flat_map(|path| [path, parent(path)]) {
@@ -176,7 +176,7 @@ impl Tree {
         Ok(Answer::Nothing)
     }
 
-    fn write(&mut self, entry: &Entry, op: &Op) -> Result<Answer, ServerError> {
+    fn write(&mut self, entry: &LogEntry, op: &Op) -> Result<Answer, ServerError> {
         let ids = &entry.ids;
         match op {
             Op::Create { path, data, acls, mode } => {
@@ -234,7 +234,7 @@ impl Tree {
 
     fn create(
         &mut self,
-        entry: &Entry,
+        entry: &LogEntry,
         path: &str,
         data: &[u8],
         acls: &Acls,
