@@ -52,7 +52,8 @@ impl EnsembleBuilder {
         self
     }
 
-    /// Sets after how many silent ticks a server gives up its leader or a follower; 10 by default.
+    /// Sets after how many ticks of silence a follower leaves its leader, and a leader without a quorum steps down; 10
+    /// by default.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
         self.settings.sync_limit = ticks.into();
         self
@@ -313,7 +314,8 @@ impl Ensemble {
         self.until(|ensemble| ensemble.world.change(serves)).await;
     }
 
-    /// Loses contact from one server to another until the partition is dropped. Messages in the other direction still pass.
+    /// Blocks messages from one server to another until the partition is dropped. Messages in the other direction still
+    /// pass.
     pub fn part(&self, from: usize, to: usize) -> Partition {
         self.partitioned(vec![PartitionScope::Servers(from, to)])
     }

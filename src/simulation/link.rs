@@ -146,8 +146,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Number of times that the fault has struck. A fault about one [`Message`] strikes once, a stall or a delay with each message
-    /// in its direction, and a refusal with each connection that it refuses.
+    /// Number of times that the fault has struck. A fault about one [`Message`] strikes once, a stall or a delay with
+    /// each message in its direction, and a refusal with each connection that it refuses.
     #[must_use]
     pub fn strikes(&self) -> usize {
         *self.strikes.borrow()

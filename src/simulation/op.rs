@@ -102,8 +102,8 @@ impl Op {
         )
     }
 
-    /// The path and the kind of the watch that an answered request sets. If the node does not exist, the watch is on its
-    /// existence.
+    /// The path and the kind of the watch that an answered request sets. If the node does not exist, the watch is on
+    /// its existence.
     pub(super) fn watches(&self, answer: &Answer) -> Option<(&str, WatchKind)> {
         let (path, kind) = self.watched()?;
         Some((path, if matches!(answer, Answer::Stat(None)) { WatchKind::Exist } else { kind }))

@@ -98,7 +98,8 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Locks a mutex of the simulation. No foreign code runs under these locks, so a poisoned one guards a whole state.
+/// Locks a mutex of the simulation. No foreign code runs under these locks, so a panic never leaves the data half
+/// changed.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

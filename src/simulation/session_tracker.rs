@@ -70,7 +70,7 @@ impl SessionTracker {
         Some(tracked.timeout)
     }
 
-    /// Checks whether a session may send a request from this server. A close refuses all later requests.
+    /// Checks whether a session may send a request from this server. After a close, all later requests are refused.
     pub(super) fn permit(&mut self, session: i64, from: usize, op: &Op) -> Result<(), ServerError> {
         let tracked = self.sessions.get_mut(&session).filter(|tracked| !tracked.is_closing);
         let Some(tracked) = tracked else { return Err(ServerError::SessionExpired) };

@@ -1,4 +1,4 @@
-//! One simulated client, with its session. Its steps among servers and network are in `client_steps`.
+//! One simulated client, with its session. The steps that involve servers and the network are in `client_steps`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -238,9 +238,9 @@ impl SimClient {
         Some(address)
     }
 
-    /// When the client dials again, after an attempt that fails `waited` milliseconds from now. The first round over the
-    /// addresses has no pauses. Later there is one before each address, and a longer one before each round, which grows
-    /// with the rounds.
+    /// When the client dials again, after an attempt that fails `waited` milliseconds from now. The first round over
+    /// the addresses has no pauses. Later there is one before each address, and a longer one before each round, which
+    /// grows with the rounds.
     pub(super) fn dials_at(&self, now: u64, waited: u64, rng: &mut fastrand::Rng) -> u64 {
         let round = u32::try_from(self.tried / self.addresses.len()).unwrap_or(u32::MAX);
         let place = (self.tried % self.addresses.len()) as u64;
@@ -279,8 +279,8 @@ impl SimClient {
         self.phase = Phase::Restoring;
     }
 
-    /// Becomes ready once no request of the handshake is outstanding. Returns the requests that have waited, or `None` if
-    /// the client does not become ready now.
+    /// Becomes ready once no request of the handshake is outstanding. Returns the requests that have waited, or `None`
+    /// if the client does not become ready now.
     pub(super) fn become_ready(&mut self, now: u64) -> Option<Vec<Event>> {
         if self.phase != Phase::Restoring || !self.sent.is_empty() {
             return None;
