@@ -1,4 +1,4 @@
-//! A client for tests, to look at nodes and to change them.
+//! A client for tests, to read nodes and to change them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use super::op::{Answer, Ids, Op};
 use super::world::World;
 use crate::client::{Acl, CreateMode, ServerError, Stat};
 
-/// A client for tests, with a session of a minute. It reads nodes and changes them.
+/// A client for tests, to read nodes and to change them. Its session timeout is a minute.
 ///
-/// Its functions have the names and results of those of the client that the library is built on.
+/// The methods have the names and results of the methods of `zookeeper-client`.
 #[derive(Clone, Debug)]
 pub struct Admin {
     client: Client,
@@ -36,7 +36,7 @@ impl Admin {
         self.client.ask(op).await.map(|(answer, _)| answer).map_err(|refused| refused.error)
     }
 
-    /// Creates a node, and gives its path and stat.
+    /// Creates a node, and returns its path and stat.
     ///
     /// # Cancel safety
     ///
@@ -44,7 +44,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// The server's refusal.
+    /// The error with which the server refuses the request.
     pub async fn create(
         &self,
         path: &str,
@@ -57,7 +57,7 @@ impl Admin {
         Ok((path, stat))
     }
 
-    /// Deletes a node, if it is of this version.
+    /// Deletes a node, if its version is `version` or none is given.
     ///
     /// # Cancel safety
     ///
@@ -104,11 +104,11 @@ impl Admin {
         Ok(stat)
     }
 
-    /// A node's data and stat.
+    /// Returns a node's data and stat.
     ///
     /// # Cancel safety
     ///
-    /// Nothing changes.
+    /// Cancelling changes nothing.
     ///
     /// # Errors
     ///
@@ -119,11 +119,11 @@ impl Admin {
         Ok((data, stat))
     }
 
-    /// A node's stat, if it is there.
+    /// Returns a node's stat, or `None` if the node does not exist.
     ///
     /// # Cancel safety
     ///
-    /// Nothing changes.
+    /// Cancelling changes nothing.
     ///
     /// # Errors
     ///
@@ -134,11 +134,11 @@ impl Admin {
         Ok(stat)
     }
 
-    /// A node's children.
+    /// Returns the names of a node's children.
     ///
     /// # Cancel safety
     ///
-    /// Nothing changes.
+    /// Cancelling changes nothing.
     ///
     /// # Errors
     ///
@@ -149,11 +149,11 @@ impl Admin {
         Ok(children)
     }
 
-    /// A node's ACLs.
+    /// Returns a node's ACLs and stat.
     ///
     /// # Cancel safety
     ///
-    /// Nothing changes.
+    /// Cancelling changes nothing.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl Admin {
         self.ask(Op::SetAcl { path: path.to_owned(), acls: acls.into() }).await.map(drop)
     }
 
-    /// Shows credentials. They are taken as they are: no password is hashed.
+    /// Adds credentials. Passwords are not hashed.
     ///
     /// # Cancel safety
     ///
@@ -190,11 +190,11 @@ impl Admin {
         self.ask(Op::Auth { scheme: scheme.to_owned(), id: id.to_owned() }).await.map(drop)
     }
 
-    /// Waits until its server has caught up with the leader.
+    /// Waits until the client's server has caught up with the leader.
     ///
     /// # Cancel safety
     ///
-    /// Nothing changes.
+    /// Cancelling changes nothing.
     ///
     /// # Errors
     ///

@@ -1,21 +1,18 @@
-//! The handles on a simulated client: where it connects, requests, watches, the state of the link.
+//! The handle on a simulated client, and the connect string that it is opened by.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
-use super::op::{Happened, Ids, Op};
-use super::state::{Outcome, Peer, Phase, Watch, millis};
-use super::tasks::Life;
+use super::op::{Ids, Op};
+use super::sim_client::{Address, Outcome, SimClient};
+use super::state::{State, millis};
 use super::world::World;
 use crate::client::{LinkState, ServerError};
 
-/// A handle on a client; the session is closed with the last.
+/// A handle on a client. Dropping the last handle closes the session.
 #[derive(Clone, Debug)]
 pub(crate) struct Client(Arc<Handle>);
 
@@ -27,64 +24,36 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.world.change(|state| {
-            let peer = &mut state.peers[self.number];
-            peer.is_dropped = true;
-            if peer.dialed.is_some() {
-                // It never had a session.
-                state.vanishes(self.number);
-            } else if peer.phase == Phase::Serving {
-                state.make(self.number, Op::Close, None);
-            }
-        });
+        self.world.change(|state| state.handle_dropped(self.number));
     }
 }
 
 impl Client {
-    fn inspect<T>(&self, inspect: impl FnOnce(&Peer) -> T) -> T {
-        self.0.world.change(|state| inspect(&state.peers[self.0.number]))
+    fn inspect<T>(&self, inspect: impl FnOnce(&SimClient) -> T) -> T {
+        self.0.world.change(|state| inspect(&state.clients[self.0.number]))
     }
 
     pub(crate) fn session_id(&self) -> i64 {
-        self.inspect(|peer| peer.session)
+        self.inspect(SimClient::session)
     }
 
     pub(crate) fn session_timeout(&self) -> Duration {
-        Duration::from_millis(self.inspect(|peer| peer.timeout))
+        Duration::from_millis(self.inspect(SimClient::timeout))
     }
 
     pub(crate) fn watch_link(&self) -> watch::Receiver<LinkState> {
-        self.inspect(|peer| peer.state.subscribe())
+        self.inspect(|client| client.link_state().subscribe())
     }
 
     /// Sends a request.
     pub(crate) fn ask(&self, op: Op) -> impl Future<Output = Outcome> + Send + use<> {
         let (reply, outcome) = oneshot::channel();
-        self.0.world.change(|state| state.make(self.0.number, op, Some(reply)));
+        self.0.world.change(|state| state.make_request(self.0.number, op, Some(reply)));
         async move { outcome.await.unwrap_or(Err(ServerError::ConnectionLoss.into())) }
     }
 }
 
-impl Future for Watch {
-    type Output = Option<Happened>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let happened = Pin::new(&mut self.happened).poll(context);
-        self.has_fired |= happened.is_ready();
-        happened.map(Result::ok)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let is_its_own = |world: &Arc<World>| !self.has_fired && world.number == self.world;
-        if let Some(world) = World::here().filter(is_its_own) {
-            world.change(|state| state.unwatch(self.peer, self.id));
-        }
-    }
-}
-
-/// What a connect string `sim:W.L,sim:W.L` names: links of a world.
+/// The links of a world that a connect string `sim:W.L,sim:W.L` names.
 pub(crate) struct Target {
     pub(super) world: Arc<World>,
     pub(super) links: Vec<usize>,
@@ -94,7 +63,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `servers` is what follows the first `sim:`.
+    /// Parses a connect string, without the first `sim:`.
     pub(crate) fn parse(
         servers: &str,
         timeout: Duration,
@@ -114,7 +83,7 @@ impl Target {
         Ok(Self { world, links, timeout, patience, ids: Ids::default() })
     }
 
-    /// Credentials that each session shows. They are taken as they are: no password is hashed.
+    /// Sets the credentials that each session shows. Passwords are not hashed.
     pub(crate) fn show(&mut self, auths: Vec<(String, Vec<u8>)>) {
         let id = |(scheme, shown): (String, Vec<u8>)| {
             (scheme, String::from_utf8_lossy(&shown).into_owned())
@@ -126,40 +95,32 @@ impl Target {
     pub(crate) async fn dial(&self) -> Result<Client, ServerError> {
         let (dialed, outcome) = oneshot::channel();
         let number = self.world.change(|state| {
-            let behind = |link: &usize| {
-                let one = state.links.get(*link).and_then(|link| link.server);
-                let servers = one.map_or(0..state.servers.len(), |one| one..one + 1);
-                servers.map(|server| (*link, server)).collect::<Vec<_>>()
-            };
-            let number = state.peers.len();
-            state.peers.push(Peer {
-                ways: self.links.iter().flat_map(behind).collect(),
-                tried: 0,
-                patience: millis(self.patience),
-                ids: self.ids.clone(),
-                session: 0,
-                timeout: millis(self.timeout),
-                seen: 0,
-                received: state.now,
-                sent_at: state.now,
-                conn: None,
-                phase: Phase::Dialing,
-                turn: 0,
-                state: watch::Sender::new(LinkState::Disconnected),
-                xid: 0,
-                unsent: Vec::new(),
-                sent: VecDeque::new(),
-                watches: BTreeMap::new(),
-                is_dropped: false,
-                process: Life::current(),
-                dialed: Some(dialed),
-            });
-            state.at(state.now, move |state| state.dial(number, 0));
-            number
+            let client = SimClient::new(
+                self.addresses(state),
+                self.ids.clone(),
+                millis(self.timeout),
+                millis(self.patience),
+                state.events.now(),
+                dialed,
+            );
+            state.add_client(client)
         });
-        // Dropping it before that closes what was opened.
+        // If this future is dropped, the handle closes the session.
         let client = Client(Arc::new(Handle { world: self.world.clone(), number }));
         outcome.await.unwrap_or(Err(ServerError::ClientClosed))?;
         Ok(client)
+    }
+
+    /// The addresses behind the links: one server, or all servers.
+    fn addresses(&self, state: &State) -> Vec<Address> {
+        let mut addresses = Vec::new();
+        for link in self.links.iter().copied() {
+            let servers = match state.network.server_behind(link) {
+                Some(server) => server..server + 1,
+                None => 0..state.servers.len(),
+            };
+            addresses.extend(servers.map(|server| Address { link, server }));
+        }
+        addresses
     }
 }

@@ -1,7 +1,6 @@
-//! The handle on a whole simulation, its options, and what a test does to its servers.
+//! The handle on a whole simulation, its options, and the faults of its servers.
 
 use std::fmt;
-use std::hash::Hasher;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,84 +10,90 @@ use tokio::time::Instant;
 
 use super::admin::Admin;
 use super::link::Link;
+use super::log_observer::Logged;
+use super::network::PartitionScope;
 use super::process::{Process, scheduled};
-use super::state::{Logged, Parted, Role, Setting, State, Way, millis};
+use super::server::{Role, Server};
+use super::sim_client::SimClient;
+use super::state::{Settings, State, millis};
 use super::tree::Tree;
 use super::world::World;
 use crate::curator::Curator;
 
-/// A simulated ZooKeeper: one server or several, in memory. See the [module](super) for a whole test.
+/// A simulated ZooKeeper in memory, of one or more servers. See the [module](super) for a whole test.
 #[derive(Debug)]
 pub struct Ensemble {
     world: Arc<World>,
     connect_string: String,
 }
 
-/// Options of an [`Ensemble`].
+/// The options of an [`Ensemble`].
 #[derive(Debug)]
 #[must_use = "a builder starts nothing"]
 pub struct EnsembleBuilder {
-    setting: Setting,
+    settings: Settings,
 }
 
 impl EnsembleBuilder {
-    /// How many servers there are; 1 by default.
+    /// Sets the number of servers; 1 by default.
     ///
     /// # Panics
     ///
-    /// If it is 0.
+    /// If the number is 0.
     pub fn servers(mut self, servers: usize) -> Self {
         assert!(servers > 0, "an ensemble has at least one server");
-        self.setting.servers = servers;
+        self.settings.servers = servers;
         self
     }
 
-    /// ZooKeeper's `tickTime`, in which sessions expire; 500 ms by default.
+    /// Sets ZooKeeper's `tickTime`, the unit in which sessions expire; 500 ms by default.
     pub fn tick_time(mut self, tick: Duration) -> Self {
-        self.setting.tick = millis(tick).max(2);
+        self.settings.tick = millis(tick).max(2);
         self
     }
 
-    /// After how many ticks without a sign of each other servers part; 10 by default.
+    /// Sets after how many ticks of silence a follower leaves its leader, and a leader without a quorum steps down; 10
+    /// by default.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
-        self.setting.sync_limit = ticks.into();
+        self.settings.sync_limit = ticks.into();
         self
     }
 
-    /// Which session timeouts are granted; from 100 ms to 120 s by default.
+    /// Sets the range of session timeouts that are granted; from 100 ms to 120 s by default.
     pub fn session_timeouts(mut self, timeouts: RangeInclusive<Duration>) -> Self {
         let (shortest, longest) = timeouts.into_inner();
-        self.setting.session_timeouts = millis(shortest)..=millis(longest);
+        self.settings.session_timeouts = millis(shortest)..=millis(longest);
         self
     }
 
-    /// How often containers that were left empty are deleted; each minute by default, as servers do.
+    /// Sets how often empty containers are deleted; once a minute by default, as in ZooKeeper.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
-        self.setting.reap_every = millis(interval).max(1);
+        self.settings.reap_every = millis(interval).max(1);
         self
     }
 
-    /// How long a message takes one way; from 1 to 3 ms by default, in whole milliseconds.
+    /// Sets how long a message takes one way, in whole milliseconds; from 1 to 3 ms by default.
     pub fn latency(mut self, latency: RangeInclusive<Duration>) -> Self {
         let (shortest, longest) = latency.into_inner();
-        self.setting.latency = millis(shortest).max(1)..=millis(longest).max(1);
+        self.settings.latency = millis(shortest).max(1)..=millis(longest).max(1);
         self
     }
 
-    /// Asks for READ before a server tells whether a node is there, as ZooKeeper 3.9.5 does; 3.8 does not.
+    /// Requires READ before a server reports whether a node exists, as ZooKeeper 3.9.5 does. Version 3.8 does not.
     pub fn exists_needs_read(mut self) -> Self {
-        self.setting.exists_asks = true;
+        self.settings.exists_needs_read = true;
         self
     }
 
-    /// Leaves the order of tasks to tokio, which draws it anew each time: to see that a check of repeatability can fail.
+    /// Leaves the order of tasks to tokio, which draws a different order each time. Shows that a check of repeatability
+    /// can fail.
     #[doc(hidden)]
     pub fn unordered(mut self) -> Self {
-        self.setting.ordered = false;
+        self.settings.ordered = false;
         self
     }
 
-    /// Starts it on this thread, in place of an earlier one.
+    /// Starts the ensemble on this thread, in place of an earlier one.
     ///
     /// # Panics
     ///
@@ -100,22 +105,23 @@ impl EnsembleBuilder {
             flavor == RuntimeFlavor::CurrentThread && is_paused(),
             "a simulation needs a current-thread runtime with a paused clock: #[tokio::test(start_paused = true)]"
         );
-        let world = World::start(self.setting);
+        let world = World::start(self.settings);
         let link = Link::new(&world, None);
         Ensemble { world, connect_string: link.connect_string().to_owned() }
     }
 }
 
-/// Whether tokio's clock stands still while the real one goes on.
-#[allow(clippy::disallowed_methods)] // it compares the two
+/// Returns true if tokio's clock stands still while the real clock goes on.
+#[allow(clippy::disallowed_methods)] // it compares the two clocks
 fn is_paused() -> bool {
-    let (before, real) = (Instant::now(), std::time::Instant::now());
+    let before = Instant::now();
+    let real = std::time::Instant::now();
     while real.elapsed() < Duration::from_micros(2) {}
     Instant::now() == before
 }
 
 impl Ensemble {
-    /// Starts one server, with everything that is left to chance decided by `seed`.
+    /// Starts one server with the default options. `seed` decides everything that is random.
     ///
     /// # Panics
     ///
@@ -125,9 +131,9 @@ impl Ensemble {
         Self::builder(seed).start()
     }
 
-    /// Starts with the options.
+    /// Returns a builder with the default options. `seed` decides everything that is random.
     pub fn builder(seed: u64) -> EnsembleBuilder {
-        let setting = Setting {
+        let settings = Settings {
             seed,
             servers: 1,
             tick: 500,
@@ -135,20 +141,20 @@ impl Ensemble {
             session_timeouts: 100..=120_000,
             reap_every: 60_000,
             latency: 1..=3,
-            exists_asks: false,
+            exists_needs_read: false,
             ordered: true,
         };
-        EnsembleBuilder { setting }
+        EnsembleBuilder { settings }
     }
 
-    /// What [`CuratorBuilder::connect`](crate::CuratorBuilder::connect) and
-    /// [`connect_lazy`](crate::CuratorBuilder::connect_lazy) take. A chroot may follow.
+    /// The connect string for [`CuratorBuilder::connect`](crate::CuratorBuilder::connect) and
+    /// [`connect_lazy`](crate::CuratorBuilder::connect_lazy). A chroot may be appended.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
     }
 
-    /// A `Curator` with the default options.
+    /// Connects a `Curator` with the default options.
     ///
     /// # Cancel safety
     ///
@@ -161,47 +167,47 @@ impl Ensemble {
         Curator::connect(&self.connect_string).await.expect("a session with a simulated server")
     }
 
-    /// A new process. What it starts can be paused and killed.
+    /// Returns a new process. Tasks and clients of a process can be paused and killed together.
     #[must_use]
     pub fn process(&self) -> Process {
         Process::new(&self.world, 0)
     }
 
-    /// A new process whose clock is fast by so many millionths, or slow.
+    /// Returns a new process whose clock is fast by this many millionths, or slow if the number is negative.
     #[must_use]
     pub fn process_with_clock(&self, fast: i32) -> Process {
         Process::new(&self.world, fast)
     }
 
-    /// A new link to all servers.
+    /// Returns a new link to all servers.
     #[must_use]
     pub fn link(&self) -> Link {
         Link::new(&self.world, None)
     }
 
-    /// A new link to one server, counted from 0.
+    /// Returns a new link to one server, counted from 0.
     #[must_use]
     pub fn link_to(&self, server: usize) -> Link {
         Link::new(&self.world, Some(server))
     }
 
-    /// A client to look at nodes and to change them. Waits for the servers.
+    /// Connects a client to read nodes and to change them. Waits for the servers.
     ///
     /// # Cancel safety
     ///
-    /// Nothing stays.
+    /// No session is left.
     pub async fn admin(&self) -> Admin {
         Admin::connect(&self.world, 0).await
     }
 
-    /// Ends the present session of a `Curator`, as the servers do when they have not heard of it for its timeout.
+    /// Expires the present session of a `Curator`, as the servers do after a silence of its timeout.
     pub fn expire(&self, curator: &Curator) {
         if let Ok(session) = curator.session_id() {
             self.expire_session(session);
         }
     }
 
-    /// The same, by the session's id.
+    /// Expires a session by its id. See [`expire`](Self::expire).
     pub fn expire_session(&self, session: i64) {
         self.world.change(|state| {
             if let Some(leader) = state.leader() {
@@ -210,25 +216,24 @@ impl Ensemble {
         });
     }
 
-    /// Nothing passes between a `Curator`'s present client and the servers until this is dropped.
+    /// Separates a `Curator`'s present client from the servers until the partition is dropped.
     pub fn partition(&self, curator: &Curator) -> Partition {
         let session = curator.session_id().unwrap_or_default();
-        let present =
-            |state: &mut State| state.peers.iter().rposition(|one| one.session == session);
-        let peer = self.world.change(present);
-        self.parted(peer.map(Parted::Client).into_iter().collect())
+        let is_present = |client: &SimClient| client.session() == session;
+        let client = self.world.change(|state| state.clients.iter().rposition(is_present));
+        self.partitioned(client.map(PartitionScope::Client).into_iter().collect())
     }
 
-    fn parted(&self, parted: Vec<Parted>) -> Partition {
-        self.world.change(|state| state.parted.extend(&parted));
-        Partition { world: self.world.clone(), parted }
+    fn partitioned(&self, scopes: Vec<PartitionScope>) -> Partition {
+        self.world.change(|state| state.network.partition(&scopes));
+        Partition { world: self.world.clone(), scopes }
     }
 
     /// Deletes a node, as an operator does.
     ///
     /// # Cancel safety
     ///
-    /// It may be deleted all the same.
+    /// The node may be deleted nevertheless.
     ///
     /// # Panics
     ///
@@ -237,128 +242,135 @@ impl Ensemble {
         self.admin().await.delete(path, None).await.expect("a deleted node");
     }
 
-    /// The names of a node's children, in order, as the leader has them at this moment. None where the node is missing.
+    /// The sorted names of a node's children, as the leader has them at this moment. Empty if the node does not exist.
     #[must_use]
     pub fn children(&self, path: &str) -> Vec<String> {
-        self.look(|tree| tree.children(path)).unwrap_or_default()
+        self.read(|tree| tree.children(path)).unwrap_or_default()
     }
 
-    /// What the leader has applied.
-    fn look<T>(&self, look: impl FnOnce(&Tree) -> T) -> Option<T> {
-        self.world.change(|state| state.leader().map(|leader| look(&state.servers[leader].tree)))
+    /// Reads the tree of the leader.
+    fn read<T>(&self, read: impl FnOnce(&Tree) -> T) -> Option<T> {
+        self.world.change(|state| {
+            let leader = state.leader()?;
+            Some(read(state.servers[leader].replica.tree()))
+        })
     }
 
-    /// The data of a node, as the leader has them at this moment, and the session that owns it.
+    /// The data of a node as the leader has them at this moment, and the session that owns the node.
     #[must_use]
     pub fn node(&self, path: &str) -> Option<(Vec<u8>, i64)> {
         let node =
             |tree: &Tree| tree.node(path).map(|(stat, data)| (data.to_vec(), stat.ephemeral_owner));
-        self.look(node).flatten()
+        self.read(node).flatten()
     }
 
-    /// Waits until something is so. It is looked at each virtual millisecond.
+    /// Waits until a condition holds. The condition is checked once each virtual millisecond.
     ///
     /// # Cancel safety
     ///
-    /// Nothing changes.
+    /// Cancelling changes nothing.
     pub async fn until(&self, mut condition: impl FnMut(&Self) -> bool) {
         while !condition(self) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// Stops a server; its connections end. What it had confirmed stays.
+    /// Stops a server, and ends its connections. The server keeps its log.
     pub fn stop(&self, server: usize) {
         self.world.change(|state| state.stop_server(server));
     }
 
-    /// Starts a server that was stopped.
+    /// Starts a stopped server again.
     pub fn start_again(&self, server: usize) {
         self.world.change(|state| state.start_server(server));
     }
 
-    /// A server neither reads nor sends until it is [resumed](Self::resume).
+    /// Pauses a server: it neither reads nor sends until it is [resumed](Self::resume).
     pub fn pause(&self, server: usize) {
-        self.world.change(|state| state.pause_server(server, true));
+        self.world.change(|state| state.pause_server(server));
     }
 
-    /// A server goes on.
+    /// Resumes a paused server.
     pub fn resume(&self, server: usize) {
-        self.world.change(|state| state.pause_server(server, false));
+        self.world.change(|state| state.resume_server(server));
     }
 
-    /// The server that leads, if one does.
+    /// The server that leads; `None` if no server does.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
         self.world.change(|state| state.leader())
     }
 
-    /// Waits until each server that runs serves.
+    /// Waits until each server that is not stopped serves clients.
     ///
     /// # Cancel safety
     ///
-    /// Nothing changes.
+    /// Cancelling changes nothing.
     pub async fn serving(&self) {
         let serves = |state: &mut State| {
-            let mut up = state.servers.iter().filter(|server| server.role != Role::Down);
-            up.all(|server| server.role.serves())
+            let mut up = state.servers.iter().filter(|server| server.role() != Role::Down);
+            up.all(Server::serves)
         };
         self.until(|ensemble| ensemble.world.change(serves)).await;
     }
 
-    /// Nothing passes from one server to another until this is dropped; the other way it does.
+    /// Blocks messages from one server to another until the partition is dropped. Messages in the other direction still
+    /// pass.
     pub fn part(&self, from: usize, to: usize) -> Partition {
-        self.parted(vec![Parted::Wire(from, to)])
+        self.partitioned(vec![PartitionScope::Servers(from, to)])
     }
 
-    /// Nothing passes between a server and the others until this is dropped.
+    /// Separates a server from the other servers until the partition is dropped.
     pub fn isolate(&self, server: usize) -> Partition {
         let others = (0..self.servers()).filter(|other| *other != server);
-        let ways = others.flat_map(|one| [Parted::Wire(server, one), Parted::Wire(one, server)]);
-        self.parted(ways.collect())
+        let scopes = others.flat_map(|other| {
+            [PartitionScope::Servers(server, other), PartitionScope::Servers(other, server)]
+        });
+        self.partitioned(scopes.collect())
     }
 
-    /// What the leader tells a server takes so much longer.
+    /// Delays messages from other servers to this one by `delay`.
     pub fn lag(&self, server: usize, delay: Duration) {
         self.world.change(|state| {
             for other in 0..state.servers.len() {
-                state.lanes.entry(Way::Wire(other, server)).or_default().delay = millis(delay);
+                state.network.set_delay(other, server, millis(delay));
             }
         });
     }
 
-    /// How many servers there are.
+    /// Number of servers.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.world.change(|state| state.servers.len())
     }
 
-    /// How many watches the servers keep, by connection and path.
+    /// Number of watches at the servers, by connection and path.
     #[must_use]
     pub fn watches(&self) -> usize {
-        self.world.change(|state| state.servers.iter().map(|one| one.watches.len()).sum())
+        let watches = |server: &Server| server.connections.watches();
+        self.world.change(|state| state.servers.iter().map(watches).sum())
     }
 
-    /// How many sessions there are, by what the leader has applied.
+    /// Number of open sessions, as the leader has them at this moment.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.look(|tree| tree.sessions.len()).unwrap_or_default()
+        self.read(|tree| tree.sessions().len()).unwrap_or_default()
     }
 
-    /// All nodes, by what the leader has applied.
+    /// The paths of all nodes, as the leader has them at this moment.
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
-        self.look(Tree::paths).unwrap_or_default()
+        self.read(Tree::paths).unwrap_or_default()
     }
 
-    /// Runs a future as a task of the simulation, in the order that the seed decides.
+    /// Makes a future a task of the simulation: the seed decides when it is polled.
     pub fn scheduled<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
         scheduled(future)
     }
 
     /// Keeps the trace in words from now on.
     pub fn record(&self) {
-        self.world.change(|state| state.trace.lines = Some(Vec::new()));
+        self.world.change(|state| state.trace.record());
     }
 
     /// Adds a line to the trace.
@@ -366,34 +378,34 @@ impl Ensemble {
         self.world.change(|state| state.note(what));
     }
 
-    /// What happened, since it is [recorded](Self::record): a line for each request, transaction and event.
+    /// The trace since [`record`](Self::record): a line for each request, transaction and event.
     #[must_use]
     pub fn trace(&self) -> Vec<String> {
-        self.world.change(|state| state.trace.lines.clone().unwrap_or_default())
+        self.world.change(|state| state.trace.lines())
     }
 
-    /// A hash of all that happened. The same seed gives the same.
+    /// A hash of the whole trace. Two runs with one seed have equal hashes.
     #[must_use]
     pub fn hash(&self) -> u64 {
-        self.world.change(|state| state.trace.hash.finish())
+        self.world.change(|state| state.trace.hash())
     }
 
-    /// Tells `observer` of what the servers' log says from now on, before any client learns of it.
+    /// Calls `observer` with each change in the servers' log from now on, before any client learns of the change.
     #[doc(hidden)]
     pub fn observe(&self, observer: impl Fn(&Logged) + Send + Sync + 'static) {
-        self.world.change(|state| state.observer = Some(Arc::new(observer)));
+        self.world.change(|state| state.log_observer.set(observer));
     }
 
-    /// What tasks of the simulation panicked with.
+    /// The messages of panics in tasks of the simulation.
     #[must_use]
     pub fn panics(&self) -> Vec<String> {
-        self.world.change(|state| state.trace.panics.clone())
+        self.world.change(|state| state.trace.panics())
     }
 
-    /// How often a task was polled without an end at one virtual instant.
+    /// Number of times that a task was polled endlessly at one virtual instant.
     #[must_use]
     pub fn spins(&self) -> usize {
-        self.world.change(|state| state.trace.spins)
+        self.world.change(|state| state.trace.spins())
     }
 }
 
@@ -403,24 +415,24 @@ impl Drop for Ensemble {
     }
 }
 
-/// Nothing passes until this is dropped.
+/// A partition of the network. Dropping the value heals the partition.
 #[derive(Debug)]
 #[must_use = "dropping it heals the partition"]
 pub struct Partition {
     world: Arc<World>,
-    parted: Vec<Parted>,
+    scopes: Vec<PartitionScope>,
 }
 
 impl Partition {
-    /// Heals it, as dropping it does.
+    /// Heals the partition, as dropping the value does.
     pub fn heal(self) {}
 }
 
 impl Drop for Partition {
     fn drop(&mut self) {
         self.world.change(|state| {
-            state.parted.retain(|one| !self.parted.contains(one));
-            state.unblocked();
+            state.network.heal(&self.scopes);
+            state.deliver_waiting();
         });
     }
 }

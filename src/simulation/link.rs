@@ -1,4 +1,4 @@
-//! Links: what tests do to the connections between clients and servers, and see of them.
+//! Links as tests see them: faults on the connections between clients and servers, and counts of their messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::admin::Admin;
-use super::fault::{Active, Cut, Direction, LinkState, Message, What};
+use super::fault::{Cut, Direction, FaultKind, Message};
 use super::op::Operation;
-use super::state::{Conn, millis};
+use super::state::millis;
 use super::world::World;
 
-/// A link to the servers with faults on demand, and counts of what goes over it.
+/// A link to the servers that can have faults, and that counts its messages.
 ///
-/// Clients that connect by its [connect string](Self::connect_string) use it. It stays as long as the ensemble.
+/// Clients that connect by its [connect string](Self::connect_string) use the link. The link lives as long as the
+/// ensemble.
 #[derive(Clone, Debug)]
 pub struct Link {
     world: Arc<World>,
@@ -23,25 +24,22 @@ pub struct Link {
 
 impl Link {
     pub(super) fn new(world: &Arc<World>, server: Option<usize>) -> Self {
-        let number = world.change(|state| {
-            state.links.push(LinkState { server, ..LinkState::default() });
-            state.links.len() - 1
-        });
+        let number = world.change(|state| state.network.add_link(server));
         let connect_string = format!("sim:{}.{number}", world.number);
         Self { world: world.clone(), number, connect_string }
     }
 
-    /// Where clients connect.
+    /// The connect string of clients that use this link.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
     }
 
-    /// A client over this link, to look at nodes and to change them.
+    /// Connects a client over this link, to read nodes and to change them.
     ///
     /// # Cancel safety
     ///
-    /// Nothing stays.
+    /// No session is left.
     ///
     /// # Panics
     ///
@@ -50,101 +48,90 @@ impl Link {
         Admin::connect(&self.world, self.number).await
     }
 
-    fn install(&self, what: What) -> Fault {
+    fn install(&self, kind: FaultKind) -> Fault {
         let strikes = Arc::new(watch::Sender::new(0));
-        let id = self.world.change(|state| {
-            let id = state.number();
-            state.links[self.number].faults.push(Active::new(id, what, strikes.clone()));
-            id
-        });
+        let id = self
+            .world
+            .change(|state| state.network.link_mut(self.number).install(kind, strikes.clone()));
         Fault { world: self.world.clone(), link: self.number, id, strikes }
     }
 
-    /// What goes that way arrives later by `latency`, in order. Delays add up.
+    /// Delays messages in that direction by `latency`, and keeps their order. Delays add up.
     pub fn delay(&self, direction: Direction, latency: Duration) -> Fault {
-        self.install(What::Delay(direction, millis(latency)))
+        self.install(FaultKind::Delay(direction, millis(latency)))
     }
 
-    /// What goes that way is held back, the ends of connections too, and delivered when the fault is healed.
+    /// Holds back messages in that direction, also the ends of connections, until the fault is healed.
     pub fn stall(&self, direction: Direction) -> Fault {
-        self.install(What::Stall(direction))
+        self.install(FaultKind::Stall(direction))
     }
 
-    /// New connections are reset at once; those there are stay.
+    /// Resets new connections at once. Existing connections stay.
     pub fn refuse(&self) -> Fault {
-        self.install(What::Refuse)
+        self.install(FaultKind::Refuse)
     }
 
-    /// Cuts all connections there are, now. Says how many they were.
-    #[allow(clippy::must_use_candidate)] // it is called for what it does
+    /// Cuts all present connections, and returns their number.
+    #[allow(clippy::must_use_candidate)] // the caller wants the cut
     pub fn cut(&self, cut: Cut) -> usize {
         self.world.change(|state| {
-            let is_ours = |conn: &Conn| conn.link == self.number && conn.with_client;
-            let ours = state.conns.iter().filter(|(_, conn)| is_ours(conn));
-            let ours: Vec<_> = ours.map(|(number, _)| *number).collect();
-            ours.iter().for_each(|number| state.cut_conn(*number, cut));
-            ours.len()
+            let connections = state.network.connections_over(self.number);
+            for connection in &connections {
+                state.cut_connection(*connection, cut);
+            }
+            connections.len()
         })
     }
 
-    /// Exactly that message is lost, and its connection is reset there. If it is a reply, the server has done what the
-    /// request asked for.
+    /// Loses exactly that message, and ends its connection there. If the message is a reply, the server has carried out
+    /// the request.
     pub fn lose(&self, message: Message) -> Fault {
-        self.install(What::Before(message))
+        self.install(FaultKind::CutBefore(message))
     }
 
-    /// That message, and what comes behind it in its direction, is held until the fault is healed.
+    /// Holds back that message, and all messages behind it in its direction, until the fault is healed.
     pub fn hold(&self, message: Message) -> Fault {
-        self.install(What::Hold(message))
+        self.install(FaultKind::Hold(message))
     }
 
     /// Forwards that message, then cuts its connection.
     pub fn cut_at(&self, message: Message, cut: Cut) -> Fault {
-        self.install(What::After(message, cut))
+        self.install(FaultKind::CutAfter(message, cut))
     }
 
-    fn messages(&self, up: bool, operation: Operation) -> usize {
-        self.world.change(|state| {
-            let counts = state.links[self.number].messages.iter();
-            let meant = counts.filter(|((way, seen), _)| *way == up && operation.means(*seen));
-            meant.map(|(_, count)| count).sum()
-        })
-    }
-
-    /// How many such requests were sent, also those that a fault held back or lost.
+    /// Number of such requests that were sent, including those that a fault held back or lost.
     #[must_use]
     pub fn requests(&self, operation: Operation) -> usize {
-        self.messages(true, operation)
+        self.world.change(|state| state.network.link(self.number).messages(true, operation))
     }
 
-    /// How many replies to such requests were sent, also those that a fault held back or lost.
+    /// Number of replies to such requests that were sent, including those that a fault held back or lost.
     #[must_use]
     pub fn replies(&self, operation: Operation) -> usize {
-        self.messages(false, operation)
+        self.world.change(|state| state.network.link(self.number).messages(false, operation))
     }
 
-    /// How many connections there are now.
+    /// Number of connections that clients have open now.
     #[must_use]
     pub fn connections(&self) -> usize {
-        let is_ours = |conn: &&Conn| conn.link == self.number && conn.with_client;
-        self.world.change(|state| state.conns.values().filter(is_ours).count())
+        self.world.change(|state| state.network.connections_over(self.number).len())
     }
 
-    /// How many connections there ever were, without those refused.
+    /// Number of connections that were ever accepted.
     #[must_use]
     pub fn accepted(&self) -> usize {
-        self.world.change(|state| state.links[self.number].accepted)
+        self.world.change(|state| state.network.link(self.number).accepted())
     }
 
-    /// The requests in their order, without handshakes and pings.
+    /// The requests in the order in which they were sent, without handshakes and pings.
     #[must_use]
     pub fn log(&self) -> Vec<Operation> {
-        self.world.change(|state| state.links[self.number].log.clone())
+        self.world.change(|state| state.network.link(self.number).log())
     }
 
-    /// Begins the [`log`](Self::log) anew.
+    /// Empties the [`log`](Self::log).
     pub fn clear_log(&self) {
-        self.world.change(|state| state.links[self.number].log.clear());
+        self.world.change(|state| state.network.link_mut(self.number).clear_log());
     }
 }
 
@@ -159,18 +146,18 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// How often it has struck: once for a fault about one [`Message`]; a stall or a delay with each message that it
-    /// holds up, a refusal with each connection refused.
+    /// Number of times that the fault has struck. A fault about one [`Message`] strikes once, a stall or a delay with
+    /// each message in its direction, and a refusal with each connection that it refuses.
     #[must_use]
     pub fn strikes(&self) -> usize {
         *self.strikes.borrow()
     }
 
-    /// Waits until it has struck, at once if it has already.
+    /// Waits until the fault has struck. Returns at once if it has struck before.
     ///
     /// # Cancel safety
     ///
-    /// Nothing changes.
+    /// Cancelling changes nothing.
     pub async fn struck(&self) {
         // The sender is in `self`.
         let _ = self.strikes.subscribe().wait_for(|count| *count > 0).await;
@@ -183,8 +170,8 @@ impl Fault {
 impl Drop for Fault {
     fn drop(&mut self) {
         self.world.change(|state| {
-            state.links[self.link].faults.retain(|fault| fault.id != self.id);
-            state.unblocked();
+            state.network.link_mut(self.link).heal(self.id);
+            state.deliver_waiting();
         });
     }
 }

@@ -1,12 +1,12 @@
 //! A ZooKeeper in memory and in virtual time, for tests (feature `simulation`).
 //!
-//! An [`Ensemble`] is one server or several, the links to them, and the processes that use them. The code under test
-//! connects by [`connect_string`](Ensemble::connect_string) and needs no change. Time is tokio's paused clock: a minute
-//! passes as soon as nothing else is to be done. One seed decides how long messages take and which task runs next, so
-//! a test that failed fails again.
+//! An [`Ensemble`] consists of one or more servers, the links to them, and the processes that use them. The code under
+//! test connects by [`connect_string`](Ensemble::connect_string) and needs no change. Time is tokio's paused clock: a
+//! minute passes as soon as no task has work left. One seed decides how long messages take and which task runs next, so
+//! a failed test fails again.
 //!
-//! It belongs to one thread: `#[tokio::test(start_paused = true)]` is right, a multi-threaded runtime is refused. Real
-//! sockets do not work in such a test, because the virtual clock runs ahead while a task waits for one.
+//! An ensemble belongs to one thread: use `#[tokio::test(start_paused = true)]`. A multi-threaded runtime is refused.
+//! Real sockets do not work in such a test, because the virtual clock runs ahead while a task waits for one.
 //!
 //! # A leader's failover, as a test
 //!
@@ -47,31 +47,42 @@
 
 mod admin;
 mod client;
+mod client_steps;
+mod client_watches;
+mod connections;
+mod delivery;
 mod election;
 mod ensemble;
+mod event_queue;
 mod fault;
-mod lane;
 mod link;
+mod log_observer;
+mod network;
 mod op;
-mod peer;
 mod process;
+mod process_state;
 mod quorum;
+mod replica;
+mod scheduler;
+mod server;
 mod serving;
+mod session_tracker;
+mod sim_client;
 mod state;
-mod tasks;
+mod trace;
 mod tree;
 mod world;
 
 pub use self::admin::Admin;
 pub(crate) use self::client::{Client, Target};
+pub(crate) use self::client_watches::Watch;
 pub use self::ensemble::{Ensemble, EnsembleBuilder, Partition};
 pub use self::fault::{Cut, Direction, Message};
 pub use self::link::{Fault, Link};
+#[doc(hidden)]
+pub use self::log_observer::Logged;
 pub use self::op::Operation;
 pub(crate) use self::op::{Answer, Happened, Op, Refused};
 pub use self::process::Process;
 pub(crate) use self::process::scheduled;
-#[doc(hidden)]
-pub use self::state::Logged;
-pub(crate) use self::state::Watch;
 pub(crate) use self::world::{guid, now, seed};

@@ -1,11 +1,11 @@
-//! Requests and answers, as they travel, and their ACLs. Pure.
+//! Requests and answers between clients and servers, and ACLs. Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::client::{Acl, AuthId, CreateMode, Permission, ServerError, Stat};
 
-/// A request, as it travels to a server.
+/// A request to a server, or an entry of the servers' log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Create { path: String, data: Vec<u8>, acls: Acls, mode: CreateMode },
@@ -13,34 +13,34 @@ pub(crate) enum Op {
     SetData { path: String, data: Vec<u8>, version: Option<i32> },
     SetAcl { path: String, acls: Acls },
     Check { path: String },
-    // None of its steps creates a sequential node.
+    // No step creates a sequential node.
     Multi(Vec<Op>),
     GetData { path: String, watch: bool },
     Exists { path: String, watch: bool },
     List { path: String, watch: bool },
     GetAcl { path: String },
-    // A read of several nodes' children.
+    // One read of several nodes: returns which of them do not exist.
     AreGone(Vec<String>),
     Sync,
-    SetWatches { since: i64, watches: BTreeSet<(Kind, String)> },
-    RemoveWatches { path: String, kind: Kind },
+    SetWatches { since: i64, watches: BTreeSet<(WatchKind, String)> },
+    RemoveWatches { path: String, kind: WatchKind },
     Auth { scheme: String, id: String },
     Ping,
     Close,
-    // The server's own: a container that was left empty is deleted.
+    // Deletes an empty container. Only servers make this request, and the next one.
     Reap { path: String },
     OpenSession { timeout: u64 },
 }
 
-/// What a watch is on. One on a node that is not there is on its existence.
+/// The target of a watch. A watch on a node that does not exist is of the kind `Exist`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum WatchKind {
     Data,
     Exist,
     Child,
 }
 
-/// What happened to a node, as a watch reports it.
+/// The change of a node that a watch reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
     Created,
@@ -54,7 +54,7 @@ pub(crate) type Acls = Arc<[Acl]>;
 /// The identities that a connection has shown.
 pub(crate) type Ids = Arc<BTreeSet<(String, String)>>;
 
-/// What a server answers.
+/// The answer of a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Nothing,
@@ -66,7 +66,7 @@ pub(crate) enum Answer {
     Acls(Acls, Stat),
 }
 
-/// Why a server refuses; in a transaction of several steps, at which.
+/// The refusal of a request; in a transaction of several steps, with the step that failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
     pub(crate) step: Option<usize>,
@@ -86,7 +86,7 @@ impl Op {
         Self::Create { path, data: data.to_vec(), acls: acls.into(), mode }
     }
 
-    /// Whether only the leader can answer.
+    /// Returns true if only the leader can answer the request.
     pub(super) fn needs_leader(&self) -> bool {
         matches!(
             self,
@@ -102,19 +102,20 @@ impl Op {
         )
     }
 
-    /// The same once it is answered: of a node that is not there its existence is watched.
-    pub(super) fn watches(&self, answer: &Answer) -> Option<(&str, Kind)> {
+    /// The path and the kind of the watch that an answered request sets. If the node does not exist, the watch is on
+    /// its existence.
+    pub(super) fn watches(&self, answer: &Answer) -> Option<(&str, WatchKind)> {
         let (path, kind) = self.watched()?;
-        Some((path, if matches!(answer, Answer::Stat(None)) { Kind::Exist } else { kind }))
+        Some((path, if matches!(answer, Answer::Stat(None)) { WatchKind::Exist } else { kind }))
     }
 
-    /// The path that it sets a watch on, and on what of it.
-    pub(super) fn watched(&self) -> Option<(&str, Kind)> {
+    /// The path and the kind of the watch that a request asks for.
+    pub(super) fn watched(&self) -> Option<(&str, WatchKind)> {
         match self {
             Op::GetData { path, watch: true } | Op::Exists { path, watch: true } => {
-                Some((path, Kind::Data))
+                Some((path, WatchKind::Data))
             }
-            Op::List { path, watch: true } => Some((path, Kind::Child)),
+            Op::List { path, watch: true } => Some((path, WatchKind::Child)),
             _ => None,
         }
     }
@@ -152,7 +153,7 @@ impl Op {
         }
     }
 
-    /// The client does not send it.
+    /// Returns true if the request lacks ACLs. The client does not send such a request.
     pub(super) fn lacks_acls(&self) -> bool {
         match self {
             Op::Create { acls, .. } | Op::SetAcl { acls, .. } => acls.is_empty(),
@@ -162,19 +163,19 @@ impl Op {
     }
 }
 
-/// What a message asks for, or a reply answers.
+/// The operation of a message: of a request, or of the request that a reply answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Every request, and every reply to one, except handshakes and pings.
+    /// Every request and every reply, except handshakes and pings.
     Any,
-    /// The handshake, the first message of a connection either way.
+    /// The handshake: the first message of a connection in either direction.
     Connect,
-    /// A node is created, of whatever kind.
+    /// A node of any mode is created.
     Create,
     /// A node is deleted.
     Delete,
-    /// Is there such a node?
+    /// A node's existence is checked.
     Exists,
     /// A node's data are read.
     GetData,
@@ -182,23 +183,23 @@ pub enum Operation {
     SetData,
     /// Children are listed.
     List,
-    /// A member catches up with the leader.
+    /// A server catches up with the leader.
     Sync,
-    /// The client's sign of life.
+    /// The client's ping.
     Ping,
-    /// Several writes, all or none.
+    /// Several writes are made, all or none.
     Multi,
-    /// Several reads.
+    /// Several nodes are read.
     MultiRead,
-    /// Watches are set again, after a reconnection.
+    /// Watches are set again after a reconnect.
     SetWatches,
-    /// Watches are taken back.
+    /// Watches are removed.
     RemoveWatches,
     /// Credentials are sent.
     Auth,
-    /// The session is ended.
+    /// The session is closed.
     CloseSession,
-    /// A watch has fired: a message of the server that answers no request. [`Any`](Self::Any) leaves it out.
+    /// A watch has fired. The server's message answers no request, and [`Any`](Self::Any) does not include it.
     Event,
     /// A node's ACLs are read or written.
     Acl,
@@ -213,7 +214,7 @@ impl Operation {
     }
 }
 
-/// The ACLs as a node keeps them: with the creator's identities in place of `auth`.
+/// Returns the ACLs as a node keeps them, with the creator's identities in place of `auth`.
 pub(super) fn resolved(acls: &[Acl], ids: &Ids) -> Result<Acls, ServerError> {
     let mut resolved = Vec::new();
     for acl in acls {

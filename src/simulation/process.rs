@@ -4,25 +4,25 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use super::tasks::{Life, TaskWaker, Within};
+use super::process_state::{ProcessScope, ProcessState};
+use super::scheduler::TaskWaker;
 use super::world::World;
 
 /// A simulated process: tasks and clients that are paused and killed together.
 ///
-/// What the futures given to [`spawn`](Self::spawn) start, a [`Curator`](crate::Curator) above all, belongs to it.
+/// Everything that the futures given to [`spawn`](Self::spawn) start belongs to the process, above all each
+/// [`Curator`](crate::Curator).
 #[derive(Clone, Debug)]
 pub struct Process {
     world: Arc<World>,
-    life: Arc<Life>,
+    state: Arc<ProcessState>,
 }
 
 impl Process {
     pub(super) fn new(world: &Arc<World>, fast: i32) -> Self {
-        let life = Arc::new(Life { fast, ..Life::default() });
-        Self { world: world.clone(), life }
+        Self { world: world.clone(), state: Arc::new(ProcessState::new(fast)) }
     }
 
     /// Starts a task of this process.
@@ -35,60 +35,58 @@ impl Process {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> tokio::task::JoinHandle<T> {
-        let _within = Within::enter(&self.life);
+        let _scope = ProcessScope::enter(&self.state);
         tokio::spawn(scheduled(task))
     }
 
-    /// None of its tasks is polled any more, and its clients neither read nor send: as a process that was stopped, or
-    /// swapped out. The clock goes on.
+    /// Pauses the process, as if it had been stopped or swapped out: its tasks are not polled, and its clients neither
+    /// read nor send. The clock goes on.
     pub fn pause(&self) {
-        self.life.paused.store(true, Ordering::Relaxed);
+        self.state.pause();
     }
 
-    /// It goes on.
+    /// Resumes a paused process.
     pub fn resume(&self) {
-        self.life.paused.store(false, Ordering::Relaxed);
-        self.life.wake_all();
-        self.world.change(|state| state.resumed(&self.life));
+        self.state.resume();
+        self.world.change(|state| state.process_resumed(&self.state));
     }
 
-    /// Ends it as `kill -9` does: nothing that it sends from now on leaves it, its tasks are dropped without effect, its
-    /// connections end, and its sessions stay until they expire.
+    /// Kills the process, as `kill -9` does. Messages that it sends from now on are lost, its tasks are dropped without
+    /// effect, and its connections end. Its sessions stay until they expire.
     pub fn kill(&self) {
-        self.life.dead.store(true, Ordering::Relaxed);
-        self.life.paused.store(false, Ordering::Relaxed);
-        self.world.change(|state| state.died(&self.life));
-        self.life.wake_all();
+        self.state.kill();
+        self.world.change(|state| state.process_died(&self.state));
+        self.state.wake_all();
     }
 
-    /// Whether it can do anything now.
+    /// Returns true unless the process is paused or was killed.
     #[doc(hidden)]
     pub fn runs(&self) -> bool {
-        self.life.runs()
+        self.state.runs()
     }
 
-    /// Whether it was [killed](Self::kill).
+    /// Returns true if the process was [killed](Self::kill).
     #[doc(hidden)]
     pub fn is_killed(&self) -> bool {
-        self.life.is_dead()
+        self.state.is_dead()
     }
 
-    /// Looks at something as its own code would, by its own clock.
+    /// Calls a function as code of this process, which sees the clock of this process.
     #[doc(hidden)]
     pub fn within<T>(&self, look: impl FnOnce() -> T) -> T {
-        let _within = Within::enter(&self.life);
+        let _scope = ProcessScope::enter(&self.state);
         look()
     }
 
-    /// How many of its tasks have not ended.
+    /// Number of tasks that have not ended.
     pub fn tasks(&self) -> usize {
-        self.life.running.load(Ordering::Relaxed)
+        self.state.running()
     }
 }
 
-/// A task of a simulation; elsewhere the future as it is.
+/// Makes a future a task of the simulation. Outside a simulation the future stays as it is.
 pub(crate) fn scheduled<F: Future>(inner: F) -> Scheduled<F> {
-    let is_ordered = |world: &Arc<World>| world.change(|state| state.setting.ordered);
+    let is_ordered = |world: &Arc<World>| world.change(|state| state.settings.ordered);
     let task = World::here().filter(is_ordered).map(|world| {
         let task = TaskWaker::new(&world.scheduler);
         (task.clone(), Waker::from(task))
@@ -96,7 +94,7 @@ pub(crate) fn scheduled<F: Future>(inner: F) -> Scheduled<F> {
     Scheduled { inner: Some(Box::pin(inner)), task }
 }
 
-/// See [`scheduled`].
+/// The future that [`scheduled`] returns.
 pub(crate) struct Scheduled<F> {
     inner: Option<Pin<Box<F>>>,
     task: Option<(Arc<TaskWaker>, Waker)>,
@@ -112,9 +110,9 @@ impl<F: Future> Future for Scheduled<F> {
         if !task.takes_its_turn(context.waker()) {
             return Poll::Pending;
         }
-        let _within = Within::enter(&task.process);
-        if task.process.is_dead() {
-            // Its destructors run, and send nothing.
+        let _scope = ProcessScope::enter(task.process());
+        if task.process().is_dead() {
+            // The destructors run, but messages from them are not sent.
             this.inner = None;
             return Poll::Pending;
         }
@@ -131,8 +129,8 @@ impl<F: Future> Future for Scheduled<F> {
 impl<F> Drop for Scheduled<F> {
     fn drop(&mut self) {
         let Some((task, _)) = &self.task else { return };
-        let _within = Within::enter(&task.process);
+        let _scope = ProcessScope::enter(task.process());
         self.inner = None;
-        task.process.running.fetch_sub(1, Ordering::Relaxed);
+        task.process().task_ended();
     }
 }

@@ -6,17 +6,25 @@ use super::op::{Acls, Answer, Happened, Ids, Op, Refused, Reply, allow, resolved
 use crate::client::{Acl, AuthId, CreateMode, Permission, ServerError, Stat};
 
 /// One entry of the servers' log.
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) zxid: i64,
     pub(super) time: i64,
     pub(super) session: i64,
     pub(super) ids: Ids,
-    /// Refused requests are entries as well.
+    /// The request, also if it was refused.
     pub(super) op: Result<Op, ServerError>,
-    /// The server, the connection and the request that wait for it.
-    pub(super) origin: Option<(usize, u64, i32)>,
-    /// In which order the nodes of a closed session are deleted.
+    /// The request that waits for the entry.
+    pub(super) origin: Option<Origin>,
+    /// Seed of the order in which the nodes of a closed session are deleted.
     pub(super) shuffle: u64,
+}
+
+/// A request of a client that waits at a server.
+#[derive(Clone, Copy)]
+pub(super) struct Origin {
+    pub(super) server: usize,
+    pub(super) connection: u64,
+    pub(super) xid: i32,
 }
 
 #[derive(Clone)]
@@ -24,9 +32,9 @@ struct Znode {
     data: Vec<u8>,
     acls: Acls,
     stat: Stat,
-    /// How many children were ever created.
+    /// Number of children that were ever created.
     creates: i32,
-    container: bool,
+    is_container: bool,
     children: BTreeSet<String>,
 }
 
@@ -45,13 +53,12 @@ impl Znode {
             data_length: 0,
             num_children: 0,
         };
-        Self { data, acls, stat, creates: 0, container: false, children: BTreeSet::new() }
+        Self { data, acls, stat, creates: 0, is_container: false, children: BTreeSet::new() }
     }
 
     fn stat(&self) -> Stat {
-        let (children, length) = (self.children.len(), self.data.len());
-        let num_children = i32::try_from(children).unwrap_or(i32::MAX);
-        let data_length = i32::try_from(length).unwrap_or(i32::MAX);
+        let num_children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
+        let data_length = i32::try_from(self.data.len()).unwrap_or(i32::MAX);
         Stat { cversion: 2 * self.creates - num_children, num_children, data_length, ..self.stat }
     }
 
@@ -63,27 +70,41 @@ impl Znode {
     }
 }
 
-/// What one server has.
+/// The znodes and sessions of one server.
 #[derive(Default)]
 pub(super) struct Tree {
     nodes: BTreeMap<String, Znode>,
-    /// The sessions there are, with their timeouts.
-    pub(super) sessions: BTreeMap<i64, u64>,
-    pub(super) zxid: i64,
-    /// Newer servers (3.9) ask for READ before they report whether a node is there.
-    exists_asks: bool,
-    /// What watches are to report of the present transaction.
+    /// The open sessions, with their timeouts.
+    sessions: BTreeMap<i64, u64>,
+    /// The zxid of the last transaction.
+    zxid: i64,
+    /// Newer servers (3.9) require READ before they report whether a node exists.
+    exists_needs_read: bool,
+    /// The events of the present transaction.
     fired: Vec<Fired>,
 }
 
-/// With the ACLs of the node.
-pub(super) type Fired = (String, Happened, Acls);
+/// An event that watches report.
+pub(super) struct Fired {
+    pub(super) path: String,
+    pub(super) happened: Happened,
+    /// The ACLs of the node.
+    pub(super) acls: Acls,
+}
 
 impl Tree {
-    pub(super) fn new(exists_asks: bool) -> Self {
+    pub(super) fn new(exists_needs_read: bool) -> Self {
         let anyone = Acls::from([Acl::new(Permission::ALL, AuthId::anyone())]);
         let nodes = BTreeMap::from([("/".to_owned(), Znode::new(Vec::new(), anyone, 0, 0))]);
-        Self { nodes, exists_asks, ..Self::default() }
+        Self { nodes, exists_needs_read, ..Self::default() }
+    }
+
+    pub(super) fn sessions(&self) -> &BTreeMap<i64, u64> {
+        &self.sessions
+    }
+
+    pub(super) fn zxid(&self) -> i64 {
+        self.zxid
     }
 
     pub(super) fn paths(&self) -> Vec<String> {
@@ -94,7 +115,7 @@ impl Tree {
         self.nodes.get(path).map_or(Vec::new(), |node| node.children.iter().cloned().collect())
     }
 
-    /// A node's origin and data.
+    /// A node's stat and data.
     pub(super) fn node(&self, path: &str) -> Option<(Stat, &[u8])> {
         self.nodes.get(path).map(|node| (node.stat(), node.data.as_slice()))
     }
@@ -104,9 +125,9 @@ impl Tree {
         meant.map(|(path, _)| path.clone()).collect()
     }
 
-    /// Containers that had children and have none.
-    pub(super) fn left_empty(&self) -> Vec<String> {
-        self.select(|node| node.container && node.creates > 0 && node.children.is_empty())
+    /// Containers that had children and have none now.
+    pub(super) fn empty_containers(&self) -> Vec<String> {
+        self.select(|node| node.is_container && node.creates > 0 && node.children.is_empty())
     }
 
     fn get(&self, path: &str) -> Result<&Znode, ServerError> {
@@ -117,14 +138,14 @@ impl Tree {
         self.nodes.get_mut(path).ok_or(ServerError::NoNode)
     }
 
-    /// A node on which the identities have the permission.
+    /// Returns the node if the identities have the permission on it.
     fn allowed(&self, path: &str, need: Permission, ids: &Ids) -> Result<&Znode, ServerError> {
         let node = self.get(path)?;
         if allow(&node.acls, need, ids) { Ok(node) } else { Err(ServerError::NoAuth) }
     }
 
-    /// Does what the log says next. Returns the answer and what watches are to report.
-    pub(super) fn apply(&mut self, entry: &Entry) -> (Reply, Vec<Fired>) {
+    /// Applies a log entry. Returns the reply and the events for watches.
+    pub(super) fn apply(&mut self, entry: &LogEntry) -> (Reply, Vec<Fired>) {
         self.zxid = entry.zxid;
         let reply = match &entry.op {
             Err(error) => Err(error.clone().into()),
@@ -134,8 +155,8 @@ impl Tree {
         (reply, std::mem::take(&mut self.fired))
     }
 
-    /// All steps or none.
-    fn write_all(&mut self, entry: &Entry, steps: &[Op]) -> Reply {
+    /// Carries out all steps or none.
+    fn write_all(&mut self, entry: &LogEntry, steps: &[Op]) -> Reply {
         let mut before = Vec::new();
         for (step, op) in steps.iter().enumerate() {
             for path in op.path().into_iter().flat_map(|path| [path, parent(path)]) {
@@ -155,7 +176,7 @@ impl Tree {
         Ok(Answer::Nothing)
     }
 
-    fn write(&mut self, entry: &Entry, op: &Op) -> Result<Answer, ServerError> {
+    fn write(&mut self, entry: &LogEntry, op: &Op) -> Result<Answer, ServerError> {
         let ids = &entry.ids;
         match op {
             Op::Create { path, data, acls, mode } => {
@@ -174,7 +195,7 @@ impl Tree {
                 self.remove(path);
             }
             Op::Reap { path } => {
-                if self.left_empty().contains(path) {
+                if self.empty_containers().contains(path) {
                     self.remove(path);
                 }
             }
@@ -183,16 +204,19 @@ impl Tree {
                 let node = self.get_mut(path)?;
                 node.data.clone_from(data);
                 node.stat.version += 1;
-                (node.stat.mzxid, node.stat.mtime) = (entry.zxid, entry.time);
-                let (stat, acls) = (node.stat(), node.acls.clone());
-                self.fired.push((path.clone(), Happened::Changed, acls));
+                node.stat.mzxid = entry.zxid;
+                node.stat.mtime = entry.time;
+                let stat = node.stat();
+                let acls = node.acls.clone();
+                self.fire(path, Happened::Changed, acls);
                 return Ok(Answer::Stat(Some(stat)));
             }
             Op::SetAcl { path, acls } => {
                 self.allowed(path, Permission::ADMIN, ids)?;
                 let acls = resolved(acls, ids)?;
                 let node = self.get_mut(path)?;
-                (node.acls, node.stat.aversion) = (acls, node.stat.aversion + 1);
+                node.acls = acls;
+                node.stat.aversion += 1;
                 return Ok(Answer::Stat(Some(node.stat())));
             }
             Op::Check { path } => _ = self.allowed(path, Permission::READ, ids)?,
@@ -210,7 +234,7 @@ impl Tree {
 
     fn create(
         &mut self,
-        entry: &Entry,
+        entry: &LogEntry,
         path: &str,
         data: &[u8],
         acls: &Acls,
@@ -231,13 +255,13 @@ impl Tree {
             return Err(ServerError::NoChildrenForEphemerals);
         }
         let mut node = Znode::new(data.to_vec(), acls.clone(), entry.zxid, entry.time);
-        node.container = mode == CreateMode::Container;
+        node.is_container = mode == CreateMode::Container;
         if matches!(mode, CreateMode::Ephemeral | CreateMode::EphemeralSequential) {
             node.stat.ephemeral_owner = entry.session;
         }
         let stat = node.stat();
         self.nodes.insert(path.clone(), node);
-        self.fired.push((path.clone(), Happened::Created, acls));
+        self.fire(&path, Happened::Created, acls);
         self.change_children(&path, |above, name| {
             above.creates += 1;
             above.children.insert(name);
@@ -247,19 +271,24 @@ impl Tree {
 
     fn remove(&mut self, path: &str) {
         if let Some(node) = self.nodes.remove(path) {
-            self.fired.push((path.to_owned(), Happened::Deleted, node.acls));
+            self.fire(path, Happened::Deleted, node.acls);
             self.change_children(path, |above, name| _ = above.children.remove(&name));
         }
     }
 
-    /// Changes the parent of a node.
+    /// Changes the parent of a node, which is passed the node's name.
     fn change_children(&mut self, path: &str, change: impl FnOnce(&mut Znode, String)) {
         let above = parent(path);
         if let Some(node) = self.nodes.get_mut(above) {
             node.stat.pzxid = self.zxid;
             change(node, path.rsplit('/').next().unwrap_or_default().to_owned());
-            self.fired.push((above.to_owned(), Happened::Children, node.acls.clone()));
+            let acls = node.acls.clone();
+            self.fire(above, Happened::Children, acls);
         }
+    }
+
+    fn fire(&mut self, path: &str, happened: Happened, acls: Acls) {
+        self.fired.push(Fired { path: path.to_owned(), happened, acls });
     }
 
     /// Answers a read.
@@ -274,7 +303,7 @@ impl Tree {
                 Answer::Children(self.children(path), stat)
             }
             Op::Exists { path, .. } => {
-                if self.exists_asks && self.nodes.contains_key(path) {
+                if self.exists_needs_read && self.nodes.contains_key(path) {
                     self.allowed(path, Permission::READ, ids)?;
                 }
                 Answer::Stat(self.nodes.get(path).map(Znode::stat))

@@ -1,4 +1,4 @@
-//! A world: the state of a simulation in virtual time, and the loop that lets one thing happen after the other.
+//! A world: the state of a simulation in virtual time, and the loop that runs its tasks and events one by one.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,18 +10,19 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use super::state::{Setting, State, millis};
-use super::tasks::{Life, Scheduler, locked};
+use super::process_state::ProcessState;
+use super::scheduler::{Scheduler, locked};
+use super::state::{Settings, State, millis};
 
 thread_local! {
     static HERE: RefCell<Option<Arc<World>>> = const { RefCell::new(None) };
 }
 
-/// So many polls within one virtual millisecond are a task that spins.
+/// A task that causes this many polls within one virtual millisecond spins.
 const SPIN: u64 = 200_000;
 
-/// How long a process has run at the start: a clock does not begin at zero.
-const BEFORE: Duration = Duration::from_secs(1000);
+/// Reading of the clock at the start. A real clock does not begin at zero either.
+const CLOCK_START: Duration = Duration::from_secs(1000);
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
@@ -29,9 +30,10 @@ pub(crate) struct World {
     pub(super) number: u64,
     began: Instant,
     state: Mutex<State>,
+    /// Decides which task or event comes next.
     order: Mutex<fastrand::Rng>,
     pub(super) scheduler: Arc<Scheduler>,
-    over: AtomicBool,
+    is_over: AtomicBool,
 }
 
 impl std::fmt::Debug for World {
@@ -41,19 +43,19 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    /// Makes this thread's world, and starts it.
+    /// Starts a world and makes it the world of this thread.
     #[allow(clippy::disallowed_methods)] // it ends with the runtime, or with the ensemble
-    pub(super) fn start(setting: Setting) -> Arc<Self> {
-        let mut rng = fastrand::Rng::with_seed(setting.seed);
+    pub(super) fn start(settings: Settings) -> Arc<Self> {
+        let mut rng = fastrand::Rng::with_seed(settings.seed);
         let order = fastrand::Rng::with_seed(rng.u64(..));
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let world = Arc::new(Self {
             number,
             began: Instant::now(),
-            state: Mutex::new(State::new(number, setting, rng)),
+            state: Mutex::new(State::new(number, settings, rng)),
             order: Mutex::new(order),
             scheduler: Arc::default(),
-            over: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
         });
         HERE.set(Some(world.clone()));
         world.change(State::begin);
@@ -62,8 +64,8 @@ impl World {
     }
 
     pub(super) fn stop(&self) {
-        self.over.store(true, Ordering::Relaxed);
-        self.scheduler.woken.notify_one();
+        self.is_over.store(true, Ordering::Relaxed);
+        self.scheduler.wake_world();
         let is_here =
             HERE.with_borrow(|here| here.as_ref().is_some_and(|w| w.number == self.number));
         if is_here {
@@ -76,19 +78,19 @@ impl World {
         HERE.with_borrow(Clone::clone)
     }
 
-    /// Changes something, and then does what follows from it outside the lock.
+    /// Changes the state, and runs the resulting effects outside the lock.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let (changed, effects, is_earlier) = {
             let mut state = locked(&self.state);
-            state.now = millis(self.began.elapsed());
-            let first = state.events.first_key_value().map(|(key, _)| *key);
+            state.events.set_now(millis(self.began.elapsed()));
+            let first = state.events.next();
             let changed = change(&mut state);
-            let is_earlier = state.events.first_key_value().map(|(key, _)| *key) != first;
-            (changed, std::mem::take(&mut state.effects), is_earlier)
+            let is_earlier = state.events.next() != first;
+            (changed, state.take_effects(), is_earlier)
         };
         effects.into_iter().for_each(|effect| effect());
         if is_earlier {
-            self.scheduler.woken.notify_one();
+            self.scheduler.wake_world();
         }
         changed
     }
@@ -98,65 +100,72 @@ impl World {
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?").to_owned();
         self.change(|state| {
             state.note(format_args!("panic: {text}"));
-            state.trace.panics.push(text);
+            state.trace.add_panic(text);
         });
     }
 }
 
-/// What is to be done next, and when.
 enum Step {
     Done,
+    /// No task may run and no event is due. The next event is at this time.
     Idle(Option<u64>),
 }
 
-/// Lets one task run or one event happen, whichever the seed says.
-fn step(world: &World, polls: &mut (u64, u64)) -> Step {
-    let (next, now) =
-        world.change(|state| (state.events.first_key_value().map(|(key, _)| key.0), state.now));
+/// The polls within one virtual millisecond.
+#[derive(Default)]
+struct Polls {
+    now: u64,
+    count: u64,
+}
+
+/// Runs one task or one event; the seed decides which.
+fn step(world: &World, polls: &mut Polls) -> Step {
+    let (next, now) = world.change(|state| (state.events.next(), state.events.now()));
+    let next = next.map(|(time, _)| time);
     let is_due = next.is_some_and(|time| time <= now);
     let ready = world.scheduler.count();
     if ready == 0 && !is_due {
         return Step::Idle(next);
     }
-    if polls.0 != now {
-        *polls = (now, 0);
+    if polls.now != now {
+        *polls = Polls { now, count: 0 };
     }
-    polls.1 += 1;
+    polls.count += 1;
     let nth = locked(&world.order).usize(..ready + usize::from(is_due));
     if nth == ready {
         world.change(|state| {
-            if let Some((_, event)) = state.events.pop_first() {
+            if let Some(event) = state.events.pop() {
                 event(state);
             }
         });
         return Step::Done;
     }
     let granted = world.scheduler.grant(nth);
-    if polls.1 == SPIN {
+    if polls.count == SPIN {
         world.change(|state| {
             state.note(format_args!("spin: task {granted:?}"));
-            state.trace.spins += 1;
+            state.trace.add_spin();
         });
     }
-    if polls.1 >= SPIN {
-        // Time goes on all the same, so that the test ends.
+    if polls.count >= SPIN {
+        // Time still advances, so that the test ends.
         return Step::Idle(Some(now + 1));
     }
     Step::Done
 }
 
 async fn run(world: std::sync::Weak<World>) {
-    let mut polls = (0, 0);
+    let mut polls = Polls::default();
     loop {
         let Some(here) = world.upgrade() else { return };
-        if here.over.load(Ordering::Relaxed) {
+        if here.is_over.load(Ordering::Relaxed) {
             return;
         }
         match step(&here, &mut polls) {
             Step::Done => {
                 drop(here);
                 let mut again = true;
-                // Behind what was just woken. tokio's own `yield_now` would look for I/O first.
+                // Yields to the task that was just woken. tokio's own `yield_now` would poll for I/O first.
                 std::future::poll_fn(|context| {
                     if std::mem::take(&mut again) {
                         context.waker().wake_by_ref();
@@ -172,17 +181,17 @@ async fn run(world: std::sync::Weak<World>) {
                 tokio::select! {
                     biased;
                     () = sleep_until(until) => {}
-                    () = here.scheduler.woken.notified() => {}
+                    () = here.scheduler.woken() => {}
                 }
             }
         }
     }
 }
 
-/// The time by the clock of the process that asks, in a simulation.
+/// The time by the clock of the current process, in a simulation.
 pub(crate) fn now() -> Option<Duration> {
     let elapsed = HERE.with_borrow(|world| world.as_ref().map(|world| world.began.elapsed()))?;
-    Some(BEFORE + Life::current().time(elapsed))
+    Some(CLOCK_START + ProcessState::current().time(elapsed))
 }
 
 pub(crate) fn guid() -> Option<Uuid> {

@@ -1,0 +1,64 @@
+//! The reader of the servers' log, for the judge of this crate's own simulation.
+
+use std::sync::Arc;
+
+use super::op::{Happened, Op};
+use super::tree::{Fired, LogEntry, Tree};
+
+/// An effect of one log entry.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+#[allow(clippy::exhaustive_enums)] // for the judge of this crate's own simulation
+pub enum Logged {
+    /// The path, and the session that owns the node.
+    Created(String, i64),
+    Deleted(String),
+    Changed(String, Vec<u8>),
+    SessionEnded(i64),
+}
+
+type Callback = Arc<dyn Fn(&Logged) + Send + Sync>;
+
+#[derive(Default)]
+pub(super) struct LogObserver {
+    callback: Option<Callback>,
+    /// The zxid of the last entry that was reported.
+    reported: i64,
+}
+
+impl LogObserver {
+    pub(super) fn set(&mut self, callback: impl Fn(&Logged) + Send + Sync + 'static) {
+        self.callback = Some(Arc::new(callback));
+    }
+
+    /// Returns the call that reports an entry which a server has just applied to `tree`. An entry is reported once, for
+    /// the first server that applies it.
+    pub(super) fn report(
+        &mut self,
+        entry: &LogEntry,
+        fired: &[Fired],
+        tree: &Tree,
+    ) -> Option<impl FnOnce() + Send + use<>> {
+        let callback = self.callback.clone().filter(|_| entry.zxid > self.reported)?;
+        self.reported = entry.zxid;
+        let mut logged = Vec::new();
+        if matches!(entry.op, Ok(Op::Close)) {
+            logged.push(Logged::SessionEnded(entry.session));
+        }
+        logged.extend(fired.iter().filter_map(|fired| logged_of(fired, tree)));
+        Some(move || logged.iter().for_each(|one| callback(one)))
+    }
+}
+
+fn logged_of(fired: &Fired, tree: &Tree) -> Option<Logged> {
+    let path = fired.path.clone();
+    match (fired.happened, tree.node(&path)) {
+        (Happened::Created, node) => {
+            let owner = node.map_or(0, |(stat, _)| stat.ephemeral_owner);
+            Some(Logged::Created(path, owner))
+        }
+        (Happened::Deleted, _) => Some(Logged::Deleted(path)),
+        (Happened::Changed, node) => node.map(|(_, data)| Logged::Changed(path, data.to_vec())),
+        (Happened::Children, _) => None,
+    }
+}
