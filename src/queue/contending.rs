@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::driver::QueueDriver;
 use super::entry::list;
-use super::hold::{Answer, Hold, QueuedFlag};
+use super::hold::{Answer, OwnedHold, QueuedFlag};
 use super::local_queue::Ticket;
 use super::request::{EntryAborted, Request};
 use crate::clock::Moment;
@@ -42,8 +42,9 @@ impl Contending {
         let acquiring = request.counted.acquiring();
         let request = Arc::new(request);
         let began = Moment::now();
-        let looks =
-            request.looks_first && request.beside.is_none() && queue.current_nodes.rules.look_first;
+        let looks = request.check_first
+            && request.companion.is_none()
+            && queue.current_nodes.rules.look_first;
         let stage = match looks && !queue.is_kept() {
             true if queue.is_busy() => Stage::Busy,
             true => Stage::Looks(look(queue.clone(), request.clone())),
@@ -57,7 +58,7 @@ impl Contending {
         queue: Arc<QueueDriver>,
         request: Request,
         queued: QueuedFlag,
-        lost: Hold,
+        lost: OwnedHold,
     ) -> Self {
         queued.send_replace(false);
         let acquiring = request.counted.acquiring();
@@ -138,7 +139,7 @@ impl Waiting {
     }
 
     /// Leaves; gives the hold if there is one by now.
-    pub(super) fn withdraw(mut self) -> Option<Hold> {
+    pub(super) fn withdraw(mut self) -> Option<OwnedHold> {
         self.queue.withdraw(self.ticket);
         self.answer.close();
         self.answer.try_recv().ok()?.ok()?

@@ -96,7 +96,7 @@ pub(super) fn send(
     let path_nodes = nodes.at(&request.path, &request.family);
     let link = Some(client.watch_link());
     let mut prefix = protected_prefix(random::guid(), request.kind);
-    let answer = match &request.beside {
+    let answer = match &request.companion {
         Some(write) => {
             // The whole name: a down-graded read has its writer's number.
             prefix.push_str(write.digits());
@@ -236,7 +236,7 @@ pub(super) async fn create_node(
     let mut opened = opened;
     let mut parents_made = 0;
     loop {
-        request.beside_lasts()?;
+        request.companion_lasts()?;
         let mut sent = match opened.take() {
             Some(sent) => sent,
             None => {
@@ -249,7 +249,7 @@ pub(super) async fn create_node(
             Ok((node, known)) => return check_sequence(request, node).map(|node| (node, known)),
             Err(failure) => failure,
         };
-        request.beside_lasts()?;
+        request.companion_lasts()?;
         match failure {
             Failure::NoNode => {
                 parents_made += 1;
@@ -291,7 +291,7 @@ impl Creating {
                 return Err(failure);
             }
         };
-        let name = match &self.request.beside {
+        let name = match &self.request.companion {
             Some(_) => self.prefix.clone(),
             None => format!("{}{sequence:010}", self.prefix),
         };
@@ -349,9 +349,9 @@ impl Creating {
                 tracing::debug!(name, "the create had taken effect");
                 let sequence = last_number(&name).unwrap_or(-1);
                 let node = self.take_place(&name, sequence, czxid);
-                let beside = self.request.beside.as_ref();
+                let companion = self.request.companion.as_ref();
                 let known =
-                    beside.map_or(Placement::Nothing, |_| Placement::Position(Position::First));
+                    companion.map_or(Placement::Nothing, |_| Placement::Position(Position::First));
                 Ok(node.map(|node| (node, known)))
             }
             None => {

@@ -19,7 +19,7 @@ use super::contending::Waiting;
 use super::create::{Creating, reserve, send};
 use super::current_nodes::CurrentNodes;
 use super::entry::{self, Source};
-use super::hold::{Answer, End, Hold, HoldState, QueuedFlag};
+use super::hold::{Answer, End, HoldState, OwnedHold, QueuedFlag};
 use super::local_queue::{
     Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Refusal, Sole, Ticket,
 };
@@ -269,13 +269,13 @@ impl QueueDriver {
         request: &Request,
         asker: Requester,
         term: Arc<LeaseTerm>,
-    ) -> Hold {
+    ) -> OwnedHold {
         let queue = LocalQueue::held(node.node.czxid, request.waiter());
         let shared = node.share();
         let first = Some(First::new(node, Sole::No, None));
         let inner = Inner { queue, callers: BTreeMap::new(), first };
         let driver = Self::of(current_nodes, Family::Leases, inner);
-        Hold::begin(&driver, 0, &shared, request, asker, term)
+        OwnedHold::begin(&driver, 0, &shared, request, asker, term)
     }
 
     fn of(current_nodes: &Arc<CurrentNodes>, family: Family, inner: Inner) -> Arc<Self> {
@@ -356,10 +356,10 @@ impl QueueDriver {
     }
 
     /// Gives the hold back if its caller has left.
-    fn begin(self: &Arc<Self>, pending: PendingHold) -> Option<Hold> {
+    fn begin(self: &Arc<Self>, pending: PendingHold) -> Option<OwnedHold> {
         let PendingHold { caller: Caller { request, asker, reply, .. }, term, hold, node } =
             pending;
-        let hold = Hold::begin(self, hold, &node, &request, asker, term);
+        let hold = OwnedHold::begin(self, hold, &node, &request, asker, term);
         reply.send(Ok(Some(hold))).err()?.ok()?
     }
 
@@ -390,7 +390,7 @@ impl QueueDriver {
         let asker = Requester::current();
         let retry = request.retry.start();
         let waiter = request.waiter();
-        let waits = !request.only_if_free;
+        let waits = !request.no_wait;
         let caller = Caller { request, asker, queued: queued.clone(), began, retry, reply };
         let mut inner = self.inner.lock();
         let held_by = match &inner.first {

@@ -171,7 +171,7 @@ impl Attempt {
                         Err(NotAdmitted::NoLease(first)) => first,
                     };
                     First { node, sole, children, .. } = first;
-                    request.beside_lasts()?;
+                    request.companion_lasts()?;
                     queue.unless_stopped(prove_session(&nodes.session, &request, queue)).await?;
                     relist(queue, &node, &request).await?
                 }

@@ -31,7 +31,7 @@ use crate::session::lease::LeaseTerm;
 use crate::session::session::{Requester, Session};
 
 /// `None`: another contender is first, and the caller asked not to wait.
-pub(crate) type Answer = Result<Option<Hold>, Error>;
+pub(crate) type Answer = Result<Option<OwnedHold>, Error>;
 
 /// Whether the servers said that another contender is first.
 pub(crate) type QueuedFlag = Arc<watch::Sender<bool>>;
@@ -144,8 +144,8 @@ impl HoldState {
         asker: Requester,
     ) -> Arc<Self> {
         let path = request.path.to_string();
-        let beside = request.beside.as_deref();
-        let token = beside.map_or_else(|| FencingToken::new(node.czxid), Self::fencing_token);
+        let companion = request.companion.as_deref();
+        let token = companion.map_or_else(|| FencingToken::new(node.czxid), Self::fencing_token);
         let counted = term.holds.begin(&request.counted);
         tracing::debug!(%path, node = node.path, %token, session = %format_args!("{:#x}", session.session_id()), "holds");
         Arc::new(Self {
@@ -266,14 +266,14 @@ impl HoldState {
 
 /// A hold, for its caller. Dropping it releases.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct OwnedHold {
     state: Arc<HoldState>,
     number: HoldNumber,
     /// Taken by the release.
     driver: Option<Arc<QueueDriver>>,
 }
 
-impl Hold {
+impl OwnedHold {
     /// Not under the queue's lock.
     pub(super) fn begin(
         driver: &Arc<QueueDriver>,
@@ -379,7 +379,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for OwnedHold {
     fn drop(&mut self) {
         if self.driver.is_some() {
             // A task of the session's sees to the delete: to start one needs no runtime here.

@@ -22,7 +22,7 @@ use super::create::{Placement, create_node};
 use super::current_nodes::CurrentNodes;
 use super::driver::QueueDriver;
 use super::entry::{list, prove_session};
-use super::hold::{Hold, QueuedFlag};
+use super::hold::{OwnedHold, QueuedFlag};
 use super::node::OwnedNode;
 use super::path_nodes::Position;
 use super::request::{EntryAborted, Request, is_session_over};
@@ -91,7 +91,7 @@ impl Limit {
 }
 
 /// `None`: there are too few, and the caller asked not to wait.
-type Answer = Result<Option<Vec<Hold>>, Error>;
+type Answer = Result<Option<Vec<OwnedHold>>, Error>;
 
 /// The caller's end. Dropping it withdraws.
 #[derive(Debug)]
@@ -200,7 +200,7 @@ impl Leasing {
     }
 
     /// One try in one session, with the mutex, which is let go of at the end. Leaves nothing behind unless it succeeds.
-    async fn once(&self, limit: &mut Limit) -> Result<Vec<Hold>, EntryAborted> {
+    async fn once(&self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
         let mut waiting = self.locks.join(self.lock.clone(), &self.behind, Moment::now());
         let lock = match waiting.answer().await {
             Some(answer) => answer.map_err(EntryAborted::Failed)?.ok_or(EntryAborted::Busy)?,
@@ -298,7 +298,7 @@ impl Entering<'_> {
                 }
             } else if let Count::Of(count) = children {
                 full.send_replace(true);
-                if request.only_if_free {
+                if request.no_wait {
                     return Err(EntryAborted::Busy);
                 }
                 limit.check(&request.path, self.made.len()).map_err(EntryAborted::Failed)?;

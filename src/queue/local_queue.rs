@@ -59,7 +59,7 @@ pub(super) struct Waiter {
     /// Data and ACLs of the node that would be made for it.
     pub(super) node: NodeSpec,
     /// Whether it takes turns with others under one node at all, and whether its hold wants a node of its own.
-    pub(super) takes_turns: bool,
+    pub(super) shares_queue: bool,
     pub(super) node_per_hold: bool,
     /// It is refused rather than kept waiting.
     pub(super) no_wait: bool,
@@ -553,7 +553,7 @@ impl LocalQueue {
         out.push(Command::Create {
             ticket,
             max_ticket: self.next_ticket,
-            watch_children: watch_children && first.takes_turns,
+            watch_children: watch_children && first.shares_queue,
         });
         self.node = NodeState::Acquiring { behind: false };
     }
@@ -631,7 +631,7 @@ impl Node {
 impl Waiter {
     /// Whether a node that was made for it may pass to `next`.
     fn passes_to(&self, next: &Self) -> bool {
-        self.takes_turns && self.node == next.node && !self.node_per_hold && !next.node_per_hold
+        self.shares_queue && self.node == next.node && !self.node_per_hold && !next.node_per_hold
     }
 }
 

@@ -29,7 +29,7 @@ mod shortcuts;
 mod wait;
 
 pub(crate) use self::contending::Contending;
-pub(crate) use self::hold::{End, Hold, HoldState, QueuedFlag};
+pub(crate) use self::hold::{End, HoldState, OwnedHold, QueuedFlag};
 pub(crate) use self::leases::{LeaseRequest, Limit};
 pub(crate) use self::queues::Queues;
 pub(crate) use self::request::Request;

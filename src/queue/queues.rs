@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::contending::Contending;
 use super::current_nodes::CurrentNodes;
 use super::driver::QueueDriver;
-use super::hold::{Hold, QueuedFlag};
+use super::hold::{OwnedHold, QueuedFlag};
 use super::leases::{self, LeaseContending, LeaseRequest};
 use super::path_registry::PathRegistry;
 use super::request::Request;
@@ -32,7 +32,7 @@ impl Queues {
 
     fn queue(&self, request: &Request) -> Arc<QueueDriver> {
         let new = || QueueDriver::new(&self.current_nodes, request.family.clone());
-        if request.takes_turns {
+        if request.shares_queue {
             self.shared.at(&request.path, |queue| queue.family == request.family, new)
         } else {
             new()
@@ -57,7 +57,7 @@ impl Queues {
         &self,
         request: Request,
         queued: QueuedFlag,
-        lost: Hold,
+        lost: OwnedHold,
     ) -> Contending {
         let queue = lost.driver().unwrap_or_else(|| self.queue(&request));
         Contending::again(queue, request, queued, lost)

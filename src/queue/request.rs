@@ -22,22 +22,22 @@ pub(crate) struct Request {
     pub(crate) family: Family,
     pub(crate) kind: Kind,
     /// Whether it takes turns with others of its session under one node.
-    pub(crate) takes_turns: bool,
+    pub(crate) shares_queue: bool,
     /// Whether its hold has a node, and so a fencing token, of its own.
     pub(crate) node_per_hold: bool,
     /// For how long the node is kept when no task of this session wants it.
     pub(crate) retention: Duration,
     /// A read beside this write hold, which must be there: it needs no turn of its own.
-    pub(crate) beside: Option<Arc<HoldState>>,
+    pub(crate) companion: Option<Arc<HoldState>>,
     /// The node's data.
     pub(crate) data: Arc<[u8]>,
     pub(crate) acls: Arc<[Acl]>,
     pub(crate) retry: RetryPolicy,
     pub(crate) loss_policy: LossPolicy,
     /// Leave rather than wait.
-    pub(crate) only_if_free: bool,
+    pub(crate) no_wait: bool,
     /// Lists before it makes a node.
-    pub(crate) looks_first: bool,
+    pub(crate) check_first: bool,
     /// What it is counted as.
     pub(crate) counted: Lock,
 }
@@ -63,9 +63,9 @@ impl Request {
     pub(super) fn waiter(&self) -> Waiter {
         Waiter {
             node: self.node_spec(),
-            takes_turns: self.takes_turns,
+            shares_queue: self.shares_queue,
             node_per_hold: self.node_per_hold,
-            no_wait: self.only_if_free,
+            no_wait: self.no_wait,
             retention: self.retention,
             loss_policy: self.loss_policy,
         }
@@ -97,8 +97,8 @@ impl Request {
     }
 
     /// Fails when the write hold that a read was to be beside is over.
-    pub(super) fn beside_lasts(&self) -> Result<(), EntryAborted> {
-        match self.beside.as_ref().and_then(|write| write.end()) {
+    pub(super) fn companion_lasts(&self) -> Result<(), EntryAborted> {
+        match self.companion.as_ref().and_then(|write| write.end()) {
             None => Ok(()),
             Some(End::Lost(loss)) => Err(EntryAborted::Failed(Error::lost(&self.path, loss))),
             Some(End::Released) => {

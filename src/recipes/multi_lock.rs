@@ -152,7 +152,7 @@ impl InterProcessMultiLock {
     ///
     /// As for [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Attempt<Guards>, Error> {
-        self.acquire_with(Patience::OnlyIfFree).await.map(Attempt::of)
+        self.acquire_with(Patience::NoWait).await.map(Attempt::of)
     }
 
     /// Waits until all members are held, for all of them together at most for `limit`; [`Attempt::Busy`] when the time is
@@ -193,13 +193,13 @@ impl InterProcessMultiLock {
         let left = |limit: Duration| limit.saturating_sub(began.elapsed());
         let rest = || match patience {
             Patience::For(limit) => Some(left(limit)),
-            Patience::OnlyIfFree | Patience::Forever => None,
+            Patience::NoWait | Patience::Forever => None,
         };
         let mut guards = Guards::default();
         for (position, member) in self.members.iter().enumerate() {
             let asked = async {
                 match patience {
-                    Patience::OnlyIfFree => member.try_acquire().await,
+                    Patience::NoWait => member.try_acquire().await,
                     Patience::For(limit) => match left(limit) {
                         // A member would take it for a try, whose time nothing limits.
                         Duration::ZERO => Err(Error::unavailable(member.path(), Some(limit))),

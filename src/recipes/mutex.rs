@@ -185,7 +185,7 @@ impl InterProcessMutex {
     /// Outside a tokio runtime with timers.
     #[doc(alias = "try_lock")]
     pub async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.attempt(Patience::OnlyIfFree).await.map(Attempt::of)
+        self.attempt(Patience::NoWait).await.map(Attempt::of)
     }
 
     /// Waits until the lock is held, at most for `limit`; [`Attempt::Busy`] when the time is up and another contender has

@@ -171,7 +171,7 @@ impl InterProcessOnce {
         if let Some(done) = self.done().await? {
             return Ok(Attempt::Acquired(done.into_once()));
         }
-        match self.contender.acquire(Kind::Lock, Patience::OnlyIfFree).await? {
+        match self.contender.acquire(Kind::Lock, Patience::NoWait).await? {
             None => Ok(Attempt::Busy),
             Some(guard) => self.run_under(guard, body).await.map(Attempt::Acquired),
         }

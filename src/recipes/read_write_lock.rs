@@ -111,7 +111,7 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_read(&self) -> Result<Attempt, Error> {
-        self.attempt_read(Patience::OnlyIfFree).await
+        self.attempt_read(Patience::NoWait).await
     }
 
     /// Writes if no other contender holds. It waits for the servers' answers, never for a holder.
@@ -128,7 +128,7 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_write(&self) -> Result<Attempt<WriteGuard>, Error> {
-        self.attempt_write(Patience::OnlyIfFree).await
+        self.attempt_write(Patience::NoWait).await
     }
 
     /// Waits until it reads, at most for `limit`: see

@@ -155,7 +155,7 @@ impl InterProcessSemaphore {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.attempt(Patience::OnlyIfFree).await.map(Attempt::of)
+        self.attempt(Patience::NoWait).await.map(Attempt::of)
     }
 
     /// Waits until a lease is held, at most for `limit`: see
@@ -204,7 +204,7 @@ impl InterProcessSemaphore {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_acquire_many(&self, count: usize) -> Result<Attempt<Guards>, Error> {
-        self.attempt_many(count, Patience::OnlyIfFree).await
+        self.attempt_many(count, Patience::NoWait).await
     }
 
     /// Waits until `count` leases are held, at most for `limit`: see [`acquire_timeout`](Self::acquire_timeout).

@@ -22,7 +22,7 @@ const FINE: Conditions = Conditions {
 fn waiter() -> Waiter {
     Waiter {
         node: NodeSpec { data: Arc::from(&b"us"[..]), acls: Arc::from([]) },
-        takes_turns: true,
+        shares_queue: true,
         node_per_hold: false,
         no_wait: false,
         retention: Duration::ZERO,

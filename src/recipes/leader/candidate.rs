@@ -42,16 +42,16 @@ impl Candidate {
     }
 
     /// A term of the leader.
-    pub(super) fn leadership(&self, hold: &queue::Hold) -> Hold {
+    pub(super) fn leadership(&self, hold: &queue::OwnedHold) -> Hold {
         Hold::new(hold.state(), &self.recipe).with_stop()
     }
 
     /// Queues up, and waits until it holds or is closed.
     pub(super) async fn contend(
         &self,
-        lost: Option<queue::Hold>,
+        lost: Option<queue::OwnedHold>,
         close: &CancellationToken,
-    ) -> Result<queue::Hold, Stopped> {
+    ) -> Result<queue::OwnedHold, Stopped> {
         let mut contending = self.enter(lost);
         loop {
             let held = tokio::select! {
@@ -72,11 +72,11 @@ impl Candidate {
     }
 
     /// Queues up; with the node of a lost hold, if that is still there.
-    fn enter(&self, lost: Option<queue::Hold>) -> Contending {
+    fn enter(&self, lost: Option<queue::OwnedHold>) -> Contending {
         let Self { recipe, family, kind } = self;
         let request = recipe.request(family.clone(), *kind, Patience::Forever);
         // Each candidate has a node of its own.
-        let request = Request { takes_turns: false, ..request };
+        let request = Request { shares_queue: false, ..request };
         let queues = recipe.curator.queues();
         match lost {
             None => queues.contend(request, QueuedFlag::default()),

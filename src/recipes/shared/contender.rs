@@ -105,7 +105,7 @@ impl Contender {
             biased;
             kept = slot.kept.lock() => kept,
             // Another task of this owner is about to have it, or waits for another contender.
-            () = is_queued(&slot.queued), if matches!(patience, Patience::OnlyIfFree) => return Ok(None),
+            () = is_queued(&slot.queued), if matches!(patience, Patience::NoWait) => return Ok(None),
         };
         let _unqueued = Unqueued(&slot.queued);
         let Kept { exclusive, shared } = &mut *kept;
@@ -156,7 +156,7 @@ impl Contender {
             request.counted = request.counted.as_of(metrics::Recipe::READ_LOCK);
         }
         (request.retention, request.node_per_hold) = (self.retention, self.node_per_hold);
-        request.beside = beside.map(|write| write.state().clone());
+        request.companion = beside.map(|write| write.state().clone());
         let mut contending = self.recipe.curator.queues().contend(request, queued);
         Ok(contending.answer().await?.map(|hold| Guard::new(hold, &self.recipe)))
     }

@@ -215,14 +215,14 @@ pub struct Guard {
 /// The hold that nested guards share.
 #[derive(Debug)]
 pub(crate) struct Held {
-    hold: queue::Hold,
+    hold: queue::OwnedHold,
     view: Hold,
     /// Without a handle the session would be closed under the hold.
     _curator: Curator,
 }
 
 impl Guard {
-    pub(crate) fn new(hold: queue::Hold, recipe: &Recipe) -> Self {
+    pub(crate) fn new(hold: queue::OwnedHold, recipe: &Recipe) -> Self {
         let (view, _curator) = (Hold::new(hold.state(), recipe), recipe.curator.clone());
         Self { held: Arc::new(Held { hold, view, _curator }) }
     }

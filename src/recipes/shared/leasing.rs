@@ -66,7 +66,7 @@ impl Leasing {
         behind: &QueuedFlag,
     ) -> Result<Option<Guards>, Error> {
         self.look_for_others();
-        if matches!(patience, Patience::OnlyIfFree) && self.is_full(count).await? {
+        if matches!(patience, Patience::NoWait) && self.is_full(count).await? {
             return Ok(None);
         }
         let exclusive = Family::Exclusive(ContenderFilter::Curator);
@@ -78,7 +78,7 @@ impl Leasing {
                 // Of its own.
                 counted: Lock::default(),
                 // The leases were looked at. A waiter in `locks` has nodes among them.
-                looks_first: false,
+                check_first: false,
                 ..self.locks.request(exclusive, Kind::Lock, patience)
             },
             count,

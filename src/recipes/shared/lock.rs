@@ -40,7 +40,7 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
 
     /// See [`InterProcessMutex::try_acquire`](crate::InterProcessMutex::try_acquire).
     fn try_acquire(&self) -> BoxFuture<'_, Result<Attempt, Error>> {
-        Box::pin(self.attempt(Patience::OnlyIfFree).map_ok(Attempt::of))
+        Box::pin(self.attempt(Patience::NoWait).map_ok(Attempt::of))
     }
 
     /// See [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).

@@ -21,7 +21,7 @@ use crate::session::retry::RetryPolicy;
 #[allow(unnameable_types)] // the sealed trait of `Lock` names it
 pub enum Patience {
     /// For answers of the servers, never for other holders.
-    OnlyIfFree,
+    NoWait,
     For(Duration),
     Forever,
 }
@@ -29,7 +29,7 @@ pub enum Patience {
 impl Patience {
     /// A limit of zero is a try: otherwise chance decides whether the answer or the timeout comes first.
     pub(crate) fn within(limit: Duration) -> Self {
-        if limit.is_zero() { Self::OnlyIfFree } else { Self::For(limit) }
+        if limit.is_zero() { Self::NoWait } else { Self::For(limit) }
     }
 
     /// Acquires without a limit, which ends with a hold or an error. The loop is only for the type.
@@ -89,21 +89,21 @@ impl Recipe {
 
     pub(crate) fn request(&self, family: Family, kind: Kind, patience: Patience) -> Request {
         let options = self.curator.options();
-        let only_if_free = matches!(patience, Patience::OnlyIfFree);
+        let no_wait = matches!(patience, Patience::NoWait);
         Request {
             path: self.path.clone(),
-            takes_turns: matches!(family, Family::Exclusive(_)),
+            shares_queue: matches!(family, Family::Exclusive(_)),
             node_per_hold: false,
             retention: Duration::ZERO,
             family,
             kind,
-            beside: None,
+            companion: None,
             data: options.identity.clone(),
             acls: options.acls.clone(),
             retry: self.retry.clone(),
             loss_policy: options.loss_policy,
-            only_if_free,
-            looks_first: only_if_free,
+            no_wait,
+            check_first: no_wait,
             counted: self.counted.clone(),
         }
     }
