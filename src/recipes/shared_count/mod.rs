@@ -2,8 +2,8 @@
 
 mod count;
 mod follow;
+mod latest;
 mod requests;
-mod shared;
 mod watch;
 
 use std::fmt;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 
 pub use self::count::VersionedCount;
-use self::follow::{Following, follow};
-use self::requests::{Swapped, read_if_there, read_or_make, set, swap};
-use self::shared::Shared;
+use self::follow::{EndOnDrop, follow};
+use self::latest::LatestCount;
+use self::requests::{Swapped, read_if_there, read_or_create, set, swap};
 pub use self::watch::CountWatch;
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
@@ -55,8 +55,8 @@ const ANY_VERSION: i32 = -1;
 #[derive(Clone)]
 pub struct SharedCount {
     curator: Curator,
-    shared: Arc<Shared>,
-    /// As long as there is one, the node is followed.
+    latest: Arc<LatestCount>,
+    /// The node is followed as long as a receiver lives.
     _in_use: Receiver<i32>,
 }
 
@@ -82,31 +82,32 @@ impl SharedCount {
     pub async fn start(curator: &Curator, path: &str, seed: i32) -> Result<Self, Error> {
         let path = LockPath::parse("path", path)?;
         let connection = curator.connection();
-        let (seed, options) = (seed.to_be_bytes(), curator.options());
+        let options = curator.options();
+        let seed = seed.to_be_bytes();
         let found = tried(connection, &path, &options.retry, Effect::Harmless, |session, _| {
-            read_or_make(session, &path, seed, &options.acls)
+            read_or_create(session, &path, seed, &options.acls)
         });
         let (data, change) = found.await?;
         let first = VersionedCount::parse(&path, &data, change)?;
-        let shared = Arc::new(Shared::new(path, first));
-        let in_use = shared.subscribe();
-        connection.spawn(follow(connection.clone(), Following::new(shared.clone())));
-        Ok(Self { curator: curator.clone(), shared, _in_use: in_use })
+        let latest = Arc::new(LatestCount::new(path, first));
+        let in_use = latest.subscribe();
+        connection.spawn(follow(connection.clone(), EndOnDrop::new(latest.clone())));
+        Ok(Self { curator: curator.clone(), latest, _in_use: in_use })
     }
 
     /// The path, under the namespace.
     pub fn path(&self) -> &str {
-        self.shared.path.as_str()
+        self.latest.path.as_str()
     }
 
     /// The count, as far as it is known here.
     pub fn value(&self) -> i32 {
-        self.shared.latest().value
+        self.latest.latest().value
     }
 
     /// The count, and which change of it this was: to be given to [`try_set`](Self::try_set).
     pub fn versioned(&self) -> VersionedCount {
-        self.shared.latest()
+        self.latest.latest()
     }
 
     /// Writes the count, whatever it is, or whatever else is there.
@@ -129,12 +130,13 @@ impl SharedCount {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn set(&self, value: i32) -> Result<(), Error> {
-        let path = &self.shared.path;
-        let (connection, retry) = (self.curator.connection(), &self.curator.options().retry);
+        let path = &self.latest.path;
+        let connection = self.curator.connection();
+        let retry = &self.curator.options().retry;
         let writing =
             tried(connection, path, retry, Effect::Write, |session, _| set(session, path, value));
         let change = writing.await?;
-        self.shared.publish(VersionedCount::new(value, change), false);
+        self.latest.publish(VersionedCount::new(value, change), false);
         Ok(())
     }
 
@@ -160,8 +162,9 @@ impl SharedCount {
     ///
     /// As for [`set`](Self::set).
     pub async fn try_set(&self, expected: &VersionedCount, value: i32) -> Result<bool, Error> {
-        let path = &self.shared.path;
-        let (connection, retry) = (self.curator.connection(), &self.curator.options().retry);
+        let path = &self.latest.path;
+        let connection = self.curator.connection();
+        let retry = &self.curator.options().retry;
         if expected.version == ANY_VERSION {
             let text =
                 format!("the version of {path} is -1, which cannot be compared; `set` moves it on");
@@ -177,13 +180,15 @@ impl SharedCount {
         });
         match swapping.await? {
             Swapped::Done(change) => {
-                self.shared.publish(VersionedCount::new(value, change), false);
+                self.latest.publish(VersionedCount::new(value, change), false);
                 Ok(true)
             }
             Swapped::Stale => {
                 let read = |session, _| read_if_there(session, path);
                 match tried(connection, path, retry, Effect::Harmless, read).await {
-                    Ok(Some(found)) => self.shared.take(found, false).map(|_| false),
+                    Ok(Some((data, change))) => {
+                        self.latest.take(data, change, false).map(|_| false)
+                    }
                     // The answer is known without.
                     Ok(None) | Err(_) => Ok(false),
                 }
@@ -193,13 +198,13 @@ impl SharedCount {
 
     /// The values from now on.
     pub fn watch(&self) -> CountWatch {
-        CountWatch::new(&self.curator, &self.shared)
+        CountWatch::new(&self.curator, &self.latest)
     }
 
     /// The values from now on, for a recipe that has this handle: with the last receiver of its kind and the last
     /// handle the node is not followed any more.
     pub(crate) fn subscribe(&self) -> Receiver<i32> {
-        self.shared.subscribe()
+        self.latest.subscribe()
     }
 }
 
