@@ -8,8 +8,9 @@ use tokio::time::timeout;
 
 use super::driver::QueueDriver;
 use super::entry::list;
-use super::hold::{Answer, OwnedHold, QueuedFlag};
+use super::hold::{Answer, OwnedHold};
 use super::local_queue::Ticket;
+use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request};
 use crate::clock::Moment;
 use crate::error::{Error, Released};
@@ -37,10 +38,9 @@ enum Stage {
 
 impl Contending {
     /// Queues up; or looks first whether the lock is free, if the request asks for that.
-    pub(super) fn new(queue: Arc<QueueDriver>, request: Request, queued: QueuedFlag) -> Self {
-        queued.send_replace(false);
+    pub(super) fn new(queue: Arc<QueueDriver>, request: Arc<Request>, queued: QueuedFlag) -> Self {
+        queued.set(false);
         let acquiring = request.counted.acquiring();
-        let request = Arc::new(request);
         let began = Moment::now();
         let looks = request.check_first
             && request.companion.is_none()
@@ -56,13 +56,12 @@ impl Contending {
     /// Queues up with the node of a lost hold.
     pub(super) fn again(
         queue: Arc<QueueDriver>,
-        request: Request,
+        request: Arc<Request>,
         queued: QueuedFlag,
         lost: OwnedHold,
     ) -> Self {
-        queued.send_replace(false);
+        queued.set(false);
         let acquiring = request.counted.acquiring();
-        let request = Arc::new(request);
         let stage = Stage::Waits(lost.requeue(&queue, request.clone(), &queued));
         Self { queue, request, queued, began: Moment::now(), stage, acquiring }
     }

@@ -19,11 +19,12 @@ use super::contending::Waiting;
 use super::create::{Creating, reserve, send};
 use super::current_nodes::CurrentNodes;
 use super::entry::{self, Source};
-use super::hold::{Answer, End, HoldState, OwnedHold, QueuedFlag};
+use super::hold::{Answer, End, HoldState, OwnedHold};
 use super::local_queue::{
     Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Refusal, Sole, Ticket,
 };
 use super::node::{DeleteOutcome, OwnedNode, PendingDelete, SharedNode};
+use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, is_session_over};
 use super::rules::admission::Family;
 use crate::client::{ChildrenWatch, ClientError, Listing};
@@ -315,7 +316,7 @@ impl QueueDriver {
                     entry::spawn(self, Source::Requeued(node));
                 }
                 Action::NotifyQueued(flags) => {
-                    flags.iter().for_each(|queued| _ = queued.send_replace(true));
+                    flags.iter().for_each(|queued| queued.set(true));
                 }
                 Action::Refuse(callers, Refusal::Closed) => {
                     refuse(callers, |request| request.session_error(Error::closed()));

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -19,6 +18,7 @@ use super::contending::Waiting;
 use super::driver::{QueueDriver, ReleaseStep};
 use super::local_queue::HoldNumber;
 use super::node::{DeleteOutcome, SharedNode};
+use super::queued_flag::QueuedFlag;
 use super::request::Request;
 use crate::client::LinkWatch;
 use crate::clock::Moment;
@@ -32,9 +32,6 @@ use crate::session::session::{Requester, Session};
 
 /// `None`: another contender is first, and the caller asked not to wait.
 pub(crate) type Answer = Result<Option<OwnedHold>, Error>;
-
-/// Whether the servers said that another contender is first.
-pub(crate) type QueuedFlag = Arc<watch::Sender<bool>>;
 
 /// A node of ours in the queue.
 #[derive(Debug)]

@@ -22,9 +22,10 @@ use super::create::{Placement, create_node};
 use super::current_nodes::CurrentNodes;
 use super::driver::QueueDriver;
 use super::entry::{list, prove_session};
-use super::hold::{OwnedHold, QueuedFlag};
+use super::hold::OwnedHold;
 use super::node::OwnedNode;
 use super::path_nodes::Position;
+use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, is_session_over};
 use super::session_nodes::SessionNodes;
 use super::wait::LOOK;
@@ -111,9 +112,9 @@ impl LeaseContending {
 #[derive(Debug)]
 pub(crate) struct LeaseRequest {
     /// For each of the nodes.
-    pub(crate) lease: Request,
+    pub(crate) lease: Arc<Request>,
     /// For the mutex.
-    pub(crate) lock: Request,
+    pub(crate) lock: Arc<Request>,
     pub(crate) count: usize,
     pub(crate) limit: Limit,
     /// Whether the servers said that there are too few.
@@ -128,11 +129,11 @@ pub(super) fn contend(
     locks: Arc<QueueDriver>,
     request: LeaseRequest,
 ) -> LeaseContending {
-    let LeaseRequest { lease, lock, count, limit, full, behind } = request;
+    let LeaseRequest { lease: request, lock, count, limit, full, behind } = request;
     let (caller, reply) = oneshot::channel();
-    let path = lease.path.clone();
+    let path = request.path.clone();
     let span = tracing::info_span!("acquire", %path, leases = count);
-    let (request, lock, current_nodes) = (Arc::new(lease), Arc::new(lock), current_nodes.clone());
+    let current_nodes = current_nodes.clone();
     let asker = Requester::current();
     let leasing = Leasing { current_nodes, request, lock, locks, full, behind, asker, count };
     let connection = leasing.current_nodes.connection.clone();
@@ -207,7 +208,7 @@ impl Leasing {
             None => return Err(EntryAborted::Abandoned),
         };
         // The wait for it says nothing of leases.
-        self.behind.send_replace(false);
+        self.behind.set(false);
         let nodes = self.current_nodes.present_nodes().await.map_err(|none| match none {
             NoSession::NotConnected => EntryAborted::Retry(None),
             NoSession::Closed(error) => EntryAborted::Failed(self.request.session_error(error)),
@@ -297,7 +298,7 @@ impl Entering<'_> {
                     None => prove_session(&self.nodes.session, request, locks).await?,
                 }
             } else if let Count::Of(count) = children {
-                full.send_replace(true);
+                full.set(true);
                 if request.no_wait {
                     return Err(EntryAborted::Busy);
                 }

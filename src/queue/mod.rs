@@ -21,6 +21,7 @@ mod parent;
 mod path_nodes;
 mod path_registry;
 mod poller;
+mod queued_flag;
 mod queues;
 mod request;
 pub(crate) mod rules;
@@ -29,8 +30,9 @@ mod shortcuts;
 mod wait;
 
 pub(crate) use self::contending::Contending;
-pub(crate) use self::hold::{End, HoldState, OwnedHold, QueuedFlag};
+pub(crate) use self::hold::{End, HoldState, OwnedHold};
 pub(crate) use self::leases::{LeaseRequest, Limit};
+pub(crate) use self::queued_flag::QueuedFlag;
 pub(crate) use self::queues::Queues;
 pub(crate) use self::request::Request;
 pub use self::shortcuts::Shortcuts;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::contending::Contending;
 use super::current_nodes::CurrentNodes;
 use super::driver::QueueDriver;
-use super::hold::{OwnedHold, QueuedFlag};
+use super::hold::OwnedHold;
 use super::leases::{self, LeaseContending, LeaseRequest};
 use super::path_registry::PathRegistry;
+use super::queued_flag::QueuedFlag;
 use super::request::Request;
 use super::rules::admission::Family;
 use super::shortcuts::Shortcuts;
@@ -40,7 +41,7 @@ impl Queues {
     }
 
     /// Queues up.
-    pub(crate) fn contend(&self, request: Request, queued: QueuedFlag) -> Contending {
+    pub(crate) fn contend(&self, request: Arc<Request>, queued: QueuedFlag) -> Contending {
         let queue = self.queue(&request);
         Contending::new(queue, request, queued)
     }
@@ -55,7 +56,7 @@ impl Queues {
     /// node was gone.
     pub(crate) fn contend_again(
         &self,
-        request: Request,
+        request: Arc<Request>,
         queued: QueuedFlag,
         lost: OwnedHold,
     ) -> Contending {

@@ -102,7 +102,9 @@ impl InterProcessMultiLock {
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if one was lost before all were acquired. [`Error::path`] is the
     /// member's. What was acquired has been released then, as far as that could be confirmed.
     pub async fn acquire(&self) -> Result<Guards, Error> {
-        Patience::forever(|patience| self.acquire_with(patience)).await
+        let acquired = self.acquire_with(Patience::Forever).await?;
+        // For the type alone: members that wait without a limit are never busy.
+        acquired.ok_or_else(|| Error::unavailable(&self.path, None))
     }
 
     /// Acquires all, runs `body` with a [`Hold`] of each, in their order, and releases: see
@@ -244,7 +246,7 @@ impl InterProcessMultiLock {
 /// Releases what was acquired. What went wrong before is what the caller must know, not this; and the caller's
 /// time is not exceeded for it: releases that are dropped go on.
 async fn roll_back(guards: Guards, left: Option<Duration>) {
-    let releasing = guards.let_go();
+    let releasing = guards.release_now();
     let released = match left {
         Some(left) => timeout(left, releasing).await.ok().transpose(),
         None => releasing.await.map(Some),

@@ -46,7 +46,6 @@ use crate::queue::rules::filter::ContenderFilter;
 #[must_use = "nothing is locked until `acquire` or `run`"]
 pub struct InterProcessMutex {
     contender: Contender,
-    filter: ContenderFilter,
 }
 
 impl_lock!(InterProcessMutex);
@@ -61,8 +60,8 @@ impl Curator {
     pub fn mutex(&self, path: impl AsRef<str>) -> Result<InterProcessMutex, Error> {
         let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::MUTEX)?;
         let filter = ContenderFilter::default();
-        let family = Family::Exclusive(filter.clone());
-        Ok(InterProcessMutex { contender: Contender::new(recipe, family), filter })
+        let kind = filter.kind();
+        Ok(InterProcessMutex { contender: Contender::new(recipe, Family::Exclusive(filter), kind) })
     }
 
     /// A mutex for one of many things: at the child of `path` that `id` names. The id is one segment: what a segment cannot
@@ -85,7 +84,8 @@ impl Curator {
         path: impl AsRef<str>,
         id: impl fmt::Display,
     ) -> Result<InterProcessMutex, Error> {
-        let (path, id) = (path.as_ref(), id.to_string());
+        let path = path.as_ref();
+        let id = id.to_string();
         if id.is_empty() {
             return Err(Error::invalid("id", "\"\"", "it is empty"));
         }
@@ -112,7 +112,7 @@ impl InterProcessMutex {
     /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) and [`Lost`](crate::ErrorKind::Lost).
     #[doc(alias = "lock")]
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.contender.wait(self.filter.kind()).await
+        self.contender.acquire().await
     }
 
     /// Acquires, runs `body`, releases. The body is dropped at its next `await` when the lock is lost.
@@ -209,7 +209,7 @@ impl InterProcessMutex {
     }
 
     async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
-        self.contender.acquire(self.filter.kind(), patience).await
+        self.contender.attempt(patience).await
     }
 
     /// All processes of which a task holds or waits, the holder's first, and the tasks of this session that wait under its
@@ -256,7 +256,7 @@ impl InterProcessMutex {
     /// # }
     /// ```
     pub fn with_retention(mut self, retention: Duration) -> Self {
-        self.contender.retention = retention;
+        self.contender.request_mut().retention = retention;
         self
     }
 
@@ -265,7 +265,7 @@ impl InterProcessMutex {
     ///
     /// For a resource that has to tell a late write of one hold from those of the next one in the same process.
     pub fn with_node_per_hold(mut self) -> Self {
-        self.contender.node_per_hold = true;
+        self.contender.request_mut().node_per_hold = true;
         self
     }
 
@@ -279,8 +279,9 @@ impl InterProcessMutex {
         if filter.needs_text() {
             self.contender.recipe.check_text()?;
         }
-        self.contender.family = Family::Exclusive(filter.clone());
-        self.filter = filter;
+        let request = self.contender.request_mut();
+        request.kind = filter.kind();
+        request.family = Family::Exclusive(filter);
         Ok(self)
     }
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 
 use super::shared::attempt::Attempt;
 use super::shared::contender::Contender;
-use super::shared::hold::{Guard, Hold, until_lost};
+use super::shared::hold::{Guard, Hold, race_loss};
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
 use crate::client::{Failure, Node};
@@ -113,7 +113,7 @@ impl Curator {
         };
         let (runs, record, path) = (below("runs")?, below("done")?, recipe.path.clone());
         let family = Family::Exclusive(ContenderFilter::Curator);
-        let contender = Contender::new(Recipe { path: runs, ..recipe }, family);
+        let contender = Contender::new(Recipe { path: runs, ..recipe }, family, Kind::Lock);
         Ok(InterProcessOnce { contender, path, key, record, kept: KEPT })
     }
 }
@@ -142,7 +142,7 @@ impl InterProcessOnce {
         if let Some(done) = self.done().await? {
             return Ok(done.into_once());
         }
-        let guard = self.contender.wait(Kind::Lock).await?;
+        let guard = self.contender.acquire().await?;
         self.run_under(guard, body).await
     }
 
@@ -171,7 +171,7 @@ impl InterProcessOnce {
         if let Some(done) = self.done().await? {
             return Ok(Attempt::Acquired(done.into_once()));
         }
-        match self.contender.acquire(Kind::Lock, Patience::NoWait).await? {
+        match self.contender.attempt(Patience::NoWait).await? {
             None => Ok(Attempt::Busy),
             Some(guard) => self.run_under(guard, body).await.map(Attempt::Acquired),
         }
@@ -229,7 +229,7 @@ impl InterProcessOnce {
         // A job whose record may not be made must not run.
         self.make_parent(&guard).await?;
         let lost = async { Error::lost(self.path(), guard.lost().await) };
-        let ended = until_lost(lost, body(guard.view())).await?;
+        let ended = race_loss(lost, body(guard.view())).await?;
         let value = match ended {
             Ok(value) => value,
             Err(error) => {

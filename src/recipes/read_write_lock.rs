@@ -9,7 +9,7 @@ use super::shared::attempt::Attempt;
 use super::shared::contender::Contender;
 use super::shared::hold::{Guard, Hold};
 use super::shared::lock::{Lock, impl_lock};
-use super::shared::owner::Slot;
+use super::shared::owner::OwnerEntry;
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
 use crate::curator::Curator;
@@ -48,7 +48,8 @@ use crate::queue::rules::node_name::Kind;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until `read` or `write`"]
 pub struct InterProcessReadWriteLock {
-    contender: Contender,
+    read: Contender,
+    write: Contender,
 }
 
 impl Curator {
@@ -62,7 +63,11 @@ impl Curator {
         path: impl AsRef<str>,
     ) -> Result<InterProcessReadWriteLock, Error> {
         let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::WRITE_LOCK)?;
-        Ok(InterProcessReadWriteLock { contender: Contender::new(recipe, Family::ReadWrite) })
+        let mut read = Contender::new(recipe.clone(), Family::ReadWrite, Kind::Read);
+        let request = read.request_mut();
+        request.counted = request.counted.as_of(metrics::Recipe::READ_LOCK);
+        let write = Contender::new(recipe, Family::ReadWrite, Kind::Write);
+        Ok(InterProcessReadWriteLock { read, write })
     }
 }
 
@@ -78,7 +83,7 @@ impl InterProcessReadWriteLock {
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     #[doc(alias = "readLock")]
     pub async fn read(&self) -> Result<Guard, Error> {
-        self.contender.wait(Kind::Read).await
+        self.read.acquire().await
     }
 
     /// Waits until it writes.
@@ -92,9 +97,9 @@ impl InterProcessReadWriteLock {
     /// As for [`read`](Self::read).
     #[doc(alias = "writeLock")]
     pub async fn write(&self) -> Result<WriteGuard, Error> {
-        let slot = self.contender.slot();
-        let guard = self.contender.wait(Kind::Write).await?;
-        Ok(WriteGuard { guard, contender: self.contender.clone(), slot })
+        let owner_entry = self.write.owner_entry();
+        let guard = self.write.acquire().await?;
+        Ok(WriteGuard { guard, reader: self.read.clone(), owner_entry })
     }
 
     /// Reads if no writer holds or waits. It waits for the servers' answers, never for a holder.
@@ -168,14 +173,13 @@ impl InterProcessReadWriteLock {
     }
 
     async fn attempt_read(&self, patience: Patience) -> Result<Attempt, Error> {
-        self.contender.acquire(Kind::Read, patience).await.map(Attempt::of)
+        self.read.attempt(patience).await.map(Attempt::of)
     }
 
     async fn attempt_write(&self, patience: Patience) -> Result<Attempt<WriteGuard>, Error> {
-        let slot = self.contender.slot();
-        let held = self.contender.acquire(Kind::Write, patience).await?;
-        let contender = self.contender.clone();
-        Ok(Attempt::of(held.map(|guard| WriteGuard { guard, contender, slot })))
+        let owner_entry = self.write.owner_entry();
+        let Some(guard) = self.write.attempt(patience).await? else { return Ok(Attempt::Busy) };
+        Ok(Attempt::Acquired(WriteGuard { guard, reader: self.read.clone(), owner_entry }))
     }
 
     /// The reading half, as any lock: for a multi-lock, for [`run`](#method.run).
@@ -187,12 +191,12 @@ impl InterProcessReadWriteLock {
     /// # }
     /// ```
     pub fn read_half(&self) -> Arc<dyn Lock> {
-        Half { contender: self.contender.clone(), kind: Kind::Read }.into()
+        Half { contender: self.read.clone() }.into()
     }
 
     /// The writing half, as any lock.
     pub fn write_half(&self) -> Arc<dyn Lock> {
-        Half { contender: self.contender.clone(), kind: Kind::Write }.into()
+        Half { contender: self.write.clone() }.into()
     }
 
     /// All readers, writers and waiters, in the order in which they came, as the connected server knows them.
@@ -209,19 +213,18 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        self.contender.participants().await
+        self.write.participants().await
     }
 
     /// The path, under the namespace.
     pub fn path(&self) -> &str {
-        self.contender.recipe.path.as_str()
+        self.write.recipe.path.as_str()
     }
 }
 
 #[derive(Debug)]
 struct Half {
     contender: Contender,
-    kind: Kind,
 }
 
 impl_lock!(Half);
@@ -231,8 +234,12 @@ impl Half {
         self.contender.recipe.path.as_str()
     }
 
+    async fn acquire(&self) -> Result<Guard, Error> {
+        self.contender.acquire().await
+    }
+
     async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
-        self.contender.acquire(self.kind, patience).await
+        self.contender.attempt(patience).await
     }
 }
 
@@ -260,9 +267,10 @@ impl From<Attempt<WriteGuard>> for Attempt {
 #[derive(Debug)]
 pub struct WriteGuard {
     guard: Guard,
-    contender: Contender,
-    /// Of the owner that acquired it, if one did.
-    slot: Option<Arc<Slot>>,
+    /// Contends for a read alongside the write.
+    reader: Contender,
+    /// The entry of the owner that acquired the lock, if an owner did.
+    owner_entry: Option<Arc<OwnerEntry>>,
 }
 
 impl WriteGuard {
@@ -346,13 +354,16 @@ impl WriteGuard {
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the write hold is over; and all of
     /// [`InterProcessReadWriteLock::read`].
     pub async fn read(&self) -> Result<Guard, Error> {
-        self.contender.read_beside(&self.guard, self.slot.as_deref()).await
+        self.reader.read_alongside(&self.guard, self.owner_entry.as_deref()).await
     }
 
     /// A nested guard of the same hold; no traffic. The lock is released with the last guard, in whatever order they go.
     pub fn reenter(&self) -> Self {
-        let (contender, slot) = (self.contender.clone(), self.slot.clone());
-        Self { guard: self.guard.reenter(), contender, slot }
+        Self {
+            guard: self.guard.reenter(),
+            reader: self.reader.clone(),
+            owner_entry: self.owner_entry.clone(),
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::DropGuard;
 
-use super::candidate::{Candidate, Driving, Phase, Shared, Stopped};
+use super::candidate::{Candidate, Stopped};
+use super::state::{CloseOnDrop, LeaderState, Phase};
 use crate::curator::Curator;
 use crate::error::{Error, Released};
 use crate::metrics;
@@ -50,8 +51,8 @@ use crate::recipes::shared::participants::Participant;
 #[must_use = "it stops taking part when it is dropped"]
 pub struct LeaderLatch {
     candidate: Candidate,
-    shared: Arc<Shared>,
-    /// Closes with the last handle.
+    state: Arc<LeaderState>,
+    /// Closes the latch with the last handle.
     _open: Arc<DropGuard>,
 }
 
@@ -63,12 +64,12 @@ impl Curator {
     ///
     /// As for [`mutex`](Self::mutex).
     pub fn leader_latch(&self, path: impl AsRef<str>) -> Result<LeaderLatch, Error> {
-        let of = metrics::Recipe::LEADER_LATCH;
-        let candidate = Candidate::new(self, path.as_ref(), of, Family::Latches, Kind::Latch)?;
-        let shared = Shared::new(&candidate);
-        let _open = Arc::new(shared.close.clone().drop_guard());
-        self.connection().spawn(drive(candidate.clone(), Driving(shared.clone())));
-        Ok(LeaderLatch { candidate, shared, _open })
+        let recipe = metrics::Recipe::LEADER_LATCH;
+        let candidate = Candidate::new(self, path.as_ref(), recipe, Family::Latches, Kind::Latch)?;
+        let state = LeaderState::new(&candidate.recipe.path);
+        let _open = Arc::new(state.close.clone().drop_guard());
+        self.connection().spawn(take_part(candidate.clone(), CloseOnDrop(state.clone())));
+        Ok(LeaderLatch { candidate, state, _open })
     }
 }
 
@@ -78,7 +79,7 @@ impl LeaderLatch {
     #[doc(alias = "has_leadership")]
     #[doc(alias = "hasLeadership")]
     pub fn is_leader(&self) -> bool {
-        self.shared.phase.borrow().leadership().is_some()
+        self.state.phase.borrow().leadership().is_some()
     }
 
     /// Waits until it leads. In a loop it gives one term after the other, once the work of the term before has ended:
@@ -94,12 +95,12 @@ impl LeaderLatch {
     #[doc(alias = "await_leadership")]
     #[doc(alias = "await")]
     pub async fn leadership(&self) -> Result<Hold, Error> {
-        let mut phase = self.shared.phase.subscribe();
-        let settled = |phase: &Phase| phase.is_over() || phase.leadership().is_some();
+        let mut phase = self.state.phase.subscribe();
+        let settled = |phase: &Phase| phase.is_final() || phase.leadership().is_some();
         match phase.wait_for(settled).await.as_deref() {
             Ok(Phase::Leader(leadership)) => Ok(leadership.view()),
             Ok(Phase::Ended(error)) => Err(error.clone()),
-            _ => Err(self.shared.closed()),
+            _ => Err(self.state.closed_error()),
         }
     }
 
@@ -118,7 +119,7 @@ impl LeaderLatch {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        self.candidate.recipe.participants(&self.candidate.family).await
+        self.candidate.recipe.participants(&self.candidate.request.family).await
     }
 
     /// The leader, as [`participants`](Self::participants) lists it.
@@ -135,7 +136,7 @@ impl LeaderLatch {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
-        self.candidate.recipe.holder(&self.candidate.family).await
+        self.candidate.recipe.holder(&self.candidate.request.family).await
     }
 
     /// Gives the place up, and waits until the servers confirm it, at most for
@@ -151,13 +152,13 @@ impl LeaderLatch {
     /// * [`ErrorKind::Lost`](crate::ErrorKind::Lost): the leadership had been lost;
     /// * [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied): the server does not let us delete the node.
     pub async fn close(&self) -> Result<Released, Error> {
-        self.shared.enter(Phase::Closed);
-        self.shared.close().await
+        self.state.enter(Phase::Closed);
+        self.state.close().await
     }
 
     /// The path, under the namespace.
     pub fn path(&self) -> &str {
-        &self.shared.path
+        &self.state.path
     }
 }
 
@@ -165,37 +166,38 @@ impl fmt::Debug for LeaderLatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaderLatch")
             .field("path", &self.path())
-            .field("status", &*self.shared.phase.borrow())
+            .field("status", &*self.state.phase.borrow())
             .finish_non_exhaustive()
     }
 }
 
-/// Takes part, until the latch is closed or cannot any more.
-async fn drive(candidate: Candidate, driving: Driving) {
-    let (shared, mut lost) = (&driving.0, None);
-    let path = &shared.path;
+/// The task of a latch: takes part until the latch is closed or fails.
+async fn take_part(candidate: Candidate, state: CloseOnDrop) {
+    let state = &state.0;
+    let path = &state.path;
+    let mut lost = None;
     let outcome = loop {
-        let hold = match candidate.contend(lost, &shared.close).await {
+        let hold = match candidate.contend(lost, &state.close).await {
             Ok(hold) => hold,
             Err(Stopped::Closed(outcome)) => break outcome,
             Err(Stopped::Failed(error)) => {
                 tracing::warn!(path, %error, "takes part no more");
-                return shared.enter(Phase::Ended(error));
+                return state.enter(Phase::Ended(error));
             }
         };
         let leadership = candidate.leadership(&hold);
         tracing::info!(path, node = leadership.node(), "leads");
-        shared.enter(Phase::Leader(leadership));
+        state.enter(Phase::Leader(leadership));
         tokio::select! {
             biased;
-            // `close` has changed the phase already, so no caller takes this latch for the leader any more.
-            () = shared.close.cancelled() => break hold.release().await,
+            // `close` has changed the phase already, so no caller takes this latch for the leader.
+            () = state.close.cancelled() => break hold.release().await,
             () = hold.state().ended().cancelled() => {}
         }
         let end = hold.state().end();
         tracing::info!(path, ?end, "leads no more");
-        shared.enter(Phase::Candidate);
+        state.enter(Phase::Candidate);
         lost = Some(hold);
     };
-    shared.came_to(outcome);
+    state.set_outcome(outcome);
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::candidate::{Candidate, Driving, Shared};
+use super::candidate::Candidate;
+use super::handle::{LeaderRun, Reports};
 use super::observer::LeaderObserver;
-use super::run::{LeaderRun, Reports};
-use super::running::Driver;
+use super::state::{CloseOnDrop, LeaderState};
+use super::task::SelectorTask;
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::lock::Mutex;
@@ -70,9 +71,11 @@ impl Curator {
     ///
     /// As for [`mutex`](Self::mutex).
     pub fn leader_selector(&self, path: impl AsRef<str>) -> Result<LeaderSelector, Error> {
+        let recipe = metrics::Recipe::LEADER_SELECTOR;
         let filter = ContenderFilter::default();
-        let (of, kind) = (metrics::Recipe::LEADER_SELECTOR, filter.kind());
-        let candidate = Candidate::new(self, path.as_ref(), of, Family::Exclusive(filter), kind)?;
+        let kind = filter.kind();
+        let family = Family::Exclusive(filter);
+        let candidate = Candidate::new(self, path.as_ref(), recipe, family, kind)?;
         Ok(LeaderSelector { candidate, grace: GRACE, auto_requeue: false })
     }
 }
@@ -90,12 +93,14 @@ impl LeaderSelector {
     {
         let Self { candidate, grace, auto_requeue } = self.clone();
         let connection = candidate.recipe.curator.connection().clone();
-        let shared = Shared::new(&candidate);
-        let reports = Arc::new(Reports { kept: Mutex::default(), once: AtomicBool::new(false) });
-        let _open = shared.close.clone().drop_guard();
-        let run = LeaderRun { shared: shared.clone(), reports: reports.clone(), _open };
-        let driving = Driving(shared);
-        connection.spawn(Driver { candidate, grace, auto_requeue, body, reports, driving }.run());
+        let state = LeaderState::new(&candidate.recipe.path);
+        let reports =
+            Arc::new(Reports { kept: Mutex::default(), close_after_first: AtomicBool::new(false) });
+        let _open = state.close.clone().drop_guard();
+        let run = LeaderRun { state: state.clone(), reports: reports.clone(), _open };
+        let state = CloseOnDrop(state);
+        let task = SelectorTask { candidate, grace, auto_requeue, body, reports, state };
+        connection.spawn(task.run());
         run
     }
 
@@ -124,14 +129,15 @@ impl LeaderSelector {
         if filter.needs_text() {
             self.candidate.recipe.check_text()?;
         }
-        self.candidate.kind = filter.kind();
-        self.candidate.family = Family::Exclusive(filter);
+        let request = Arc::make_mut(&mut self.candidate.request);
+        request.kind = filter.kind();
+        request.family = Family::Exclusive(filter);
         Ok(self)
     }
 
     /// Follows the leader by the selector's filter, in whatever process. See [`Curator::observe_leader`].
     pub fn observe(&self) -> LeaderObserver {
-        LeaderObserver::new(self.candidate.recipe.clone(), self.candidate.family.clone())
+        LeaderObserver::new(self.candidate.recipe.clone(), self.candidate.request.family.clone())
     }
 
     /// All candidates, the leader first, as the server that we are connected to tells it: of an ensemble it may be one that
@@ -149,7 +155,7 @@ impl LeaderSelector {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        self.candidate.recipe.participants(&self.candidate.family).await
+        self.candidate.recipe.participants(&self.candidate.request.family).await
     }
 
     /// The leader, as [`participants`](Self::participants) lists it.
@@ -166,7 +172,7 @@ impl LeaderSelector {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
-        self.candidate.recipe.holder(&self.candidate.family).await
+        self.candidate.recipe.holder(&self.candidate.request.family).await
     }
 
     /// The path, under the namespace.

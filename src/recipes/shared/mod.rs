@@ -5,7 +5,6 @@ pub(crate) mod contender;
 pub(crate) mod fenced;
 pub(crate) mod guards;
 pub(crate) mod hold;
-pub(crate) mod leasing;
 pub(crate) mod lock;
 pub(crate) mod owner;
 pub(crate) mod participants;

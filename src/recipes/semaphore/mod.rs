@@ -1,12 +1,14 @@
-//! [`InterProcessSemaphore`]: so many holders among all processes.
+//! [`InterProcessSemaphore`]: up to N holders among all processes.
+
+mod permits;
 
 use std::future::Future;
 use std::time::Duration;
 
+use self::permits::Permits;
 use super::shared::attempt::Attempt;
 use super::shared::guards::Guards;
 use super::shared::hold::{Guard, Hold};
-use super::shared::leasing::Leasing;
 use super::shared::lock::impl_lock;
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
@@ -41,7 +43,7 @@ use crate::queue::Limit;
 #[doc(alias = "InterProcessSemaphoreV2")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
 pub struct InterProcessSemaphore {
-    leasing: Leasing,
+    permits: Permits,
 }
 
 impl_lock!(InterProcessSemaphore);
@@ -61,7 +63,7 @@ impl Curator {
         let recipe = Recipe::new(self, path, metrics::Recipe::SEMAPHORE)?;
         match i32::try_from(limit) {
             Ok(limit @ 1..) => {
-                Ok(InterProcessSemaphore { leasing: Leasing::new(recipe, Limit::fixed(limit)) })
+                Ok(InterProcessSemaphore { permits: Permits::new(recipe, Limit::fixed(limit)) })
             }
             _ => {
                 let value = format_args!("{limit} for {path}");
@@ -89,7 +91,7 @@ impl InterProcessSemaphore {
         limit: &SharedCount,
     ) -> Result<Self, Error> {
         let recipe = Recipe::new(curator, path.as_ref(), metrics::Recipe::SEMAPHORE)?;
-        Ok(Self { leasing: Leasing::new(recipe, Limit::live(limit.subscribe())) })
+        Ok(Self { permits: Permits::new(recipe, Limit::live(limit.subscribe())) })
     }
 
     /// Waits until a lease is held.
@@ -102,7 +104,9 @@ impl InterProcessSemaphore {
     ///
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        Patience::forever(|patience| self.attempt(patience)).await
+        let acquired = self.attempt(Patience::Forever).await?;
+        // For the type alone: a request without a limit is never answered with "busy".
+        acquired.ok_or_else(|| Error::unavailable(self.path(), None))
     }
 
     /// Acquires a lease, runs `body`, releases: see [`InterProcessMutex::run`](crate::InterProcessMutex::run).
@@ -187,7 +191,7 @@ impl InterProcessSemaphore {
     /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) at once for none, or for more than there are; and all of
     /// [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, count: usize) -> Result<Guards, Error> {
-        self.leasing.wait(count).await
+        self.permits.acquire(count).await
     }
 
     /// Takes `count` leases if that many are free: see [`try_acquire`](Self::try_acquire).
@@ -229,7 +233,7 @@ impl InterProcessSemaphore {
     }
 
     async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
-        let guards = self.leasing.acquire(1, patience).await?;
+        let guards = self.permits.attempt(1, patience).await?;
         Ok(guards.and_then(|guards| guards.into_iter().next()))
     }
 
@@ -238,7 +242,7 @@ impl InterProcessSemaphore {
         count: usize,
         patience: Patience,
     ) -> Result<Attempt<Guards>, Error> {
-        self.leasing.acquire(count, patience).await.map(Attempt::of)
+        self.permits.attempt(count, patience).await.map(Attempt::of)
     }
 
     /// All leases that are held, then the waiters, as the connected server knows them.
@@ -258,16 +262,16 @@ impl InterProcessSemaphore {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        self.leasing.participants().await
+        self.permits.participants().await
     }
 
     /// How many leases there are, as far as is known here.
     pub fn limit(&self) -> usize {
-        self.leasing.limit.now()
+        self.permits.limit.now()
     }
 
     /// The path, under the namespace.
     pub fn path(&self) -> &str {
-        self.leasing.recipe.path.as_str()
+        self.permits.recipe.path.as_str()
     }
 }
