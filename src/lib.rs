@@ -130,7 +130,7 @@ pub use crate::recipes::multi_lock::InterProcessMultiLock;
 pub use crate::recipes::mutex::InterProcessMutex;
 pub use crate::recipes::once::{InterProcessOnce, Once};
 pub use crate::recipes::read_write_lock::{InterProcessReadWriteLock, WriteGuard};
-pub use crate::recipes::semaphore::InterProcessSemaphore;
+pub use crate::recipes::semaphore::InterProcessSemaphoreV2;
 pub use crate::recipes::shared::attempt::Attempt;
 pub use crate::recipes::shared::fenced::Fenced;
 pub use crate::recipes::shared::guards::Guards;

@@ -1,7 +1,7 @@
 //! The semaphores, their leases and the request to give one back under faults.
 
 use zookeeper_recipes::interop::Revoker;
-use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Guards, InterProcessSemaphore};
+use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Guards, InterProcessSemaphoreV2};
 
 use crate::harness;
 use crate::product::{SOON, Told, meanwhile, products};
@@ -12,30 +12,30 @@ fn told(asked: Result<Attempt<Guards>, Error>) -> Told {
     leases.map_or(Told::Nothing, |leases| Told::Leases(leases.into_iter().collect()))
 }
 
-async fn acquire(semaphore: InterProcessSemaphore, count: usize) -> Told {
+async fn acquire(semaphore: InterProcessSemaphoreV2, count: usize) -> Told {
     told(semaphore.acquire_many(count).await.map(Attempt::Acquired))
 }
 
 /// With both folders in place.
-async fn warm(stage: &Stage) -> InterProcessSemaphore {
+async fn warm(stage: &Stage) -> InterProcessSemaphoreV2 {
     let semaphore = stage.semaphore(3);
     stage.rival_leases(1).await.release().await.unwrap();
     semaphore
 }
 
 /// Of a path that was used before: creates are all it takes.
-async fn known(stage: &Stage) -> InterProcessSemaphore {
+async fn known(stage: &Stage) -> InterProcessSemaphoreV2 {
     known_with(stage, 3).await
 }
 
-async fn known_with(stage: &Stage, limit: usize) -> InterProcessSemaphore {
+async fn known_with(stage: &Stage, limit: usize) -> InterProcessSemaphoreV2 {
     let semaphore = stage.semaphore(limit);
     stage.is_known().await;
     semaphore
 }
 
 /// With one lease left.
-async fn nearly_full(stage: &Stage) -> (InterProcessSemaphore, Guards) {
+async fn nearly_full(stage: &Stage) -> (InterProcessSemaphoreV2, Guards) {
     (stage.semaphore(3), stage.rival_leases(2).await)
 }
 

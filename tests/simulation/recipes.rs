@@ -9,7 +9,7 @@ use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
     Attempt, Hold, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, Once,
+    InterProcessSemaphoreV2, Once,
 };
 
 use crate::judge::Access;
@@ -226,7 +226,7 @@ impl Worker {
         self.held(read, Access::Shared).await;
     }
 
-    async fn semaphore(&mut self, lock: &InterProcessSemaphore, limit: usize) {
+    async fn semaphore(&mut self, lock: &InterProcessSemaphoreV2, limit: usize) {
         let access = Access::UpTo(limit);
         while !self.run.is_over() {
             self.pause().await;

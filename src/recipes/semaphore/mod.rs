@@ -1,4 +1,4 @@
-//! [`InterProcessSemaphore`]: up to N holders among all processes.
+//! [`InterProcessSemaphoreV2`]: up to N holders among all processes.
 
 mod permits;
 
@@ -20,8 +20,8 @@ use crate::queue::Limit;
 
 /// Lets at most N holders in at a time, among all processes. All processes that use a path must agree on N.
 ///
-/// It has the znodes of Apache Curator's `InterProcessSemaphoreV2`, not those of its older `InterProcessSemaphore`. With a
-/// limit of one it is Curator's `InterProcessSemaphoreMutex`.
+/// The znodes are those of Apache Curator's class of this name, not those of Curator's older `InterProcessSemaphore`. With a
+/// limit of one, a semaphore is Curator's `InterProcessSemaphoreMutex`.
 ///
 /// * **Fair**: first come, first served, however many leases each asks for.
 /// * **All or nothing**: a caller that asks for several leases gets all of them together, so two such callers never wait
@@ -40,13 +40,13 @@ use crate::queue::Limit;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is held until `acquire` or `run`"]
-#[doc(alias = "InterProcessSemaphoreV2")]
+#[doc(alias = "InterProcessSemaphore")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
-pub struct InterProcessSemaphore {
+pub struct InterProcessSemaphoreV2 {
     permits: Permits,
 }
 
-impl_lock!(InterProcessSemaphore);
+impl_lock!(InterProcessSemaphoreV2);
 
 impl Curator {
     /// A semaphore with `limit` leases at `path`, under the namespace, with the options of this handle.
@@ -58,12 +58,12 @@ impl Curator {
         &self,
         path: impl AsRef<str>,
         limit: usize,
-    ) -> Result<InterProcessSemaphore, Error> {
+    ) -> Result<InterProcessSemaphoreV2, Error> {
         let path = path.as_ref();
         let recipe = Recipe::new(self, path, metrics::Recipe::SEMAPHORE)?;
         match i32::try_from(limit) {
             Ok(limit @ 1..) => {
-                Ok(InterProcessSemaphore { permits: Permits::new(recipe, Limit::fixed(limit)) })
+                Ok(InterProcessSemaphoreV2 { permits: Permits::new(recipe, Limit::fixed(limit)) })
             }
             _ => {
                 let value = format_args!("{limit} for {path}");
@@ -74,7 +74,7 @@ impl Curator {
     }
 }
 
-impl InterProcessSemaphore {
+impl InterProcessSemaphoreV2 {
     /// A semaphore at `path` with as many leases as `limit` says, now and whenever it changes: a smaller limit takes
     /// no lease away, a greater one wakes waiters. While it is zero or less, callers wait. A caller that asks for several
     /// gets [`InvalidInput`](crate::ErrorKind::InvalidInput) when there are fewer, also while it waits.

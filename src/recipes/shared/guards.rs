@@ -10,7 +10,7 @@ use super::hold::{Guard, Hold, finish_run, race_loss};
 use crate::error::{Error, ErrorKind, Loss, Released};
 
 /// The guards of an [`InterProcessMultiLock`](crate::InterProcessMultiLock) or of
-/// [`acquire_many`](crate::InterProcessSemaphore::acquire_many). Dropping this releases them, the last first.
+/// [`acquire_many`](crate::InterProcessSemaphoreV2::acquire_many). Dropping this releases them, the last first.
 ///
 /// One hold may be lost while the others are held. Each has a [fencing token](Hold::fencing_token) of its own, for the
 /// resource that its lock protects. After `into_iter`, each guard is released on its own.

@@ -18,7 +18,7 @@ async fn arena() -> Arena {
 }
 
 /// A client, and its semaphore.
-async fn client(arena: &Arena, rules: Shortcuts) -> (Linked, InterProcessSemaphore) {
+async fn client(arena: &Arena, rules: Shortcuts) -> (Linked, InterProcessSemaphoreV2) {
     let linked = Linked::new(arena, rules).await;
     let semaphore = linked.curator.semaphore(&arena.path, LIMIT).unwrap();
     linked.proxy.clear_log();
@@ -28,7 +28,7 @@ async fn client(arena: &Arena, rules: Shortcuts) -> (Linked, InterProcessSemapho
 /// So many leases, and what it took to have them; the lock beside them is given back.
 async fn acquired(
     linked: &Linked,
-    semaphore: &InterProcessSemaphore,
+    semaphore: &InterProcessSemaphoreV2,
     count: usize,
 ) -> (Guards, Vec<Operation>) {
     let leases = within("the leases", semaphore.acquire_many(count)).await.unwrap();

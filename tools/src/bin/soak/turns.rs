@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 use tools::Result;
 use zookeeper_recipes::{
-    Curator, Guard, Guards, InterProcessReadWriteLock, InterProcessSemaphore, Lock, WriteGuard,
+    Curator, Guard, Guards, InterProcessReadWriteLock, InterProcessSemaphoreV2, Lock, WriteGuard,
 };
 
 use crate::candidate::{Candidate, Led, Manner};
@@ -22,7 +22,7 @@ const RETENTION: Duration = Duration::from_secs(5);
 pub(crate) enum Locks {
     Mutex(Arc<dyn Lock>),
     ReadWrite(InterProcessReadWriteLock),
-    Semaphore(Arc<InterProcessSemaphore>),
+    Semaphore(Arc<InterProcessSemaphoreV2>),
     Leader(Candidates),
 }
 
@@ -105,7 +105,7 @@ impl Hand<'_> {
         tokio::try_join!(write, read).map(|_| ())
     }
 
-    async fn several(&mut self, semaphore: &InterProcessSemaphore, count: usize) -> Result<()> {
+    async fn several(&mut self, semaphore: &InterProcessSemaphoreV2, count: usize) -> Result<()> {
         let limit = self.limit();
         let how = self.rng.u8(..100);
         self.log.now(What::Asks { how: format!("{count}: {}", way(how)) })?;
