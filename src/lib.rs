@@ -128,7 +128,7 @@ pub use crate::queue::Shortcuts;
 pub use crate::recipes::leader;
 pub use crate::recipes::multi_lock::InterProcessMultiLock;
 pub use crate::recipes::mutex::InterProcessMutex;
-pub use crate::recipes::once::{InterProcessOnce, Once};
+pub use crate::recipes::once::{InterProcessOnce, OnceOutcome};
 pub use crate::recipes::read_write_lock::{InterProcessReadWriteLock, WriteGuard};
 pub use crate::recipes::semaphore::InterProcessSemaphoreV2;
 pub use crate::recipes::shared::attempt::Attempt;

@@ -53,13 +53,13 @@ const KEPT: usize = 1000;
 ///   default 1,000. A key whose record was removed can run again.
 ///
 /// ```no_run
-/// # use zookeeper_recipes::{Curator, Error, Once};
+/// # use zookeeper_recipes::{Curator, Error, OnceOutcome};
 /// # async fn report(token: i64) -> Result<u64, Error> { Ok(1) }
 /// # async fn example(curator: Curator) -> Result<(), Error> {
 /// let nightly = curator.once("/jobs/nightly", "2026-11-24")?;
 /// match nightly.run(async |hold| report(hold.fencing_token().value()).await).await? {
-///     Once::Ran(rows) => println!("{rows} rows"),
-///     Once::AlreadyDone { by, .. } => println!("{by} did it"),
+///     OnceOutcome::Ran(rows) => println!("{rows} rows"),
+///     OnceOutcome::AlreadyDone { by, .. } => println!("{by} did it"),
 /// }
 /// # Ok(())
 /// # }
@@ -80,7 +80,7 @@ pub struct InterProcessOnce {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "another process may have done it before"]
 #[allow(clippy::exhaustive_enums)] // there is no third
-pub enum Once<T> {
+pub enum OnceOutcome<T> {
     /// This process ran it, and the key is recorded.
     Ran(T),
     /// The key had been recorded before.
@@ -133,7 +133,7 @@ impl InterProcessOnce {
     /// [`ErrorKind::Lost`] if the lock was lost before the key was recorded; [`ErrorKind::OutcomeUnknown`] if no server
     /// says whether it was.
     #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<Once<T>, E>
+    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<OnceOutcome<T>, E>
     where
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
@@ -163,7 +163,7 @@ impl InterProcessOnce {
     pub async fn try_run<T, E, Fut>(
         &self,
         body: impl FnOnce(Hold) -> Fut,
-    ) -> Result<Attempt<Once<T>>, E>
+    ) -> Result<Attempt<OnceOutcome<T>>, E>
     where
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
@@ -217,7 +217,7 @@ impl InterProcessOnce {
         &self,
         guard: Guard,
         body: impl FnOnce(Hold) -> Fut,
-    ) -> Result<Once<T>, E>
+    ) -> Result<OnceOutcome<T>, E>
     where
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
@@ -247,7 +247,7 @@ impl InterProcessOnce {
             }
         }
         self.remove_old().await;
-        Ok(Once::Ran(value))
+        Ok(OnceOutcome::Ran(value))
     }
 
     /// The record of the key, if there is one.
@@ -373,7 +373,7 @@ impl Record {
         Self { by: by.to_owned(), node: recorder.to_owned(), at }
     }
 
-    fn into_once<T>(self) -> Once<T> {
-        Once::AlreadyDone { by: self.by, at: self.at }
+    fn into_once<T>(self) -> OnceOutcome<T> {
+        OnceOutcome::AlreadyDone { by: self.by, at: self.at }
     }
 }

@@ -9,7 +9,7 @@ use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
     Attempt, Hold, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, Once,
+    InterProcessSemaphoreV2, OnceOutcome,
 };
 
 use crate::judge::Access;
@@ -112,7 +112,7 @@ impl Worker {
                 }
             };
             if let Some(Ok(once)) = once {
-                self.run.judge.once(&record, &self.name, matches!(once, Once::Ran(())));
+                self.run.judge.once(&record, &self.name, matches!(once, OnceOutcome::Ran(())));
                 key += 1;
             }
         }
