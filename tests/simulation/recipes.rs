@@ -317,7 +317,7 @@ impl Worker {
         });
         while !self.run.is_over() {
             let limit = self.below(20_000);
-            let _ = timeout(limit, terms.next()).await;
+            let _ = timeout(limit, terms.next_report()).await;
             match self.rng.u8(..8) {
                 0 | 1 => drop(terms.step_down()),
                 2 => self.observes(selector.observe()).await,

@@ -29,7 +29,7 @@ use crate::recipes::shared::hold::Hold;
 ///     println!("leads: {}", term.fencing_token());
 ///     term.cancellation_token().cancelled().await;
 /// });
-/// while let Some(term) = run.next().await {
+/// while let Some(term) = run.next_report().await {
 ///     match term {
 ///         Ok(()) => println!("stepped down"),
 ///         Err(ended) => println!("{ended}"),
@@ -65,7 +65,7 @@ impl<T: Send + 'static> LeaderRun<T> {
     /// # Errors
     ///
     /// Inside the `Option`: how the term ended otherwise, or why the term did not begin.
-    pub async fn next(&self) -> Option<Result<T, TermError<T>>> {
+    pub async fn next_report(&self) -> Option<Result<T, TermError<T>>> {
         let mut phase = self.state.phase.subscribe();
         loop {
             // Read before the reports, because no report follows a final phase.
@@ -146,7 +146,7 @@ impl<T: Send + 'static> IntoFuture for LeaderRun<T> {
         // No further term may begin.
         self.reports.close_after_first.store(true, Ordering::Relaxed);
         Box::pin(async move {
-            let first = self.next().await;
+            let first = self.next_report().await;
             // The body's value counts, whatever happens to the node.
             let _ = self.close().await;
             first.unwrap_or_else(|| Err(self.state.closed_error().into()))

@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(10);
 ///   away, whatever the function does: usually a third of the session timeout after the cancellation, a twenty-fourth of
 ///   it at the worst, and with [`LossPolicy::SessionExpired`](crate::interop::LossPolicy::SessionExpired) before that.
 ///   Tasks that the function has started are its own to end.
-/// * **Never silent**: [`LeaderRun::next`] returns how each term ended: what the function returned, its panic, a lost
+/// * **Never silent**: [`LeaderRun::next_report`] returns how each term ended: what the function returned, its panic, a lost
 ///   leadership, or why the candidate could not enter.
 ///
 /// A selector is a cheap handle, and each [run](Self::run) of it is a candidate of its own.

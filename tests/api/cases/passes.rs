@@ -173,7 +173,7 @@ async fn leads(curator: Curator, state: Arc<State>) -> Result<(), Error> {
     let run = curator.leader_selector("/leader")?.auto_requeue().run(async move |term| {
         state.start().await.is_ok() && term.is_held()
     });
-    if let Some(Err(ended)) = run.next().await {
+    if let Some(Err(ended)) = run.next_report().await {
         println!("{} {:?}", ended.error, ended.value);
     }
     run.close().await?;

@@ -93,7 +93,7 @@ impl Led {
 
     /// Waits for the report of the next term.
     pub(crate) async fn report(&self) -> Report {
-        within("a report", self.run.next()).await.expect("a run that is not closed")
+        within("a report", self.run.next_report()).await.expect("a run that is not closed")
     }
 
     pub(crate) async fn close(&self) {
