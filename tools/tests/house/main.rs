@@ -134,7 +134,7 @@ fn nothing_of_the_library_is_left_to_chance() {
                 assert!(!code.contains(word), "{}: {word}", source.module);
             }
             let mut starts = code.lines().filter(|line| line.contains(".spawn("));
-            assert!(starts.all(|line| line.contains("session")), "{}", source.module);
+            assert!(starts.all(|line| line.contains("connection")), "{}", source.module);
         }
         let after = code.split("select! {").skip(1).map(str::trim_start);
         assert!(after.clone().all(|arms| arms.starts_with("biased;")), "{}", source.module);
