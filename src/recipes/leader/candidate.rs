@@ -68,7 +68,7 @@ impl Candidate {
             };
             match held {
                 Ok(Some(hold)) => return Ok(hold),
-                // For the type alone: a request without a limit is never answered with "busy".
+                // This arm is for the type alone: a request without a limit is never answered with "busy".
                 Ok(None) => contending = self.enter(None),
                 Err(error) => return Err(Stopped::Failed(error)),
             }

@@ -184,7 +184,7 @@ impl<T> fmt::Debug for LeaderRun<T> {
 /// ```
 #[non_exhaustive]
 pub struct TermError<T> {
-    /// How the term ended, or why it did not begin.
+    /// The reason why the term ended or did not begin.
     pub error: Error,
     /// The body's value, if the body ended after the loss.
     pub value: Option<T>,

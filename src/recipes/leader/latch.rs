@@ -17,23 +17,22 @@ use crate::recipes::shared::participants::Participant;
 
 /// Makes one of several processes the leader, until its latch is closed or its leadership is lost.
 ///
-/// It has the znodes of Apache Curator's `LeaderLatch`, so JVM and Rust processes can stand for one election.
+/// The znodes are those of Apache Curator's `LeaderLatch`, so JVM and Rust processes can stand for one election.
 ///
 /// * **Fair**: the candidate that entered the queue first leads first.
 /// * **Steps down before another process can lead**: [`is_leader`](Self::is_leader) compares the clock with the session
-///   lease, so that it is right also in a process that was paused.
+///   lease, so the answer is right even in a process that was paused.
 /// * **Does not flap**: a disconnection that ends within the session lease changes nothing, nor does a rolling restart of the
-///   servers. The node, and the place with it, is kept over everything but the end of the session and its deletion by
-///   another client: a latch whose lease had ended leads again on the same node, if it is still there. Its token is the
-///   same then; that of any other leader is larger.
-/// * **Recovers**: after an expiry, or when its node was deleted, it is a candidate again, at the tail. It needs no
-///   connection to be made.
-/// * **Ends** only where trying again would not help: when the [`Curator`] is closed; and when it enters, or has to enter
-///   anew, and the server says that it may not, another recipe's contender is on the path, this session has no room for
-///   another node, or a [retry policy](Curator::with_retry) that ends is used up.
+///   servers. The latch keeps its node, and so its place, until the session ends or another client deletes the node. If only the
+///   session lease ended, the latch leads again on the same node and with the same token. The token of any other leader is larger.
+/// * **Recovers**: after an expiry, or when its node was deleted, the latch is a candidate again, at the tail.
+/// * **Ends** only if another try would not help: when the [`Curator`] is closed, or when the latch enters the queue and the
+///   server refuses, another recipe's contender is on the path, this session has no room for another node, or a
+///   [retry policy](Curator::with_retry) that ends is used up.
 /// * **Not guaranteed**: that the process runs; see [`Hold`].
 ///
-/// A latch is a cheap handle to clone; with the last one it is closed. To take part twice in one process, make two.
+/// A latch is a handle that is cheap to clone. Dropping the last one closes the latch. To take part twice in one process,
+/// create two latches.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error};
@@ -57,8 +56,8 @@ pub struct LeaderLatch {
 }
 
 impl Curator {
-    /// A latch at `path`, under the namespace, with the options of this handle. It is a candidate from now on, and needs no
-    /// connection: while there is none, it waits for one.
+    /// Returns a latch at `path`, under the namespace, with the options of this handle. The latch is a candidate from now on.
+    /// While there is no connection, it waits for one.
     ///
     /// # Errors
     ///
@@ -74,7 +73,7 @@ impl Curator {
 }
 
 impl LeaderLatch {
-    /// Whether it leads at this instant. It looks at the clock.
+    /// Returns true while this latch is the leader. Each call compares the clock with the session lease.
     #[must_use]
     #[doc(alias = "has_leadership")]
     #[doc(alias = "hasLeadership")]
@@ -82,8 +81,8 @@ impl LeaderLatch {
         self.state.phase.borrow().leadership().is_some()
     }
 
-    /// Waits until it leads. In a loop it gives one term after the other, once the work of the term before has ended:
-    /// see the example above.
+    /// Waits until this latch leads. A loop gets one term after the other, each when the work of the previous term has ended: see
+    /// the example above.
     ///
     /// # Cancel safety
     ///
@@ -91,7 +90,7 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed); why the latch cannot take part any more.
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed), or the reason why the latch has ended.
     #[doc(alias = "await_leadership")]
     #[doc(alias = "await")]
     pub async fn leadership(&self) -> Result<Hold, Error> {
@@ -104,12 +103,12 @@ impl LeaderLatch {
         }
     }
 
-    /// All candidates, the leader first, as the server that we are connected to tells it: of an ensemble it may be one that
-    /// has not yet heard of the latest. Nodes that vanish meanwhile are left out.
+    /// Lists all candidates, the leader first. The answer is that of the connected server, which may lag behind the others. Nodes
+    /// that are deleted meanwhile are left out.
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The future only reads.
     ///
     /// # Errors
     ///
@@ -122,11 +121,11 @@ impl LeaderLatch {
         self.candidate.recipe.participants(&self.candidate.request.family).await
     }
 
-    /// The leader, as [`participants`](Self::participants) lists it.
+    /// Returns the leader, as [`participants`](Self::participants) lists it.
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The future only reads.
     ///
     /// # Errors
     ///
@@ -140,12 +139,12 @@ impl LeaderLatch {
     }
 
     /// Gives the place up, and waits until the servers confirm it, at most for
-    /// [`CuratorBuilder::connection_timeout`](crate::CuratorBuilder::connection_timeout). From the first poll on it does
-    /// not lead. Closing again gives the same outcome.
+    /// [`CuratorBuilder::connection_timeout`](crate::CuratorBuilder::connection_timeout). From the first poll on the latch does
+    /// not lead. Closing again returns the same outcome.
     ///
     /// # Cancel safety
     ///
-    /// Once it was polled, dropping the future does not stop the closing.
+    /// Once the future was polled, dropping it does not stop the closing.
     ///
     /// # Errors
     ///
@@ -156,7 +155,7 @@ impl LeaderLatch {
         self.state.close().await
     }
 
-    /// The path, under the namespace.
+    /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
         &self.state.path
     }

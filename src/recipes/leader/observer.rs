@@ -103,7 +103,7 @@ impl LeaderObserver {
         Self { recipe, observed, waiting: Waiting::new() }
     }
 
-    /// The path, under the namespace.
+    /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
         self.recipe.path.as_str()
     }
@@ -185,7 +185,7 @@ impl fmt::Debug for LeaderObserver {
 enum Observed {
     Nothing,
     Leader(Option<Participant>),
-    /// No task follows the leader any more.
+    /// No task follows the leader any longer.
     Ended(Error),
 }
 
@@ -204,7 +204,7 @@ struct ObserverTask {
 struct Newest {
     /// The transaction that created the leader's node.
     token: Option<FencingToken>,
-    /// How many reads in a row found an older leader.
+    /// The number of reads in a row that found an older leader.
     older: u32,
 }
 
@@ -253,7 +253,7 @@ impl ObserverTask {
 
     /// Follows the leader in one session, until the servers refuse.
     async fn follow_in(&mut self, session: &Session) -> Error {
-        // As often as a lease is renewed.
+        // About as often as the session lease is renewed.
         let pause = session.timeout() / 6;
         let mut fresh = false;
         self.newest.older = 0;

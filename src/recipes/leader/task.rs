@@ -40,7 +40,7 @@ struct Term<T> {
 /// Longest pause before a run that fails repeatedly is a candidate again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How many reports are kept for a caller that does not ask for them.
+/// The number of reports that are kept for a caller that does not ask for them.
 const REPORTS: usize = 64;
 
 impl<T, F, Fut> SelectorTask<T, F>

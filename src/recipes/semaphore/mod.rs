@@ -18,17 +18,17 @@ use crate::error::Error;
 use crate::metrics;
 use crate::queue::Limit;
 
-/// Lets at most N holders in at a time, among all processes. All processes that use a path must agree on N.
+/// A fair lock across processes for at most N holders at a time. All processes that use a path must agree on N.
 ///
 /// The znodes are those of Apache Curator's class of this name, not those of Curator's older `InterProcessSemaphore`. With a
 /// limit of one, a semaphore is Curator's `InterProcessSemaphoreMutex`.
 ///
-/// * **Fair**: first come, first served, however many leases each asks for.
+/// * **Fair**: first come, first served, however many leases each caller asks for.
 /// * **All or nothing**: a caller that asks for several leases gets all of them together, so two such callers never wait
-///   for each other. Curator takes one lease after the other, which can deadlock, also with a Rust caller. In a mixed
+///   for each other. Curator takes one lease after the other, which can deadlock, even with a Rust caller. In a mixed
 ///   fleet let only Rust processes ask for several.
-/// * **A lease is a [`Guard`]** like any other: it can be lost, and has a token. Tokens of leases tell a younger from an
-///   older one; several are good at a time.
+/// * **A lease is a [`Guard`]** like that of any other lock: it can be lost, and has a token. A younger lease has a larger token,
+///   but several tokens are valid at a time.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error};
@@ -40,7 +40,6 @@ use crate::queue::Limit;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is held until `acquire` or `run`"]
-#[doc(alias = "InterProcessSemaphore")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
 pub struct InterProcessSemaphoreV2 {
     permits: Permits,
@@ -49,7 +48,7 @@ pub struct InterProcessSemaphoreV2 {
 impl_lock!(InterProcessSemaphoreV2);
 
 impl Curator {
-    /// A semaphore with `limit` leases at `path`, under the namespace, with the options of this handle.
+    /// Returns a semaphore with `limit` leases at `path`, under the namespace, with the options of this handle.
     ///
     /// # Errors
     ///
@@ -75,12 +74,12 @@ impl Curator {
 }
 
 impl InterProcessSemaphoreV2 {
-    /// A semaphore at `path` with as many leases as `limit` says, now and whenever it changes: a smaller limit takes
-    /// no lease away, a greater one wakes waiters. While it is zero or less, callers wait. A caller that asks for several
-    /// gets [`InvalidInput`](crate::ErrorKind::InvalidInput) when there are fewer, also while it waits.
+    /// Returns a semaphore at `path` whose number of leases follows a shared count. A smaller limit takes no lease away, a greater
+    /// one wakes waiters. While the limit is zero or negative, callers wait. A caller that asks for more leases than the limit,
+    /// or than a new limit while it waits, gets [`InvalidInput`](crate::ErrorKind::InvalidInput).
     ///
-    /// What is known of the count here counts: see [`SharedCount`] for how late that may be. When it cannot be read any
-    /// more, the last value stays.
+    /// The limit is the value that this process knows: see [`SharedCount`] for how late that may be. If the count can no longer
+    /// be read, the last value stays.
     ///
     /// # Errors
     ///
@@ -105,11 +104,11 @@ impl InterProcessSemaphoreV2 {
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     pub async fn acquire(&self) -> Result<Guard, Error> {
         let acquired = self.attempt(Patience::Forever).await?;
-        // For the type alone: a request without a limit is never answered with "busy".
+        // The conversion is for the type alone: a request without a limit is never answered with "busy".
         acquired.ok_or_else(|| Error::unavailable(self.path(), None))
     }
 
-    /// Acquires a lease, runs `body`, releases: see [`InterProcessMutex::run`](crate::InterProcessMutex::run).
+    /// Acquires a lease, runs `body`, and releases: see [`InterProcessMutex::run`](crate::InterProcessMutex::run).
     ///
     /// # Cancel safety
     ///
@@ -127,7 +126,7 @@ impl InterProcessSemaphoreV2 {
         self.acquire().await?.run(body).await
     }
 
-    /// The same for a body of any value.
+    /// Acquires a lease, runs a `body` of any value, and releases: see [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -144,8 +143,8 @@ impl InterProcessSemaphoreV2 {
         self.acquire().await?.with(body).await
     }
 
-    /// Takes a lease if one is free; [`Attempt::Busy`] also while another caller is about to take it. It waits for the
-    /// servers' answers, never for a holder.
+    /// Acquires a lease if one is free. Returns [`Attempt::Busy`] also while another caller is about to acquire it. The future
+    /// waits for the servers' answers, never for a holder.
     ///
     /// # Cancel safety
     ///
@@ -180,7 +179,7 @@ impl InterProcessSemaphoreV2 {
         self.attempt(Patience::within(limit)).await.map(Attempt::of)
     }
 
-    /// Waits until `count` leases are held, all of them.
+    /// Waits until all of `count` leases are held.
     ///
     /// # Cancel safety
     ///
@@ -188,13 +187,13 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) at once for none, or for more than there are; and all of
-    /// [`acquire`](Self::acquire).
+    /// As for [`acquire`](Self::acquire); [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) at once for a count of zero,
+    /// or above the limit.
     pub async fn acquire_many(&self, count: usize) -> Result<Guards, Error> {
         self.permits.acquire(count).await
     }
 
-    /// Takes `count` leases if that many are free: see [`try_acquire`](Self::try_acquire).
+    /// Acquires `count` leases if that many are free: see [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
     ///
@@ -245,14 +244,14 @@ impl InterProcessSemaphoreV2 {
         self.permits.attempt(count, patience).await.map(Attempt::of)
     }
 
-    /// All leases that are held, then the waiters, as the connected server knows them.
+    /// Lists the leases that are held, then the waiters, as the connected server knows them.
     ///
-    /// The first waiter is listed by the nodes of its leases. As many of these as there is room for count as held, although
-    /// the waiter waits until there is room for all.
+    /// The first waiter is listed by the nodes of its leases. The ones below the limit count as held, although the waiter waits
+    /// until there is room for all of them.
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The future only reads.
     ///
     /// # Errors
     ///
@@ -265,12 +264,12 @@ impl InterProcessSemaphoreV2 {
         self.permits.participants().await
     }
 
-    /// How many leases there are, as far as is known here.
+    /// Returns the number of leases that this process knows of.
     pub fn limit(&self) -> usize {
         self.permits.limit.now()
     }
 
-    /// The path, under the namespace.
+    /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
         self.permits.recipe.path.as_str()
     }

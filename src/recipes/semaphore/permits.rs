@@ -42,7 +42,7 @@ impl Permits {
     /// Waits until all of `count` are held.
     pub(super) async fn acquire(&self, count: usize) -> Result<Guards, Error> {
         let acquired = self.attempt(count, Patience::Forever).await?;
-        // For the type alone: a request without a limit is never answered with "busy".
+        // The conversion is for the type alone: a request without a limit is never answered with "busy".
         acquired.ok_or_else(|| Error::unavailable(&self.recipe.path, None))
     }
 
@@ -108,7 +108,7 @@ impl Permits {
             behind: behind.clone(),
         });
         let Some(holds) = contending.answer().await? else { return Ok(None) };
-        let guards = holds.into_iter().map(|hold| Guard::new(hold, &self.recipe));
+        let guards = holds.into_iter().map(|hold| Guard::new(Arc::new(hold), &self.recipe));
         Ok(Some(Guards::new(guards.collect())))
     }
 
@@ -162,7 +162,7 @@ impl Permits {
         let mut waiting = waiting.into_iter().map(Participant::waiting);
         if let Some(first) = waiting.next() {
             // The first waiter has the mutex, so it alone creates permits, and those that it does not hold yet are the newest.
-            // Their number is not known: the nodes beyond the limit are taken for its own. Other callers may hold younger
+            // The number of these is not known: the nodes beyond the limit are taken for its own. Other callers may hold younger
             // permits of the same session.
             let of_first = |permit: &Participant| {
                 let is_younger =

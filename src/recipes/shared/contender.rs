@@ -80,7 +80,7 @@ impl Contender {
         }
         let mut contending = self.recipe.curator.queues().contend(request, queued);
         let hold = contending.answer().await?;
-        Ok(hold.map(|hold| Guard::new(hold, &self.recipe)))
+        Ok(hold.map(|hold| Guard::new(Arc::new(hold), &self.recipe)))
     }
 
     /// The entry for this lock of the owner in whose scope the caller runs, if it runs in one.
@@ -180,7 +180,7 @@ impl Contender {
         Error::invalid("retention", value, reason).at(path)
     }
 
-    /// For the type alone: a request without a limit is never answered with "busy".
+    /// An error for the type alone: a request without a limit is never answered with "busy".
     fn never_busy(&self) -> Error {
         Error::unavailable(&self.recipe.path, None)
     }

@@ -227,11 +227,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(owned: OwnedHold, recipe: &Recipe) -> Self {
-        Self::of(Arc::new(owned), recipe)
-    }
-
-    fn of(owned: Arc<OwnedHold>, recipe: &Recipe) -> Self {
+    pub(crate) fn new(owned: Arc<OwnedHold>, recipe: &Recipe) -> Self {
         let view = Hold::new(owned.state(), recipe);
         Self { owned, view, curator: recipe.curator.clone() }
     }
@@ -239,7 +235,7 @@ impl Guard {
     /// A nested guard, if another guard of the hold is left.
     pub(super) fn nested(owned: &Weak<OwnedHold>, recipe: &Recipe) -> Option<Self> {
         let owned = owned.upgrade()?;
-        Some(Self::of(owned, recipe))
+        Some(Self::new(owned, recipe))
     }
 
     /// A reference that keeps nothing, for [`nested`](Self::nested).
@@ -272,7 +268,7 @@ impl Guard {
         async move {
             let released = match (releasing, lost) {
                 (Some(releasing), _) => releasing.await.map_err(|error| match error.loss() {
-                    // For a lease, the queue's path is not that of the lock.
+                    // The queue's path is not that of the lock, if this is a lease.
                     Some(loss) => Error::lost(view.path(), loss),
                     None => error,
                 }),

@@ -1,4 +1,4 @@
-//! What the recipes have in common.
+//! Parts that several recipes use.
 
 pub(crate) mod attempt;
 pub(crate) mod contender;

@@ -88,7 +88,7 @@ impl Hash for ConnectionKey {
 pub(crate) struct OwnerEntry {
     /// Locked while a task acquires, so that the owner's tasks share one place in the queue.
     pub(crate) holds: tokio::sync::Mutex<OwnerHolds>,
-    /// Whether the task that acquires has to wait for another contender.
+    /// Set while the task that acquires waits for another contender.
     pub(crate) queued: QueuedFlag,
 }
 
@@ -118,15 +118,15 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops `future`; guards that are not part of it stay.
+    /// Dropping the returned future drops `future`. Guards that were moved out of it stay.
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
         let mut owners = CURRENT.try_with(Vec::clone).unwrap_or_default();
         owners.push(self.clone());
         CURRENT.scope(owners, future).await
     }
 
-    /// The entry for a lock of the owner in whose scope the caller runs: of the innermost owner that holds the lock, or
-    /// else of the innermost.
+    /// The entry for a lock, of the owner in whose scope the caller runs. In nested scopes that is the entry of an outer owner
+    /// that holds the lock, or else of the innermost owner.
     pub(crate) fn current_entry(
         connection: &Arc<Connection>,
         path: &LockPath,

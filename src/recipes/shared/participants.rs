@@ -174,7 +174,7 @@ where
 }
 
 async fn list(session: &Session, path: &LockPath) -> Result<Vec<String>, Failure> {
-    // Without the client, which a caller could keep for as long as its future.
+    // The future must not keep the client, because a caller could keep the future.
     let sent = session.client()?.list(path.as_str());
     match sent.await {
         Err(Failure::NoNode) => Ok(Vec::new()),

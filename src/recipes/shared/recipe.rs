@@ -20,11 +20,11 @@ use crate::session::Session;
 use crate::session::retry::RetryPolicy;
 use crate::session::tries::{Effect, Failed, tried};
 
-/// How long a caller waits.
+/// The time that a caller waits.
 #[derive(Clone, Copy, Debug)]
 #[allow(unnameable_types)] // the sealed trait of `Lock` names it
 pub enum Patience {
-    /// For answers of the servers, never for other holders.
+    /// The caller waits for answers of the servers, never for other holders.
     NoWait,
     For(Duration),
     Forever,

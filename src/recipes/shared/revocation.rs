@@ -15,7 +15,7 @@ use crate::session::follower::NodeFollower;
 /// The data of a node whose contender is to give way, as Curator writes it.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// How often the node is polled if there is no room for a watch, or a read fails.
+/// The node is polled at this interval if there is no room for a watch, or a read fails.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Resolves when the data of the hold's node ask the holder to give way.

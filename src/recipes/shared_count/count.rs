@@ -20,7 +20,7 @@ use crate::lock_path::LockPath;
 pub struct VersionedCount {
     /// The count.
     pub value: i32,
-    /// How often the count was written since its node was created.
+    /// The number of writes since the node was created.
     /// [`SharedCount::try_set`](crate::interop::SharedCount::try_set) compares this.
     pub version: i32,
     /// The transaction that wrote the count. The number grows with each change, even if the node is created again.
@@ -41,7 +41,7 @@ impl VersionedCount {
 
 /// The error for data of the node at `path` that are no count.
 fn foreign(path: &LockPath, found: &[u8]) -> Error {
-    /// How many bytes are shown, so that a reader recognises the data.
+    /// The number of bytes that are shown, so that a reader recognises the data.
     const SHOWN: usize = 32;
     let end = if found.len() > SHOWN { "…" } else { "" };
     let beginning = found[..found.len().min(SHOWN)].escape_ascii();
@@ -116,7 +116,8 @@ mod tests {
     #[test]
     fn a_write_is_judged_by_what_is_found_after_it() {
         let expected = VersionedCount { value: 1, version: 7, zxid: 20 };
-        let (ours, other) = (2_i32.to_be_bytes(), 3_i32.to_be_bytes());
+        let ours = 2_i32.to_be_bytes();
+        let other = 3_i32.to_be_bytes();
         let table: [(&[u8], Change, Verdict); 9] = [
             (&1_i32.to_be_bytes(), change(10, 20, 7), Verdict::Unseen),
             (&other, change(10, 15, 6), Verdict::Unseen),
@@ -159,7 +160,9 @@ mod tests {
             later in 0..6_usize,
         ) {
             let expected = VersionedCount { value: 0, version: 0, zxid: 1 };
-            let (mut value, mut node, mut done) = (0, change(1, 1, 0), false);
+            let mut value = 0;
+            let mut node = change(1, 1, 0);
+            let mut done = false;
             let mut zxid = 1;
             let mut seen = None;
             for (at, step) in steps.iter().enumerate() {

@@ -55,7 +55,7 @@ async fn follow_sessions(connection: &Arc<Connection>, latest: &LatestCount) -> 
 
 /// Follows the node in one session. With `again`, watches report the first value that is read, even if it is the same.
 async fn follow_in(session: &Session, latest: &LatestCount, mut again: bool) {
-    // As often as a lease is renewed.
+    // About as often as the session lease is renewed.
     let pause = session.timeout() / 6;
     let Ok(mut link) = session.client().map(|client| client.watch_link()) else { return };
     let mut follower = NodeFollower::new(latest.path.to_string());

@@ -18,9 +18,9 @@ pub(crate) struct LatestCount {
     latest: Mutex<VersionedCount>,
     /// Each handle has a receiver.
     values: watch::Sender<i32>,
-    /// Whether a warning was logged that the data are no count.
+    /// True after a warning was logged that the data are no count.
     has_warned: AtomicBool,
-    /// Cancelled when no task follows the node any more.
+    /// Cancelled when no task follows the node any longer.
     ended: CancellationToken,
     why: OnceLock<Error>,
 }
@@ -83,7 +83,7 @@ impl LatestCount {
         Ok(count)
     }
 
-    /// Records why no task follows the node any more. Only the first reason counts.
+    /// Records why no task follows the node any longer. Only the first reason counts.
     pub(super) fn end(&self, why: Error) {
         let _ = self.why.set(why);
         self.ended.cancel();

@@ -8,7 +8,8 @@ use crate::lock_path::LockPath;
 use crate::session::Session;
 use crate::session::tries::Failed;
 
-/// How often the node or its parent is created again at once: an operator may delete it as fast as we create it.
+/// The number of times that a missing node or parent is created again at once: an operator may delete it as fast as we
+/// create it.
 const CREATED_AT_ONCE: usize = 3;
 
 /// The data of a node, and the change that wrote them.
