@@ -192,41 +192,19 @@ impl InterProcessMultiLock {
 
     async fn acquire_with(&self, patience: Patience) -> Result<Option<Guards>, Error> {
         let began = Moment::now();
-        let left = |limit: Duration| limit.saturating_sub(began.elapsed());
-        let time_to_roll_back = || match patience {
-            Patience::For(limit) => Some(left(limit)),
-            Patience::NoWait | Patience::Forever => None,
-        };
         let mut guards = Guards::default();
         for (position, member) in self.members.iter().enumerate() {
-            let attempt = async {
-                match patience {
-                    Patience::NoWait => member.try_acquire().await,
-                    Patience::For(limit) => match left(limit) {
-                        // A member would take a limit of zero for a try, which has no time limit.
-                        Duration::ZERO => Err(Error::unavailable(member.path(), Some(limit))),
-                        left => member.acquire_timeout(left).await,
-                    },
-                    Patience::Forever => member.acquire().await.map(Attempt::Acquired),
-                }
-            };
-            let named = |error: Error| {
-                let path = error.path().unwrap_or(member.path()).to_owned();
-                let error = error.at(path);
-                if self.members.len() == 1 {
-                    return error;
-                }
-                error.while_doing(format_args!("member {position}, {}", member.path()))
-            };
             let attempted = tokio::select! {
                 biased;
                 lost = guards.lost_as_error() => Err(lost),
-                attempted = attempt => attempted.map_err(named),
+                attempted = attempt(&**member, patience, began) => {
+                    attempted.map_err(|error| self.member_error(position, error))
+                }
             };
             match attempted {
                 Ok(Attempt::Acquired(guard)) => guards.push(guard),
                 failed => {
-                    roll_back(guards, time_to_roll_back()).await;
+                    roll_back(guards, time_left(patience, began)).await;
                     return failed.map(|_| None);
                 }
             }
@@ -236,10 +214,42 @@ impl InterProcessMultiLock {
         match lost {
             None => Ok(Some(guards)),
             Some(error) => {
-                roll_back(guards, time_to_roll_back()).await;
+                roll_back(guards, time_left(patience, began)).await;
                 Err(error)
             }
         }
+    }
+
+    /// Names the member that failed.
+    fn member_error(&self, position: usize, error: Error) -> Error {
+        let member = self.members[position].path();
+        let path = error.path().unwrap_or(member).to_owned();
+        let error = error.at(path);
+        if self.members.len() == 1 {
+            return error;
+        }
+        error.while_doing(format_args!("member {position}, {member}"))
+    }
+}
+
+/// Acquires a member within what is left of the caller's time.
+async fn attempt(member: &dyn Lock, patience: Patience, began: Moment) -> Result<Attempt, Error> {
+    match patience {
+        Patience::NoWait => member.try_acquire().await,
+        Patience::For(limit) => match limit.saturating_sub(began.elapsed()) {
+            // A member would take a limit of zero for a try, which has no time limit.
+            Duration::ZERO => Err(Error::unavailable(member.path(), Some(limit))),
+            left => member.acquire_timeout(left).await,
+        },
+        Patience::Forever => member.acquire().await.map(Attempt::Acquired),
+    }
+}
+
+/// The rest of the caller's time limit, if there is one.
+fn time_left(patience: Patience, began: Moment) -> Option<Duration> {
+    match patience {
+        Patience::For(limit) => Some(limit.saturating_sub(began.elapsed())),
+        Patience::NoWait | Patience::Forever => None,
     }
 }
 

@@ -26,8 +26,12 @@ pub(super) struct Permits {
     pub(super) limit: Limit,
     /// The mutex that callers hold one at a time.
     locks: Recipe,
+    /// The request for that mutex.
+    lock: Arc<Request>,
     /// The parent of the permits' nodes.
     leases: Recipe,
+    /// The request for each permit.
+    permit: Arc<Request>,
     /// The id of the session in which other recipes' contenders were searched for.
     checked_in: Arc<AtomicI64>,
 }
@@ -35,8 +39,17 @@ pub(super) struct Permits {
 impl Permits {
     pub(super) fn new(recipe: Recipe, limit: Limit) -> Self {
         let locks = recipe.below("locks");
+        let exclusive = Family::Exclusive(ContenderFilter::Curator);
+        let lock = Arc::new(Request {
+            // The mutex only keeps permits in order. A doubt about it is no reason to give it up.
+            loss_policy: LossPolicy::SessionExpired,
+            // The metrics count the permits, not the mutex.
+            counted: Lock::default(),
+            ..locks.request(exclusive, Kind::Lock)
+        });
         let leases = recipe.below("leases");
-        Self { recipe, limit, locks, leases, checked_in: Arc::default() }
+        let permit = Arc::new(leases.request(Family::Leases, Kind::Lease));
+        Self { recipe, limit, locks, lock, leases, permit, checked_in: Arc::default() }
     }
 
     /// Waits until all of `count` are held.
@@ -85,23 +98,19 @@ impl Permits {
         behind: &QueuedFlag,
     ) -> Result<Option<Guards>, Error> {
         self.warn_of_others();
-        let no_wait = matches!(patience, Patience::NoWait);
-        if no_wait && self.is_full(count).await? {
-            return Ok(None);
+        let mut lock = self.lock.clone();
+        let mut permit = self.permit.clone();
+        if matches!(patience, Patience::NoWait) {
+            if self.is_full(count).await? {
+                return Ok(None);
+            }
+            // Without `check_first`: the permits were just counted, and a waiter for the mutex has nodes among them.
+            Arc::make_mut(&mut lock).no_wait = true;
+            Arc::make_mut(&mut permit).no_wait = true;
         }
-        let permit = Request { no_wait, ..self.leases.request(Family::Leases, Kind::Lease) };
-        let exclusive = Family::Exclusive(ContenderFilter::Curator);
-        let lock = Request {
-            no_wait,
-            // The mutex only keeps permits in order. A doubt about it is no reason to give it up.
-            loss_policy: LossPolicy::SessionExpired,
-            // The metrics count the permits, not the mutex.
-            counted: Lock::default(),
-            ..self.locks.request(exclusive, Kind::Lock)
-        };
         let contending = self.recipe.curator.queues().contend_for_leases(LeaseRequest {
-            lease: Arc::new(permit),
-            lock: Arc::new(lock),
+            lease: permit,
+            lock,
             count,
             limit: self.limit.clone(),
             full: full.clone(),
